@@ -1,0 +1,39 @@
+/** Exit codes of the process. */
+export const EXIT = { ok: 0, schemaNewer: 57, usage: 64, bug: 70, temporary: 75, config: 78 } as const;
+
+/**
+ * Every coded error of kernel and adapters, with what it means. A test compares this table with the codes that the source throws.
+ * Plugins keep a table of their own.
+ */
+export const ERRORS = {
+  CONFIG_INVALID: 'the configuration has errors; all of them are listed with their paths',
+  CONFIG_UNREADABLE: 'the configuration file, or a file that a key ending in _FILE names, cannot be read',
+  PLUGIN_NOT_FOUND: 'a plugin that the configuration names cannot be loaded',
+  PLUGIN_INVALID: 'the default export of a plugin is not a plugin definition of this API version',
+  PLUGIN_CONFLICT: 'two plugins contribute the same route, method, processor, job kind or single-owner part',
+  PLUGIN_CYCLE: 'plugins use each other in a circle',
+  PLUGIN_START_TIMEOUT: 'a plugin did not start in time',
+  PLUGIN_START_FAILED: 'a plugin threw while it started',
+  PLUGIN_SERVICE: 'a service was asked for that is not in `uses`, or offered and not provided',
+  STORE_BUSY: 'the database stayed locked by another process',
+  STORE_FULL: 'the disk or the database is full',
+  STORE_READ_ONLY: 'the database cannot be written',
+  STORE_IO: 'the database could not read or write its files',
+  STORE_UNREACHABLE: 'the database server does not answer',
+  STORE_SCHEMA_NEWER: 'the database was migrated by a newer version whose changes this one does not know',
+  STORE_MIGRATION: 'a migration failed or its list is not 1, 2, 3 without holes',
+  STORE_WRONG_CHAIN: 'the database belongs to another chain',
+  CHAIN_UNREACHABLE: 'no upstream answered',
+  CHAIN_TIMEOUT: 'no upstream answered in time',
+  CHAIN_RPC_ERROR: 'the upstream answered with an error object',
+  CHAIN_BAD_BLOCK: 'the blocks of all upstreams contradict themselves',
+  CHAIN_BAD_TRANSACTION: 'the bytes of a transaction are malformed or of an unknown version',
+  UPSTREAM_CONNECT: 'the connection to an upstream could not be opened',
+  UPSTREAM_FAILED: 'the connection to an upstream broke',
+  UPSTREAM_TIMEOUT: 'an upstream did not answer in time',
+  UPSTREAM_TOO_LARGE: 'the answer of an upstream is larger than allowed',
+  FOLLOW_FENCED: 'another process moved the cursor',
+  FOLLOW_DEEP_FORK: 'the fork is deeper than the finalized mark or the stored headers',
+} as const;
+
+export type ErrorCode = keyof typeof ERRORS;

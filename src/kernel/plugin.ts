@@ -1,0 +1,413 @@
+/**
+ * The public plugin API. A plugin is a folder or package whose default export is `definePlugin({...})`; it imports this
+ * file, `request.ts`, and the port types re-exported here, and nothing else of the kernel.
+ */
+import type { IncomingMessage } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Static, TObject, TSchema } from '@sinclair/typebox';
+import type { Caller } from '../ports/access.ts';
+import type { BlockHeader, ChainBlock } from '../ports/block.ts';
+import type { ChainId, ChainReader } from '../ports/chain.ts';
+import type { Clock, Random } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import type { Metrics } from '../ports/metrics.ts';
+import type { Outbound } from '../ports/outbound.ts';
+import type { ServiceToken } from '../ports/service.ts';
+import type { Migration, Store, StoreTx } from '../ports/store.ts';
+import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
+import type { CoreConfig } from './config/core.ts';
+import type { CallContext, Reply, RouteRequest, RpcCall, RpcForward, RpcForwardReply } from './request.ts';
+
+export { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+export { serviceToken } from '../ports/service.ts';
+export * from './request.ts';
+export type {
+  BlockHeader,
+  Caller,
+  ChainBlock,
+  ChainId,
+  ChainReader,
+  Clock,
+  Log,
+  Metrics,
+  Migration,
+  Outbound,
+  Random,
+  ServiceToken,
+  Store,
+  StoreTx,
+  UpstreamConfig,
+  UpstreamPool,
+};
+
+/** The version of this API. A plugin that asks for another one is refused at start. */
+export const API_VERSION = 1;
+
+export interface PluginDefinition<Config extends TObject = TObject> {
+  /** Folder name, config key, metric area and log label: `^[a-z][a-z0-9-]{1,31}$`. */
+  readonly id: string;
+  readonly apiVersion: number;
+  /** One line for `list-plugins`. */
+  readonly summary: string;
+  /** A closed schema (`additionalProperties: false`); every field has a default and a description. */
+  readonly config: Config;
+  /** Services of other plugins; those plugins are provisioned and started first. */
+  readonly uses?: readonly ServiceToken<unknown>[];
+  /** Tokens of the services that `provision` will return. */
+  readonly offers?: readonly ServiceToken<unknown>[];
+  readonly migrations?: readonly Migration[];
+  /** Says what the plugin contributes. Opens nothing: no socket, no file, no query, no timer. */
+  provision(ctx: PluginContext<Static<Config>>): Contribution | Promise<Contribution>;
+}
+
+/** Checks the types of a definition and returns it as it is. */
+export function definePlugin<Config extends TObject>(definition: PluginDefinition<Config>): PluginDefinition<Config> {
+  return definition;
+}
+
+export interface PluginContext<Config = unknown> {
+  readonly id: string;
+  /** Own section of the configuration, defaults filled in. */
+  readonly config: Config;
+  /** The core sections of the configuration, secrets masked. */
+  readonly core: CoreConfig;
+  /** Version of the daemon. */
+  readonly version: string;
+  readonly log: Log;
+  /** Scoped: names become `parhelion_<id>_<name>`. */
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Usable from `start` on. */
+  readonly store: Store;
+  /** Guarded client for addresses that users give. */
+  readonly outbound: Outbound;
+  /** The reader of a chain; null when no upstream is configured for it. */
+  chain(id: ChainId): ChainReader | null;
+  /** The upstream pool of a chain; null when none is configured. */
+  upstreams(id: ChainId): UpstreamPool | null;
+  /** Makes a pool of further JSON-RPC addresses; the kernel starts and stops it with the plugin. */
+  openPool(label: string, upstreams: readonly UpstreamConfig[]): UpstreamPool;
+  /** A service of another plugin; the token must be in `uses`. Undefined when no enabled plugin offers it. */
+  use<T>(token: ServiceToken<T>): T | undefined;
+  /**
+   * Puts jobs into the outbox inside a running transaction; they become due when it commits. A job whose (kind, key) exists is left
+   * out. Returns how many were added.
+   */
+  enqueue(tx: StoreTx, jobs: readonly NewJob[]): Promise<number>;
+}
+
+/** Everything a plugin adds to the daemon. All parts are optional. */
+export interface Contribution {
+  readonly routes?: readonly Route[];
+  readonly rpc?: readonly RpcMethod[];
+  /** Answers JSON-RPC methods that no plugin registered. At most one plugin. */
+  readonly rpcFallback?: RpcFallback;
+  /** Takes websocket upgrades of the API listener. At most one plugin. */
+  readonly sockets?: SocketHandler;
+  readonly processors?: readonly BlockProcessor[];
+  readonly jobs?: readonly JobKind[];
+  readonly checks?: readonly HealthCheck[];
+  /** At most one plugin. Without one, routes that need a key answer 401. */
+  readonly gate?: Gate;
+  readonly services?: readonly ProvidedService[];
+  readonly commands?: readonly Command[];
+  /** Opens what the plugin needs; called in the order of `uses`, each within `lifecycle.startTimeoutMs`. */
+  start?(signal: AbortSignal): void | Promise<void>;
+  /** All or nothing: throws to refuse the new configuration and must then have changed nothing. */
+  reload?(config: unknown): void | Promise<void>;
+  /** Told when the drain begins: stop taking new work. */
+  drain?(): void | Promise<void>;
+  /** Always called once `start` was called, in reverse order, also after a failed start. */
+  stop?(signal: AbortSignal): void | Promise<void>;
+}
+
+export interface ProvidedService<T = unknown> {
+  readonly token: ServiceToken<T>;
+  readonly service: T;
+}
+
+// ---------------------------------------------------------------------------------------------------------------- HTTP
+
+/** The error shape of a route: chapter 10 section 3.1. */
+export type ErrorShape = 'plain' | 'wallet' | 'admin' | 'text';
+
+/** Rate groups of the plans. */
+export type RateGroup = 'rpc' | 'das' | 'photon' | 'sender' | 'admin' | (string & {});
+
+/** Products of the usage record. */
+export type Product = 'rpc' | 'enhancedApi' | 'walletApi' | 'das' | 'webhooks' | 'archival' | 'photon' | 'other';
+
+/** What a call costs; absent on routes that are not metered. */
+export interface Price {
+  readonly product: Product;
+  /** Credits. */
+  readonly credits: number;
+  /** Every group that loses a token. */
+  readonly groups: readonly RateGroup[];
+  /** HTTP statuses beside 2xx that are charged. */
+  readonly chargedStatuses?: readonly number[];
+}
+
+export interface Route {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** `/v0/webhooks/:webhookID`; parameters are whole segments. */
+  readonly path: string;
+  readonly summary: string;
+  /** Groups the OpenAPI document and the docs page. */
+  readonly tag: string;
+  /** `none`: open; `key`: through the gate; `optional-key`: a key that is given must be good; `admin`: admin listener only. */
+  readonly auth: 'none' | 'key' | 'optional-key' | 'admin';
+  readonly errors: ErrorShape;
+  readonly price?: Price;
+  /** Named permission that a key may lack. */
+  readonly permission?: string;
+  /** Default `http.bodyLimitBytes`. */
+  readonly bodyLimitBytes?: number;
+  /** Deadline of the handler, default `http.handlerTimeoutMs`. */
+  readonly timeoutMs?: number;
+  /** Objects of strings; checked before the handler. */
+  readonly params?: TObject;
+  /** Integers, booleans, strings and enumerations; values outside are 400, never clamped. */
+  readonly query?: TObject;
+  /** Present: the body is read and parsed as JSON and checked; a handler that words its own errors declares `Type.Unknown()`. */
+  readonly body?: TSchema;
+  /** Whether an absent body is fine (then `request.body` is undefined). */
+  readonly bodyOptional?: boolean;
+  /** By status; documentation, and checked against real answers in the tests. */
+  readonly replies: Readonly<Record<number, TSchema>>;
+  // biome-ignore lint/suspicious/noExplicitAny: the schemas type the request at the definition; see `defineRoute`.
+  readonly handler: (request: RouteRequest<any, any, any>) => Reply | Promise<Reply>;
+}
+
+type FromSchema<S, Fallback> = S extends TSchema ? Static<S> : Fallback;
+
+/** Types the handler's request by the route's own schemas. */
+export function defineRoute<
+  P extends TObject | undefined = undefined,
+  Q extends TObject | undefined = undefined,
+  B extends TSchema | undefined = undefined,
+>(
+  route: Omit<Route, 'params' | 'query' | 'body' | 'handler'> & {
+    readonly params?: P;
+    readonly query?: Q;
+    readonly body?: B;
+    readonly handler: (
+      request: RouteRequest<
+        FromSchema<P, Record<string, string>>,
+        FromSchema<Q, Record<string, never>>,
+        FromSchema<B, undefined>
+      >,
+    ) => Reply | Promise<Reply>;
+  },
+): Route {
+  return route as Route;
+}
+
+// ------------------------------------------------------------------------------------------------------------ JSON-RPC
+
+export interface RpcMethod {
+  readonly name: string;
+  readonly summary: string;
+  readonly tag: string;
+  readonly auth: 'none' | 'key';
+  readonly price: Price;
+  readonly permission?: string;
+  readonly timeoutMs?: number;
+  /** Of the whole `params` value. Mismatch: -32602 with the reason in `data.details`. */
+  readonly params: TSchema;
+  readonly result: TSchema;
+  // biome-ignore lint/suspicious/noExplicitAny: typed by `params`.
+  readonly handler: (call: RpcCall<any>) => unknown | Promise<unknown>;
+}
+
+export interface RpcFallback {
+  /** The price of a method that goes upstream. `params` is parsed lazily because few prices depend on it. */
+  price(method: string, params: () => unknown): Price;
+  forward(call: RpcForward): Promise<RpcForwardReply>;
+}
+
+/** Hands a client's websocket message to the same pipeline as HTTP: gate, local methods, fallback. */
+export type RpcDispatch = (message: Buffer, context: CallContext) => Promise<Buffer | null>;
+
+export interface SocketHandler {
+  /** Called after the gate let the upgrade pass. Owns the socket from here on. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, context: CallContext, dispatch: RpcDispatch): void;
+  /** Prices a subscription message; calls that are no subscription are priced by the dispatch. */
+  readonly connections: () => number;
+}
+
+// ---------------------------------------------------------------------------------------------------------------- gate
+
+export interface Credentials {
+  /** `api-key` values of the query, in order. */
+  readonly query: readonly string[];
+  /** `X-Api-Key`. */
+  readonly header: string | undefined;
+  /** Token of `Authorization: Bearer`. */
+  readonly bearer: string | undefined;
+}
+
+export interface GateItem {
+  /** Route pattern or JSON-RPC method. */
+  readonly name: string;
+  readonly price: Price | undefined;
+  readonly permission: string | undefined;
+}
+
+export interface Admission {
+  /** Rate headers for the answer. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Told once, item by item, whether the call is charged and how many bytes went out. Must not throw or wait. */
+  settle(outcomes: readonly { readonly charged: boolean; readonly bytesOut: number }[]): void;
+}
+
+/**
+ * Decides who may call what. Both throw `GateRefusal`, which the front writes in the shape of the protocol at hand.
+ */
+export interface Gate {
+  authenticate(credentials: Credentials, remoteAddress: string): Promise<Caller> | Caller;
+  admit(caller: Caller, items: readonly GateItem[]): Promise<Admission> | Admission;
+}
+
+export type GateRefusalReason = 'no-key' | 'bad-key' | 'ip' | 'plan' | 'permission' | 'credits' | 'rate';
+
+export class GateRefusal extends Error {
+  readonly reason: GateRefusalReason;
+  readonly retryAfterS: number | undefined;
+  /** Which item of a batch, or null for the whole request. */
+  readonly item: number | null;
+
+  constructor(reason: GateRefusalReason, options: { retryAfterS?: number; item?: number } = {}) {
+    super(`refused: ${reason}`);
+    this.name = 'GateRefusal';
+    this.reason = reason;
+    this.retryAfterS = options.retryAfterS;
+    this.item = options.item ?? null;
+  }
+}
+
+// --------------------------------------------------------------------------------------------------------------- chain
+
+/**
+ * Turns blocks into rows. What `apply` writes commits together with the cursor; `revert` of the same block restores the rows
+ * exactly. Each (chain, name, version) has a cursor of its own.
+ */
+export interface BlockProcessor {
+  /** Unique over all plugins: `webhooks`. */
+  readonly name: string;
+  /** A new version is indexed from its start again. */
+  readonly version: number;
+  readonly chains: readonly ChainId[];
+  /** Where a first start begins when earlier than the chain's own start. */
+  readonly startSlot?: number;
+  apply(tx: StoreTx, block: ChainBlock, chain: ChainId): Promise<void>;
+  /** Undoes a block that was rolled back. Called newest first, in one transaction for the whole fork. */
+  revert(tx: StoreTx, header: BlockHeader, chain: ChainId): Promise<void>;
+  /** Blocks up to this slot will not be rolled back any more: undo data can go. */
+  finalized?(tx: StoreTx, slot: number, chain: ChainId): Promise<void>;
+  /** Room for more work; false pauses the loop and readiness says why. */
+  pressure?(): { readonly ok: true } | { readonly ok: false; readonly reason: string };
+}
+
+// ---------------------------------------------------------------------------------------------------------------- jobs
+
+/** A row for the outbox. `payload` is JSON. */
+export interface NewJob {
+  readonly kind: string;
+  /** Unique within the kind: a second job with the same key is left out. */
+  readonly key: string;
+  /** Jobs of one group share limits and fairness, for example a webhook id. */
+  readonly group: string;
+  readonly payload: unknown;
+  /** Slot whose roll-back discards the job while it was never tried; null for none. */
+  readonly slot?: number | null;
+  /** Order inside an ordered group. */
+  readonly position?: number;
+  /** Unix milliseconds; default now. */
+  readonly runAt?: number;
+  /** Starts as `held`: waits until someone makes it pending. */
+  readonly held?: string;
+}
+
+export type JobState = 'pending' | 'running' | 'done' | 'failed' | 'discarded' | 'held';
+
+export interface Job<Payload = unknown> {
+  readonly id: number;
+  readonly kind: string;
+  readonly key: string;
+  readonly group: string;
+  readonly payload: Payload;
+  readonly slot: number | null;
+  /** Attempts that were finished before this one. */
+  readonly attempts: number;
+  readonly createdAt: number;
+}
+
+export type JobOutcome =
+  | { readonly kind: 'done' }
+  | {
+      readonly kind: 'retry';
+      readonly runAt: number;
+      readonly error: string /** Not counted as an attempt. */;
+      readonly uncounted?: boolean;
+    }
+  | { readonly kind: 'failed'; readonly error: string }
+  | { readonly kind: 'discarded'; readonly error: string }
+  | { readonly kind: 'held'; readonly error: string };
+
+export interface SettledJob<Payload = unknown> {
+  readonly job: Job<Payload>;
+  readonly outcome: JobOutcome;
+}
+
+export interface JobKind {
+  /** `<plugin id>.<what>` */
+  readonly kind: string;
+  readonly summary: string;
+  /** Jobs of this kind that run at once. */
+  readonly concurrency: number;
+  /** Jobs of one group that run at once; asked at each claim. */
+  readonly groupConcurrency?: (group: string) => number;
+  /** Longest run; after lease + 30 s another runner may take the job. */
+  readonly timeoutMs: number;
+  /** Loads what the jobs of one claim need in as few queries as possible; the result is handed to `run`. */
+  readonly prepare?: (jobs: readonly Job[]) => Promise<unknown>;
+  /** A throw counts as `retry` with the kernel's backoff, and as `failed` after `jobs.maxAttempts`. */
+  readonly run: (job: Job, prepared: unknown, signal: AbortSignal) => Promise<JobOutcome>;
+  /** Writes beside the bookkeeping of finished attempts, many at once, in the same transaction. */
+  readonly settle?: (tx: StoreTx, settled: readonly SettledJob[]) => Promise<void>;
+}
+
+// ------------------------------------------------------------------------------------------------------------- the rest
+
+/** A condition of readiness. */
+export interface HealthCheck {
+  readonly name: string;
+  /** `detail` is shown in /readyz; no secrets. */
+  run(signal: AbortSignal): Promise<{ readonly ok: boolean; readonly detail: string }>;
+}
+
+/** A command of the CLI that works on the store, on a stopped or a running daemon. */
+export interface Command {
+  /** `['keys', 'create']` */
+  readonly path: readonly string[];
+  readonly summary: string;
+  readonly options: readonly CommandOption[];
+  run(options: Readonly<Record<string, string | boolean | undefined>>, io: CommandIo): Promise<void>;
+}
+
+export interface CommandOption {
+  /** commander's notation: `--name <text>`. */
+  readonly flags: string;
+  readonly description: string;
+  readonly required?: boolean;
+}
+
+export interface CommandIo {
+  /** For people. */
+  line(text: string): void;
+  /** For scripts: one JSON document on stdout; use it when `--json` was given. */
+  json(value: unknown): void;
+  readonly store: Store;
+}

@@ -1,0 +1,156 @@
+import type { Readable } from 'node:stream';
+import type { Caller } from '../ports/access.ts';
+import type { Log } from '../ports/log.ts';
+
+/** What every handler gets, whatever the protocol. */
+export interface CallContext {
+  /** Also in the log line and in `X-Request-Id`. */
+  readonly requestId: string;
+  readonly log: Log;
+  /** Aborts when the client goes away, the handler's time is up, or the drain deadline passes. */
+  readonly signal: AbortSignal;
+  /** Null on routes without a key. */
+  readonly caller: Caller | null;
+  /** Client address after `http.trustedProxies`. */
+  readonly remoteAddress: string;
+}
+
+/** A REST request after routing, gate and validation. */
+export interface RouteRequest<Params = Record<string, string>, Query = Record<string, unknown>, Body = unknown>
+  extends CallContext {
+  readonly method: string;
+  /** The path as routed, without query and trailing slash. */
+  readonly path: string;
+  /** Percent-decoded. */
+  readonly params: Params;
+  /** Typed by the route's query schema: integers are numbers, booleans booleans, defaults filled in. Undeclared ones are left out. */
+  readonly query: Query;
+  readonly headers: Readonly<Record<string, string | string[] | undefined>>;
+  /** Parsed JSON, or undefined when the route declares no body. */
+  readonly body: Body;
+}
+
+/** What a REST handler answers. */
+export interface Reply {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Written with bigint support; `undefined` sends no body and `Content-Length: 0`. */
+  readonly json?: unknown;
+  /** Ready JSON bytes, sent as they are. */
+  readonly jsonBytes?: Uint8Array;
+  /** Any other content; needs `contentType`. */
+  readonly bytes?: Uint8Array;
+  readonly contentType?: string;
+  /** Server-sent events and other long answers; needs `contentType`. */
+  readonly stream?: Readable;
+}
+
+export const json = (value: unknown, status = 200, headers: Readonly<Record<string, string>> = {}): Reply => ({
+  status,
+  json: value,
+  headers,
+});
+export const text = (value: string, status = 200): Reply => ({
+  status,
+  bytes: Buffer.from(value),
+  contentType: 'text/plain; charset=utf-8',
+});
+export const empty = (status = 200): Reply => ({ status });
+
+export interface RequestErrorOptions {
+  /** The second sentence of the wallet error shape. */
+  readonly details?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly retryAfterS?: number;
+  readonly cause?: unknown;
+}
+
+/** Thrown by handlers and gate of REST routes; the error mapper writes it in the shape of the route's group. */
+export class RequestError extends Error {
+  readonly status: number;
+  readonly details: string | undefined;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly retryAfterS: number | undefined;
+
+  constructor(status: number, message: string, options: RequestErrorOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'RequestError';
+    this.status = status;
+    this.details = options.details;
+    this.headers = options.headers ?? {};
+    this.retryAfterS = options.retryAfterS;
+  }
+}
+
+/** The codes of the interface document and of JSON-RPC itself, with their exact messages and HTTP statuses. */
+export const RPC_CODES = {
+  parse: { code: -32700, message: 'Parse error', status: 200 },
+  invalidRequest: { code: -32600, message: 'Invalid Request', status: 200 },
+  methodNotFound: { code: -32601, message: 'Method not found', status: 200 },
+  invalidParams: { code: -32602, message: 'Invalid params', status: 200 },
+  internal: { code: -32603, message: 'Internal error', status: 200 },
+  notFound: { code: -32000, message: 'Record Not Found', status: 200 },
+  unauthorized: { code: -32001, message: 'Unauthorized', status: 401 },
+  forbidden: { code: -32403, message: 'Forbidden', status: 403 },
+  tooManyRequests: { code: -32005, message: 'Too many requests', status: 429 },
+  unavailable: { code: -32002, message: 'Service unavailable', status: 503 },
+  timeout: { code: -32003, message: 'Gateway timeout', status: 504 },
+} as const;
+
+export type RpcCodeName = keyof typeof RPC_CODES;
+
+export interface RpcErrorOptions {
+  /** One plain sentence for `error.data.details`. */
+  readonly details?: string;
+  /** Replaces the table's message where chapter 10 section 3.2 has another text (`Record Not Found: …`, `Forbidden: …`). */
+  readonly message?: string;
+  readonly retryAfterS?: number;
+  readonly cause?: unknown;
+}
+
+/** Thrown by JSON-RPC methods and gate; becomes the envelope's `error` and the HTTP status of the table. */
+export class RpcError extends Error {
+  readonly rpcCode: number;
+  readonly status: number;
+  readonly details: string | undefined;
+  readonly retryAfterS: number | undefined;
+
+  constructor(name: RpcCodeName, options: RpcErrorOptions = {}) {
+    super(
+      options.message ?? RPC_CODES[name].message,
+      options.cause === undefined ? undefined : { cause: options.cause },
+    );
+    this.name = 'RpcError';
+    this.rpcCode = RPC_CODES[name].code;
+    this.status = RPC_CODES[name].status;
+    this.details = options.details;
+    this.retryAfterS = options.retryAfterS;
+  }
+}
+
+/** A method call that a plugin answers itself. */
+export interface RpcCall<Params = unknown> extends CallContext {
+  readonly method: string;
+  readonly params: Params;
+}
+
+/** A call that goes to an upstream: the received bytes of this one request object, untouched. */
+export interface RpcForward extends CallContext {
+  readonly method: string;
+  readonly body: Buffer;
+  /** Start and end of the raw `params` value inside `body`, or null when absent. */
+  readonly params: { readonly start: number; readonly end: number } | null;
+  /** Raw JSON text of the id; undefined for a notification. */
+  readonly id: string | undefined;
+  /** Whether the answer becomes part of a batch: then it must come as one Buffer. */
+  readonly inBatch: boolean;
+}
+
+/** A whole JSON-RPC response object as bytes. */
+export interface RpcForwardReply {
+  readonly status: number;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body: Buffer | Readable;
+  /** Whether the upstream answered (result or its own error object): decides charging. */
+  readonly answered: boolean;
+}

@@ -1,0 +1,25 @@
+import { serviceToken } from './service.ts';
+
+/** Who calls. Given by the gate, handed to every handler. */
+export interface Caller {
+  readonly projectId: string;
+  /** Null for anonymous callers. */
+  readonly keyId: string | null;
+  readonly plan: string;
+  /** Owner wallet of the project, base58, or null. */
+  readonly wallet: string | null;
+}
+
+/** What the first start of a daemon creates. */
+export interface FirstKey {
+  readonly projectId: string;
+  /** The API key in full: shown once, never stored. */
+  readonly key: string;
+}
+
+export interface AccessBootstrap {
+  /** Makes the first project and key when there is no project yet; null otherwise. */
+  ensureFirstProject(): Promise<FirstKey | null>;
+}
+
+export const accessBootstrap = serviceToken<AccessBootstrap>('access.bootstrap');

@@ -1,0 +1,84 @@
+import type { BlockHeader, ChainBlock } from './block.ts';
+
+/** `main`, or `devnet` for the second chain. */
+export type ChainId = 'main' | 'devnet';
+export type Commitment = 'confirmed' | 'finalized';
+
+/**
+ * What a source says when it is asked for a block.
+ * `skipped` is only a claim (the node may have lost the block); the follower proves it by a later block's parent.
+ */
+export type BlockAnswer =
+  | { readonly kind: 'block'; readonly block: ChainBlock; readonly upstream: string }
+  | { readonly kind: 'skipped'; readonly upstream: string }
+  | { readonly kind: 'not-yet'; readonly upstream: string }
+  | { readonly kind: 'pruned'; readonly upstream: string };
+
+export interface AskOptions {
+  readonly commitment: Commitment;
+  readonly signal: AbortSignal;
+  /** Labels of upstreams that have been proven wrong or useless for this question. */
+  readonly avoid?: readonly string[];
+}
+
+/**
+ * Where blocks come from. Transport failures are retried over the upstreams inside; what is thrown is final for this call:
+ * CHAIN_UNREACHABLE (no upstream answered), CHAIN_BAD_BLOCK (every upstream's block contradicts itself).
+ */
+export interface ChainSource {
+  readonly chain: ChainId;
+  /** Newest slot of the commitment that the healthiest upstream knows. May go backwards between calls. */
+  tip(options: AskOptions): Promise<number>;
+  /** Slots with a block in [from, to], ascending, as one upstream lists them: a candidate list, never proof of absence. */
+  produced(from: number, to: number, options: AskOptions): Promise<readonly number[]>;
+  block(slot: number, options: AskOptions): Promise<BlockAnswer>;
+  /** Header only (no transactions are asked for); null when no upstream has that block. */
+  header(slot: number, options: AskOptions): Promise<BlockHeader | null>;
+  /** Lowest slot that any upstream still has, cached for some minutes. */
+  firstAvailable(signal: AbortSignal): Promise<number>;
+  /** Marks an upstream whose answer contradicted the chain. */
+  distrust(upstream: string, reason: string): void;
+  /** Number of upstreams that are configured; tells when all of them have been asked. */
+  readonly upstreamCount: number;
+  /** Calls `wake` when something may have happened (a websocket slot notice). The returned function stops it. */
+  onHint(wake: () => void): () => void;
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface ChainStatus {
+  readonly chain: ChainId;
+  /** `local` for the throw-away chain, `rpc` for a real cluster. */
+  readonly kind: 'local' | 'rpc';
+  /** `mainnet`, `devnet`, `local` or `unknown`, from the genesis hash. */
+  readonly cluster: string;
+  readonly engine?: string;
+  readonly genesisHash: string | null;
+  /** Accounts and transactions that were set and not executed (local chain only). */
+  readonly fixtures?: number;
+  readonly tipSlot: number | null;
+  /** Slot of the last released block. */
+  readonly cursorSlot: number | null;
+  readonly finalizedSlot: number | null;
+  readonly lagSlots: number | null;
+  /** Why the loop stands still, or null. */
+  readonly stalled: string | null;
+  readonly openGaps: number;
+}
+
+/** Reads of chain state for plugins: parsed JSON-RPC answers through the upstream pool. */
+export interface ChainReader {
+  readonly chain: ChainId;
+  status(): ChainStatus;
+  /**
+   * One JSON-RPC call. Errors of the node: CHAIN_RPC_ERROR with facts {rpcCode, method}; transport: CHAIN_UNREACHABLE,
+   * CHAIN_TIMEOUT. Integers above 2^53 lose precision here: use the proxy's byte path where that matters.
+   */
+  call<T>(
+    method: string,
+    params: readonly unknown[],
+    options?: { signal?: AbortSignal; timeoutMs?: number },
+  ): Promise<T>;
+  /** Calls `listener` after each released block's commit. The returned function stops it. */
+  onReleased(listener: (header: BlockHeader) => void): () => void;
+}

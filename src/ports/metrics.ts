@@ -1,0 +1,25 @@
+/** Metrics of one area. Full names are `parhelion_<area>_<name>`; counters end in `_total`, others in a unit. */
+export interface Metrics {
+  counter(name: string, help: string, labels?: readonly string[]): Counter;
+  gauge(name: string, help: string, labels?: readonly string[]): Gauge;
+  /** A gauge whose value is asked for at each scrape. */
+  observe(name: string, help: string, read: () => number): void;
+  histogram(name: string, help: string, buckets: readonly number[], labels?: readonly string[]): Histogram;
+}
+
+/** Resolve children once with `with`, not per call. Values are given in the order of the declared labels. */
+export interface Counter {
+  add(value?: number): void;
+  with(...labelValues: string[]): Counter;
+}
+
+export interface Gauge {
+  set(value: number): void;
+  add(value: number): void;
+  with(...labelValues: string[]): Gauge;
+}
+
+export interface Histogram {
+  record(value: number): void;
+  with(...labelValues: string[]): Histogram;
+}

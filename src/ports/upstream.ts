@@ -1,0 +1,86 @@
+import type { Readable } from 'node:stream';
+import type { WebSocket } from 'ws';
+
+/** One configured JSON-RPC address. The address may hold a secret: only `label` may be logged or shown. */
+export interface Upstream {
+  /** `upstream-0` and so on; safe to show. */
+  readonly label: string;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Whether it keeps the whole history. */
+  readonly archive: boolean;
+  readonly maxConcurrent: number;
+}
+
+export interface UpstreamState {
+  readonly label: string;
+  readonly healthy: boolean;
+  /** Why not, in words. */
+  readonly reason: string | null;
+  readonly slot: number | null;
+  readonly inFlight: number;
+  /** Whether it refuses JSON-RPC batches; null until it was tried. */
+  readonly refusesBatch: boolean | null;
+}
+
+/** What the caller made of an answer; the pool knows no policy of its own. */
+export type UpstreamOutcome =
+  | { readonly kind: 'ok' }
+  /** Transport failure, 5xx or an answer that is no JSON-RPC. */
+  | { readonly kind: 'failed'; readonly reason: string }
+  /** HTTP 429. */
+  | { readonly kind: 'limited'; readonly retryAfterMs: number | null }
+  /** 401 or 403: a configuration error. */
+  | { readonly kind: 'denied'; readonly status: number }
+  /** Proven wrong about the chain. */
+  | { readonly kind: 'contradicted'; readonly reason: string };
+
+export interface UpstreamReply {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Ends with an error when the size limit or the deadline is passed. */
+  readonly body: Readable;
+}
+
+export interface UpstreamRequest {
+  /** The bytes to send as they are. */
+  readonly body: Buffer | string;
+  readonly timeoutMs: number;
+  readonly maxBytes: number;
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * The upstreams of one chain: who is healthy, who is next. Errors of `send`: UPSTREAM_CONNECT (nothing was sent),
+ * UPSTREAM_FAILED (the connection broke afterwards), UPSTREAM_TIMEOUT, UPSTREAM_TOO_LARGE (from the body stream).
+ */
+export interface UpstreamPool {
+  readonly label: string;
+  readonly size: number;
+  states(): readonly UpstreamState[];
+  /** Healthy ones first, best first; unhealthy ones follow as a last resort unless `healthyOnly`. */
+  candidates(options?: {
+    readonly prefer?: string;
+    readonly avoid?: readonly string[];
+    readonly healthyOnly?: boolean;
+  }): readonly Upstream[];
+  send(upstream: Upstream, request: UpstreamRequest): Promise<UpstreamReply>;
+  report(upstream: Upstream, outcome: UpstreamOutcome): void;
+  /** Remembers that an upstream refuses JSON-RPC batches. */
+  noteBatchRefused(upstream: Upstream): void;
+  /** Opens a websocket to the upstream's socket address. The caller owns it. */
+  openSocket(upstream: Upstream): WebSocket;
+  /** Calls `listener` whenever the set of healthy upstreams changes. */
+  onChange(listener: () => void): () => void;
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** One entry of `upstream.urls` or `sender.urls`. */
+export interface UpstreamConfig {
+  readonly url: string;
+  readonly websocketUrl?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly maxConcurrent?: number;
+  readonly archive?: boolean;
+}
