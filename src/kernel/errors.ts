@@ -15,6 +15,8 @@ export const ERRORS = {
   PLUGIN_START_TIMEOUT: 'a plugin did not start in time',
   PLUGIN_START_FAILED: 'a plugin threw while it started',
   PLUGIN_SERVICE: 'a service was asked for that is not in `uses`, or offered and not provided',
+  PLUGIN_TOO_EARLY: 'a plugin used the store or the outbox while it was provisioned',
+  PLUGIN_RELOAD_REFUSED: 'a plugin, or a key that needs a restart, refused the new configuration; the old one stays',
   STORE_BUSY: 'the database stayed locked by another process',
   STORE_FULL: 'the disk or the database is full',
   STORE_READ_ONLY: 'the database cannot be written',

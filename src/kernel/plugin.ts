@@ -18,6 +18,7 @@ import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
 import type { CoreConfig } from './config/core.ts';
 import type { CallContext, Reply, RouteRequest, RpcCall, RpcForward, RpcForwardReply } from './request.ts';
 
+export { type Static, Type } from '@sinclair/typebox';
 export { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 export { serviceToken } from '../ports/service.ts';
 export * from './request.ts';

@@ -1,0 +1,24 @@
+import { performance } from 'node:perf_hooks';
+import { setTimeout as sleepMs } from 'node:timers/promises';
+import type { Clock } from '../ports/clock.ts';
+
+/** The clock of the machine. */
+export function createSystemClock(): Clock {
+  return {
+    now: Date.now,
+    monotonic: () => performance.now(),
+    async sleep(ms, signal) {
+      try {
+        await sleepMs(ms, undefined, signal === undefined ? { ref: false } : { ref: false, signal });
+      } catch (error) {
+        // Node wraps the reason into an AbortError of its own; the port promises the reason itself.
+        throw signal?.aborted ? signal.reason : error;
+      }
+    },
+    timeout(ms, fn) {
+      const timer = setTimeout(fn, ms);
+      timer.unref();
+      return () => clearTimeout(timer);
+    },
+  };
+}

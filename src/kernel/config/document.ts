@@ -1,0 +1,61 @@
+import { stringify } from 'yaml';
+import { describeSchema } from './describe.ts';
+import type { SchemaNode } from './node.ts';
+
+const WIDTH = 118;
+
+export interface DocumentOptions {
+  /** Text above everything, without `#`. */
+  readonly header: string;
+  /** Writes keys as comments, so that the file sets nothing until someone takes a `#` away. */
+  readonly commented?: boolean;
+}
+
+/** The commented configuration: every key of a schema with its description, what it accepts, and its default. */
+export function renderConfigDocument(schema: SchemaNode, options: DocumentOptions): string {
+  const lines = options.header.split('\n').map((line) => `# ${line}`.trimEnd());
+  for (const [key, field] of Object.entries(schema.properties ?? {})) {
+    lines.push('', ...renderField(key, field, 0, options.commented === true));
+  }
+  return `${lines.join('\n')}\n`;
+}
+
+function renderField(key: string, field: SchemaNode, depth: number, commented: boolean): string[] {
+  const indent = '  '.repeat(depth);
+  const mark = commented ? '# ' : '';
+  if (field.type === 'object' && field.properties !== undefined) {
+    const inner = Object.entries(field.properties).flatMap(([name, child]) =>
+      renderField(name, child, depth + 1, commented),
+    );
+    const title = field.description === undefined ? [] : wrap(field.description, indent);
+    // A section without keys still has to be a section.
+    return [...title, `${mark}${indent}${key}:${inner.length === 0 ? ' {}' : ''}`, ...inner];
+  }
+  const text = `${field.description ?? ''}${accepts(field)}`;
+  return [...wrap(text, indent), `${mark}${indent}${key}: ${scalar(field.default)}`];
+}
+
+/** What the type alone does not show. */
+function accepts(field: SchemaNode): string {
+  const choices = (field.anyOf ?? []).every((branch) => 'const' in branch || branch.type === 'null');
+  if (field.anyOf !== undefined && choices) return ` [${describeSchema(field)}]`;
+  if (field.minimum !== undefined && field.maximum !== undefined) return ` [${field.minimum} to ${field.maximum}]`;
+  return '';
+}
+
+function wrap(text: string, indent: string): string[] {
+  const lines: string[] = [];
+  let line = `${indent}#`;
+  for (const word of text.split(/\s+/)) {
+    if (line.length + word.length + 1 > WIDTH) {
+      lines.push(line);
+      line = `${indent}#`;
+    }
+    line += ` ${word}`;
+  }
+  return [...lines, line];
+}
+
+function scalar(value: unknown): string {
+  return stringify(value === undefined ? null : value, { collectionStyle: 'flow', lineWidth: 0 }).trimEnd();
+}

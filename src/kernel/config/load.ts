@@ -1,0 +1,118 @@
+import { readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import type { TObject } from '@sinclair/typebox';
+import { CodedError } from '../../lib/coded-error.ts';
+import { EXIT } from '../errors.ts';
+import { type CoreConfig, coreConfig } from './core.ts';
+import { fillDefaults } from './defaults.ts';
+import { applyOverrides, type Environment, type Override, readEnvironment } from './env.ts';
+import { type ConfigFile, type ConfigPath, emptyFile, readConfigFile } from './file.ts';
+import { type PluginEntry, pluginEntries } from './plugin-entries.ts';
+import { assembleSchema, type ConfigSection } from './schema.ts';
+import { validateConfig } from './validate.ts';
+
+export interface ConfigSources {
+  /** Path of the configuration file; null for a start without one. */
+  readonly file: string | null;
+  readonly env: Environment;
+  /** From the command line; they win over everything. */
+  readonly flags?: readonly Override[];
+  /** Values of lowest rank beside the schema's defaults, for a start without a file. */
+  readonly base?: Readonly<Record<string, unknown>>;
+}
+
+/** Finds the plugins whose sections the schema holds. `baseDir` is where relative paths of the list start. */
+export type FindSections<P extends ConfigSection> = (
+  entries: readonly PluginEntry[],
+  baseDir: string,
+) => Promise<readonly P[]>;
+
+export interface LoadedConfig<P extends ConfigSection = ConfigSection> {
+  /** Everything, defaults filled in; secrets in the clear. */
+  readonly values: Readonly<Record<string, unknown>>;
+  readonly core: CoreConfig;
+  readonly schema: TObject;
+  readonly plugins: readonly P[];
+  readonly file: string | null;
+  /** `NODE_ENV=production`. */
+  readonly productionEnv: boolean;
+}
+
+/**
+ * Reads file, environment and flags, in this order of rank from below, and checks them against the closed schema of kernel and
+ * plugins. Errors: CONFIG_UNREADABLE; CONFIG_INVALID with all problems in `facts.problems`; those of `findSections`.
+ */
+export async function loadConfig<P extends ConfigSection>(
+  sources: ConfigSources,
+  findSections: FindSections<P>,
+): Promise<LoadedConfig<P>> {
+  const file = sources.file === null ? emptyFile : readConfigFile(sources.file);
+  const base = applyOverrides(sources.base ?? {}, []);
+  const layered = { ...base, ...file.values };
+  const baseDir = sources.file === null ? process.cwd() : dirname(resolve(sources.file));
+  const plugins = await findSections(readPluginList(layered, sources, file), baseDir);
+
+  const schema = assembleSchema(plugins);
+  const reading = readEnvironment(schema, sources.env, (path) => readFileSync(path, 'utf8'));
+  const overrides = [...reading.overrides, ...(sources.flags ?? [])];
+  const values = fillDefaults(schema, applyOverrides(layered, overrides));
+  const problems = [
+    ...reading.problems,
+    ...validateConfig(schema, values).map(({ path, message }) => `${place(path, file, overrides)}: ${message}`),
+  ];
+  if (problems.length > 0) throw configInvalid(sources.file, problems);
+  return {
+    values: values as Record<string, unknown>,
+    core: pickCore(values as Record<string, unknown>),
+    schema,
+    plugins,
+    file: sources.file,
+    productionEnv: sources.env['NODE_ENV'] === 'production',
+  };
+}
+
+/** The list decides which sections exist, so it is read and checked before the rest. */
+function readPluginList(
+  values: Readonly<Record<string, unknown>>,
+  sources: ConfigSources,
+  file: ConfigFile,
+): readonly PluginEntry[] {
+  const reading = readEnvironment(coreConfig, pick(sources.env, 'PARHELION_PLUGINS'), (path) =>
+    readFileSync(path, 'utf8'),
+  );
+  const overrides = [...reading.overrides, ...(sources.flags ?? [])].filter(({ path }) => path[0] === 'plugins');
+  const list = fillDefaults(coreConfig.properties.plugins, applyOverrides(values, overrides)['plugins']);
+  const problems = validateConfig(coreConfig.properties.plugins, list);
+  if (problems.length > 0) {
+    throw configInvalid(
+      sources.file,
+      problems.map(({ path, message }) => `${place(['plugins', ...path], file, overrides)}: ${message}`),
+    );
+  }
+  return pluginEntries(list as CoreConfig['plugins']);
+}
+
+function pick(env: Environment, prefix: string): Environment {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => name.startsWith(prefix)));
+}
+
+/** `line 12, http.port` or `PARHELION_HTTP__PORT, http.port`. */
+function place(path: ConfigPath, file: ConfigFile, overrides: readonly Override[]): string {
+  const dotted = path.map(String).join('.') || 'the configuration';
+  const override = overrides.findLast((candidate) => candidate.path.every((part, index) => part === path[index]));
+  if (override !== undefined) return `${override.origin} (${dotted})`;
+  const line = file.lineOf(path);
+  return line === null ? dotted : `line ${line}, ${dotted}`;
+}
+
+function pickCore(values: Readonly<Record<string, unknown>>): CoreConfig {
+  return Object.fromEntries(Object.keys(coreConfig.properties).map((key) => [key, values[key]])) as CoreConfig;
+}
+
+function configInvalid(file: string | null, problems: readonly string[]): CodedError {
+  const count = problems.length === 1 ? 'one error' : `${problems.length} errors`;
+  return new CodedError('CONFIG_INVALID', `${file ?? 'the configuration'} has ${count}: ${problems.join('; ')}`, {
+    exitCode: EXIT.config,
+    facts: { problems },
+  });
+}

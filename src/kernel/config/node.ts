@@ -1,0 +1,19 @@
+/** The parts of a JSON schema that configuration code looks at. TypeBox schemas are such objects. */
+export interface SchemaNode {
+  readonly type?: string;
+  readonly const?: unknown;
+  readonly enum?: readonly unknown[];
+  readonly anyOf?: readonly SchemaNode[];
+  readonly items?: SchemaNode;
+  readonly properties?: Readonly<Record<string, SchemaNode>>;
+  readonly patternProperties?: Readonly<Record<string, SchemaNode>>;
+  readonly additionalProperties?: unknown;
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly minLength?: number;
+  readonly pattern?: string;
+  readonly description?: string;
+  readonly default?: unknown;
+  /** Values never appear in logs, dumps or errors. */
+  readonly secret?: boolean;
+}

@@ -1,0 +1,39 @@
+import { CodedError } from '../lib/coded-error.ts';
+import type { Store } from '../ports/store.ts';
+
+/** A value that exists only after provisioning, such as the store. */
+export interface Late<T> {
+  /** Errors: PLUGIN_TOO_EARLY. */
+  get(): T;
+  set(value: T): void;
+}
+
+export function createLate<T>(name: string): Late<T> {
+  let held: { readonly value: T } | null = null;
+  return {
+    get() {
+      if (held === null) {
+        throw new CodedError('PLUGIN_TOO_EARLY', `${name} is there from start on, not while plugins are provisioned`);
+      }
+      return held.value;
+    },
+    set(value) {
+      held = { value };
+    },
+  };
+}
+
+/** A store that plugins can hold on to before it is open. */
+export function createLateStore(store: Late<Store>): Store {
+  return {
+    get dialect() {
+      return store.get().dialect;
+    },
+    get read() {
+      return store.get().read;
+    },
+    write: (work) => store.get().write(work),
+    probe: () => store.get().probe(),
+    close: () => Promise.reject(new CodedError('PLUGIN_SERVICE', 'the store is closed by the kernel alone')),
+  };
+}
