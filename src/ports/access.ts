@@ -18,8 +18,11 @@ export interface FirstKey {
 }
 
 export interface AccessBootstrap {
-  /** Makes the first project and key when there is no project yet; null otherwise. */
-  ensureFirstProject(): Promise<FirstKey | null>;
+  /**
+   * Makes the first project and key when there is no project yet; null otherwise. `key` is installed instead of a random one.
+   * Also safe when several processes start at once: one of them makes the project.
+   */
+  ensureFirstProject(options?: { readonly key?: string }): Promise<FirstKey | null>;
 }
 
 export const accessBootstrap = serviceToken<AccessBootstrap>('access.bootstrap');

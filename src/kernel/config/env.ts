@@ -128,7 +128,9 @@ export function applyOverrides(
     let place = result;
     for (const part of path.slice(0, -1)) {
       const next = place[part];
-      place = (isPlainObject(next) ? next : (place[part] = {})) as Record<string, unknown>;
+      const section: Record<string, unknown> = isPlainObject(next) ? next : {};
+      place[part] = section;
+      place = section;
     }
     place[String(path.at(-1))] = value;
   }

@@ -1,0 +1,18 @@
+import { createHash } from 'node:crypto';
+
+/** The hosted form, which some tools check, is a UUID; any of these strings is accepted. */
+const FORM = /^[A-Za-z0-9_.-]{1,256}$/;
+const PREFIX_LENGTH = 8;
+
+export function isKeyForm(text: string): boolean {
+  return FORM.test(text);
+}
+
+export function hashKey(key: string): Buffer {
+  return createHash('sha256').update(key).digest();
+}
+
+/** Enough to recognise a key in a list, and never more than a quarter of it. */
+export function keyPrefix(key: string): string {
+  return key.slice(0, Math.min(PREFIX_LENGTH, Math.floor(key.length / 4)));
+}
