@@ -33,7 +33,10 @@ export interface OutboundPolicy {
   readonly allowPorts: readonly number[] | null;
   /** PEM file with further certificate authorities. */
   readonly caFile: string | null;
+  /** Sockets per target. */
   readonly maxConnections: number;
+  /** Config section that holds `allowCidrs`, named in the sentence that tells what to change. */
+  readonly section?: string;
 }
 
 export type OutboundFailure =

@@ -1,0 +1,148 @@
+import { BlockList, isIP } from 'node:net';
+import { CodedError } from '../../lib/coded-error.ts';
+
+type Subnet = readonly [network: string, prefix: number];
+
+/** Ranges that are no public unicast addresses. Never add `::/8` to the second list: it would match every IPv4 address. */
+const FORBIDDEN_V4: readonly Subnet[] = [
+  ['0.0.0.0', 8],
+  ['10.0.0.0', 8],
+  ['100.64.0.0', 10],
+  ['127.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['172.16.0.0', 12],
+  ['192.0.0.0', 24],
+  ['192.0.2.0', 24],
+  ['192.88.99.0', 24],
+  ['192.168.0.0', 16],
+  ['198.18.0.0', 15],
+  ['198.51.100.0', 24],
+  ['203.0.113.0', 24],
+  ['224.0.0.0', 4],
+  ['240.0.0.0', 4],
+];
+const FORBIDDEN_V6: readonly Subnet[] = [
+  ['::', 96],
+  ['::ffff:0:0:0', 96],
+  ['ff00::', 8],
+  ['fe80::', 10],
+  ['fec0::', 10],
+  ['fc00::', 7],
+  ['2001:db8::', 32],
+  ['2001::', 23],
+  ['3fff::', 20],
+  ['100::', 64],
+  ['2002::', 16],
+  ['64:ff9b::', 96],
+  ['64:ff9b:1::', 48],
+  ['5f00::', 16],
+];
+
+/**
+ * Where clouds keep their instance metadata, in every notation that reaches it. An allowed network opens such a range only
+ * when it lies within the range: `0.0.0.0/0` or `fc00::/7` must not open it by accident.
+ */
+const METADATA: readonly { readonly family: 4 | 6; readonly network: string; readonly prefix: number }[] = [
+  { family: 4, network: '169.254.0.0', prefix: 16 },
+  { family: 6, network: 'fd00:ec2::254', prefix: 128 },
+  { family: 6, network: '::a9fe:0', prefix: 112 },
+  { family: 6, network: '::ffff:0:a9fe:0', prefix: 112 },
+  { family: 6, network: '64:ff9b::a9fe:0', prefix: 112 },
+  { family: 6, network: '2002:a9fe::', prefix: 32 },
+];
+
+export interface AddressPolicy {
+  /** Whether a socket may be connected to this address. False for anything that is no IP address. */
+  permits(address: string): boolean;
+  /** Whether one of the allowed networks holds the address. */
+  isListed(address: string): boolean;
+}
+
+/** Makes the check that every address passes before a socket connects to it. Error: CONFIG_INVALID for a bad CIDR. */
+export function createAddressPolicy(allowCidrs: readonly string[]): AddressPolicy {
+  const allowed = allowCidrs.map(parseCidr);
+  const forbidden = listOf(4, FORBIDDEN_V4);
+  for (const [network, prefix] of FORBIDDEN_V6) forbidden.addSubnet(network, prefix, 'ipv6');
+  const open = familyLists(allowed);
+  const guarded = METADATA.map((range) => {
+    const list = listOf(range.family, [[range.network, range.prefix]]);
+    return { family: range.family, list, exact: exactEntries(allowed, range.family, range.prefix, list) };
+  });
+
+  const isListed = (address: string): boolean => {
+    const plain = normalise(address);
+    if (plain === null) return false;
+    const range = guarded.find(({ family, list }) => family === plain.family && holds(list, plain));
+    return holds(range === undefined ? open[plain.family] : range.exact, plain);
+  };
+  return {
+    isListed,
+    permits: (address) => {
+      const plain = normalise(address);
+      return plain !== null && (!holds(forbidden, plain) || isListed(address));
+    },
+  };
+}
+
+interface PlainAddress {
+  readonly text: string;
+  readonly family: 4 | 6;
+}
+
+/** Drops the zone and turns a v4-mapped address into its IPv4 form, so that one rule decides for both spellings. */
+function normalise(address: string): PlainAddress | null {
+  const text = address.split('%', 1)[0] ?? '';
+  const family = isIP(text);
+  if (family === 4) return { text, family };
+  if (family !== 6) return null;
+  const mapped = mappedV4(text);
+  return mapped === null ? { text, family } : { text: mapped, family: 4 };
+}
+
+function mappedV4(text: string): string | null {
+  // The URL parser writes any IPv6 address in its one canonical form.
+  const canonical = new URL(`http://[${text}]`).hostname.slice(1, -1);
+  const match = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(canonical);
+  if (match === null) return null;
+  const high = Number.parseInt(match[1] ?? '', 16);
+  const low = Number.parseInt(match[2] ?? '', 16);
+  return `${high >> 8}.${high & 255}.${low >> 8}.${low & 255}`;
+}
+
+const holds = (list: BlockList, { text, family }: PlainAddress): boolean =>
+  list.check(text, family === 4 ? 'ipv4' : 'ipv6');
+
+interface Cidr extends PlainAddress {
+  readonly prefix: number;
+}
+
+function parseCidr(entry: string): Cidr {
+  const [network = '', size, ...rest] = entry.split('/');
+  const plain = normalise(network);
+  const width = plain?.family === 4 ? 32 : 128;
+  const prefix = size === undefined ? width : /^\d{1,3}$/.test(size) ? Number(size) : -1;
+  // A mapped network has the prefix of the wrong family, and a zone belongs to one host only.
+  const odd = plain === null || plain.text !== network || rest.length > 0 || prefix < 0 || prefix > width;
+  if (odd) throw new CodedError('CONFIG_INVALID', `'${entry}' is not a network in CIDR notation`, { exitCode: 78 });
+  return { ...plain, prefix };
+}
+
+function listOf(family: 4 | 6, subnets: readonly Subnet[]): BlockList {
+  const list = new BlockList();
+  for (const [network, prefix] of subnets) list.addSubnet(network, prefix, family === 4 ? 'ipv4' : 'ipv6');
+  return list;
+}
+
+function familyLists(cidrs: readonly Cidr[]): { readonly 4: BlockList; readonly 6: BlockList } {
+  const of = (family: 4 | 6) =>
+    listOf(
+      family,
+      cidrs.filter((cidr) => cidr.family === family).map(({ text, prefix }) => [text, prefix] as const),
+    );
+  return { 4: of(4), 6: of(6) };
+}
+
+function exactEntries(cidrs: readonly Cidr[], family: 4 | 6, prefix: number, range: BlockList): BlockList {
+  const inside = cidrs.filter((cidr) => cidr.family === family && cidr.prefix >= prefix && holds(range, cidr));
+  return familyLists(inside)[family];
+}

@@ -1,0 +1,98 @@
+import { lookup as dnsLookup } from 'node:dns/promises';
+import { readFileSync } from 'node:fs';
+import { isIP } from 'node:net';
+import { rootCertificates } from 'node:tls';
+import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { Log } from '../../ports/log.ts';
+import type { Outbound, OutboundClient, OutboundPolicy } from '../../ports/outbound.ts';
+import { createAddressPolicy } from './address-policy.ts';
+import { exchange } from './exchange.ts';
+import { outboundError } from './failure.ts';
+import { createPools } from './pools.ts';
+import { createResolver, type LookupAll, type ResolvedAddress } from './resolver.ts';
+import { parseTarget, type Target } from './target.ts';
+
+export interface OutboundParts {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Default: the system's own resolver. */
+  readonly lookup?: LookupAll;
+}
+
+/**
+ * The guarded client for addresses that users give. A name is resolved once, all its addresses are vetted, and sockets go to
+ * the vetted ones only; literal addresses are vetted as they are. Redirects are not followed and proxy variables not read.
+ * `open` throws CONFIG_INVALID for a bad CIDR and CONFIG_UNREADABLE for a CA file that cannot be read.
+ */
+export function createOutbound({ clock, log, lookup = systemLookup }: OutboundParts): Outbound {
+  return { open: (policy) => openClient(policy, clock, log, lookup) };
+}
+
+function openClient(policy: OutboundPolicy, clock: Clock, log: Log, lookup: LookupAll): OutboundClient {
+  const addresses = createAddressPolicy(policy.allowCidrs);
+  const resolver = createResolver(lookup, addresses, clock);
+  const ca = policy.caFile === null ? null : [...rootCertificates, readPem(policy.caFile)];
+  const pools = createPools({ clock, maxConnections: policy.maxConnections, ca });
+  let closed = false;
+
+  const addressesOf = async (target: Target): Promise<readonly ResolvedAddress[]> => {
+    const all: readonly ResolvedAddress[] = target.isLiteral
+      ? [{ address: target.host, family: isIP(target.host) === 6 ? 6 : 4 }]
+      : await resolver.resolve(target.host);
+    if (!target.secure && !policy.allowHttp && !all.every(({ address }) => addresses.isListed(address))) {
+      throw new CodedError('OUTBOUND_BLOCKED_ADDRESS', 'http is allowed only to the networks of allowCidrs');
+    }
+    return all;
+  };
+
+  return {
+    refusal: (url) => {
+      const parsed = parseTarget(url, policy, addresses);
+      return parsed.ok ? null : parsed.reason;
+    },
+    async request(request) {
+      if (closed) throw outboundError('OUTBOUND_CONNECT', { reason: 'the client is closed' });
+      const startedAt = clock.monotonic();
+      const parsed = parseTarget(request.url, policy, addresses);
+      if (!parsed.ok) throw new CodedError(parsed.code, parsed.reason);
+      const vetted = await within(addressesOf(parsed.target), request.timeoutMs, clock);
+      const remainingMs = request.timeoutMs - (clock.monotonic() - startedAt);
+      if (remainingMs <= 0) throw outboundError('OUTBOUND_TIMEOUT');
+      const { pool, release } = pools.lease(parsed.target, vetted);
+      try {
+        return await exchange(pool, parsed.target.path, request, remainingMs, clock);
+      } catch (error) {
+        log.debug({ host: parsed.target.host, code: (error as CodedError).code }, 'outbound request failed');
+        throw error;
+      } finally {
+        release();
+      }
+    },
+    close: () => {
+      closed = true;
+      return pools.close();
+    },
+  };
+}
+
+/** A shared look-up goes on for its other askers when this request has no time left. */
+function within<T>(work: Promise<T>, timeoutMs: number, clock: Clock): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const cancel = clock.timeout(timeoutMs, () => reject(outboundError('OUTBOUND_TIMEOUT', { reason: 'DNS' })));
+    work.then(resolve, reject).finally(cancel);
+  });
+}
+
+const systemLookup: LookupAll = async (host) => {
+  const all = await dnsLookup(host, { all: true, verbatim: true });
+  return all.map(({ address, family }) => ({ address, family: family === 6 ? 6 : 4 }));
+};
+
+function readPem(path: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw new CodedError('CONFIG_UNREADABLE', `${path}: ${messageOf(cause)}`, { cause, exitCode: 78 });
+  }
+}

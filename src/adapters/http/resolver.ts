@@ -1,0 +1,84 @@
+import { LRUCache } from 'lru-cache';
+import { CodedError } from '../../lib/coded-error.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { AddressPolicy } from './address-policy.ts';
+
+export interface ResolvedAddress {
+  readonly address: string;
+  readonly family: 4 | 6;
+}
+
+/** Looks a name up and gives all its addresses. Injected, so that tests can answer as a hostile name server would. */
+export type LookupAll = (host: string) => Promise<readonly ResolvedAddress[]>;
+
+export interface Resolver {
+  /** All addresses of a name, every one of them permitted. Errors: OUTBOUND_DNS, OUTBOUND_BLOCKED_ADDRESS. */
+  resolve(host: string): Promise<readonly ResolvedAddress[]>;
+}
+
+const KEEP_MS = 60_000;
+const KEEP_FAILURE_MS = 30_000;
+const TIMEOUT_MS = 5_000;
+const MAX_NAMES = 4_096;
+/** Look-ups occupy threads of a small pool and cannot be cancelled: further ones are refused rather than piled up. */
+const MAX_RUNNING = 256;
+
+type Kept =
+  | { readonly until: number; readonly addresses: readonly ResolvedAddress[] }
+  | { readonly until: number; readonly failure: string };
+
+/** Resolves each name once per minute at most, and shares a running look-up among its askers. */
+export function createResolver(lookup: LookupAll, addresses: AddressPolicy, clock: Clock): Resolver {
+  const kept = new LRUCache<string, Kept>({ max: MAX_NAMES });
+  const running = new Map<string, Promise<readonly ResolvedAddress[]>>();
+
+  const ask = async (host: string): Promise<readonly ResolvedAddress[]> => {
+    let answer: readonly ResolvedAddress[];
+    try {
+      answer = await withDeadline(lookup(host), clock);
+    } catch (error) {
+      const failure = codeText(error);
+      kept.set(host, { until: clock.now() + KEEP_FAILURE_MS, failure });
+      throw dnsFailure(failure, error);
+    }
+    if (answer.length === 0) throw dnsFailure('no address');
+    // One forbidden address among good ones is an attack or a mistake: nothing is connected then, and nothing kept.
+    if (!answer.every(({ address }) => addresses.permits(address))) {
+      throw new CodedError('OUTBOUND_BLOCKED_ADDRESS', 'the host resolves to an address that is not allowed');
+    }
+    const sorted = [...answer].sort((a, b) => (a.address < b.address ? -1 : 1));
+    kept.set(host, { until: clock.now() + KEEP_MS, addresses: sorted });
+    return sorted;
+  };
+
+  return {
+    async resolve(host) {
+      const known = kept.get(host);
+      if (known !== undefined && known.until > clock.now()) {
+        if ('failure' in known) throw dnsFailure(known.failure);
+        return known.addresses;
+      }
+      const asked = running.get(host);
+      if (asked !== undefined) return asked;
+      if (running.size >= MAX_RUNNING) throw dnsFailure('too many look-ups are running');
+      const promise = ask(host).finally(() => running.delete(host));
+      running.set(host, promise);
+      return promise;
+    },
+  };
+}
+
+function withDeadline<T>(work: Promise<T>, clock: Clock): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const cancel = clock.timeout(TIMEOUT_MS, () => reject(new CodedError('OUTBOUND_DNS', 'timed out')));
+    work.then(resolve, reject).finally(cancel);
+  });
+}
+
+function codeText(error: unknown): string {
+  const code = (error as { code?: unknown } | null)?.code;
+  return typeof code === 'string' ? code : 'failed';
+}
+
+const dnsFailure = (why: string, cause?: unknown): CodedError =>
+  new CodedError('OUTBOUND_DNS', `the host name could not be resolved (${why})`, { cause, retryable: true });
