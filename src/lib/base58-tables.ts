@@ -31,9 +31,11 @@ export const tables = lazy((): Tables => {
 
 /** Writes the five characters of a digit below 58^5. */
 export function writeDigit(digit: number, out: Uint8Array, at: number, { chars, pairs }: Tables): void {
-  const upper = Math.floor(digit / PAIR);
-  const low = pairs[digit - upper * PAIR]!;
-  const top = Math.floor(upper / PAIR);
+  // Integers from here on: the engine then divides by multiplication.
+  const value = digit | 0;
+  const upper = (value / PAIR) | 0;
+  const low = pairs[value - upper * PAIR]!;
+  const top = (upper / PAIR) | 0;
   const middle = pairs[upper - top * PAIR]!;
   out[at] = chars[top]!;
   out[at + 1] = middle >> 8;

@@ -1,0 +1,40 @@
+const MAX_DEPTH = 512;
+
+/**
+ * `JSON.stringify` in which a bigint becomes a bare integer of any size. Undefined gives `null`, so the answer is always JSON.
+ * Values without a bigint take the engine's own path. Throws TypeError for a cycle.
+ */
+export function stringify(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? 'null';
+  } catch (error) {
+    // The engine refuses bigints and cycles with the same TypeError; the walk below ends on a cycle too.
+    if (!(error instanceof TypeError)) throw error;
+  }
+  return write('', value, 0) ?? 'null';
+}
+
+/** The text of one value, or undefined where JSON leaves the member out. */
+function write(key: string, given: unknown, depth: number): string | undefined {
+  if (depth > MAX_DEPTH) throw new TypeError('json: a cycle, or nested too deeply');
+  const value = hasToJson(given) ? given.toJSON(key) : given;
+  if (typeof value === 'bigint') return value.toString();
+  if (typeof value !== 'object' || value === null || isBoxed(value)) return JSON.stringify(value);
+  if (Array.isArray(value)) {
+    return `[${value.map((item, index) => write(String(index), item, depth + 1) ?? 'null').join(',')}]`;
+  }
+  const members: string[] = [];
+  for (const [name, member] of Object.entries(value)) {
+    const text = write(name, member, depth + 1);
+    if (text !== undefined) members.push(`${JSON.stringify(name)}:${text}`);
+  }
+  return `{${members.join(',')}}`;
+}
+
+function hasToJson(value: unknown): value is { toJSON(key: string): unknown } {
+  return typeof value === 'object' && value !== null && typeof (value as { toJSON?: unknown }).toJSON === 'function';
+}
+
+function isBoxed(value: object): boolean {
+  return value instanceof String || value instanceof Number || value instanceof Boolean;
+}
