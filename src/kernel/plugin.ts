@@ -130,8 +130,11 @@ export interface ProvidedService<T = unknown> {
 
 // ---------------------------------------------------------------------------------------------------------------- HTTP
 
-/** The error shape of a route: chapter 10 section 3.1. */
-export type ErrorShape = 'plain' | 'wallet' | 'admin' | 'text';
+/**
+ * The error shape of a route: `plain` `{error, code}`, `wallet` the same with `details`, `admin` `{statusCode, message, error}`,
+ * `text` text/plain, `rpc` a JSON-RPC envelope with `id: null`.
+ */
+export type ErrorShape = 'plain' | 'wallet' | 'admin' | 'text' | 'rpc';
 
 /** Rate groups of the plans. */
 export type RateGroup = 'rpc' | 'das' | 'photon' | 'sender' | 'admin' | (string & {});
@@ -218,6 +221,7 @@ export interface RpcMethod {
   /** Of the whole `params` value. Mismatch: -32602 with the reason in `data.details`. */
   readonly params: TSchema;
   readonly result: TSchema;
+  /** Returns the result as a value (bigints are written as bare integers) or, on hot paths, as a `JsonText`. */
   // biome-ignore lint/suspicious/noExplicitAny: typed by `params`.
   readonly handler: (call: RpcCall<any>) => unknown | Promise<unknown>;
 }
@@ -271,20 +275,30 @@ export interface Gate {
   admit(caller: Caller, items: readonly GateItem[]): Promise<Admission> | Admission;
 }
 
-export type GateRefusalReason = 'no-key' | 'bad-key' | 'ip' | 'plan' | 'permission' | 'credits' | 'rate';
+/** `batch`: the batch breaks a limit of the plan; JSON-RPC only, answered by an array of -32600 items with `details`. */
+export type GateRefusalReason = 'no-key' | 'bad-key' | 'ip' | 'plan' | 'permission' | 'credits' | 'rate' | 'batch';
 
 export class GateRefusal extends Error {
   readonly reason: GateRefusalReason;
   readonly retryAfterS: number | undefined;
-  /** Which item of a batch, or null for the whole request. */
+  /** Index into the admitted items, or null for the whole request. */
   readonly item: number | null;
+  /** Replaces the front's own sentence. */
+  readonly details: string | undefined;
+  /** Rate headers for the refusal. */
+  readonly headers: Readonly<Record<string, string>>;
 
-  constructor(reason: GateRefusalReason, options: { retryAfterS?: number; item?: number } = {}) {
+  constructor(
+    reason: GateRefusalReason,
+    options: { retryAfterS?: number; item?: number; details?: string; headers?: Readonly<Record<string, string>> } = {},
+  ) {
     super(`refused: ${reason}`);
     this.name = 'GateRefusal';
     this.reason = reason;
     this.retryAfterS = options.retryAfterS;
     this.item = options.item ?? null;
+    this.details = options.details;
+    this.headers = options.headers ?? {};
   }
 }
 

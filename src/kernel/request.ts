@@ -28,6 +28,17 @@ export interface RouteRequest<Params = Record<string, string>, Query = Record<st
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   /** Parsed JSON, or undefined when the route declares no body. */
   readonly body: Body;
+  /** The bytes of the body as received; absent when the route declares no body. */
+  readonly rawBody?: Buffer;
+}
+
+/** A finished JSON text that is written as it is, bare or as the result of a JSON-RPC method. */
+export class JsonText {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
 }
 
 /** What a REST handler answers. */
@@ -36,7 +47,7 @@ export interface Reply {
   readonly headers?: Readonly<Record<string, string>>;
   /** Written with bigint support; `undefined` sends no body and `Content-Length: 0`. */
   readonly json?: unknown;
-  /** Ready JSON bytes, sent as they are. */
+  /** Ready JSON bytes, sent as they are. For a finished string give `json: new JsonText(text)`. */
   readonly jsonBytes?: Uint8Array;
   /** Any other content; needs `contentType`. */
   readonly bytes?: Uint8Array;
@@ -102,7 +113,7 @@ export type RpcCodeName = keyof typeof RPC_CODES;
 export interface RpcErrorOptions {
   /** One plain sentence for `error.data.details`. */
   readonly details?: string;
-  /** Replaces the table's message where chapter 10 section 3.2 has another text (`Record Not Found: …`, `Forbidden: …`). */
+  /** Replaces the table's message where the wire contract has a longer text (`Record Not Found: …`, `Forbidden: …`). */
   readonly message?: string;
   readonly retryAfterS?: number;
   readonly cause?: unknown;
