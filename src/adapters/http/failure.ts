@@ -53,6 +53,7 @@ export function outboundError(code: OutboundFailure, facts: Readonly<Record<stri
 export function toOutboundError(error: unknown): CodedError {
   if (error instanceof CodedError) return error;
   const raw = codeOf(error) ?? codeOf((error as { cause?: unknown } | null)?.cause) ?? 'unknown';
+  if ((error as { name?: unknown } | null)?.name === 'HTTPParserError') return outboundError('OUTBOUND_BAD_RESPONSE');
   const code = BY_CODE[raw] ?? BY_PREFIX.find(([prefix]) => raw.startsWith(prefix))?.[1] ?? 'OUTBOUND_RESET';
   return outboundError(code, { reason: raw });
 }

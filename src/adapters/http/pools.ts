@@ -61,7 +61,9 @@ export function createPools({ clock, maxConnections, ca }: PoolsOptions): Pools 
   const makeRoom = (): void => {
     if (entries.size < MAX_POOLS) return;
     for (const [key, entry] of entries) {
-      if (entry.leases === 0) return discard(key, entry);
+      if (entry.leases > 0) continue;
+      discard(key, entry);
+      return;
     }
   };
   const open = (key: string, target: Target, addresses: readonly ResolvedAddress[]): Entry => {
