@@ -7,6 +7,7 @@ import { type CoreConfig, coreConfig } from './core.ts';
 import { fillDefaults } from './defaults.ts';
 import { applyOverrides, type Environment, type Override, readEnvironment } from './env.ts';
 import { type ConfigFile, type ConfigPath, emptyFile, readConfigFile } from './file.ts';
+import type { SchemaNode } from './node.ts';
 import { type PluginEntry, pluginEntries } from './plugin-entries.ts';
 import { assembleSchema, type ConfigSection } from './schema.ts';
 import { validateConfig } from './validate.ts';
@@ -47,15 +48,14 @@ export async function loadConfig<P extends ConfigSection>(
   findSections: FindSections<P>,
 ): Promise<LoadedConfig<P>> {
   const file = sources.file === null ? emptyFile : readConfigFile(sources.file);
-  const base = applyOverrides(sources.base ?? {}, []);
-  const layered = { ...base, ...file.values };
+  const base = sources.base ?? {};
   const baseDir = sources.file === null ? process.cwd() : dirname(resolve(sources.file));
-  const plugins = await findSections(readPluginList(layered, sources, file), baseDir);
+  const plugins = await findSections(readPluginList(file, sources), baseDir);
 
   const schema = assembleSchema(plugins);
   const reading = readEnvironment(schema, sources.env, (path) => readFileSync(path, 'utf8'));
   const overrides = [...reading.overrides, ...(sources.flags ?? [])];
-  const values = fillDefaults(schema, applyOverrides(layered, overrides));
+  const values = fillDefaults(schema, applyOverrides({ ...known(schema, base), ...file.values }, overrides));
   const problems = [
     ...reading.problems,
     ...validateConfig(schema, values).map(({ path, message }) => `${place(path, file, overrides)}: ${message}`),
@@ -72,16 +72,12 @@ export async function loadConfig<P extends ConfigSection>(
 }
 
 /** The list decides which sections exist, so it is read and checked before the rest. */
-function readPluginList(
-  values: Readonly<Record<string, unknown>>,
-  sources: ConfigSources,
-  file: ConfigFile,
-): readonly PluginEntry[] {
+function readPluginList(file: ConfigFile, sources: ConfigSources): readonly PluginEntry[] {
   const reading = readEnvironment(coreConfig, pick(sources.env, 'PARHELION_PLUGINS'), (path) =>
     readFileSync(path, 'utf8'),
   );
   const overrides = [...reading.overrides, ...(sources.flags ?? [])].filter(({ path }) => path[0] === 'plugins');
-  const list = fillDefaults(coreConfig.properties.plugins, applyOverrides(values, overrides)['plugins']);
+  const list = fillDefaults(coreConfig.properties.plugins, applyOverrides(file.values, overrides)['plugins']);
   const problems = validateConfig(coreConfig.properties.plugins, list);
   if (problems.length > 0) {
     throw configInvalid(
@@ -90,6 +86,11 @@ function readPluginList(
     );
   }
   return pluginEntries(list as CoreConfig['plugins']);
+}
+
+/** Values for plugins that are not there are left out: the base is written for the usual set of them. */
+function known(schema: SchemaNode, base: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(base).filter(([key]) => schema.properties?.[key] !== undefined));
 }
 
 function pick(env: Environment, prefix: string): Environment {

@@ -64,9 +64,10 @@ function toProblem(error: ErrorObject): ConfigProblem {
   return { path, message: `expected ${describeSchema(schema)}, got ${valueText(schema, error.data)}` };
 }
 
-/** Numbers, and words where only a few are allowed, may be shown: neither can be a secret. */
+/** A number where a number belongs may be shown: it cannot be a secret. */
 function valueText(schema: SchemaNode, value: unknown): string {
-  if (typeof value === 'number' && schema.secret !== true) return String(value);
+  const numeric = schema.type === 'integer' || schema.type === 'number';
+  if (typeof value === 'number' && numeric) return String(value);
   const choices = (schema.anyOf ?? []).flatMap((branch) => (typeof branch.const === 'string' ? [branch.const] : []));
   const meant = typeof value === 'string' ? nearest(value, choices) : null;
   return describeValue(value) + (meant === null ? '' : `, did you mean "${meant}"?`);

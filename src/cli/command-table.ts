@@ -1,0 +1,74 @@
+import type { CliCommand, CommandFlag } from './command.ts';
+
+const FORMAT: CommandFlag = { flags: '--format <yaml|json>', description: 'yaml, or json' };
+const JSON_FLAG: CommandFlag = { flags: '--json', description: 'one JSON document' };
+
+/** Taken by every command. None of them has a default here: the configuration has them all. */
+export const commonFlags: readonly CommandFlag[] = [
+  { flags: '--config <file>', description: 'configuration file' },
+  { flags: '--data-dir <folder>', description: 'sets dataDir' },
+];
+
+/** The commands of the daemon itself; plugins add theirs. */
+export const commandTable: readonly CliCommand[] = [
+  {
+    path: ['serve'],
+    summary: 'run the daemon',
+    options: [
+      { flags: '--port <number>', description: 'sets http.port' },
+      { flags: '--log-level <level>', description: 'sets log.level' },
+    ],
+    load: () => import('./commands/serve.ts'),
+  },
+  {
+    path: ['init'],
+    summary: 'write a configuration file to start from',
+    options: [
+      { flags: '--output <file>', description: 'where to; without it parhelion.yaml here' },
+      { flags: '--force', description: 'replace a file that is there' },
+    ],
+    load: () => import('./commands/init.ts'),
+  },
+  {
+    path: ['check-config'],
+    summary: 'check configuration and plugins; opens no socket and no database',
+    options: [{ flags: '--format <text|json>', description: 'text, or json' }],
+    load: () => import('./commands/check-config.ts'),
+  },
+  {
+    path: ['dump-config'],
+    summary: 'show the configuration in force, secrets masked',
+    options: [FORMAT],
+    load: () => import('./commands/dump-config.ts'),
+  },
+  {
+    path: ['list-plugins'],
+    summary: 'show the plugins and what they contribute',
+    options: [JSON_FLAG],
+    load: () => import('./commands/list-plugins.ts'),
+  },
+  {
+    path: ['migrate'],
+    summary: 'bring the database to the schema of this version',
+    options: [{ flags: '--dry-run', description: 'only say what would be done' }, JSON_FLAG],
+    load: () => import('./commands/migrate.ts'),
+  },
+  {
+    path: ['openapi'],
+    summary: 'print the OpenAPI document',
+    options: [],
+    load: () => import('./commands/openapi.ts'),
+  },
+  {
+    path: ['status'],
+    summary: 'show what the running daemon says about itself',
+    options: [JSON_FLAG],
+    load: () => import('./commands/status.ts'),
+  },
+  {
+    path: ['healthcheck'],
+    summary: 'exit 0 when the running daemon is alive; with --ready, when it is ready',
+    options: [{ flags: '--ready', description: 'ask for readiness' }],
+    load: () => import('./commands/healthcheck.ts'),
+  },
+];

@@ -1,0 +1,21 @@
+import type { CliIo } from './io.ts';
+
+export type CommandValues = Readonly<Record<string, string | boolean | undefined>>;
+
+export interface CommandFlag {
+  /** commander's notation: `--name <text>`. */
+  readonly flags: string;
+  readonly description: string;
+  readonly required?: boolean;
+}
+
+/** What the file of a command exports as `run`: returns the exit code, or throws a coded error that carries one. */
+export type RunCommand = (values: CommandValues, io: CliIo) => Promise<number>;
+
+/** A line of the command table; the file itself is loaded when the command runs. */
+export interface CliCommand {
+  readonly path: readonly string[];
+  readonly summary: string;
+  readonly options: readonly CommandFlag[];
+  load(): Promise<{ readonly run: RunCommand }>;
+}

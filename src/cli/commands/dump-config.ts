@@ -1,0 +1,10 @@
+import { dumpConfig } from '../../kernel/config/dump.ts';
+import { EXIT } from '../../kernel/errors.ts';
+import type { RunCommand } from '../command.ts';
+import { loadCliConfig } from '../load-config.ts';
+
+export const run: RunCommand = async (values, io) => {
+  const config = await loadCliConfig(values, io);
+  io.out(dumpConfig(config, values['format'] === 'json' ? 'json' : 'yaml').trimEnd());
+  return EXIT.ok;
+};

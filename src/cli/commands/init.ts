@@ -1,0 +1,32 @@
+import { existsSync, writeFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { renderConfigDocument } from '../../kernel/config/document.ts';
+import { assembleSchema } from '../../kernel/config/schema.ts';
+import { EXIT } from '../../kernel/errors.ts';
+import { findPlugins } from '../../kernel/registry.ts';
+import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import type { RunCommand } from '../command.ts';
+import { builtInDir } from '../load-config.ts';
+
+const HEADER = `Configuration of parhelion. Every key stands here with its default; take the # away to change one.
+An upstream is the one thing that has to be set: the JSON-RPC address of a Solana node, for example
+
+upstream:
+  urls: ["http://127.0.0.1:8899"]`;
+
+export const run: RunCommand = async (values, io) => {
+  const path = resolve(io.cwd, String(values['output'] ?? 'parhelion.yaml'));
+  if (existsSync(path) && values['force'] !== true) {
+    throw new CodedError('CONFIG_UNREADABLE', `${path} exists; --force replaces it`, { exitCode: EXIT.usage });
+  }
+  const plugins = await findPlugins([], { builtInDir, baseDir: io.cwd, packageDir: io.cwd });
+  const text = renderConfigDocument(assembleSchema(plugins), { header: HEADER, commented: true });
+  try {
+    // The file will hold addresses with keys in them.
+    writeFileSync(path, text, { mode: 0o600 });
+  } catch (error) {
+    throw new CodedError('CONFIG_UNREADABLE', `cannot write ${path}: ${messageOf(error)}`, { exitCode: EXIT.usage });
+  }
+  io.out(`${path} is written. Set upstream.urls in it, then: parhelion check-config --config ${path}`);
+  return EXIT.ok;
+};

@@ -1,0 +1,41 @@
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import type { Override } from '../kernel/config/env.ts';
+import { type LoadedConfig, loadConfig } from '../kernel/config/load.ts';
+import { EXIT } from '../kernel/errors.ts';
+import { type FoundPlugin, findPlugins } from '../kernel/registry.ts';
+import { CodedError } from '../lib/coded-error.ts';
+import type { CommandValues } from './command.ts';
+import type { CliIo } from './io.ts';
+
+/** `plugins/` beside `src/`, in the source tree and in the built one. */
+export const builtInDir = fileURLToPath(new URL('../../plugins', import.meta.url));
+
+/** What a start for a person sets: its demo delivers webhooks to a receiver on the same machine. */
+const PLAIN_START = { webhooks: { allowCidrs: ['127.0.0.1/32'] } };
+
+/** Configuration of a command line: file, environment, flags. Errors: those of `loadConfig` and `findPlugins`, exit 78. */
+export async function loadCliConfig(values: CommandValues, io: CliIo): Promise<LoadedConfig<FoundPlugin>> {
+  const given = values['config'];
+  const file = typeof given === 'string' ? resolve(io.cwd, given) : null;
+  const plain = file === null && io.env['NODE_ENV'] !== 'production';
+  return await loadConfig(
+    { file, env: io.env, flags: flagOverrides(values), ...(plain ? { base: PLAIN_START } : {}) },
+    (entries, baseDir) => findPlugins(entries, { builtInDir, baseDir, packageDir: io.cwd }),
+  );
+}
+
+function flagOverrides(values: CommandValues): Override[] {
+  const overrides: Override[] = [];
+  const dataDir = values['dataDir'];
+  if (typeof dataDir === 'string') overrides.push({ path: ['dataDir'], value: dataDir, origin: '--data-dir' });
+  const level = values['logLevel'];
+  if (typeof level === 'string') overrides.push({ path: ['log', 'level'], value: level, origin: '--log-level' });
+  const port = values['port'];
+  if (typeof port === 'string') {
+    if (!/^\d{1,5}$/.test(port))
+      throw new CodedError('CONFIG_INVALID', '--port wants a number', { exitCode: EXIT.usage });
+    overrides.push({ path: ['http', 'port'], value: Number(port), origin: '--port' });
+  }
+  return overrides;
+}
