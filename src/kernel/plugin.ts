@@ -178,6 +178,8 @@ export interface Route {
   readonly body?: TSchema;
   /** Whether an absent body is fine (then `request.body` is undefined). */
   readonly bodyOptional?: boolean;
+  /** Instead of `body`: `request.body` is a Buffer with the received bytes, up to the limit, neither parsed nor checked. */
+  readonly rawBody?: boolean;
   /** By status; documentation, and checked against real answers in the tests. */
   readonly replies: Readonly<Record<number, TSchema>>;
   // biome-ignore lint/suspicious/noExplicitAny: the schemas type the request at the definition; see `defineRoute`.
@@ -235,10 +237,23 @@ export interface RpcFallback {
 /** Hands a client's websocket message to the same pipeline as HTTP: gate, local methods, fallback. */
 export type RpcDispatch = (message: Buffer, context: CallContext) => Promise<Buffer | null>;
 
+/** Passes messages that the socket handler answers itself (subscriptions) through the gate. Throws `GateRefusal`. */
+export type SocketAdmit = (items: readonly GateItem[]) => Promise<Admission> | Admission;
+
 export interface SocketHandler {
-  /** Called after the gate let the upgrade pass. Owns the socket from here on. */
-  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, context: CallContext, dispatch: RpcDispatch): void;
-  /** Prices a subscription message; calls that are no subscription are priced by the dispatch. */
+  /**
+   * Called after the gate let the upgrade pass. Owns the socket from here on. Calls that are no subscription go to `dispatch`,
+   * which prices them; subscriptions are priced by the handler and pass `admit`.
+   */
+  upgrade(
+    request: IncomingMessage,
+    socket: Duplex,
+    head: Buffer,
+    context: CallContext,
+    dispatch: RpcDispatch,
+    admit: SocketAdmit,
+  ): void;
+  /** Open client sockets. */
   readonly connections: () => number;
 }
 
