@@ -21,7 +21,7 @@ function write(key: string, given: unknown, depth: number): string | undefined {
   if (typeof value === 'bigint') return value.toString();
   if (typeof value !== 'object' || value === null || isBoxed(value)) return JSON.stringify(value);
   if (Array.isArray(value)) {
-    return `[${value.map((item, index) => write(String(index), item, depth + 1) ?? 'null').join(',')}]`;
+    return `[${Array.from(value, (item, index) => write(String(index), item, depth + 1) ?? 'null').join(',')}]`;
   }
   const members: string[] = [];
   for (const [name, member] of Object.entries(value)) {
