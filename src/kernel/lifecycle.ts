@@ -112,7 +112,8 @@ async function stopOne({ contribution, pools }: ProvisionedPlugin, deadline: Abo
   work.catch(() => undefined);
   let onAbort = () => {};
   const late = new Promise<never>((_, reject) => {
-    onAbort = () => reject(deadline.reason as Error);
+    // One turn of the loop: whoever stops without waiting for anything is not called late.
+    onAbort = () => setImmediate(() => reject(deadline.reason as Error));
     if (deadline.aborted) onAbort();
     else deadline.addEventListener('abort', onAbort, { once: true });
   });

@@ -1,0 +1,56 @@
+import type { Clock } from '../../src/ports/clock.ts';
+
+export interface ManualClock extends Clock {
+  /** Moves time on and runs what became due, in order, letting promises settle between steps. */
+  advance(ms: number): Promise<void>;
+  /** Timers that wait. */
+  readonly pending: number;
+}
+
+/** A clock that stands still until it is moved. */
+export function createManualClock(startMs = 1_700_000_000_000): ManualClock {
+  let elapsedMs = 0;
+  const timers = new Set<{ readonly dueMs: number; readonly fn: () => void }>();
+  const timeout = (ms: number, fn: () => void) => {
+    const timer = { dueMs: elapsedMs + ms, fn };
+    timers.add(timer);
+    return () => void timers.delete(timer);
+  };
+  return {
+    now: () => startMs + elapsedMs,
+    monotonic: () => elapsedMs,
+    timeout,
+    sleep: (ms, signal) =>
+      new Promise((resolve, reject) => {
+        const onAbort = () => {
+          cancel();
+          reject(signal?.reason as Error);
+        };
+        const cancel = timeout(ms, () => {
+          signal?.removeEventListener('abort', onAbort);
+          resolve();
+        });
+        if (signal?.aborted) onAbort();
+        else signal?.addEventListener('abort', onAbort, { once: true });
+      }),
+    get pending() {
+      return timers.size;
+    },
+    async advance(ms) {
+      const untilMs = elapsedMs + ms;
+      await settle();
+      for (;;) {
+        const [next] = [...timers].filter(({ dueMs }) => dueMs <= untilMs).sort((a, b) => a.dueMs - b.dueMs);
+        if (next === undefined) break;
+        timers.delete(next);
+        elapsedMs = Math.max(elapsedMs, next.dueMs);
+        next.fn();
+        await settle();
+      }
+      elapsedMs = untilMs;
+    },
+  };
+}
+
+/** Lets everything run that waits for promises only. */
+const settle = () => new Promise<void>((resolve) => setImmediate(() => setImmediate(resolve)));
