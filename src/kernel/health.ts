@@ -1,0 +1,134 @@
+import { messageOf } from '../lib/coded-error.ts';
+import type { ChainStatus } from '../ports/chain.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import type { HealthCheck } from './plugin.ts';
+
+const DEFAULT_CHECK_TIMEOUT_MS = 2_000;
+/** Probes come from several places at once: they share one run. */
+const REUSE_MS = 500;
+
+export interface CheckResult {
+  readonly name: string;
+  readonly ok: boolean;
+  readonly detail: string;
+}
+
+/** What /healthz shows of a chain: enough to tell a throw-away chain from a real one. */
+export interface ChainLabel {
+  readonly chain: string;
+  readonly kind: string;
+  readonly cluster: string;
+  readonly engine?: string;
+  readonly fixtures?: number;
+}
+
+export interface Readiness {
+  readonly ready: boolean;
+  readonly draining: boolean;
+  readonly checks: readonly CheckResult[];
+  readonly chain: readonly ChainStatus[];
+}
+
+export interface Health {
+  /** The process runs; nothing is asked. */
+  live(): { readonly status: 'ok'; readonly version: string; readonly chain: readonly ChainLabel[] };
+  /** Runs all checks, each within its time limit. */
+  ready(): Promise<Readiness>;
+  /** Not ready until all plugins have started. */
+  setStarted(): void;
+  setDraining(): void;
+  readonly draining: boolean;
+}
+
+export interface HealthOptions {
+  readonly checks: readonly HealthCheck[];
+  /** Asked at each probe. */
+  readonly chains: () => readonly ChainStatus[];
+  readonly maxReadyLagSlots: number;
+  readonly version: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly checkTimeoutMs?: number;
+}
+
+export function createHealth(options: HealthOptions): Health {
+  const { clock } = options;
+  let started = false;
+  let draining = false;
+  let last: { readonly at: number; readonly results: Promise<readonly CheckResult[]> } | null = null;
+
+  const runChecks = (): Promise<readonly CheckResult[]> => {
+    const now = clock.monotonic();
+    if (last !== null && now - last.at < REUSE_MS) return last.results;
+    const results = Promise.all(options.checks.map((check) => runCheck(check, options)));
+    last = { at: now, results };
+    return results;
+  };
+
+  return {
+    live: () => ({ status: 'ok', version: options.version, chain: options.chains().map(labelOf) }),
+    ready: async () => {
+      const chain = options.chains();
+      const checks = [
+        { name: 'started', ok: started, detail: started ? 'all plugins run' : 'plugins are starting' },
+        ...chain.map((status) => chainCheck(status, options.maxReadyLagSlots)),
+        ...(await runChecks()),
+      ];
+      return { ready: !draining && checks.every((check) => check.ok), draining, checks, chain };
+    },
+    setStarted: () => {
+      started = true;
+    },
+    setDraining: () => {
+      draining = true;
+    },
+    get draining() {
+      return draining;
+    },
+  };
+}
+
+async function runCheck(check: HealthCheck, options: HealthOptions): Promise<CheckResult> {
+  const timeoutMs = options.checkTimeoutMs ?? DEFAULT_CHECK_TIMEOUT_MS;
+  const controller = new AbortController();
+  return new Promise((resolve) => {
+    const give = (ok: boolean, detail: string) => {
+      cancel();
+      resolve({ name: check.name, ok, detail });
+    };
+    const cancel = options.clock.timeout(timeoutMs, () => {
+      give(false, `no answer within ${timeoutMs} ms`);
+      controller.abort(new Error('health check timed out'));
+    });
+    // The text of an unexpected error may name an address: it goes to the log, not into the answer.
+    const fail = (error: unknown) => {
+      options.log.warn({ check: check.name, error: messageOf(error) }, 'health check failed');
+      give(false, 'the check failed; the log says why');
+    };
+    try {
+      check.run(controller.signal).then((result) => give(result.ok, result.detail), fail);
+    } catch (error) {
+      fail(error);
+    }
+  });
+}
+
+function chainCheck(status: ChainStatus, maxLagSlots: number): CheckResult {
+  const name = `chain ${status.chain}`;
+  if (status.stalled !== null) return { name, ok: false, detail: status.stalled };
+  const lagSlots = status.lagSlots;
+  if (lagSlots !== null && lagSlots > maxLagSlots)
+    return { name, ok: false, detail: `${lagSlots} slots behind the tip, ${maxLagSlots} are allowed` };
+  return { name, ok: true, detail: lagSlots === null ? 'not followed yet' : `${lagSlots} slots behind the tip` };
+}
+
+function labelOf(status: ChainStatus): ChainLabel {
+  return {
+    chain: status.chain,
+    kind: status.kind,
+    cluster: status.cluster,
+    ...(status.engine === undefined ? {} : { engine: status.engine }),
+    ...(status.fixtures === undefined ? {} : { fixtures: status.fixtures }),
+  };
+}

@@ -1,0 +1,160 @@
+import { collectDefaultMetrics, type Metric, Registry } from 'prom-client';
+import type { Counter, Gauge, Histogram, Metrics } from '../ports/metrics.ts';
+
+const PREFIX = 'parhelion';
+
+export interface MetricsRegistry {
+  /** Metrics of one area: names become `parhelion_<area>_<name>`. A name that was declared before gives the same metric. */
+  scope(area: string): Metrics;
+  /** Prometheus text format. */
+  text(): Promise<string>;
+  readonly contentType: string;
+  /** Full names of everything declared so far, sorted. */
+  names(): string[];
+}
+
+type Kind = 'counter' | 'gauge' | 'histogram';
+
+interface Sample {
+  readonly metricName?: string;
+  readonly labels: Readonly<Record<string, string | number>>;
+  readonly value: number;
+}
+
+/** One metric family; prom-client asks it for its samples at each scrape. */
+interface Family {
+  readonly name: string;
+  readonly help: string;
+  readonly type: Kind;
+  readonly labels: readonly string[];
+  readonly root: unknown;
+  samples(): Sample[];
+}
+
+/**
+ * A registry over prom-client's text writer. The children are our own because a recording must cost no more than an addition on
+ * the request path; prom-client's hash their labels at each call.
+ */
+export function createMetricsRegistry(options: { readonly process?: boolean } = {}): MetricsRegistry {
+  const registry = new Registry();
+  const families = new Map<string, Family>();
+  if (options.process === true) collectDefaultMetrics({ register: registry, prefix: `${PREFIX}_` });
+
+  const declare = <T>(name: string, type: Kind, labels: readonly string[], make: () => Family): T => {
+    const known = families.get(name);
+    if (known !== undefined) {
+      if (known.type !== type || known.labels.join() !== labels.join())
+        throw new Error(`metric ${name} was declared before as ${known.type} with labels [${known.labels.join()}]`);
+      return known.root as T;
+    }
+    const family = make();
+    families.set(name, family);
+    registry.registerMetric(asPromMetric(family));
+    return family.root as T;
+  };
+
+  const scope = (area: string): Metrics => {
+    const full = (name: string) => `${PREFIX}_${area.replaceAll('-', '_')}_${name}`;
+    return {
+      counter: (name, help, labels = []) =>
+        declare<Counter>(full(name), 'counter', labels, () => plainFamily(full(name), help, 'counter', labels)),
+      gauge: (name, help, labels = []) =>
+        declare<Gauge>(full(name), 'gauge', labels, () => plainFamily(full(name), help, 'gauge', labels)),
+      observe: (name, help, read) => {
+        declare<undefined>(full(name), 'gauge', [], () => observed(full(name), help, read));
+      },
+      histogram: (name, help, buckets, labels = []) =>
+        declare<Histogram>(full(name), 'histogram', labels, () => histogramFamily(full(name), help, buckets, labels)),
+    };
+  };
+  return {
+    scope,
+    text: () => registry.metrics(),
+    contentType: registry.contentType,
+    names: () => [...families.keys()].sort(),
+  };
+}
+
+function asPromMetric(family: Family): Metric<string> {
+  const get = async () => ({
+    name: family.name,
+    help: family.help,
+    type: family.type,
+    aggregator: 'sum',
+    values: family.samples(),
+  });
+  return { name: family.name, get, reset: () => undefined } as unknown as Metric<string>;
+}
+
+/** Children by their label values; the separator cannot be typed by mistake. */
+function childrenOf<T>(labels: readonly string[], make: () => T) {
+  const children = new Map<string, { readonly labels: Record<string, string>; readonly child: T }>();
+  const child = (values: readonly string[]): T => {
+    if (values.length !== labels.length)
+      throw new Error(`expected ${labels.length} label values, got ${values.length}`);
+    const key = values.join('\u0000');
+    const known = children.get(key);
+    if (known !== undefined) return known.child;
+    const made = { labels: Object.fromEntries(labels.map((name, i) => [name, values[i] ?? ''])), child: make() };
+    children.set(key, made);
+    return made.child;
+  };
+  return { child, all: () => [...children.values()] };
+}
+
+/** Counters and gauges. Without labels the family is its own only child and shows 0 from the start. */
+function plainFamily(name: string, help: string, type: Kind, labels: readonly string[]): Family {
+  const children = childrenOf(labels, () => ({ value: 0 }));
+  const handle = (cell: { value: number }): Gauge & Counter => ({
+    add: (value = 1) => {
+      cell.value += value;
+    },
+    set: (value: number) => {
+      cell.value = value;
+    },
+    with: (...values: string[]) => handle(children.child(values)),
+  });
+  const root = labels.length === 0 ? handle(children.child([])) : handle({ value: 0 });
+  const samples = () => children.all().map((entry) => ({ labels: entry.labels, value: entry.child.value }));
+  return { name, help, type, labels, root, samples };
+}
+
+function observed(name: string, help: string, read: () => number): Family {
+  return { name, help, type: 'gauge', labels: [], root: undefined, samples: () => [{ labels: {}, value: read() }] };
+}
+
+function histogramFamily(name: string, help: string, bounds: readonly number[], labels: readonly string[]): Family {
+  const children = childrenOf(labels, () => ({ counts: new Array<number>(bounds.length + 1).fill(0), sum: 0 }));
+  type Cell = { readonly counts: number[]; sum: number };
+  const handle = (cell: Cell): Histogram => ({
+    record: (value) => {
+      let i = 0;
+      while (i < bounds.length && value > (bounds[i] as number)) i += 1;
+      cell.counts[i] = (cell.counts[i] ?? 0) + 1;
+      cell.sum += value;
+    },
+    with: (...values: string[]) => handle(children.child(values)),
+  });
+  const root =
+    labels.length === 0 ? handle(children.child([])) : handle({ counts: new Array(bounds.length + 1).fill(0), sum: 0 });
+  const samples = () => children.all().flatMap((entry) => histogramSamples(name, bounds, entry.labels, entry.child));
+  return { name, help, type: 'histogram', labels, root, samples };
+}
+
+function histogramSamples(
+  name: string,
+  bounds: readonly number[],
+  labels: Record<string, string>,
+  cell: { readonly counts: readonly number[]; readonly sum: number },
+): Sample[] {
+  const samples: Sample[] = [];
+  let total = 0;
+  cell.counts.forEach((count, i) => {
+    total += count;
+    const le = i < bounds.length ? String(bounds[i]) : '+Inf';
+    samples.push({ metricName: `${name}_bucket`, labels: { ...labels, le }, value: total });
+  });
+  samples.push({ metricName: `${name}_sum`, labels, value: cell.sum });
+  samples.push({ metricName: `${name}_count`, labels, value: total });
+  return samples;
+}
