@@ -1,0 +1,41 @@
+import type { RpcMeta, RpcTokenBalance } from '../rpc-json.ts';
+
+/**
+ * Says what keeps `meta` from being used, or null when all that is read later has the expected shape. Inner instructions are
+ * checked where they are decoded.
+ */
+export function faultOfMeta(given: unknown, keyCount: number): string | null {
+  if (typeof given !== 'object' || given === null) return 'meta is missing';
+  const meta = given as Partial<RpcMeta>;
+  if (meta.err === undefined) return 'meta.err is missing';
+  if (typeof meta.fee !== 'number') return 'meta.fee is missing';
+  if (!isListOf(meta.preBalances, keyCount)) return `meta.preBalances has not ${keyCount} entries`;
+  if (!isListOf(meta.postBalances, keyCount)) return `meta.postBalances has not ${keyCount} entries`;
+  if (!isListOrNothing(meta.innerInstructions)) return 'meta.innerInstructions is no list';
+  if (!isListOrNothing(meta.logMessages)) return 'meta.logMessages is no list';
+  if (!areTokenBalances(meta.preTokenBalances, keyCount)) return 'meta.preTokenBalances is malformed';
+  if (!areTokenBalances(meta.postTokenBalances, keyCount)) return 'meta.postTokenBalances is malformed';
+  return null;
+}
+
+function isListOf(value: unknown, count: number): boolean {
+  return Array.isArray(value) && value.length === count;
+}
+
+function isListOrNothing(value: unknown): boolean {
+  return value === null || value === undefined || Array.isArray(value);
+}
+
+function areTokenBalances(value: unknown, keyCount: number): boolean {
+  if (value === null || value === undefined) return true;
+  if (!Array.isArray(value)) return false;
+  for (const balance of value as readonly Partial<RpcTokenBalance>[]) {
+    const amount = balance?.uiTokenAmount;
+    if (amount === null || typeof amount !== 'object') return false;
+    if (typeof amount.amount !== 'string' || typeof amount.decimals !== 'number') return false;
+    if (typeof balance.mint !== 'string') return false;
+    const index = balance.accountIndex;
+    if (typeof index !== 'number' || !(index >= 0 && index < keyCount)) return false;
+  }
+  return true;
+}

@@ -1,0 +1,148 @@
+import { decode32 } from '../../lib/base58.ts';
+import { lazy } from '../../lib/lazy.ts';
+import type { ChainBlock, NormalTransaction, TransactionVersion } from '../../ports/block.ts';
+import type { RpcMeta, RpcTokenBalance } from '../rpc-json.ts';
+import { faultOfMeta } from './check-meta.ts';
+import { decodeHeader } from './decode-header.ts';
+import { badBlock, badTransaction } from './faults.ts';
+import { createKeyTable, type KeyTableBuilder } from './key-table.ts';
+import { type BlockParts, LeanTransaction } from './transaction.ts';
+import { walkWire } from './walk-wire.ts';
+import { wireBytesOf } from './wire-bytes.ts';
+import { emptyLayout, type WireLayout } from './wire-layout.ts';
+import type { WireReader } from './wire-reader.ts';
+
+const VOTE_PROGRAM = lazy(() => decode32('Vote111111111111111111111111111111111111111')!);
+/** Real blocks hold about this many distinct keys per transaction; the table grows when there are more. */
+const KEYS_PER_TRANSACTION = 8;
+
+/**
+ * Decodes the parsed result of `getBlock` with full transaction details, in encoding base64, base58 or json. The result is kept
+ * and must not be changed afterwards.
+ * Throws CHAIN_BAD_TRANSACTION (facts {index, reason}) when the bytes of a transaction are malformed or of an unknown version:
+ * ask again with encoding json, which shows every version. Throws CHAIN_BAD_BLOCK (facts {slot, reason, index?}) when the block
+ * contradicts itself or lacks what every block has.
+ */
+export function decodeBlock(slot: number, result: unknown): ChainBlock {
+  const header = decodeHeader(slot, result);
+  const entries = (result as { transactions?: unknown }).transactions;
+  if (!Array.isArray(entries)) throw badBlock(slot, 'transactions are missing');
+  return { ...header, ...decodeEntries(slot, entries, decode32(header.blockhash)!) };
+}
+
+/** What a node tells about one transaction. */
+interface RpcEntry {
+  readonly transaction?: unknown;
+  readonly meta?: unknown;
+  readonly version?: unknown;
+}
+
+/** Decodes entries in order. `seed` is 32 bytes that were unknown when the transactions were written. */
+export function decodeEntries(
+  slot: number,
+  entries: readonly unknown[],
+  seed: Uint8Array,
+): Pick<ChainBlock, 'transactions' | 'keys'> {
+  const { bytes, starts } = wireBytesOf(entries);
+  const seedWords = new Uint32Array(seed.slice().buffer);
+  const keys = createKeyTable(seedWords, entries.length * KEYS_PER_TRANSACTION);
+  const block: BlockParts = { slot, bytes, keys };
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const reader: WireReader = { bytes, at: 0, end: 0 };
+  const transactions: NormalTransaction[] = [];
+  for (let index = 0; index < entries.length; index++) {
+    reader.at = starts[index]!;
+    reader.end = starts[index + 1]!;
+    const layout = emptyLayout();
+    const fault = walkWire(reader, layout);
+    if (fault !== null) throw badTransaction(index, fault);
+    transactions.push(decodeEntry(block, view, layout, index, entries[index] as RpcEntry));
+  }
+  return { transactions, keys };
+}
+
+function decodeEntry(
+  block: BlockParts,
+  view: DataView,
+  layout: WireLayout,
+  index: number,
+  entry: RpcEntry,
+): NormalTransaction {
+  const meta = entry.meta as RpcMeta;
+  const version = versionOf(entry, layout);
+  const writable = meta?.loadedAddresses?.writable ?? [];
+  const readonly = meta?.loadedAddresses?.readonly ?? [];
+  // Versions this decoder does not know may load addresses by other means than lookups.
+  const isKnown = version === 'legacy' || version === 0;
+  if (isKnown && (writable.length !== layout.loadedWritable || readonly.length !== layout.loadedReadonly))
+    throw badBlock(block.slot, 'meta.loadedAddresses does not fit the lookups', index);
+  const keys = new Uint32Array(layout.keyCount + writable.length + readonly.length);
+  const fault = faultOfMeta(meta, keys.length) ?? internAll(block.keys, view, layout, keys, writable, readonly);
+  if (fault !== null) throw badBlock(block.slot, fault, index);
+  const owners: number[] = [];
+  if (
+    !internTokens(meta.preTokenBalances, block.keys, owners) ||
+    !internTokens(meta.postTokenBalances, block.keys, owners)
+  )
+    throw badBlock(block.slot, 'an address of a token balance is malformed', index);
+  return new LeanTransaction(block, {
+    index,
+    version,
+    layout,
+    keys,
+    loadedWritableCount: writable.length,
+    tokenOwners: Uint32Array.from(owners),
+    isVote: isVote(block, layout, keys),
+    meta,
+  });
+}
+
+/** Bytes tell their version themselves; JSON is told by the entry. */
+function versionOf(entry: RpcEntry, layout: WireLayout): TransactionVersion {
+  if (Array.isArray(entry.transaction)) return layout.version < 0 ? 'legacy' : layout.version;
+  return typeof entry.version === 'number' ? entry.version : 'legacy';
+}
+
+function internAll(
+  table: KeyTableBuilder,
+  view: DataView,
+  layout: WireLayout,
+  keys: Uint32Array,
+  writable: readonly string[],
+  readonly: readonly string[],
+): string | null {
+  for (let number = 0; number < layout.keyCount; number++)
+    keys[number] = table.intern(view, layout.keysAt + number * 32);
+  let at = layout.keyCount;
+  for (const list of [writable, readonly]) {
+    for (const text of list) {
+      const id = typeof text === 'string' ? table.internText(text) : -1;
+      if (id < 0) return 'meta.loadedAddresses holds no address';
+      keys[at++] = id;
+    }
+  }
+  return null;
+}
+
+/** Puts mints, owners and programs into the table and collects the owners. False when one is no address. */
+function internTokens(
+  balances: readonly RpcTokenBalance[] | null | undefined,
+  table: KeyTableBuilder,
+  owners: number[],
+): boolean {
+  for (const balance of balances ?? []) {
+    if (table.internText(balance.mint) < 0) return false;
+    if (typeof balance.programId === 'string' && table.internText(balance.programId) < 0) return false;
+    if (typeof balance.owner !== 'string') continue;
+    const owner = table.internText(balance.owner);
+    if (owner < 0) return false;
+    if (!owners.includes(owner)) owners.push(owner);
+  }
+  return true;
+}
+
+function isVote(block: BlockParts, layout: WireLayout, keys: Uint32Array): boolean {
+  if (layout.instructionCount !== 1) return false;
+  const program = block.keys.bytes(keys[block.bytes[layout.instructionsAt]!]!);
+  return VOTE_PROGRAM().every((byte, at) => byte === program[at]);
+}

@@ -1,0 +1,159 @@
+import { encode64 } from '../../lib/base58.ts';
+import type {
+  AddressTableLookup,
+  InnerGroup,
+  MessageHeader,
+  NormalInstruction,
+  NormalTransaction,
+  TokenBalance,
+  TransactionVersion,
+} from '../../ports/block.ts';
+import type { RpcMeta, RpcTokenBalance } from '../rpc-json.ts';
+import { innerGroupsOf } from './inner-instructions.ts';
+import type { KeyTableBuilder } from './key-table.ts';
+import type { WireLayout } from './wire-layout.ts';
+import { headerOf, instructionsOf, lookupsOf, signaturesOf, viewOf } from './wire-views.ts';
+
+/** What the transactions of a block share. */
+export interface BlockParts {
+  readonly slot: number;
+  readonly bytes: Uint8Array;
+  readonly keys: KeyTableBuilder;
+}
+
+/** What is known of a transaction when its block has been decoded. */
+export interface TransactionParts {
+  readonly index: number;
+  readonly version: TransactionVersion;
+  readonly layout: WireLayout;
+  readonly keys: Uint32Array;
+  readonly loadedWritableCount: number;
+  readonly tokenOwners: Uint32Array;
+  readonly isVote: boolean;
+  readonly meta: RpcMeta;
+}
+
+/**
+ * A transaction whose parts are made when they are first asked for: most transactions of a block are only matched against
+ * addresses. A class, unlike the factories elsewhere, because its getters then exist once and not once per transaction.
+ * Getters are not copied by spreading.
+ */
+export class LeanTransaction implements NormalTransaction {
+  readonly index: number;
+  readonly version: TransactionVersion;
+  readonly keys: Uint32Array;
+  readonly staticKeyCount: number;
+  readonly loadedWritableCount: number;
+  readonly tokenOwners: Uint32Array;
+  readonly isVote: boolean;
+  readonly meta: Readonly<Record<string, unknown>>;
+  private readonly block: BlockParts;
+  private readonly layout: WireLayout;
+  private madeSignature: string | undefined = undefined;
+  private madeInstructions: readonly NormalInstruction[] | undefined = undefined;
+  private madeInner: readonly InnerGroup[] | undefined = undefined;
+  private madePreTokens: readonly TokenBalance[] | undefined = undefined;
+  private madePostTokens: readonly TokenBalance[] | undefined = undefined;
+
+  constructor(block: BlockParts, parts: TransactionParts) {
+    this.block = block;
+    this.layout = parts.layout;
+    this.index = parts.index;
+    this.version = parts.version;
+    this.keys = parts.keys;
+    this.staticKeyCount = parts.layout.keyCount;
+    this.loadedWritableCount = parts.loadedWritableCount;
+    this.tokenOwners = parts.tokenOwners;
+    this.isVote = parts.isVote;
+    this.meta = parts.meta as RpcMeta & Record<string, unknown>;
+  }
+
+  private get rpcMeta(): RpcMeta {
+    return this.meta as unknown as RpcMeta;
+  }
+
+  get signature(): string {
+    this.madeSignature ??= encode64(this.block.bytes, this.layout.signaturesAt);
+    return this.madeSignature;
+  }
+
+  get signatures(): readonly Uint8Array[] {
+    return signaturesOf(this.block.bytes, this.layout.signaturesAt, this.layout.signatureCount);
+  }
+
+  get header(): MessageHeader {
+    return headerOf(this.block.bytes, this.layout.headerAt);
+  }
+
+  get recentBlockhash(): Uint8Array {
+    return viewOf(this.block.bytes, this.layout.blockhashAt, 32);
+  }
+
+  get instructions(): readonly NormalInstruction[] {
+    this.madeInstructions ??= instructionsOf(
+      this.block.bytes,
+      this.layout.instructionsAt,
+      this.layout.instructionCount,
+    );
+    return this.madeInstructions;
+  }
+
+  get addressTableLookups(): readonly AddressTableLookup[] {
+    const { bytes, keys } = this.block;
+    return lookupsOf(bytes, this.layout, (at) => keys.find(viewOf(bytes, at, 32)));
+  }
+
+  get error(): unknown {
+    return this.rpcMeta.err;
+  }
+
+  get fee(): number {
+    return this.rpcMeta.fee;
+  }
+
+  get preBalances(): readonly number[] {
+    return this.rpcMeta.preBalances;
+  }
+
+  get postBalances(): readonly number[] {
+    return this.rpcMeta.postBalances;
+  }
+
+  get preTokenBalances(): readonly TokenBalance[] {
+    this.madePreTokens ??= tokenBalancesOf(this.rpcMeta.preTokenBalances, this.block.keys);
+    return this.madePreTokens;
+  }
+
+  get postTokenBalances(): readonly TokenBalance[] {
+    this.madePostTokens ??= tokenBalancesOf(this.rpcMeta.postTokenBalances, this.block.keys);
+    return this.madePostTokens;
+  }
+
+  get innerInstructions(): readonly InnerGroup[] {
+    this.madeInner ??= innerGroupsOf(this.rpcMeta.innerInstructions, this);
+    return this.madeInner;
+  }
+
+  get logMessages(): readonly string[] | null {
+    return this.rpcMeta.logMessages ?? null;
+  }
+
+  /** Where an error about this transaction happened. */
+  get slot(): number {
+    return this.block.slot;
+  }
+}
+
+function tokenBalancesOf(
+  balances: readonly RpcTokenBalance[] | null | undefined,
+  keys: KeyTableBuilder,
+): readonly TokenBalance[] {
+  return (balances ?? []).map((balance) => ({
+    accountIndex: balance.accountIndex,
+    mintKey: keys.internText(balance.mint),
+    ownerKey: typeof balance.owner === 'string' ? keys.internText(balance.owner) : -1,
+    programKey: typeof balance.programId === 'string' ? keys.internText(balance.programId) : -1,
+    amount: balance.uiTokenAmount.amount,
+    decimals: balance.uiTokenAmount.decimals,
+  }));
+}

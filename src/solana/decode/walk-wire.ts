@@ -1,0 +1,94 @@
+/**
+ * One pass over the bytes of a transaction that checks every length and notes where things are. It makes no objects, because
+ * it runs for every transaction of every block.
+ */
+import type { WireLayout } from './wire-layout.ts';
+import { readLength, skip, type WireReader } from './wire-reader.ts';
+
+const SIGNATURE_BYTES = 64;
+const KEY_BYTES = 32;
+const MAX_KEYS = 256;
+
+/**
+ * Fills `layout` from the transaction between `reader.at` and `reader.end`, and answers null, or the reason why it is no legacy
+ * or version 0 transaction. After null every index of an instruction is below the number of static and loaded keys.
+ */
+export function walkWire(reader: WireReader, layout: WireLayout): string | null {
+  return walkSignatures(reader, layout) ?? walkMessage(reader, layout);
+}
+
+function walkSignatures(reader: WireReader, layout: WireLayout): string | null {
+  // Later transaction formats put their version first and the signatures last.
+  if (reader.at < reader.end && reader.bytes[reader.at]! >= 0x80) return 'unknown transaction format';
+  const count = readLength(reader);
+  if (count < 1) return 'bad signature count';
+  layout.signatureCount = count;
+  layout.signaturesAt = skip(reader, count * SIGNATURE_BYTES);
+  return layout.signaturesAt < 0 ? 'signatures are cut off' : null;
+}
+
+function walkMessage(reader: WireReader, layout: WireLayout): string | null {
+  const first = reader.at < reader.end ? reader.bytes[reader.at]! : 0;
+  layout.version = first < 0x80 ? -1 : first & 0x7f;
+  if (layout.version > 0) return `unknown message version ${layout.version}`;
+  if (layout.version === 0) reader.at++;
+  layout.headerAt = skip(reader, 3);
+  if (layout.headerAt < 0) return 'the header is cut off';
+  layout.keyCount = readLength(reader);
+  if (layout.keyCount < 1 || layout.keyCount > MAX_KEYS) return 'bad key count';
+  layout.keysAt = skip(reader, layout.keyCount * KEY_BYTES);
+  if (layout.keysAt < 0) return 'keys are cut off';
+  layout.blockhashAt = skip(reader, KEY_BYTES);
+  if (layout.blockhashAt < 0) return 'the blockhash is cut off';
+  const largestIndex = walkInstructions(reader, layout);
+  if (largestIndex < -1) return 'instructions are cut off';
+  layout.lookupCount = 0;
+  layout.loadedWritable = 0;
+  layout.loadedReadonly = 0;
+  layout.lookupsAt = reader.at;
+  if (layout.version === 0 && !walkLookups(reader, layout)) return 'address table lookups are cut off';
+  if (reader.at !== reader.end) return `${reader.end - reader.at} bytes follow the message`;
+  const keys = layout.keyCount + layout.loadedWritable + layout.loadedReadonly;
+  if (keys > MAX_KEYS) return 'more than 256 keys';
+  return largestIndex >= keys ? 'an index points behind the keys' : null;
+}
+
+/** The largest key index of all instructions, -1 when there is none, -2 when they are cut off. */
+function walkInstructions(reader: WireReader, layout: WireLayout): number {
+  const count = readLength(reader);
+  if (count < 0) return -2;
+  layout.instructionCount = count;
+  layout.instructionsAt = reader.at;
+  const { bytes } = reader;
+  let largest = -1;
+  for (let number = 0; number < count; number++) {
+    const program = skip(reader, 1);
+    if (program < 0) return -2;
+    if (bytes[program]! > largest) largest = bytes[program]!;
+    const accounts = readLength(reader);
+    if (accounts < 0) return -2;
+    const from = skip(reader, accounts);
+    if (from < 0) return -2;
+    for (let at = from; at < from + accounts; at++) if (bytes[at]! > largest) largest = bytes[at]!;
+    const length = readLength(reader);
+    if (length < 0 || skip(reader, length) < 0) return -2;
+  }
+  return largest;
+}
+
+function walkLookups(reader: WireReader, layout: WireLayout): boolean {
+  const count = readLength(reader);
+  if (count < 0) return false;
+  layout.lookupCount = count;
+  layout.lookupsAt = reader.at;
+  for (let number = 0; number < count; number++) {
+    if (skip(reader, KEY_BYTES) < 0) return false;
+    const writable = readLength(reader);
+    if (writable < 0 || skip(reader, writable) < 0) return false;
+    const readonly = readLength(reader);
+    if (readonly < 0 || skip(reader, readonly) < 0) return false;
+    layout.loadedWritable += writable;
+    layout.loadedReadonly += readonly;
+  }
+  return true;
+}

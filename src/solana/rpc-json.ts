@@ -1,0 +1,62 @@
+/** Shapes of the JSON that nodes answer, as far as they are relied on. Members that are not named here are left alone. */
+export interface RpcTokenBalance {
+  readonly accountIndex: number;
+  readonly mint: string;
+  readonly owner?: string | null;
+  readonly programId?: string | null;
+  readonly uiTokenAmount: {
+    readonly amount: string;
+    readonly decimals: number;
+    readonly uiAmount?: number | null;
+    readonly uiAmountString?: string;
+  };
+}
+
+export interface RpcInstruction {
+  readonly programIdIndex: number;
+  readonly accounts: readonly number[];
+  /** base58 */
+  readonly data: string;
+  readonly stackHeight?: number | null;
+}
+
+export interface RpcInnerInstructions {
+  readonly index: number;
+  readonly instructions: readonly RpcInstruction[];
+}
+
+export interface RpcLoadedAddresses {
+  readonly writable: readonly string[];
+  readonly readonly: readonly string[];
+}
+
+export interface RpcMeta {
+  readonly err: unknown;
+  /** Lamports. */
+  readonly fee: number;
+  readonly preBalances: readonly number[];
+  readonly postBalances: readonly number[];
+  readonly preTokenBalances?: readonly RpcTokenBalance[] | null;
+  readonly postTokenBalances?: readonly RpcTokenBalance[] | null;
+  readonly innerInstructions?: readonly RpcInnerInstructions[] | null;
+  readonly logMessages?: readonly string[] | null;
+  readonly loadedAddresses?: RpcLoadedAddresses | null;
+  readonly rewards?: readonly unknown[] | null;
+}
+
+/** The message of a transaction in `json` encoding. */
+export interface RpcMessage {
+  readonly accountKeys: readonly string[];
+  readonly header: {
+    readonly numRequiredSignatures: number;
+    readonly numReadonlySignedAccounts: number;
+    readonly numReadonlyUnsignedAccounts: number;
+  };
+  readonly instructions: readonly RpcInstruction[];
+  readonly recentBlockhash: string;
+  readonly addressTableLookups?: readonly {
+    readonly accountKey: string;
+    readonly writableIndexes: readonly number[];
+    readonly readonlyIndexes: readonly number[];
+  }[];
+}
