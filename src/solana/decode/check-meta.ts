@@ -1,8 +1,8 @@
-import type { RpcMeta, RpcTokenBalance } from '../rpc-json.ts';
+import type { RpcInnerInstructions, RpcMeta, RpcTokenBalance } from '../rpc-json.ts';
 
 /**
- * Says what keeps `meta` from being used, or null when all that is read later has the expected shape. Inner instructions are
- * checked where they are decoded.
+ * Says what keeps `meta` from being used, or null when all that is read later has the expected shape. Only the base58
+ * text of inner instructions is left for later.
  */
 export function faultOfMeta(given: unknown, keyCount: number): string | null {
   if (typeof given !== 'object' || given === null) return 'meta is missing';
@@ -11,7 +11,7 @@ export function faultOfMeta(given: unknown, keyCount: number): string | null {
   if (typeof meta.fee !== 'number') return 'meta.fee is missing';
   if (!isListOf(meta.preBalances, keyCount)) return `meta.preBalances has not ${keyCount} entries`;
   if (!isListOf(meta.postBalances, keyCount)) return `meta.postBalances has not ${keyCount} entries`;
-  if (!isListOrNothing(meta.innerInstructions)) return 'meta.innerInstructions is no list';
+  if (!areInnerInstructions(meta.innerInstructions, keyCount)) return 'meta.innerInstructions is malformed';
   if (!isListOrNothing(meta.logMessages)) return 'meta.logMessages is no list';
   if (!areTokenBalances(meta.preTokenBalances, keyCount)) return 'meta.preTokenBalances is malformed';
   if (!areTokenBalances(meta.postTokenBalances, keyCount)) return 'meta.postTokenBalances is malformed';
@@ -34,8 +34,25 @@ function areTokenBalances(value: unknown, keyCount: number): boolean {
     if (amount === null || typeof amount !== 'object') return false;
     if (typeof amount.amount !== 'string' || typeof amount.decimals !== 'number') return false;
     if (typeof balance.mint !== 'string') return false;
-    const index = balance.accountIndex;
-    if (typeof index !== 'number' || !(index >= 0 && index < keyCount)) return false;
+    if (!isIndex(balance.accountIndex, keyCount)) return false;
   }
   return true;
+}
+
+function areInnerInstructions(value: unknown, keyCount: number): boolean {
+  if (value === null || value === undefined) return true;
+  if (!Array.isArray(value)) return false;
+  for (const group of value as readonly Partial<RpcInnerInstructions>[]) {
+    if (!isIndex(group?.index, 256) || !Array.isArray(group?.instructions)) return false;
+    for (const instruction of group.instructions) {
+      if (!isIndex(instruction?.programIdIndex, keyCount) || typeof instruction.data !== 'string') return false;
+      if (!Array.isArray(instruction.accounts)) return false;
+      for (const account of instruction.accounts) if (!isIndex(account, keyCount)) return false;
+    }
+  }
+  return true;
+}
+
+function isIndex(value: unknown, bound: number): boolean {
+  return typeof value === 'number' && value >= 0 && value < bound && (value | 0) === value;
 }

@@ -12,7 +12,7 @@ import { wireBytesOf } from './wire-bytes.ts';
 import { emptyLayout, type WireLayout } from './wire-layout.ts';
 import type { WireReader } from './wire-reader.ts';
 
-const VOTE_PROGRAM = lazy(() => decode32('Vote111111111111111111111111111111111111111')!);
+const VOTE_PROGRAM = lazy(() => new Uint32Array(decode32('Vote111111111111111111111111111111111111111')!.buffer));
 /** Real blocks hold about this many distinct keys per transaction; the table grows when there are more. */
 const KEYS_PER_TRANSACTION = 8;
 
@@ -143,6 +143,9 @@ function internTokens(
 
 function isVote(block: BlockParts, layout: WireLayout, keys: Uint32Array): boolean {
   if (layout.instructionCount !== 1) return false;
-  const program = block.keys.bytes(keys[block.bytes[layout.instructionsAt]!]!);
-  return VOTE_PROGRAM().every((byte, at) => byte === program[at]);
+  const vote = VOTE_PROGRAM();
+  const { words } = block.keys;
+  const program = keys[block.bytes[layout.instructionsAt]!]! * vote.length;
+  for (let word = 0; word < vote.length; word++) if (words[program + word] !== vote[word]) return false;
+  return true;
 }

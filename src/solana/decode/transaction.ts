@@ -130,17 +130,12 @@ export class LeanTransaction implements NormalTransaction {
   }
 
   get innerInstructions(): readonly InnerGroup[] {
-    this.madeInner ??= innerGroupsOf(this.rpcMeta.innerInstructions, this);
+    this.madeInner ??= innerGroupsOf(this.rpcMeta.innerInstructions, this.block.slot, this.index);
     return this.madeInner;
   }
 
   get logMessages(): readonly string[] | null {
     return this.rpcMeta.logMessages ?? null;
-  }
-
-  /** Where an error about this transaction happened. */
-  get slot(): number {
-    return this.block.slot;
   }
 }
 

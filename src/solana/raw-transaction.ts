@@ -1,0 +1,107 @@
+import { encode, encode32, encode64 } from '../lib/base58.ts';
+import type { ChainBlock, NormalTransaction } from '../ports/block.ts';
+import type { RpcMeta, RpcTokenBalance } from './rpc-json.ts';
+
+export interface RawTransactionOptions {
+  /** Also give what the node sends beyond the documented keys of `meta` and of inner instructions; default false. */
+  readonly extraKeys?: boolean;
+  /** Position in the block where `tx.index` is not it, as for a transaction that was fetched alone. */
+  readonly indexWithinBlock?: number;
+}
+
+/** The block of a transaction, as far as the element shows it. */
+export type RawTransactionBlock = Pick<ChainBlock, 'slot' | 'blockTime' | 'keys'>;
+
+/**
+ * The element of a `raw` webhook body: the transaction as `getBlock` shows it with encoding json, whatever encoding it came in.
+ * Keys are in alphabetical order at every level; lists that the node left out are empty. Parts of `meta` are shared, not copied.
+ */
+export function rawTransaction(
+  tx: NormalTransaction,
+  block: RawTransactionBlock,
+  options: RawTransactionOptions = {},
+): Record<string, unknown> {
+  const extraKeys = options.extraKeys ?? false;
+  return {
+    blockTime: block.blockTime,
+    indexWithinBlock: options.indexWithinBlock ?? tx.index,
+    meta: extraKeys ? inOrder({ ...tx.meta, ...rawMeta(tx, block, true) }) : rawMeta(tx, block, false),
+    slot: block.slot,
+    transaction: {
+      message: rawMessage(tx, block),
+      signatures: tx.signatures.map((signature) => encode64(signature)),
+    },
+    version: tx.version,
+  };
+}
+
+function rawMeta(tx: NormalTransaction, block: RawTransactionBlock, extraKeys: boolean): Record<string, unknown> {
+  const meta = (tx.meta ?? {}) as Partial<RpcMeta>;
+  const firstReadonly = tx.staticKeyCount + tx.loadedWritableCount;
+  const text = (id: number): string => block.keys.base58(id);
+  return {
+    err: tx.error,
+    fee: tx.fee,
+    innerInstructions: (meta.innerInstructions ?? []).map((group) => ({
+      index: group.index,
+      instructions: group.instructions.map(({ accounts, data, programIdIndex, stackHeight }) =>
+        extraKeys && stackHeight !== undefined
+          ? { accounts, data, programIdIndex, stackHeight }
+          : { accounts, data, programIdIndex },
+      ),
+    })),
+    loadedAddresses: {
+      readonly: Array.from(tx.keys.subarray(firstReadonly), text),
+      writable: Array.from(tx.keys.subarray(tx.staticKeyCount, firstReadonly), text),
+    },
+    logMessages: tx.logMessages ?? [],
+    postBalances: tx.postBalances,
+    postTokenBalances: (meta.postTokenBalances ?? []).map(rawTokenBalance),
+    preBalances: tx.preBalances,
+    preTokenBalances: (meta.preTokenBalances ?? []).map(rawTokenBalance),
+    rewards: meta.rewards ?? [],
+  };
+}
+
+/** Members that the node left out stay out of the JSON text. */
+function rawTokenBalance({ accountIndex, mint, owner, programId, uiTokenAmount }: RpcTokenBalance): object {
+  const { amount, decimals, uiAmount, uiAmountString } = uiTokenAmount;
+  return {
+    accountIndex,
+    mint,
+    ...(owner === undefined ? {} : { owner }),
+    ...(programId === undefined ? {} : { programId }),
+    uiTokenAmount: {
+      amount,
+      decimals,
+      ...(uiAmount === undefined ? {} : { uiAmount }),
+      ...(uiAmountString === undefined ? {} : { uiAmountString }),
+    },
+  };
+}
+
+function rawMessage(tx: NormalTransaction, block: RawTransactionBlock): Record<string, unknown> {
+  const { numReadonlySignedAccounts, numReadonlyUnsignedAccounts, numRequiredSignatures } = tx.header;
+  return {
+    accountKeys: Array.from(tx.keys.subarray(0, tx.staticKeyCount), (id) => block.keys.base58(id)),
+    addressTableLookups:
+      tx.version === 'legacy'
+        ? null
+        : tx.addressTableLookups.map((lookup) => ({
+            accountKey: block.keys.base58(lookup.tableKey),
+            readonlyIndexes: Array.from(lookup.readonlyIndexes),
+            writableIndexes: Array.from(lookup.writableIndexes),
+          })),
+    header: { numReadonlySignedAccounts, numReadonlyUnsignedAccounts, numRequiredSignatures },
+    instructions: tx.instructions.map(({ accounts, data, programIndex }) => ({
+      accounts: Array.from(accounts),
+      data: encode(data),
+      programIdIndex: programIndex,
+    })),
+    recentBlockhash: encode32(tx.recentBlockhash),
+  };
+}
+
+function inOrder(value: Record<string, unknown>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(value).sort(([left], [right]) => (left < right ? -1 : 1)));
+}
