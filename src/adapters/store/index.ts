@@ -1,0 +1,41 @@
+import { join, resolve } from 'node:path';
+import { EXIT } from '../../kernel/errors.ts';
+import { CodedError } from '../../lib/coded-error.ts';
+import type { Store } from '../../ports/store.ts';
+
+export interface StoreConfig {
+  /** `sqlite:` = parhelion.db in the data directory, `sqlite:/path`, or postgres://… */
+  readonly url: string;
+  readonly poolSize: number;
+  readonly busyTimeoutMs: number;
+  readonly statementTimeoutMs: number;
+}
+
+const DEFAULT_FILE = 'parhelion.db';
+
+/**
+ * Opens the database that the configuration names. The engine's library is loaded only when it is the one in use.
+ * Errors: CONFIG_INVALID for an unknown kind of address, else those of the engine.
+ */
+export async function openStore(config: StoreConfig, dataDir: string): Promise<Store> {
+  const { url, poolSize, busyTimeoutMs, statementTimeoutMs } = config;
+  if (url.startsWith('sqlite:')) {
+    const { openSqliteStore } = await import('./sqlite/index.ts');
+    return openSqliteStore({ path: sqlitePath(url, dataDir), busyTimeoutMs });
+  }
+  if (url.startsWith('postgres://') || url.startsWith('postgresql://')) {
+    const { openPostgresStore } = await import('./postgres/index.ts');
+    return await openPostgresStore({ url, poolSize, statementTimeoutMs });
+  }
+  // The address itself may hold a password: it is not repeated.
+  throw new CodedError('CONFIG_INVALID', 'store.url has to begin with sqlite: or postgres://', {
+    exitCode: EXIT.config,
+    facts: { path: 'store.url' },
+  });
+}
+
+function sqlitePath(url: string, dataDir: string): string {
+  const rest = url.slice('sqlite:'.length);
+  const path = rest.startsWith('//') ? rest.slice(2) : rest;
+  return path === '' ? join(resolve(dataDir), DEFAULT_FILE) : resolve(path);
+}

