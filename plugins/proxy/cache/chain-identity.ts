@@ -1,0 +1,79 @@
+import type { ChainReader, Clock, UpstreamPool } from '../../../src/kernel/plugin.ts';
+import { decode32 } from '../../../src/lib/base58.ts';
+import { readRpcReply } from '../../../src/lib/rpc-reply.ts';
+import { gather } from '../forward/gather.ts';
+
+/** Which chain the answers of the upstreams belong to. */
+export interface ChainIdentity {
+  /** Null until it is known; asking starts finding out. */
+  current(): Identity | null;
+}
+
+export interface Identity {
+  readonly genesisHash: string;
+  /** Counts visible restarts of a throw-away chain, whose genesis hash can be the same each time. */
+  readonly life: number;
+  readonly isPublic: boolean;
+}
+
+const PUBLIC_CLUSTERS: ReadonlySet<string> = new Set([
+  '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d',
+  'EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG',
+  '4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY',
+]);
+/** A node that is merely behind is left out of the pool before it is this far behind. */
+const RESTART_SLOTS = 150;
+const ASK_AGAIN_MS = 5_000;
+const ASK_TIMEOUT_MS = 10_000;
+const QUESTION = '{"jsonrpc":"2.0","id":1,"method":"getGenesisHash"}';
+
+export function createChainIdentity(pool: UpstreamPool, reader: ChainReader | null, clock: Clock): ChainIdentity {
+  let learned: string | null = null;
+  let askedAt = Number.NEGATIVE_INFINITY;
+  let life = 0;
+  let highestSlot = 0;
+
+  /** A node behind a load balancer may jump back a little; a chain that starts anew jumps back to its beginning. */
+  function watchForRestart(): void {
+    let best = -1;
+    for (const { slot } of pool.states()) if (slot !== null && slot > best) best = slot;
+    if (best < 0) return;
+    if (best < highestSlot - RESTART_SLOTS) {
+      life++;
+      highestSlot = best;
+    } else if (best > highestSlot) highestSlot = best;
+  }
+
+  return {
+    current() {
+      const genesisHash = reader?.status().genesisHash ?? learned;
+      if (genesisHash !== null) {
+        const isPublic = PUBLIC_CLUSTERS.has(genesisHash);
+        if (!isPublic) watchForRestart();
+        return { genesisHash, life, isPublic };
+      }
+      if (clock.monotonic() - askedAt >= ASK_AGAIN_MS) {
+        askedAt = clock.monotonic();
+        void askGenesisHash(pool).then((hash) => {
+          learned = hash;
+        });
+      }
+      return null;
+    },
+  };
+}
+
+/** Null when the first upstream does not tell. Never throws. */
+async function askGenesisHash(pool: UpstreamPool): Promise<string | null> {
+  const [upstream] = pool.candidates();
+  if (upstream === undefined) return null;
+  try {
+    const reply = await pool.send(upstream, { body: QUESTION, timeoutMs: ASK_TIMEOUT_MS, maxBytes: 4096 });
+    const { bytes } = await gather(reply.body, 4096);
+    const result = readRpcReply(bytes)?.result;
+    const hash: unknown = result ? JSON.parse(bytes.toString('utf8', result.start, result.end)) : null;
+    return typeof hash === 'string' && decode32(hash) !== null ? hash : null;
+  } catch {
+    return null;
+  }
+}

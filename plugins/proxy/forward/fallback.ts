@@ -1,0 +1,61 @@
+import {
+  RpcError,
+  type RpcFallback,
+  type RpcForward,
+  type RpcForwardReply,
+  type UpstreamPool,
+} from '../../../src/kernel/plugin.ts';
+import type { CachedAsk } from '../cache/cached-ask.ts';
+import type { PriceOf } from '../price.ts';
+import type { Ask } from './ask.ts';
+import { tooLarge } from './ask.ts';
+import type { Answer } from './attempt.ts';
+
+export interface FallbackParts {
+  /** Null when no upstream is configured. */
+  readonly pool: UpstreamPool | null;
+  readonly price: PriceOf;
+  readonly ask: Ask | null;
+  /** Null when the cache is switched off. */
+  readonly cached: CachedAsk | null;
+  /** Size up to which any answer is checked before it is passed on. */
+  readonly peekBytes: number;
+  /** Largest answer of a batch item. */
+  readonly maxItemBytes: number;
+}
+
+/** Control methods of the local chain are for tests that talk to it directly. */
+const PRIVATE_METHOD = /^local_/;
+
+export function createFallback(parts: FallbackParts): RpcFallback {
+  const { ask, cached } = parts;
+
+  async function forward(call: RpcForward): Promise<RpcForwardReply> {
+    if (ask === null) throw new RpcError('methodNotFound', { details: 'no Solana upstream is configured' });
+    if (PRIVATE_METHOD.test(call.method)) throw new RpcError('methodNotFound');
+    const request = { context: call, method: call.method, body: call.body, id: call.id };
+    const askOnce = (wholeBytes: number, signal: AbortSignal) =>
+      ask({
+        ...request,
+        signal,
+        wholeBytes: call.inBatch ? parts.maxItemBytes : Math.max(wholeBytes, parts.peekBytes),
+      });
+    const fromCache = cached?.(call, askOnce) ?? null;
+    if (fromCache === null) return reply(call, await askOnce(0, call.signal), false);
+    const { answer, hit } = await fromCache;
+    return reply(call, answer, hit);
+  }
+
+  function reply(call: RpcForward, answer: Answer, hit: boolean): RpcForwardReply {
+    const headers = hit ? { 'x-cache': 'HIT' } : {};
+    if (answer.kind === 'empty') return { status: 200, headers, body: Buffer.alloc(0), answered: true };
+    if (answer.kind === 'whole') return { status: 200, headers, body: answer.bytes, answered: true };
+    if (call.inBatch) {
+      answer.stream.on('error', () => {}).destroy();
+      throw tooLarge(parts.maxItemBytes);
+    }
+    return { status: 200, headers, body: answer.stream, answered: true };
+  }
+
+  return { price: parts.price, forward };
+}

@@ -1,0 +1,109 @@
+import { join, resolve } from 'node:path';
+import { definePlugin, type PluginContext } from '../../src/kernel/plugin.ts';
+import { createAnswerCache } from './cache/answer-cache.ts';
+import { type CachedAsk, createCachedAsk } from './cache/cached-ask.ts';
+import { createChainIdentity } from './cache/chain-identity.ts';
+import { createDiskCache, type DiskCache } from './cache/disk-cache.ts';
+import { type ProxyConfig, proxyConfig } from './config.ts';
+import { createAsk } from './forward/ask.ts';
+import { createFallback } from './forward/fallback.ts';
+import { createSticky } from './forward/sticky.ts';
+import { createPrices } from './price.ts';
+import { createSockets } from './socket/handler.ts';
+import { createHub, type Hub } from './socket/hub.ts';
+
+/** The JSON-RPC root for everything that no other plugin answers, and the websocket subscriptions. */
+export default definePlugin({
+  id: 'proxy',
+  apiVersion: 1,
+  summary: 'standard Solana JSON-RPC methods and websocket subscriptions through the configured upstreams',
+  config: proxyConfig,
+  provision(ctx) {
+    const pool = ctx.upstreams('main');
+    const price = createPrices(ctx.config.credits);
+    const disk = openDisk(ctx);
+    let hub: Hub | null = null;
+    const sockets = createSockets({
+      hub: () => hub,
+      config: ctx.config.websocket,
+      clock: ctx.clock,
+      metrics: ctx.metrics,
+      price: (method) => price(method, () => undefined),
+      allowed: allowedBy(ctx.core.rpc),
+    });
+    return {
+      rpcFallback: createFallback({
+        pool,
+        price,
+        ask: pool === null ? null : createAsk(askParts(ctx, pool)),
+        cached: pool === null || !ctx.config.cache.enabled ? null : makeCache(ctx, pool, disk),
+        peekBytes: ctx.config.peekBytes,
+        maxItemBytes: Math.min(ctx.core.rpc.maxBatchBytes, ctx.core.rpc.maxUpstreamBytes),
+      }),
+      sockets,
+      start() {
+        if (pool !== null) hub = createHub(hubParts(ctx, pool));
+      },
+      drain: () => sockets.drain(),
+      async stop() {
+        sockets.stop();
+        hub?.close();
+        await disk?.idle();
+      },
+    };
+  },
+});
+
+type Context = PluginContext<ProxyConfig>;
+type Pool = NonNullable<ReturnType<Context['upstreams']>>;
+
+function askParts({ clock, log, metrics, config, core }: Context, pool: Pool) {
+  return {
+    pool,
+    clock,
+    log,
+    metrics,
+    sticky: createSticky(clock, config.stickyMs, config.stickyCallers),
+    timeoutMs: core.rpc.upstreamTimeoutMs,
+    maxBytes: core.rpc.maxUpstreamBytes,
+  };
+}
+
+function hubParts({ clock, random, log, metrics, config: { websocket } }: Context, pool: Pool) {
+  return {
+    pool,
+    clock,
+    random,
+    log,
+    metrics,
+    pingIntervalMs: websocket.pingIntervalMs,
+    maxSockets: websocket.upstreamSockets,
+    maxSubscriptions: websocket.upstreamSubscriptions,
+    subscribeTimeoutMs: websocket.subscribeTimeoutMs,
+  };
+}
+
+function openDisk({ config: { cache }, core, clock, random, log }: Context): DiskCache | null {
+  if (!cache.enabled || cache.disk === 'off') return null;
+  const dir = join(resolve(core.dataDir), 'cache', 'rpc');
+  return createDiskCache({ dir, maxBytes: cache.diskBytes, pendingBytes: cache.diskPendingBytes, clock, random, log });
+}
+
+function makeCache(ctx: Context, pool: Pool, disk: DiskCache | null): CachedAsk {
+  const { memoryBytes, maxEntryBytes } = ctx.config.cache;
+  const reader = ctx.chain('main');
+  return createCachedAsk({
+    cache: createAnswerCache({ memoryBytes, maxEntryBytes, disk: () => disk, metrics: ctx.metrics }),
+    identity: createChainIdentity(pool, reader, ctx.clock),
+    disk: ctx.config.cache.disk,
+    maxEntryBytes,
+    finalizedSlot: () => reader?.status().finalizedSlot ?? null,
+  });
+}
+
+/** The lists of the configuration hold for subscriptions as for any other method. */
+function allowedBy({ denyMethods, allowMethods }: Context['core']['rpc']): (method: string) => boolean {
+  const denied = new Set(denyMethods);
+  const allowed = allowMethods === null ? null : new Set(allowMethods);
+  return (method) => !denied.has(method) && (allowed === null || allowed.has(method));
+}

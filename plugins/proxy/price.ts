@@ -1,0 +1,78 @@
+import type { Price, RateGroup } from '../../src/kernel/plugin.ts';
+import type { ProxyConfig } from './config.ts';
+
+/** Methods that read the archive. */
+const HISTORICAL = [
+  'getBlock',
+  'getBlocks',
+  'getBlocksWithLimit',
+  'getSignaturesForAddress',
+  'getTransaction',
+  'getBlockTime',
+  'getInflationReward',
+];
+
+const DAS = [
+  'getAsset',
+  'getAssetBatch',
+  'getAssetProof',
+  'getAssetProofs',
+  'getAssetProofBatch',
+  'getAssets',
+  'getNftEditions',
+  'getSignaturesForAsset',
+  'getTokenAccounts',
+  'searchAssets',
+];
+
+/** Compression methods whose names do not say so. */
+const COMPRESSION = [
+  'getMultipleNewAddressProofs',
+  'getMultipleNewAddressProofsV2',
+  'getIndexerHealth',
+  'getIndexerSlot',
+  'getLatestNonVotingSignatures',
+];
+
+/** Methods with a rate of their own beside the one of their group. */
+const OWN_GROUP = ['sendTransaction', 'sendBundle', 'simulateBundle'];
+
+export type PriceOf = (method: string, params: () => unknown) => Price;
+
+/** The price list of proxied methods. A compression method costs the same whether a plugin or an upstream answers it. */
+export function createPrices(credits: ProxyConfig['credits']): PriceOf {
+  const price = (product: Price['product'], amount: number, ...groups: RateGroup[]): Price => ({
+    product,
+    credits: amount,
+    groups,
+  });
+  const standard = price('rpc', credits.standard, 'rpc');
+  const historical = price('archival', credits.historical, 'rpc');
+  const das = price('das', credits.das, 'das');
+  const compression = price('photon', credits.compression, 'photon');
+  const proof = price('photon', credits.validityProof, 'photon', 'getValidityProof');
+  const fixed = new Map<string, Price>([
+    ...HISTORICAL.map((method) => [method, historical] as const),
+    ...DAS.map((method) => [method, das] as const),
+    ...COMPRESSION.map((method) => [method, compression] as const),
+    ...OWN_GROUP.map((method) => [method, price('rpc', credits.standard, 'rpc', method)] as const),
+    ['getProgramAccounts', price('rpc', credits.programAccounts, 'rpc', 'getProgramAccounts')],
+    ['getTransactionsForAddress', price('archival', credits.transactionsForAddress, 'rpc')],
+    ['getValidityProof', proof],
+    ['getValidityProofV2', proof],
+  ]);
+  return (method, params) => {
+    const known = fixed.get(method);
+    if (known !== undefined) return known;
+    if (method === 'getSignatureStatuses') return searchesHistory(params()) ? historical : standard;
+    if (method.startsWith('getAssetsBy')) return das;
+    return method.includes('Compress') ? compression : standard;
+  };
+}
+
+function searchesHistory(params: unknown): boolean {
+  const options = Array.isArray(params) ? (params[1] as unknown) : undefined;
+  return typeof options === 'object' && options !== null && 'searchTransactionHistory' in options
+    ? options.searchTransactionHistory === true
+    : false;
+}

@@ -1,0 +1,137 @@
+/** The value of one member of an object: its range in the bytes that were scanned. */
+export interface JsonMember {
+  readonly name: string;
+  readonly start: number;
+  readonly end: number;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+const OPEN_ARRAY = 0x5b;
+const CLOSE_ARRAY = 0x5d;
+const COLON = 0x3a;
+const COMMA = 0x2c;
+/** Strings up to here are walked byte by byte; beyond, the native search is quicker than its call costs. */
+const SHORT_STRING = 64;
+
+/**
+ * The members of the JSON object that fills `bytes` between `start` and `end`, in order and with duplicates, without parsing
+ * the values: integers of any size, escapes and blanks stay as they came. Null when the range does not hold exactly one
+ * complete object. Brackets, strings and separators of the object itself are checked; the inside of values only for balance.
+ */
+export function objectMembers(bytes: Buffer, start = 0, end = bytes.length): JsonMember[] | null {
+  let at = skipBlanks(bytes, start, end);
+  if (bytes[at] !== OPEN_OBJECT || at >= end) return null;
+  const members: JsonMember[] = [];
+  at = skipBlanks(bytes, at + 1, end);
+  if (at < end && bytes[at] === CLOSE_OBJECT) return skipBlanks(bytes, at + 1, end) === end ? members : null;
+  for (;;) {
+    const nameEnd = at < end && bytes[at] === QUOTE ? skipString(bytes, at, end) : -1;
+    if (nameEnd < 0) return null;
+    const name = memberName(bytes, at, nameEnd);
+    at = skipBlanks(bytes, nameEnd, end);
+    if (name === null || at >= end || bytes[at] !== COLON) return null;
+    const valueStart = skipBlanks(bytes, at + 1, end);
+    const valueEnd = skipValue(bytes, valueStart, end);
+    if (valueEnd < 0) return null;
+    members.push({ name, start: valueStart, end: valueEnd });
+    at = skipBlanks(bytes, valueEnd, end);
+    if (at >= end) return null;
+    if (bytes[at] === CLOSE_OBJECT) return skipBlanks(bytes, at + 1, end) === end ? members : null;
+    if (bytes[at] !== COMMA) return null;
+    at = skipBlanks(bytes, at + 1, end);
+  }
+}
+
+/** The text without the blanks between its tokens; blanks inside strings stay. Meant for small, valid JSON. */
+export function withoutBlanks(text: string): string {
+  return text.replace(/("(?:[^"\\]|\\.)*")|[ \t\r\n]+/g, (_, string: string | undefined) => string ?? '');
+}
+
+function memberName(bytes: Buffer, start: number, end: number): string | null {
+  for (let i = start; i < end; i++) if (bytes[i] === BACKSLASH) return unescaped(bytes.toString('utf8', start, end));
+  return bytes.toString('utf8', start + 1, end - 1);
+}
+
+function unescaped(text: string): string | null {
+  try {
+    return JSON.parse(text) as string;
+  } catch {
+    return null;
+  }
+}
+
+function skipBlanks(bytes: Buffer, from: number, end: number): number {
+  let at = from;
+  while (at < end) {
+    const byte = bytes[at]!;
+    if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) break;
+    at++;
+  }
+  return at;
+}
+
+/** Where the string that begins at `start` ends (behind its quote), or -1. */
+function skipString(bytes: Buffer, start: number, end: number): number {
+  const near = Math.min(end, start + 1 + SHORT_STRING);
+  let at = start + 1;
+  while (at < near) {
+    const byte = bytes[at]!;
+    if (byte === QUOTE) return at + 1;
+    at += byte === BACKSLASH ? 2 : 1;
+  }
+  for (;;) {
+    const quote = bytes.indexOf(QUOTE, at);
+    if (quote < 0 || quote >= end) return -1;
+    // A quote behind an odd number of backslashes belongs to the string; `at` never stands behind half an escape.
+    let slashes = 0;
+    while (quote - slashes > at && bytes[quote - slashes - 1] === BACKSLASH) slashes++;
+    if (slashes % 2 === 0) return quote + 1;
+    at = quote + 1;
+  }
+}
+
+/** Where the value that begins at `start` ends, or -1. */
+function skipValue(bytes: Buffer, start: number, end: number): number {
+  if (start >= end) return -1;
+  const first = bytes[start]!;
+  if (first === QUOTE) return skipString(bytes, start, end);
+  if (first === OPEN_OBJECT || first === OPEN_ARRAY) return skipContainer(bytes, start, end);
+  let at = start;
+  while (at < end && isScalarByte(bytes[at]!)) at++;
+  return at === start ? -1 : at;
+}
+
+function skipContainer(bytes: Buffer, start: number, end: number): number {
+  let depth = 0;
+  let at = start;
+  while (at < end) {
+    const byte = bytes[at]!;
+    if (byte === QUOTE) {
+      at = skipString(bytes, at, end);
+      if (at < 0) return -1;
+      continue;
+    }
+    at++;
+    if (byte === OPEN_OBJECT || byte === OPEN_ARRAY) depth++;
+    else if (byte === CLOSE_OBJECT || byte === CLOSE_ARRAY) {
+      depth--;
+      if (depth === 0) return at;
+    }
+  }
+  return -1;
+}
+
+/** Letters, digits, plus, minus, point: what numbers and the three literals are made of. */
+function isScalarByte(byte: number): boolean {
+  return (
+    (byte >= 0x30 && byte <= 0x39) ||
+    (byte >= 0x61 && byte <= 0x7a) ||
+    byte === 0x45 ||
+    byte === 0x2b ||
+    byte === 0x2d ||
+    byte === 0x2e
+  );
+}
