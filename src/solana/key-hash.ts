@@ -1,40 +1,46 @@
 /**
- * Hashes of 32-byte keys given as eight 32-bit words, for open addressing. Users choose addresses, so a hash must not let them
- * choose collisions: `quick` reads three words under a secret seed and is enough for keys that nobody arranged; keys that agree
- * in those words collide under every seed, so a table that sees long probes changes to `strong`, which mixes all words and
- * multiplies twice by secrets per word, so that no difference cancels without knowing them.
+ * A seeded hash of 32-byte keys given as eight 32-bit words, for open addressing. Users choose addresses, so they must not be
+ * able to choose collisions: the quick form reads three words and serves keys that nobody arranged; keys that agree in those
+ * words collide under every seed, so a table that sees long probes changes to the strong form, which mixes all words and
+ * multiplies by secrets between them, so that no difference cancels without knowing them.
  */
 export interface KeyHash {
-  readonly strong: boolean;
-  /** Unsigned 32 bits of the key whose first word is at `at`. */
-  hash(words: Uint32Array, at: number): number;
+  /** Signed 32-bit integers: three odd factors and a start. */
+  readonly a: number;
+  readonly b: number;
+  readonly c: number;
+  readonly start: number;
+  readonly isStrong: boolean;
 }
 
-/** Makes a hash from at least four secret words; the same words make the same hash. */
-export function createKeyHash(seed: Uint32Array, strong: boolean): KeyHash {
-  const a = seed[0]! | 1;
-  const b = seed[1]! | 1;
-  const c = seed[2]! | 1;
-  const start = seed[3]!;
+/** Takes the first four words of `seed`, which must be secret or unknown to whoever chooses the keys. */
+export function createKeyHash(seed: Uint32Array, isStrong: boolean): KeyHash {
+  if (seed.length < 4) throw new RangeError('a key hash needs four words of seed');
+  return { a: seed[0]! | 1, b: seed[1]! | 1, c: seed[2]! | 1, start: seed[3]! | 0, isStrong };
+}
 
-  function quick(words: Uint32Array, at: number): number {
-    return finish(start + Math.imul(words[at + 1]!, a) + Math.imul(words[at + 3]!, b) + Math.imul(words[at + 6]!, c));
+/** Signed 32 bits of the key whose first word is `words[at]`. */
+export function hashKey(hash: KeyHash, words: Uint32Array, at: number): number {
+  if (hash.isStrong) return hashAllWords(hash, words, at);
+  const sum =
+    hash.start +
+    Math.imul(words[at + 1]!, hash.a) +
+    Math.imul(words[at + 3]!, hash.b) +
+    Math.imul(words[at + 6]!, hash.c);
+  return finish(sum | 0);
+}
+
+function hashAllWords({ a, b, c, start }: KeyHash, words: Uint32Array, at: number): number {
+  let mixed = start;
+  for (let word = 0; word < 8; word++) {
+    mixed = Math.imul(mixed ^ words[at + word]!, a);
+    mixed = Math.imul(mixed ^ (mixed >>> 16), b);
+    mixed = Math.imul(mixed ^ (mixed >>> 15), c);
   }
-
-  function thorough(words: Uint32Array, at: number): number {
-    let hash = start;
-    for (let word = 0; word < 8; word++) {
-      hash = Math.imul(hash ^ words[at + word]!, a);
-      hash = Math.imul(hash ^ (hash >>> 16), b);
-      hash = Math.imul(hash ^ (hash >>> 15), c);
-    }
-    return finish(hash);
-  }
-
-  return { strong, hash: strong ? thorough : quick };
+  return finish(mixed);
 }
 
 function finish(mixed: number): number {
   const folded = Math.imul(mixed ^ (mixed >>> 16), 0x846ca68b);
-  return (folded ^ (folded >>> 15)) >>> 0;
+  return folded ^ (folded >>> 15);
 }

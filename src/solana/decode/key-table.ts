@@ -1,6 +1,6 @@
 import { decode32Into, encode32 } from '../../lib/base58.ts';
 import type { KeyTable } from '../../ports/block.ts';
-import { createKeyHash, type KeyHash } from '../key-hash.ts';
+import { createKeyHash, hashKey } from '../key-hash.ts';
 
 const WORDS = 8;
 /** Probes after which the keys look arranged, and the hash is changed for the strong one. */
@@ -18,7 +18,7 @@ export interface KeyTableBuilder extends KeyTable {
  * Makes an empty table. `seed` is four words that nobody could know when the keys were chosen: a block's hash is such a value.
  */
 export function createKeyTable(seed: Uint32Array, expectedKeys: number): KeyTableBuilder {
-  let hash: KeyHash = createKeyHash(seed, false);
+  let hash = createKeyHash(seed, false);
   let words = new Uint32Array(Math.max(16, expectedKeys) * WORDS);
   let slots = new Uint32Array(slotCount(words.length / WORDS));
   let size = 0;
@@ -32,12 +32,12 @@ export function createKeyTable(seed: Uint32Array, expectedKeys: number): KeyTabl
   function settle(): number {
     const from = size * WORDS;
     const mask = slots.length - 1;
-    let slot = hash.hash(words, from) & mask;
+    let slot = hashKey(hash, words, from) & mask;
     for (let probes = 0; ; probes++) {
       const id = slots[slot]! - 1;
       if (id < 0) break;
       if (sameKey(words, id * WORDS, words, from)) return id;
-      if (probes === MAX_PROBES && !hash.strong) {
+      if (probes === MAX_PROBES && !hash.isStrong) {
         hash = createKeyHash(seed, true);
         rehash(slots.length);
         return settle();
@@ -59,7 +59,7 @@ export function createKeyTable(seed: Uint32Array, expectedKeys: number): KeyTabl
   function rehash(count: number): void {
     slots = new Uint32Array(count);
     for (let id = 0; id < size; id++) {
-      let slot = hash.hash(words, id * WORDS) & (count - 1);
+      let slot = hashKey(hash, words, id * WORDS) & (count - 1);
       while (slots[slot] !== 0) slot = (slot + 1) & (count - 1);
       slots[slot] = id + 1;
     }
@@ -85,7 +85,7 @@ export function createKeyTable(seed: Uint32Array, expectedKeys: number): KeyTabl
     const to = size * WORDS;
     const view = new DataView(key.buffer, key.byteOffset, key.length);
     for (let word = 0; word < WORDS; word++) words[to + word] = view.getUint32(word * 4, true);
-    let slot = hash.hash(words, to) & (slots.length - 1);
+    let slot = hashKey(hash, words, to) & (slots.length - 1);
     for (let id = slots[slot]! - 1; id >= 0; id = slots[slot]! - 1) {
       if (sameKey(words, id * WORDS, words, to)) return id;
       slot = (slot + 1) & (slots.length - 1);

@@ -1,0 +1,234 @@
+/**
+ * Which owners (webhooks, followed wallets, trees; dense small numbers) watch an address. Millions of addresses fit because
+ * everything lies in typed arrays: about 36 bytes per address for key and owner and 4 to 12 for its slot.
+ */
+import { createKeyHash, hashKey } from './key-hash.ts';
+import { createPostingsPool } from './postings-pool.ts';
+
+export interface AddressIndex {
+  /** False when that owner watches the address already. Throws RangeError for an owner outside 0 to 2^31 - 1. */
+  add(key: Uint8Array, owner: number): boolean;
+  /** False when that owner does not watch the address. */
+  remove(key: Uint8Array, owner: number): boolean;
+  /** The entry of the key whose eight little-endian words begin at `words[at]`, or -1. Valid until the next edit. */
+  find(words: Uint32Array, at: number): number;
+  /** How many owners an entry has: at least one. */
+  ownerCount(entry: number): number;
+  /** One of them; they are in no particular order. */
+  ownerAt(entry: number, position: number): number;
+  /** Number of addresses. */
+  readonly size: number;
+  bytesUsed(): number;
+}
+
+export interface AddressIndexOptions {
+  /** At least four secret random words: whoever knows them can make look-ups slow. */
+  readonly seed: Uint32Array;
+}
+
+const KEY_WORDS = 8;
+/** A key and its value, so that a hit reads one place in memory. */
+const ENTRY_WORDS = 9;
+const CHUNK_BITS = 16;
+const CHUNK_ENTRIES = 1 << CHUNK_BITS;
+const FIRST_CHUNK_ENTRIES = 64;
+const FIRST_SLOTS = 128;
+const MAX_LOAD = 0.7;
+const MAX_PROBES = 64;
+/** In a value: the rest is the offset of a list of owners, not an owner. */
+const IS_LIST = 0x80000000;
+const MAX_OWNER = 0x7fffffff;
+/** Dead words of lists below which copying is not worth it. */
+const MIN_DEAD_WORDS = 16_384;
+
+export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex {
+  let hash = createKeyHash(seed, false);
+  let slots = new Uint32Array(FIRST_SLOTS);
+  /** Number of slots less one. A slot holds the entry + 1 in these bits and the same bits of the hash in the others. */
+  let mask = FIRST_SLOTS - 1;
+  const chunks: Uint32Array[] = [new Uint32Array(FIRST_CHUNK_ENTRIES * ENTRY_WORDS)];
+  let pool = createPostingsPool();
+  let usedEntries = 0;
+  /** First unused entry below `usedEntries`, or -1; its first word leads to the next. */
+  let freeEntry = -1;
+  let size = 0;
+  const question = new Uint32Array(KEY_WORDS);
+  const questionBytes = new Uint8Array(question.buffer);
+
+  const chunkOf = (entry: number): Uint32Array => chunks[entry >>> CHUNK_BITS]!;
+  const placeOf = (entry: number): number => (entry & (CHUNK_ENTRIES - 1)) * ENTRY_WORDS;
+  const valueOf = (entry: number): number => chunkOf(entry)[placeOf(entry) + KEY_WORDS]!;
+  function setValue(entry: number, value: number): void {
+    chunkOf(entry)[placeOf(entry) + KEY_WORDS] = value;
+  }
+
+  /** The slot of a key, or of the empty place where it would go, as -1 - slot. */
+  function slotOf(words: Uint32Array, at: number): number {
+    const code = hashKey(hash, words, at);
+    let slot = code & mask;
+    for (;;) {
+      const content = slots[slot]!;
+      if (content === 0) return -1 - slot;
+      if (((content ^ code) & ~mask) === 0) {
+        const entry = (content & mask) - 1;
+        if (sameKey(chunks[entry >>> CHUNK_BITS]!, placeOf(entry), words, at)) return slot;
+      }
+      slot = (slot + 1) & mask;
+    }
+  }
+
+  function find(words: Uint32Array, at: number): number {
+    const slot = slotOf(words, at);
+    return slot < 0 ? -1 : (slots[slot]! & mask) - 1;
+  }
+
+  function ask(key: Uint8Array): number {
+    if (key.length !== KEY_WORDS * 4) throw new RangeError('an address has 32 bytes');
+    questionBytes.set(key);
+    return slotOf(question, 0);
+  }
+
+  function add(key: Uint8Array, owner: number): boolean {
+    if (!Number.isInteger(owner) || owner < 0 || owner > MAX_OWNER) throw new RangeError(`no owner number: ${owner}`);
+    const slot = ask(key);
+    if (slot < 0) {
+      insert(-1 - slot, owner);
+      return true;
+    }
+    const entry = (slots[slot]! & mask) - 1;
+    const value = valueOf(entry);
+    if (value < IS_LIST) {
+      if (value === owner) return false;
+      setValue(entry, IS_LIST + pool.create(value, owner));
+      return true;
+    }
+    const list = value - IS_LIST;
+    if (pool.indexOf(list, owner) >= 0) return false;
+    setValue(entry, IS_LIST + pool.append(list, owner));
+    compactLists();
+    return true;
+  }
+
+  /** Puts the key in `question` into an empty slot. */
+  function insert(slot: number, owner: number): void {
+    const entry = takeEntry();
+    chunkOf(entry).set(question, placeOf(entry));
+    setValue(entry, owner);
+    size++;
+    const code = hashKey(hash, question, 0);
+    slots[slot] = (code & ~mask) | (entry + 1);
+    if (size > slots.length * MAX_LOAD) rehash(slots.length * 2);
+    else if (((slot - code) & mask) > MAX_PROBES && !hash.isStrong) {
+      // Nothing random probes that far: the keys were arranged.
+      hash = createKeyHash(seed, true);
+      rehash(slots.length);
+    }
+  }
+
+  function takeEntry(): number {
+    if (freeEntry >= 0) {
+      const entry = freeEntry;
+      freeEntry = chunkOf(entry)[placeOf(entry)]! - 1;
+      return entry;
+    }
+    const entry = usedEntries++;
+    const number = entry >>> CHUNK_BITS;
+    if (number === chunks.length) chunks.push(new Uint32Array(CHUNK_ENTRIES * ENTRY_WORDS));
+    else if (placeOf(entry) === chunks[number]!.length) {
+      // Only the first chunk starts small.
+      const larger = new Uint32Array(chunks[number]!.length * 2);
+      larger.set(chunks[number]!);
+      chunks[number] = larger;
+    }
+    return entry;
+  }
+
+  function rehash(count: number): void {
+    const old = slots;
+    const oldMask = mask;
+    slots = new Uint32Array(count);
+    mask = count - 1;
+    for (const content of old) {
+      if (content === 0) continue;
+      const entry = (content & oldMask) - 1;
+      const code = hashKey(hash, chunkOf(entry), placeOf(entry));
+      let slot = code & mask;
+      while (slots[slot] !== 0) slot = (slot + 1) & mask;
+      slots[slot] = (code & ~mask) | (entry + 1);
+    }
+  }
+
+  function remove(key: Uint8Array, owner: number): boolean {
+    const slot = ask(key);
+    if (slot < 0) return false;
+    const entry = (slots[slot]! & mask) - 1;
+    const value = valueOf(entry);
+    if (value < IS_LIST) {
+      if (value !== owner) return false;
+      removeSlot(slot);
+      chunkOf(entry)[placeOf(entry)] = freeEntry + 1;
+      freeEntry = entry;
+      size--;
+      return true;
+    }
+    const list = value - IS_LIST;
+    const position = pool.indexOf(list, owner);
+    if (position < 0) return false;
+    if (pool.count(list) > 2) setValue(entry, IS_LIST + pool.removeAt(list, position));
+    else {
+      setValue(entry, pool.at(list, 1 - position));
+      pool.free(list);
+    }
+    compactLists();
+    return true;
+  }
+
+  /** Closes the hole by moving back each later key of the run that does not belong behind the hole. */
+  function removeSlot(slot: number): void {
+    let hole = slot;
+    for (let next = (hole + 1) & mask; slots[next] !== 0; next = (next + 1) & mask) {
+      const entry = (slots[next]! & mask) - 1;
+      const home = hashKey(hash, chunkOf(entry), placeOf(entry)) & mask;
+      if (((next - home) & mask) < ((next - hole) & mask)) continue;
+      slots[hole] = slots[next]!;
+      hole = next;
+    }
+    slots[hole] = 0;
+  }
+
+  /** Copies the living lists into a new pool when more than a quarter of the old one is dead. */
+  function compactLists(): void {
+    if (pool.deadWords < MIN_DEAD_WORDS || pool.deadWords * 4 < pool.usedWords) return;
+    const fresh = createPostingsPool();
+    for (const content of slots) {
+      if (content === 0) continue;
+      const entry = (content & mask) - 1;
+      const value = valueOf(entry);
+      if (value >= IS_LIST) setValue(entry, IS_LIST + fresh.adopt(pool, value - IS_LIST));
+    }
+    pool = fresh;
+  }
+
+  return {
+    add,
+    remove,
+    find,
+    ownerCount(entry) {
+      const value = valueOf(entry);
+      return value < IS_LIST ? 1 : pool.count(value - IS_LIST);
+    },
+    ownerAt(entry, position) {
+      const value = valueOf(entry);
+      return value < IS_LIST ? value : pool.at(value - IS_LIST, position);
+    },
+    get size() {
+      return size;
+    },
+    bytesUsed: () => slots.byteLength + pool.bytesUsed + chunks.reduce((sum, chunk) => sum + chunk.byteLength, 0),
+  };
+}
+
+function sameKey(chunk: Uint32Array, place: number, words: Uint32Array, at: number): boolean {
+  for (let word = 0; word < KEY_WORDS; word++) if (chunk[place + word] !== words[at + word]) return false;
+  return true;
+}

@@ -1,0 +1,72 @@
+import type { ChainBlock } from '../ports/block.ts';
+import type { AddressIndex } from './address-set.ts';
+
+/** What one transaction matched. Numbers ascend and occur once. */
+export interface TransactionMatch {
+  /** Position in `block.transactions`. */
+  readonly index: number;
+  /** Owners that watch a static or loaded key. */
+  readonly byKey: readonly number[];
+  /** Owners that watch only the owner of a token balance. Empty when owners were not asked for. */
+  readonly byTokenOwner: readonly number[];
+}
+
+export interface MatchOptions {
+  /** Whether owners of token balances count. */
+  readonly owners: boolean;
+}
+
+/**
+ * The transactions of a block that touch a watched address, in block order. Each distinct key of the block is looked up once,
+ * however many transactions name it.
+ */
+export function matchBlock(block: ChainBlock, index: AddressIndex, { owners }: MatchOptions): TransactionMatch[] {
+  if (index.size === 0) return [];
+  const entries = entriesOf(block, index);
+  if (entries === null) return [];
+  const matches: TransactionMatch[] = [];
+  for (const transaction of block.transactions) {
+    const hasKey = hasEntry(transaction.keys, entries);
+    const hasOwner = owners && hasEntry(transaction.tokenOwners, entries);
+    if (!hasKey && !hasOwner) continue;
+    const byKey = hasKey ? collect(transaction.keys, entries, index) : new Set<number>();
+    const byTokenOwner = hasOwner ? collect(transaction.tokenOwners, entries, index) : new Set<number>();
+    for (const owner of byKey) byTokenOwner.delete(owner);
+    matches.push({ index: transaction.index, byKey: ascending(byKey), byTokenOwner: ascending(byTokenOwner) });
+  }
+  return matches;
+}
+
+/** The entry + 1 of each key id, 0 where nobody watches it; null when nobody watches any. */
+function entriesOf({ keys }: ChainBlock, index: AddressIndex): Uint32Array | null {
+  const entries = new Uint32Array(keys.size);
+  const { words } = keys;
+  let found = 0;
+  for (let id = 0; id < entries.length; id++) {
+    const entry = index.find(words, id * 8);
+    if (entry < 0) continue;
+    entries[id] = entry + 1;
+    found++;
+  }
+  return found === 0 ? null : entries;
+}
+
+function hasEntry(ids: Uint32Array, entries: Uint32Array): boolean {
+  for (let at = 0; at < ids.length; at++) if (entries[ids[at]!] !== 0) return true;
+  return false;
+}
+
+function collect(ids: Uint32Array, entries: Uint32Array, index: AddressIndex): Set<number> {
+  const owners = new Set<number>();
+  for (const id of ids) {
+    const entry = entries[id]! - 1;
+    if (entry < 0) continue;
+    const count = index.ownerCount(entry);
+    for (let position = 0; position < count; position++) owners.add(index.ownerAt(entry, position));
+  }
+  return owners;
+}
+
+function ascending(owners: Set<number>): number[] {
+  return [...owners].sort((left, right) => left - right);
+}
