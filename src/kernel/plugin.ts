@@ -186,13 +186,17 @@ export interface Route {
   readonly handler: (request: RouteRequest<any, any, any>) => Reply | Promise<Reply>;
 }
 
-type FromSchema<S, Fallback> = S extends TSchema ? Static<S> : Fallback;
+/** A schema as far as types go; the full TypeBox constraint is too deep for the compiler to infer through. */
+interface Typed {
+  readonly static: unknown;
+}
+type FromSchema<S, Fallback> = S extends { readonly static: infer Value } ? Value : Fallback;
 
 /** Types the handler's request by the route's own schemas. */
 export function defineRoute<
-  P extends TObject | undefined = undefined,
-  Q extends TObject | undefined = undefined,
-  B extends TSchema | undefined = undefined,
+  P extends Typed | undefined = undefined,
+  Q extends Typed | undefined = undefined,
+  B extends Typed | undefined = undefined,
 >(
   route: Omit<Route, 'params' | 'query' | 'body' | 'handler'> & {
     readonly params?: P;
@@ -207,7 +211,7 @@ export function defineRoute<
     ) => Reply | Promise<Reply>;
   },
 ): Route {
-  return route as Route;
+  return route as unknown as Route;
 }
 
 // ------------------------------------------------------------------------------------------------------------ JSON-RPC
