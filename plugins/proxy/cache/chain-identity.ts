@@ -1,7 +1,7 @@
 import type { ChainReader, Clock, UpstreamPool } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
+import { gather } from '../../../src/lib/gather.ts';
 import { readRpcReply } from '../../../src/lib/rpc-reply.ts';
-import { gather } from '../forward/gather.ts';
 
 /** Which chain the answers of the upstreams belong to. */
 export interface ChainIdentity {

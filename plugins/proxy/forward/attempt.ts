@@ -1,8 +1,8 @@
 import type { Readable } from 'node:stream';
 import { codeOf, type UpstreamPool } from '../../../src/kernel/plugin.ts';
+import { gather } from '../../../src/lib/gather.ts';
 import { type RpcReplyParts, readRpcReply } from '../../../src/lib/rpc-reply.ts';
 import type { Upstream, UpstreamReply } from '../../../src/ports/upstream.ts';
-import { gather } from './gather.ts';
 
 /** One call to one upstream. */
 export interface AttemptRequest {

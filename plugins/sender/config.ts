@@ -1,0 +1,71 @@
+import { type Static, Type } from '../../src/kernel/plugin.ts';
+
+const closed = { additionalProperties: false } as const;
+const secret = { secret: true } as const;
+const count = (value: number, description: string, minimum = 1) =>
+  Type.Integer({ minimum, default: value, description });
+
+const upstream = Type.Union([
+  Type.String({ minLength: 1, ...secret }),
+  Type.Object(
+    {
+      url: Type.String({ minLength: 1, description: 'http or https address', ...secret }),
+      headers: Type.Optional(
+        Type.Record(Type.String(), Type.String(secret), { description: 'headers sent with each request' }),
+      ),
+      maxConcurrent: Type.Optional(count(64, 'requests at once')),
+    },
+    closed,
+  ),
+]);
+
+const TIP_ACCOUNTS = [
+  '4ACfpUFoaSD9bfPdeu6DBt89gB6ENTeHBXCAi87NhDEE',
+  'D2L6yPZ2FmmmTKPgzaMKdhu6EWZcTpLy1Vhx8uvZe7NZ',
+  '9bnz4RShgq1hAnLnZbP8kbgBg1kEmcJBYQq3gQbmnSta',
+  '5VY91ws6B2hMmBFRsXkoAAdsPHBJwRfBht4DXox3xkwn',
+  '2nyhqdwKcJZR2vcqCyrYsaPVdAnFoJjiksCXJ7hfEYgD',
+  '2q5pghRs6arqVjRvT5gfgWfWcHWmw1ZuCzphgd5KfWGJ',
+  'wyvPkWjVZz1M8fHQnMMCDTQDbkManefNNhweYk5WkcF',
+  '3KCKozbAaF75qEU33jtzozcJ29yJuaLJTy2jFdzUY8bT',
+  '4vieeGHPYPG2MmyPRcYjdiDmmhN3ww7hsFNap8pVN3Ey',
+  '4TQLFNWK8AovT1gFvda5jfw2oJeRMKEmw7aH6MGBJ3or',
+];
+
+export const senderConfig = Type.Object(
+  {
+    enabled: Type.Boolean({ default: true, description: 'offer POST /fast' }),
+    requireKey: Type.Boolean({ default: false, description: 'demand an API key; the usual clients send none' }),
+    urls: Type.Array(upstream, {
+      default: [],
+      description: 'addresses that get each transaction, all at once; none = the upstreams of the main chain',
+    }),
+    bundleUrls: Type.Array(upstream, {
+      default: [],
+      description: 'addresses that take sendBundle; none = the method is not offered',
+    }),
+    timeoutMs: count(10_000, 'deadline of one transmission'),
+    ratePerSecond: count(50, 'calls per second of one key, or of one address without a key'),
+    burstFactor: count(2, 'calls at once, as a multiple of the rate'),
+    requireTip: Type.Boolean({ default: false, description: 'demand a transfer to one of the tip accounts' }),
+    minTipLamports: count(1_000_000, 'least tip', 0),
+    minTipLamportsSwqos: count(5_000, 'least tip with swqos_only=true', 0),
+    tipAccounts: Type.Array(Type.String(), {
+      default: TIP_ACCOUNTS,
+      description: 'accounts that count as receivers of a tip',
+    }),
+    rebroadcast: Type.Object(
+      {
+        enabled: Type.Boolean({ default: true, description: 'send again until the chain has the transaction' }),
+        intervalMs: count(2_000, 'pause between two transmissions'),
+        maxQueued: count(10_000, 'transactions that wait to be seen; more are answered 503'),
+        maxAgeMs: count(90_000, 'age after which a transaction is given up'),
+        concurrency: count(16, 'transactions sent again at once'),
+      },
+      { ...closed, default: {}, description: 'repetition until a transaction is seen or expired' },
+    ),
+  },
+  closed,
+);
+
+export type SenderConfig = Static<typeof senderConfig>;

@@ -1,0 +1,74 @@
+import {
+  definePlugin,
+  defineRoute,
+  type PluginContext,
+  type Route,
+  Type,
+  text,
+  type UpstreamConfig,
+  type UpstreamPool,
+} from '../../src/kernel/plugin.ts';
+import { broadcast, sendBody } from './broadcast.ts';
+import { type SenderConfig, senderConfig } from './config.ts';
+import { createFastRoute } from './fast.ts';
+import { createRebroadcast, type Rebroadcast } from './rebroadcast.ts';
+
+/** Sends transactions: to many nodes at once, and again until the chain has them. */
+export default definePlugin({
+  id: 'sender',
+  apiVersion: 1,
+  summary: 'GET /ping and POST /fast: transactions to all send upstreams at once, repeated until they are seen',
+  config: senderConfig,
+  provision(ctx) {
+    const { config } = ctx;
+    const pool = config.urls.length === 0 ? ctx.upstreams('main') : ctx.openPool('send', config.urls.map(entryOf));
+    const bundlePool = config.bundleUrls.length === 0 ? null : ctx.openPool('bundle', config.bundleUrls.map(entryOf));
+    const rebroadcast = pool === null || !config.rebroadcast.enabled ? null : makeRebroadcast(ctx, pool);
+    let draining = false;
+    const fast = createFastRoute({ config, pool, bundlePool, clock: ctx.clock, metrics: ctx.metrics, rebroadcast });
+    return {
+      routes: [pingRoute(() => !draining && isUp(pool)), ...(config.enabled ? [fast] : [])],
+      drain() {
+        draining = true;
+      },
+      stop() {
+        rebroadcast?.stop();
+      },
+    };
+  },
+});
+
+const entryOf = (entry: SenderConfig['urls'][number]): UpstreamConfig =>
+  typeof entry === 'string' ? { url: entry } : entry;
+
+/** What the pool knows already: nothing is asked. */
+const isUp = (pool: UpstreamPool | null) => pool === null || pool.states().some(({ healthy }) => healthy);
+
+function pingRoute(up: () => boolean): Route {
+  return defineRoute({
+    method: 'GET',
+    path: '/ping',
+    summary: 'Keeps a connection to the sender warm',
+    tag: 'sender',
+    auth: 'none',
+    errors: 'text',
+    replies: { 200: Type.String(), 503: Type.String() },
+    handler: () => (up() ? text('ok') : { ...text('service unavailable', 503), headers: { 'retry-after': '1' } }),
+  });
+}
+
+function makeRebroadcast(ctx: PluginContext<SenderConfig>, pool: UpstreamPool): Rebroadcast {
+  const { rebroadcast, timeoutMs } = ctx.config;
+  return createRebroadcast({
+    reader: ctx.chain('main'),
+    clock: ctx.clock,
+    log: ctx.log,
+    metrics: ctx.metrics,
+    ...rebroadcast,
+    async send({ wire }) {
+      // The first acceptance was checked already; a repetition has nothing to find out.
+      const body = sendBody(wire, { skipPreflight: true, maxRetries: 0 });
+      await broadcast(pool, body, timeoutMs).catch(() => {});
+    },
+  });
+}
