@@ -117,14 +117,11 @@ eachStore('store contract', (engine) => {
     );
     assert.deepEqual(await ids(store), [1]);
     await assert.rejects(
-      store.write((tx) =>
-        tx.db
-          .insertInto('things')
-          .values({ text: 'no id' })
-          .execute()
-          .then(() => tx.insertMany('things', ['id'], [[null]])),
-      ),
-      (error) => engine.dialect === 'sqlite' || isCode('STORE_CONSTRAINT')(error),
+      store.write(async ({ db }) => {
+        await sql`create table strict_things (id bigint primary key, text text not null)`.execute(db);
+        await sql`insert into strict_things (id) values (1)`.execute(db);
+      }),
+      isCode('STORE_CONSTRAINT'),
     );
   });
 

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Kysely } from 'kysely';
+import { CodedError } from '../../../lib/coded-error.ts';
 import type { Store, StoreTx } from '../../../ports/store.ts';
 import { createDialect } from '../dialect.ts';
 import { beat } from '../probe.ts';
@@ -55,15 +56,25 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
       begin: 'begin isolation level repeatable read read only',
     }),
   });
-  const write = <T>(work: (tx: StoreTx) => Promise<T>) => runWithReruns(() => runOnce(writers, work));
+  const running = new Set<Promise<unknown>>();
   let closing: Promise<void> | null = null;
+  const write = async <T>(work: (tx: StoreTx) => Promise<T>): Promise<T> => {
+    if (closing !== null) throw new CodedError('STORE_CLOSED', 'the store is closed');
+    const run = runWithReruns(() => runOnce(writers, work));
+    running.add(run);
+    try {
+      return await run;
+    } finally {
+      running.delete(run);
+    }
+  };
   return {
     dialect: 'postgres',
     read,
     write,
     probe: () => beat(write, read),
     close() {
-      closing ??= closePools();
+      closing ??= Promise.allSettled(running).then(closePools);
       return closing;
     },
   };
