@@ -48,8 +48,19 @@ export const ERRORS = {
   OUTBOUND_RESET: 'the connection of an outbound request broke',
   OUTBOUND_BAD_RESPONSE: 'the answer to an outbound request is no valid HTTP',
   OUTBOUND_TOO_LARGE: 'the answer to an outbound request is larger than allowed',
+  HTTP_PORT_TAKEN: 'an address to listen on is in use by another process',
+  HTTP_LISTEN_FAILED: 'an address cannot be listened on',
   FOLLOW_FENCED: 'another process moved the cursor',
   FOLLOW_DEEP_FORK: 'the fork is deeper than the finalized mark or the stored headers',
+  LOCAL_ENGINE_MISSING: 'the native engine of the local chain is absent or does not load',
+  LOCAL_ENGINE_ANSWER: 'the engine of the local chain answered something unknown',
+  LOCAL_BAD_TRANSACTION: 'the local chain was given bytes that are no transaction it can run',
+  LOCAL_BAD_KEY: 'the local chain was given text or bytes that are no 32-byte key',
+  LOCAL_BAD_PROGRAM: 'the local chain could not load a program or its assets',
+  LOCAL_FORK_DEPTH: 'a fork of the local chain would reach beyond its finalized block',
+  LOCAL_FAUCET: 'the faucet of the local chain could not send',
+  LOCAL_RPC: 'an error object of the local chain for its client',
+  LOCAL_CHILD: 'the process of the local chain did not start',
 } as const;
 
 export type ErrorCode = keyof typeof ERRORS;

@@ -1,0 +1,221 @@
+import { CodedError } from '../../../../lib/coded-error.ts';
+import type { TransactionError } from '../vm/errors.ts';
+import type { DecodedTransaction } from '../vm/transaction.ts';
+import type { Vm, VmAccount, VmOutcome } from '../vm/vm.ts';
+import { type Accounts, createAccounts, keyBytes } from './accounts.ts';
+import { type ChainState, createChainState } from './chain-state.ts';
+import type { createChainTime } from './chain-time.ts';
+import { blockhashOf } from './hashes.ts';
+import { resolveKeys } from './keys.ts';
+import { nonceOf } from './nonce.ts';
+import { keepPreImage, markOverwritten, newPending, type Pending } from './pending.ts';
+import { makeRecord, readBalances } from './record.ts';
+import type { LedgerBlock, LedgerListener, TransactionRecord } from './types.ts';
+
+const SLOT_HASHES = 512;
+const SYSVAR_OWNER = 'Sysvar1111111111111111111111111111111111111';
+
+export interface BankOptions {
+  readonly vm: Vm;
+  readonly time: ReturnType<typeof createChainTime>;
+  readonly genesisHash: string;
+  readonly firstSlot: number;
+  readonly finalityDepth: number;
+  readonly maxBlocks: number;
+}
+
+/** Landed (also with an error of its own), or refused without a trace. */
+export type Submission =
+  | { readonly landed: true; readonly record: TransactionRecord }
+  | { readonly landed: false; readonly err: TransactionError; readonly outcome: VmOutcome | null };
+
+/** The parts that several files of the ledger work on. `branch`, `pending` and `fixtures` are its only changing fields. */
+export interface Bank {
+  readonly options: BankOptions;
+  readonly vm: Vm;
+  readonly accounts: Accounts;
+  readonly state: ChainState;
+  readonly listeners: Set<LedgerListener>;
+  branch: number;
+  pending: Pending;
+  fixtures: number;
+}
+
+export function createBank(options: BankOptions): Bank {
+  const { genesisHash, firstSlot, time, vm } = options;
+  const genesis: LedgerBlock = {
+    slot: firstSlot,
+    parentSlot: firstSlot - 1,
+    blockhash: blockhashOf(genesisHash, firstSlot, 0, []),
+    previousBlockhash: genesisHash,
+    height: 0,
+    time: time.at(0),
+    records: [],
+    written: new Set(),
+    preImages: new Map(),
+  };
+  const bank: Bank = {
+    options,
+    vm,
+    accounts: createAccounts(vm),
+    state: createChainState(genesis, options),
+    listeners: new Set(),
+    branch: 0,
+    pending: newPending(firstSlot + 1, 0),
+    fixtures: 0,
+  };
+  openSlot(bank, firstSlot + 1);
+  return bank;
+}
+
+/** Makes `slot` the one under construction, with clock and slot hashes of the engine as programs see them in it. */
+export function openSlot(bank: Bank, slot: number): void {
+  const tip = bank.state.tip();
+  bank.pending = newPending(slot, 0);
+  refreshClock(bank);
+  const newest = bank.state.blocks().slice(-SLOT_HASHES).toReversed();
+  bank.vm.setSlotHashes(newest.map((block) => ({ slot: block.slot, hash: block.blockhash })));
+  for (const listener of bank.listeners) listener.slotOpened?.(slot, tip.slot);
+}
+
+/** A slot that waits for its first transaction has no time yet: it is that of the transaction. */
+export function refreshClock(bank: Bank): void {
+  if (bank.pending.records.length > 0) return;
+  const tip = bank.state.tip();
+  bank.pending.time = Math.max(tip.time, bank.options.time.at(tip.height + 1));
+  bank.vm.setClock(bank.pending.slot, bank.pending.time);
+}
+
+/** Checks a transaction as a cluster would (duplicate, recent blockhash or nonce) and runs it in the open slot. */
+export function submit(bank: Bank, transaction: DecodedTransaction): Submission {
+  if (bank.state.record(transaction.signatures[0]!) !== undefined) {
+    return { landed: false, err: 'AlreadyProcessed', outcome: null };
+  }
+  if (!isFresh(bank, transaction)) return { landed: false, err: 'BlockhashNotFound', outcome: null };
+  return run(bank, transaction);
+}
+
+export function isFresh(bank: Bank, transaction: DecodedTransaction): boolean {
+  return (
+    bank.state.isRecentHash(transaction.recentBlockhash) ||
+    nonceOf(transaction, bank.accounts.get) === transaction.recentBlockhash
+  );
+}
+
+/** Runs a transaction in the open slot without asking how old it is: a fork runs dropped ones again by decree. */
+export function run(bank: Bank, transaction: DecodedTransaction): Submission {
+  refreshClock(bank);
+  const { accounts, pending } = bank;
+  const keys = resolveKeys(transaction, accounts.get);
+  const written = keys.all.filter((_, index) => keys.writable[index]);
+  const before = readBalances(accounts, keys, false);
+  if (bank.options.finalityDepth > 0) {
+    for (const key of written) keepState(bank, key);
+  }
+  const outcome = bank.vm.execute(transaction);
+  if (typeof outcome.err === 'string') return { landed: false, err: outcome.err, outcome };
+  const after = readBalances(accounts, keys, true);
+  const input = { transaction, keys, slot: pending.slot, unixSeconds: pending.time, outcome, before, after };
+  const record = makeRecord(input, accounts);
+  land(bank, record, written);
+  return { landed: true, record };
+}
+
+/** Sysvars have setters of their own, and the engine lets no transaction write a program: neither takes part in rollback. */
+function keepState(bank: Bank, key: string): void {
+  const { preImages } = bank.pending;
+  if (preImages.has(key)) return;
+  const state = bank.accounts.get(key);
+  if (state === null || (!state.executable && state.owner !== SYSVAR_OWNER)) keepPreImage(preImages, key, () => state);
+}
+
+/** Puts a finished record into the open slot. */
+export function land(bank: Bank, record: TransactionRecord, written: readonly string[]): void {
+  bank.pending.records.push(record);
+  for (const key of written) bank.pending.written.add(key);
+  bank.state.addRecord(record);
+  for (const listener of bank.listeners) listener.executed?.(record, written);
+}
+
+/** Closes the open slot as a block and opens the next one. */
+export function seal(bank: Bank): LedgerBlock {
+  refreshClock(bank);
+  const { pending, state } = bank;
+  const tip = state.tip();
+  const signatures = pending.records.map((record) => record.signature);
+  const block: LedgerBlock = {
+    slot: pending.slot,
+    parentSlot: tip.slot,
+    blockhash: blockhashOf(tip.blockhash, pending.slot, bank.branch, signatures),
+    previousBlockhash: tip.blockhash,
+    height: tip.height + 1,
+    time: pending.time,
+    records: pending.records,
+    written: pending.written,
+    preImages: pending.preImages,
+  };
+  const finalizedBefore = state.finalized();
+  state.append(block);
+  // Settled before anybody hears of the block: a listener may read at every commitment.
+  bank.pending = newPending(block.slot + 1, block.time);
+  for (const listener of bank.listeners) listener.sealed?.(block);
+  settle(bank, finalizedBefore);
+  openSlot(bank, block.slot + 1);
+  return block;
+}
+
+function settle(bank: Bank, before: LedgerBlock): void {
+  const finalized = bank.state.finalized();
+  if (finalized === before) return;
+  for (const listener of bank.listeners) listener.finalized?.(finalized);
+  finalized.preImages.clear();
+  finalized.written.clear();
+}
+
+/** Leaves `count` slots without a block. */
+export function skip(bank: Bank, count: number): void {
+  if (bank.pending.records.length > 0) seal(bank);
+  moveTo(bank, bank.pending.slot + count);
+}
+
+/** Moves the open slot, with what was set by hand in it. */
+export function moveTo(bank: Bank, slot: number): void {
+  const { preImages, written } = bank.pending;
+  openSlot(bank, slot);
+  Object.assign(bank.pending, { preImages, written });
+}
+
+/** Sets an account without a transaction. Takes part in rollback; readers of every commitment see it at once. */
+export function setAccount(bank: Bank, key: string, account: Omit<VmAccount, 'owner'> | null): void {
+  overwrite(bank, key, () => bank.accounts.set(key, account));
+}
+
+export function deploy(bank: Bank, programId: string, bytes: Uint8Array): void {
+  overwrite(bank, programId, () => {
+    try {
+      bank.vm.deploy(keyBytes(programId), bytes);
+    } catch (error) {
+      throw new CodedError('LOCAL_BAD_PROGRAM', `the engine refused the program ${programId}`, { cause: error });
+    }
+    bank.accounts.forget(programId);
+  });
+}
+
+function overwrite(bank: Bank, key: string, write: () => void): void {
+  const before = bank.accounts.get(key);
+  write();
+  if (bank.options.finalityDepth > 0) {
+    keepPreImage(bank.pending.preImages, key, () => before);
+    const finalized = bank.state.finalized().slot;
+    for (const block of [...unfinalized(bank, finalized), bank.pending]) markOverwritten(block.preImages, key);
+  }
+  bank.fixtures += 1;
+  for (const listener of bank.listeners) listener.accountSet?.(key);
+}
+
+function unfinalized(bank: Bank, finalizedSlot: number): LedgerBlock[] {
+  return bank.state
+    .blocks()
+    .slice(-bank.options.finalityDepth)
+    .filter((block) => block.slot > finalizedSlot);
+}

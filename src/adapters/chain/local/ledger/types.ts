@@ -1,0 +1,125 @@
+import type { TransactionError } from '../vm/errors.ts';
+import type { DecodedTransaction } from '../vm/transaction.ts';
+import type { VmAccount } from '../vm/vm.ts';
+
+export type Commitment = 'processed' | 'confirmed' | 'finalized';
+
+export interface UiTokenAmount {
+  readonly amount: string;
+  readonly decimals: number;
+  readonly uiAmount: number | null;
+  readonly uiAmountString: string;
+}
+
+export interface TokenBalanceEntry {
+  readonly accountIndex: number;
+  readonly mint: string;
+  readonly owner: string;
+  readonly programId: string;
+  readonly uiTokenAmount: UiTokenAmount;
+}
+
+export interface InnerInstructionJson {
+  readonly programIdIndex: number;
+  readonly accounts: readonly number[];
+  /** base58 */
+  readonly data: string;
+  readonly stackHeight: number | null;
+}
+
+/** `meta` as a node sends it, lamports as bigint where a number would not be exact. */
+export interface TransactionMeta {
+  readonly err: TransactionError | null;
+  readonly status: { readonly Ok: null } | { readonly Err: TransactionError };
+  readonly fee: number;
+  readonly preBalances: readonly (number | bigint)[];
+  readonly postBalances: readonly (number | bigint)[];
+  readonly preTokenBalances: readonly TokenBalanceEntry[];
+  readonly postTokenBalances: readonly TokenBalanceEntry[];
+  readonly innerInstructions: readonly {
+    readonly index: number;
+    readonly instructions: readonly InnerInstructionJson[];
+  }[];
+  readonly logMessages: readonly string[];
+  readonly rewards: readonly unknown[];
+  readonly loadedAddresses: { readonly writable: readonly string[]; readonly readonly: readonly string[] };
+  readonly computeUnitsConsumed: number;
+  readonly returnData?: { readonly programId: string; readonly data: readonly [string, 'base64'] };
+}
+
+/** A transaction in the ledger: executed here, or recorded elsewhere and appended. */
+export interface TransactionRecord {
+  readonly signature: string;
+  readonly slot: number;
+  readonly transaction: DecodedTransaction;
+  /** Static keys, loaded writable, loaded readonly. */
+  readonly keys: readonly string[];
+  readonly meta: TransactionMeta;
+  readonly memo: string | null;
+  readonly recorded: boolean;
+}
+
+/** What an account was before a block touched it first; `state` null = there was none. */
+export interface PreImage {
+  readonly state: VmAccount | null;
+  /** Set by hand since: rollback still needs `state`, but readers of older states see what was set. */
+  readonly overwritten: boolean;
+}
+
+export type PreImages = Map<string, PreImage>;
+
+export interface LedgerBlock {
+  readonly slot: number;
+  readonly parentSlot: number;
+  readonly blockhash: string;
+  readonly previousBlockhash: string;
+  readonly height: number;
+  /** Unix seconds. */
+  readonly time: number;
+  readonly records: readonly TransactionRecord[];
+  /** Accounts that its transactions wrote. Emptied, like `preImages`, once the block is finalized. */
+  readonly written: Set<string>;
+  readonly preImages: PreImages;
+}
+
+/** A recorded transaction as `getTransaction` (encoding base64) answers it. */
+export interface RecordedTransaction {
+  /** base64 wire bytes, or the pair [text, "base64"]. */
+  readonly transaction: string | readonly [string, string];
+  readonly meta: Readonly<Record<string, unknown>> | null;
+  readonly blockTime?: number | null;
+}
+
+export interface ForkRequest {
+  /** Newest blocks to drop. */
+  readonly depth: number;
+  /** Which dropped transactions run again: all, none, in reverse order, or those with these signatures. */
+  readonly replay?: 'all' | 'none' | 'reverse' | readonly string[];
+  /** Blocks that the new branch has beyond `depth`. */
+  readonly extraBlocks?: number;
+  /** Slots that the new branch leaves out after the common ancestor. */
+  readonly gap?: number;
+}
+
+/** What a fork did: the ground truth for tests. */
+export interface ForkReport {
+  readonly commonAncestor: number;
+  readonly dropped: readonly { readonly slot: number; readonly blockhash: string; readonly signatures: string[] }[];
+  readonly added: readonly { readonly slot: number; readonly blockhash: string; readonly signatures: string[] }[];
+  readonly lost: readonly string[];
+  readonly moved: readonly { readonly signature: string; readonly from: number; readonly to: number }[];
+}
+
+/** What the ledger tells its listeners, synchronously and in this order. */
+export interface LedgerListener {
+  /** A transaction ran in the slot under construction; `written` are the accounts that it changed. */
+  executed?(record: TransactionRecord, written: readonly string[]): void;
+  /** A slot is under construction from now on. */
+  slotOpened?(slot: number, parentSlot: number): void;
+  sealed?(block: LedgerBlock): void;
+  finalized?(block: LedgerBlock): void;
+  /** An account was set without a transaction. */
+  accountSet?(key: string): void;
+  /** Before the new branch is built. */
+  rolledBack?(ancestor: LedgerBlock): void;
+}

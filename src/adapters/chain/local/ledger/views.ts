@@ -1,0 +1,56 @@
+import type { VmAccount } from '../vm/vm.ts';
+import type { Bank } from './bank.ts';
+import { imageIn } from './pending.ts';
+import type { Commitment, LedgerBlock } from './types.ts';
+
+/** Account state as of a commitment. */
+export interface AccountView {
+  /** Slot that the answers belong to. */
+  readonly slot: number;
+  get(key: string): VmAccount | null;
+  ofProgram(program: string): Map<string, VmAccount>;
+}
+
+/** Newest slot of a commitment. */
+export function slotOf(bank: Bank, commitment: Commitment): number {
+  if (commitment === 'processed') return bank.pending.slot;
+  return commitment === 'confirmed' ? bank.state.tip().slot : bank.state.finalized().slot;
+}
+
+/**
+ * The engine holds only the newest state; what later blocks have written is looked up in their pre-images, oldest first.
+ */
+export function viewOf(bank: Bank, commitment: Commitment): AccountView {
+  const slot = slotOf(bank, commitment);
+  return viewAt(bank, slot, commitment !== 'processed');
+}
+
+/** State as of the end of `slot`, which must not be below the finalized one. */
+export function viewAt(bank: Bank, slot: number, sealedOnly: boolean): AccountView {
+  const later: Pick<LedgerBlock, 'preImages'>[] = blocksAbove(bank, slot);
+  if (sealedOnly) later.push(bank.pending);
+  return {
+    slot,
+    get(key) {
+      const image = imageIn(later, key);
+      return image === undefined ? bank.accounts.get(key) : image;
+    },
+    ofProgram(program) {
+      const found = bank.accounts.ofProgram(program);
+      for (const key of new Set(later.flatMap((block) => [...block.preImages.keys()]))) {
+        const image = imageIn(later, key);
+        if (image === undefined) continue;
+        if (image !== null && image.owner === program) found.set(key, image);
+        else found.delete(key);
+      }
+      return found;
+    },
+  };
+}
+
+function blocksAbove(bank: Bank, slot: number): LedgerBlock[] {
+  const blocks = bank.state.blocks();
+  let from = blocks.length;
+  while (from > 0 && blocks[from - 1]!.slot > slot) from -= 1;
+  return blocks.slice(from);
+}

@@ -1,0 +1,34 @@
+import { Connection } from '@solana/web3.js';
+import {
+  type LocalChainHandle,
+  type LocalChainOptions,
+  startLocalChain,
+} from '../../src/adapters/chain/local/index.ts';
+
+export interface TestChain extends LocalChainHandle {
+  /** A client for it at `confirmed`. */
+  readonly connection: Connection;
+}
+
+/** Why the local chain cannot run here, or null. With REQUIRE_LITESVM=1 a reason is an error. */
+export async function chainMissing(): Promise<string | null> {
+  try {
+    await import('litesvm/dist/internal.js');
+    return null;
+  } catch (error) {
+    const reason = `litesvm 1.5.0 cannot be loaded on ${process.platform}-${process.arch}: ${String(error).split('\n')[0]}`;
+    if (process.env['REQUIRE_LITESVM'] === '1') throw new Error(reason);
+    console.error(`SKIPPED: ${reason}`);
+    return reason;
+  }
+}
+
+/**
+ * A local chain in this process: virtual time, seed `test`, one block per transaction and none by itself, any free port.
+ * Stop it at the end of the test.
+ */
+export async function startChain(options: LocalChainOptions = {}): Promise<TestChain> {
+  const chain = await startLocalChain({ seed: 'test', time: { kind: 'virtual' }, ...options });
+  const connection = new Connection(chain.rpcUrl, { commitment: 'confirmed', wsEndpoint: chain.wsUrl });
+  return { ...chain, connection };
+}
