@@ -1,0 +1,125 @@
+import type { IncomingMessage } from 'node:http';
+import { isIP } from 'node:net';
+import { Type } from '@sinclair/typebox';
+import type { Clock, Random } from '../../ports/clock.ts';
+import type { Log } from '../../ports/log.ts';
+import type { Metrics } from '../../ports/metrics.ts';
+import type { CoreConfig } from '../config/core.ts';
+import type { Health } from '../health.ts';
+import type { MetricsRegistry } from '../metrics.ts';
+import { defineRoute, json, RequestError, type Route } from '../plugin.ts';
+import { closeListener, createListener, listenOn } from './listener.ts';
+import { createPipeline } from './pipeline.ts';
+
+export interface AdminFrontOptions {
+  readonly core: CoreConfig;
+  /** All routes of all plugins; only those with auth `admin` are served here. */
+  readonly routes: readonly Route[];
+  readonly health: Health;
+  readonly registry: MetricsRegistry;
+  readonly log: Log;
+  /** Scoped to `admin`. */
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+export interface AdminFront {
+  listen(): Promise<{ readonly host: string; readonly port: number }>;
+  address(): { readonly host: string; readonly port: number } | null;
+  close(deadline: AbortSignal): Promise<void>;
+}
+
+/** Health, metrics and the operators' routes on a listener of their own. It needs no key: who may reach it decides. */
+export function createAdminFront(options: AdminFrontOptions): AdminFront {
+  const { core } = options;
+  const routes = [
+    ...healthRoutes(options.health),
+    metricsRoute(options.registry),
+    ...options.routes.filter((route) => route.auth === 'admin'),
+  ];
+  const guard = hostGuard(core.admin.host, core.admin.allowedHosts);
+  const pipeline = createPipeline({ ...options, routes, rpc: null, gate: null, cors: false, guard });
+  const server = createListener(core.http, pipeline.meter, pipeline.handle);
+  let bound: { readonly host: string; readonly port: number } | null = null;
+  return {
+    listen: async () => {
+      const { address, port } = await listenOn(server, { host: core.admin.host, port: core.admin.port });
+      bound = { host: address, port };
+      options.log.info({ ...bound }, 'admin listener');
+      return bound;
+    },
+    address: () => bound,
+    close: async (deadline) => {
+      const closed = closeListener(server);
+      await pipeline.inFlight.idle(deadline);
+      pipeline.inFlight.abortAll(new Error('the service is shutting down'));
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}
+
+/**
+ * Refuses what a browser was tricked into: a page whose name was rebound to this address sends its own name as Host, and a page of
+ * another origin sends an Origin that is not this host. Literal addresses cannot be rebound.
+ */
+export function hostGuard(ownHost: string, allowedHosts: readonly string[]): (request: IncomingMessage) => void {
+  const allowed = new Set(['localhost', ownHost, ...allowedHosts].map((host) => host.toLowerCase()));
+  return (request) => {
+    const { host, origin } = request.headers;
+    const name = hostName(host ?? '');
+    if (!allowed.has(name) && isIP(name) === 0)
+      throw new RequestError(403, 'Forbidden', { details: 'This Host is not allowed; see admin.allowedHosts' });
+    if (origin === undefined) return;
+    if (origin.replace(/^https?:\/\//i, '').toLowerCase() !== (host ?? '').toLowerCase())
+      throw new RequestError(403, 'Forbidden', { details: 'Requests of other origins are not allowed' });
+  };
+}
+
+function hostName(host: string): string {
+  const lower = host.toLowerCase();
+  if (lower.startsWith('[')) return lower.slice(1, lower.indexOf(']'));
+  const colon = lower.lastIndexOf(':');
+  return colon < 0 ? lower : lower.slice(0, colon);
+}
+
+function healthRoutes(health: Health): Route[] {
+  const common = { method: 'GET', tag: 'Operation', auth: 'admin', errors: 'plain' } as const;
+  return [
+    defineRoute({
+      ...common,
+      path: '/healthz',
+      summary: 'Whether the process runs',
+      replies: { 200: Type.Object({ status: Type.String() }) },
+      handler: () => json(health.live()),
+    }),
+    defineRoute({
+      ...common,
+      path: '/readyz',
+      summary: 'Whether it should get traffic, with the reason of each check',
+      replies: { 200: Type.Object({ ready: Type.Boolean() }), 503: Type.Object({ ready: Type.Boolean() }) },
+      handler: async () => {
+        const readiness = await health.ready();
+        return json(readiness, readiness.ready ? 200 : 503);
+      },
+    }),
+  ];
+}
+
+function metricsRoute(registry: MetricsRegistry): Route {
+  return defineRoute({
+    method: 'GET',
+    path: '/metrics',
+    summary: 'Metrics in the Prometheus text format',
+    tag: 'Operation',
+    auth: 'admin',
+    errors: 'plain',
+    replies: { 200: Type.String() },
+    handler: async () => ({
+      status: 200,
+      bytes: Buffer.from(await registry.text()),
+      contentType: registry.contentType,
+    }),
+  });
+}

@@ -1,0 +1,38 @@
+import { Type } from '@sinclair/typebox';
+import { defineRoute, JsonText, json, type Route } from '../plugin.ts';
+import { docsPage } from './docs-page.ts';
+import type { DocumentOptions } from './document-options.ts';
+import { openApiDocument } from './openapi.ts';
+
+/** `/openapi.json` and `/docs`, both written once from the declarations of routes and methods. */
+export function documentRoutes(options: DocumentOptions): readonly Route[] {
+  const document = new JsonText(JSON.stringify(openApiDocument(options)));
+  const page = docsPage(options);
+  return [
+    defineRoute({
+      method: 'GET',
+      path: '/openapi.json',
+      summary: 'This interface as an OpenAPI 3.1 document',
+      tag: 'Documentation',
+      auth: 'none',
+      errors: 'plain',
+      replies: { 200: Type.Unknown() },
+      handler: () => json(document),
+    }),
+    defineRoute({
+      method: 'GET',
+      path: '/docs',
+      summary: 'This interface as a page to read',
+      tag: 'Documentation',
+      auth: 'none',
+      errors: 'plain',
+      replies: { 200: Type.String() },
+      handler: () => ({
+        status: 200,
+        bytes: page.html,
+        contentType: 'text/html; charset=utf-8',
+        headers: { 'Content-Security-Policy': page.contentSecurityPolicy, 'Referrer-Policy': 'no-referrer' },
+      }),
+    }),
+  ];
+}

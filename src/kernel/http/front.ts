@@ -1,0 +1,111 @@
+import type { AddressInfo } from 'node:net';
+import { codeOf, messageOf } from '../../lib/coded-error.ts';
+import type { Clock, Random } from '../../ports/clock.ts';
+import type { Log } from '../../ports/log.ts';
+import type { Metrics } from '../../ports/metrics.ts';
+import type { CoreConfig } from '../config/core.ts';
+import type { Gate, Route, SocketHandler } from '../plugin.ts';
+import type { RpcFront } from '../rpc/front.ts';
+import { documentRoutes } from './document-routes.ts';
+import { closeListener, createListener, listenOn } from './listener.ts';
+import { createPipeline } from './pipeline.ts';
+import { createUpgrader } from './upgrade.ts';
+
+export interface HttpFrontOptions {
+  readonly core: CoreConfig;
+  /** All routes of all plugins; those of the admin listener are left out here. */
+  readonly routes: readonly Route[];
+  readonly rpc: RpcFront;
+  readonly gate: Gate | null;
+  readonly sockets: SocketHandler | null;
+  readonly log: Log;
+  /** Scoped to `http`. */
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Version in the OpenAPI document. */
+  readonly version: string;
+  /** `local` marks every answer with `x-parhelion-chain: local`. */
+  readonly chainLabel?: () => string | null;
+}
+
+export interface HttpAddresses {
+  readonly host: string;
+  readonly port: number;
+  /** Null when the second listener could not be opened. */
+  readonly websocketPort: number | null;
+}
+
+export interface ListenOptions {
+  /** An inherited socket for the API listener (socket activation). */
+  readonly fd?: number;
+}
+
+export interface HttpFront {
+  /** Binds both listeners. Throws HTTP_PORT_TAKEN or HTTP_LISTEN_FAILED. */
+  listen(options?: ListenOptions): Promise<HttpAddresses>;
+  /** Null before `listen`. */
+  addresses(): HttpAddresses | null;
+  /** New requests are answered 503 from now on; accepted ones go on. */
+  beginDrain(): void;
+  /** Stops listening, waits for accepted requests until the signal aborts, then aborts them and cuts what is left. */
+  close(deadline: AbortSignal): Promise<void>;
+}
+
+/** The API listener and its twin one port above, which web3.js derives as its websocket address. Both serve everything. */
+export function createHttpFront(options: HttpFrontOptions): HttpFront {
+  const { core, log } = options;
+  const publicRoutes = options.routes.filter((route) => route.auth !== 'admin');
+  const documents = documentRoutes({ routes: publicRoutes, methods: options.rpc.methods, version: options.version });
+  const pipeline = createPipeline({ ...options, routes: [...publicRoutes, ...documents], cors: true });
+  const upgrader = createUpgrader({ ...options, pipeline, targetLimitBytes: core.http.targetLimitBytes });
+  const makeServer = () => {
+    const server = createListener(core.http, pipeline.meter, pipeline.handle);
+    upgrader.attach(server);
+    return server;
+  };
+  const api = makeServer();
+  const twin = makeServer();
+  let addresses: HttpAddresses | null = null;
+
+  const listenTwin = async (bound: AddressInfo): Promise<number | null> => {
+    const { host, websocketPort } = core.http;
+    const port = websocketPort ?? bound.port + 1;
+    if (port > 65_535) return null;
+    try {
+      return (await listenOn(twin, { host, port })).port;
+    } catch (error) {
+      // Nobody asked for this very port: the first listener serves websockets too.
+      if (websocketPort !== null) throw error;
+      log.warn({ port, code: codeOf(error), error: messageOf(error) }, 'no second listener for websockets');
+      return null;
+    }
+  };
+
+  return {
+    listen: async ({ fd } = {}) => {
+      const { host, port } = core.http;
+      const bound = await listenOn(api, fd === undefined ? { host, port } : { fd });
+      try {
+        addresses = { host: bound.address, port: bound.port, websocketPort: await listenTwin(bound) };
+      } catch (error) {
+        await closeListener(api);
+        throw error;
+      }
+      log.info({ ...addresses }, 'listening');
+      return addresses;
+    },
+    addresses: () => addresses,
+    beginDrain: pipeline.beginDrain,
+    close: async (deadline) => {
+      pipeline.beginDrain();
+      const closed = Promise.all([closeListener(api), closeListener(twin)]);
+      await pipeline.inFlight.idle(deadline);
+      pipeline.inFlight.abortAll(new Error('the service is shutting down'));
+      upgrader.destroyAll();
+      api.closeAllConnections();
+      twin.closeAllConnections();
+      await closed;
+    },
+  };
+}

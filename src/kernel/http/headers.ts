@@ -1,0 +1,21 @@
+export const JSON_TYPE = 'application/json; charset=utf-8';
+const EXPOSED = 'Retry-After, X-Request-Id, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset';
+
+/** Header names and values in turn, which is the cheapest form for node:http. */
+export type HeaderList = string[];
+
+/** What every answer carries; `cors` on the API listener only. */
+export function commonHeaders(requestId: string, cors: boolean, ownCacheControl: boolean): HeaderList {
+  const list = ['X-Content-Type-Options', 'nosniff', 'X-Request-Id', requestId];
+  if (!ownCacheControl) list.push('Cache-Control', 'no-store');
+  if (cors) list.push('Access-Control-Allow-Origin', '*', 'Access-Control-Expose-Headers', EXPOSED);
+  return list;
+}
+
+/** The answer to OPTIONS on any path. The star of the allowed headers does not cover Authorization, hence the list. */
+export const preflightHeaders: Readonly<Record<string, string>> = {
+  'Access-Control-Allow-Methods': 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
+  'Access-Control-Allow-Headers':
+    'Content-Type, X-Api-Key, Authorization, X-Helius-Client, solana-client, User-Agent, *',
+  'Access-Control-Max-Age': '86400',
+};

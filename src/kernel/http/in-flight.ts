@@ -1,0 +1,47 @@
+import type { Gauge } from '../../ports/metrics.ts';
+import type { Exchange } from './exchange.ts';
+
+/** The requests that are being handled. */
+export interface InFlight {
+  readonly count: number;
+  enter(exchange: Exchange): void;
+  leave(exchange: Exchange): void;
+  /** Aborts the signals of all of them. */
+  abortAll(reason: Error): void;
+  /** Resolves when none is left, or when the signal aborts. */
+  idle(signal: AbortSignal): Promise<void>;
+}
+
+export function createInFlight(gauge: Gauge): InFlight {
+  const exchanges = new Set<Exchange>();
+  const waiters = new Set<() => void>();
+  return {
+    get count() {
+      return exchanges.size;
+    },
+    enter: (exchange) => {
+      exchanges.add(exchange);
+      gauge.set(exchanges.size);
+    },
+    leave: (exchange) => {
+      exchanges.delete(exchange);
+      gauge.set(exchanges.size);
+      if (exchanges.size === 0) for (const wake of waiters) wake();
+    },
+    abortAll: (reason) => {
+      for (const exchange of exchanges) exchange.lazy.abort(reason);
+    },
+    idle: (signal) => {
+      if (exchanges.size === 0 || signal.aborted) return Promise.resolve();
+      return new Promise((resolve) => {
+        const wake = () => {
+          waiters.delete(wake);
+          signal.removeEventListener('abort', wake);
+          resolve();
+        };
+        waiters.add(wake);
+        signal.addEventListener('abort', wake, { once: true });
+      });
+    },
+  };
+}

@@ -1,0 +1,117 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import { JSON_TYPE } from './headers.ts';
+import type { HttpMeter } from './meter.ts';
+
+/** Room for headers beside the longest target. */
+const HEADER_BYTES = 16_384;
+/** How often node:http looks for overdue requests. */
+const CHECK_INTERVAL_MS = 1_000;
+/** A connection that makes no progress is closed this long after the slowest handler would have answered. */
+const STALL_GRACE_MS = 30_000;
+
+export interface ListenerLimits {
+  readonly headerTimeoutMs: number;
+  readonly requestTimeoutMs: number;
+  readonly handlerTimeoutMs: number;
+  readonly keepAliveTimeoutMs: number;
+  readonly maxConnections: number;
+  readonly targetLimitBytes: number;
+}
+
+export type RequestListener = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) => void;
+
+/** A node:http server with every limit set; it does not listen yet. */
+export function createListener(limits: ListenerLimits, meter: HttpMeter, onRequest: RequestListener): Server {
+  const server = createServer({
+    maxHeaderSize: limits.targetLimitBytes + HEADER_BYTES,
+    headersTimeout: Math.min(limits.headerTimeoutMs, limits.requestTimeoutMs),
+    requestTimeout: limits.requestTimeoutMs,
+    keepAliveTimeout: limits.keepAliveTimeoutMs,
+    connectionsCheckingInterval: CHECK_INTERVAL_MS,
+    noDelay: true,
+  });
+  server.maxConnections = limits.maxConnections;
+  // A client that reads nothing, or sends nothing, gives its socket back.
+  server.timeout = Math.max(limits.handlerTimeoutMs, limits.requestTimeoutMs) + STALL_GRACE_MS;
+  server.on('request', (request, response) => onRequest(request, response, false));
+  server.on('checkContinue', (request, response) => onRequest(request, response, true));
+  // Other expectations may be ignored; the default answer would not be JSON.
+  server.on('checkExpectation', (request, response) => onRequest(request, response, false));
+  server.on('clientError', (error, socket) => {
+    meter.malformed.add();
+    refuseMalformed(error, socket);
+  });
+  server.on('drop', () => meter.dropped.add());
+  return server;
+}
+
+/** Answers what node:http could not read, unless an answer is under way already. */
+function refuseMalformed(error: Error, socket: Duplex): void {
+  const current = (socket as Duplex & { _httpMessage?: ServerResponse | null })._httpMessage;
+  if (!socket.writable || codeOf(error) === 'ECONNRESET' || current?.headersSent === true) {
+    socket.destroy();
+    return;
+  }
+  const [status, text] = malformedStatus(error);
+  socket.end(rawAnswer(status, JSON.stringify({ error: text, code: status })), () => socket.destroy());
+}
+
+function malformedStatus(error: Error & { rawPacket?: Buffer }): readonly [number, string] {
+  const code = codeOf(error);
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return [408, 'The request did not arrive in time'];
+  if (code !== 'HPE_HEADER_OVERFLOW') return [400, 'Malformed HTTP request'];
+  // When the request line has not ended, its target is what is too long.
+  const head = error.rawPacket?.toString('latin1') ?? '';
+  return head.includes('\r\n') ? [431, 'Request headers too large'] : [414, 'Request target too long'];
+}
+
+/** A whole answer as text, for sockets that node:http has let go of. */
+export function rawAnswer(status: number, body: string, headers: Readonly<Record<string, string>> = {}): string {
+  const lines = Object.entries({
+    'Content-Type': JSON_TYPE,
+    'Content-Length': String(Buffer.byteLength(body)),
+    'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
+    'Access-Control-Allow-Origin': '*',
+    ...headers,
+    Connection: 'close',
+  }).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}\r\n${lines.join('')}\r\n${body}`;
+}
+
+export type ListenTarget = { readonly host: string; readonly port: number } | { readonly fd: number };
+
+/** Binds a server. Throws HTTP_PORT_TAKEN or HTTP_LISTEN_FAILED. */
+export function listenOn(server: Server, target: ListenTarget): Promise<AddressInfo> {
+  return new Promise((resolve, reject) => {
+    const onError = (error: Error) => {
+      server.off('listening', onListening);
+      const where = 'fd' in target ? `descriptor ${target.fd}` : `${target.host}:${target.port}`;
+      const taken = codeOf(error) === 'EADDRINUSE';
+      const text = taken ? `${where} is in use by another process` : `cannot listen on ${where}: ${messageOf(error)}`;
+      reject(new CodedError(taken ? 'HTTP_PORT_TAKEN' : 'HTTP_LISTEN_FAILED', text, { cause: error, exitCode: 75 }));
+    };
+    const onListening = () => {
+      server.off('error', onError);
+      resolve(server.address() as AddressInfo);
+    };
+    server.once('error', onError);
+    server.once('listening', onListening);
+    server.listen(target);
+  });
+}
+
+/** Stops accepting and closes idle connections; the promise resolves when the last connection has gone. */
+export function closeListener(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    if (!server.listening) {
+      resolve();
+      return;
+    }
+    server.close(() => resolve());
+    server.closeIdleConnections();
+  });
+}

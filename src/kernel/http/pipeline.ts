@@ -1,0 +1,179 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Clock, Random } from '../../ports/clock.ts';
+import type { Log } from '../../ports/log.ts';
+import type { Metrics } from '../../ports/metrics.ts';
+import type { CoreConfig } from '../config/core.ts';
+import { createDeadlines } from '../deadlines.ts';
+import { faultOf } from '../fault.ts';
+import { type Gate, RequestError, type Route } from '../plugin.ts';
+import type { RpcFront } from '../rpc/front.ts';
+import { createValidator } from '../validation.ts';
+import { BodyAborted } from './body.ts';
+import { compileRoute } from './compile.ts';
+import { shapeOfPath } from './error-mapper.ts';
+import { createExchange, type Exchange } from './exchange.ts';
+import { preflightHeaders } from './headers.ts';
+import { createInFlight, type InFlight } from './in-flight.ts';
+import { createHttpMeter, type HttpMeter } from './meter.ts';
+import { createRemoteAddress, type RemoteAddress } from './remote-address.ts';
+import { logRequest } from './request-log.ts';
+import { createResponder, type Responder } from './respond.ts';
+import { handleRest } from './rest.ts';
+import { handleRoot } from './root.ts';
+import { createRouter, type Match } from './router.ts';
+import { parseTarget } from './target.ts';
+
+export interface PipelineOptions {
+  readonly core: CoreConfig;
+  readonly routes: readonly Route[];
+  /** Answers `POST /`; null where that path is an ordinary one. */
+  readonly rpc: RpcFront | null;
+  readonly gate: Gate | null;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly cors: boolean;
+  readonly chainLabel?: () => string | null;
+  /** Looks at every request before anything else; throws to refuse it. */
+  readonly guard?: (request: IncomingMessage) => void;
+}
+
+export interface Pipeline {
+  handle(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void;
+  beginDrain(): void;
+  readonly draining: boolean;
+  readonly inFlight: InFlight;
+  readonly meter: HttpMeter;
+  readonly remoteAddress: RemoteAddress;
+}
+
+const ROOT_ALLOW = 'POST, OPTIONS';
+/** The whole request may take a little longer than its slowest part, so that the part's own error is what the caller reads. */
+const ROOT_GRACE_MS = 1_000;
+
+export function createPipeline(options: PipelineOptions): Pipeline {
+  const { core, clock, log } = options;
+  const meter = createHttpMeter(options.metrics);
+  const validator = createValidator();
+  const router = createRouter(
+    options.routes.map((route) => compileRoute(route, core.http, validator, meter)),
+    core.http.targetLimitBytes,
+  );
+  const remoteAddress = createRemoteAddress(core.http.trustedProxies);
+  const deadlines = createDeadlines(clock);
+  const inFlight = createInFlight(meter.inFlight);
+  const rootMeter = meter.route('POST', '/');
+  let draining = false;
+  const isLocalChain = () => options.chainLabel?.() === 'local';
+  const responder = createResponder({ clock, cors: options.cors, draining: () => draining, isLocalChain });
+  const rest = { gate: options.gate, deadlines, responder };
+  const { handlerTimeoutMs, bodyLimitBytes } = core.http;
+  const root =
+    options.rpc === null
+      ? null
+      : {
+          ...rest,
+          rpc: options.rpc,
+          bodyLimitBytes,
+          timeoutMs: Math.max(handlerTimeoutMs, core.rpc.upstreamTimeoutMs) + ROOT_GRACE_MS,
+        };
+
+  const route = (exchange: Exchange): Promise<void> | null => {
+    const { request, target } = exchange;
+    const isRoot = root !== null && target.path === '/';
+    const match = isRoot ? null : router.match(target);
+    const compiled = match?.entry.methods.get(request.method ?? '');
+    exchange.shape = isRoot
+      ? request.method === 'POST'
+        ? 'rpc'
+        : 'plain'
+      : (compiled?.route.errors ?? shapeOfEntry(match) ?? shapeOfPath(target.path));
+    options.guard?.(request);
+    if (draining) throw new RequestError(503, 'Service unavailable', { details: 'The service is shutting down' });
+    if (inFlight.count > core.http.maxInFlight) {
+      meter.overloaded.add();
+      throw new RequestError(503, 'Service unavailable', { details: 'Too many requests are being handled' });
+    }
+    if ((request.url ?? '').length > core.http.targetLimitBytes) throw new RequestError(414, 'Request target too long');
+    if (request.method === 'OPTIONS' && options.cors) {
+      responder.send(exchange, 200, null, preflightHeaders, '');
+      return null;
+    }
+    if (isRoot) {
+      exchange.route = '/';
+      if (request.method !== 'POST') throw notAllowed(ROOT_ALLOW);
+      exchange.meter = rootMeter;
+      return handleRoot(root, exchange);
+    }
+    if (!target.ok) throw new RequestError(400, 'Invalid path');
+    if (match === null) throw new RequestError(404, 'invalid path');
+    exchange.route = match.entry.pattern;
+    if (compiled === undefined) throw notAllowed(match.entry.allow);
+    exchange.meter = compiled.meter;
+    return handleRest(rest, exchange, compiled, match.params);
+  };
+
+  return {
+    handle: (request, response, expectsContinue) => {
+      const exchange = createExchange({
+        request,
+        response,
+        target: parseTarget(request.url ?? '/'),
+        requestId: options.random.uuid(),
+        remoteAddress: remoteAddress(request.socket.remoteAddress, request.headers['x-forwarded-for']),
+        startedMs: clock.monotonic(),
+        expectsContinue,
+        log,
+      });
+      inFlight.enter(exchange);
+      response.on('close', () => finish(exchange, inFlight, meter, log, clock.monotonic()));
+      try {
+        route(exchange)?.catch((error: unknown) => fail(responder, exchange, error));
+      } catch (error) {
+        fail(responder, exchange, error);
+      }
+    },
+    beginDrain: () => {
+      draining = true;
+    },
+    get draining() {
+      return draining;
+    },
+    inFlight,
+    meter,
+    remoteAddress,
+  };
+}
+
+function notAllowed(allow: string): RequestError {
+  return new RequestError(405, 'Method not allowed', { headers: { Allow: allow } });
+}
+
+/** All methods of a path have the same error shape; any of them tells it. */
+function shapeOfEntry(match: Match | null) {
+  return match?.entry.methods.values().next().value?.route.errors;
+}
+
+function fail(responder: Responder, exchange: Exchange, error: unknown): void {
+  if (error instanceof BodyAborted) return;
+  const fault = faultOf(error, exchange.requestId);
+  if (fault.unexpected) exchange.log.error({ err: error, route: exchange.route }, 'a request failed');
+  responder.sendFault(exchange, fault);
+}
+
+/** The answer is out, or the client has gone. */
+function finish(exchange: Exchange, inFlight: InFlight, meter: HttpMeter, log: Log, now: number): void {
+  inFlight.leave(exchange);
+  exchange.cancelDeadline?.();
+  if (!exchange.over) {
+    exchange.over = true;
+    // nginx's number for a client that did not wait.
+    exchange.status = 499;
+  }
+  exchange.lazy.abort(new Error('the client has gone'));
+  exchange.settle?.(exchange.bytesOut);
+  const elapsedMs = now - exchange.startedMs;
+  (exchange.meter ?? meter.unmatched).done(exchange.status, elapsedMs, exchange.bytesOut);
+  logRequest(log, exchange, elapsedMs);
+}

@@ -1,0 +1,47 @@
+import { BlockList, isIP } from 'node:net';
+import { CodedError } from '../../lib/coded-error.ts';
+
+export type RemoteAddress = (socketAddress: string | undefined, forwardedFor: string | string[] | undefined) => string;
+
+/**
+ * Makes the function that finds a client's address: the socket's, or, behind trusted proxies, the right-most entry of
+ * X-Forwarded-For that is not trusted. Throws CONFIG_INVALID for a malformed network.
+ */
+export function createRemoteAddress(trustedProxies: readonly string[]): RemoteAddress {
+  if (trustedProxies.length === 0) return (socketAddress) => plain(socketAddress ?? '');
+  const trusted = new BlockList();
+  for (const cidr of trustedProxies) addNetwork(trusted, cidr);
+  const isTrusted = (address: string) => trusted.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
+
+  return (socketAddress, forwardedFor) => {
+    let address = plain(socketAddress ?? '');
+    const chain = (Array.isArray(forwardedFor) ? forwardedFor.join(',') : (forwardedFor ?? '')).split(',');
+    for (let i = chain.length - 1; i >= 0; i -= 1) {
+      if (isIP(address) === 0 || !isTrusted(address)) break;
+      const next = plain(withoutPort((chain[i] ?? '').trim()));
+      // What a proxy did not write as an address cannot be believed; the last good address stands.
+      if (isIP(next) === 0) break;
+      address = next;
+    }
+    return address;
+  };
+}
+
+function addNetwork(list: BlockList, cidr: string): void {
+  const [address = '', bits] = cidr.split('/');
+  const version = isIP(address);
+  const prefix = bits === undefined ? (version === 6 ? 128 : 32) : Number(bits);
+  if (version === 0 || !Number.isInteger(prefix) || prefix < 0 || prefix > (version === 6 ? 128 : 32))
+    throw new CodedError('CONFIG_INVALID', `http.trustedProxies: "${cidr}" is not a network like 10.0.0.0/8`);
+  list.addSubnet(address, prefix, version === 6 ? 'ipv6' : 'ipv4');
+}
+
+/** IPv4 addresses on a dual-stack socket come as `::ffff:1.2.3.4`. */
+function plain(address: string): string {
+  return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address;
+}
+
+function withoutPort(entry: string): string {
+  if (entry.startsWith('[')) return entry.slice(1, entry.indexOf(']'));
+  return /^[\d.]+:\d+$/.test(entry) ? entry.slice(0, entry.lastIndexOf(':')) : entry;
+}

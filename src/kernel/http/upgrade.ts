@@ -1,0 +1,160 @@
+import type { IncomingMessage, Server } from 'node:http';
+import type { Duplex } from 'node:stream';
+import type { Caller } from '../../ports/access.ts';
+import type { Random } from '../../ports/clock.ts';
+import type { Log } from '../../ports/log.ts';
+import { faultOf } from '../fault.ts';
+import { createLazySignal } from '../lazy-signal.ts';
+import {
+  type Admission,
+  type CallContext,
+  type Gate,
+  type GateItem,
+  GateRefusal,
+  RequestError,
+  type SocketHandler,
+} from '../plugin.ts';
+import type { RpcFront } from '../rpc/front.ts';
+import { credentialsOf } from './credentials.ts';
+import { errorAnswer } from './error-mapper.ts';
+import { rawAnswer } from './listener.ts';
+import type { Pipeline } from './pipeline.ts';
+import { parseTarget } from './target.ts';
+
+const NOT_CHARGED = { charged: false, bytesOut: 0 };
+
+export interface UpgradeOptions {
+  readonly pipeline: Pipeline;
+  readonly sockets: SocketHandler | null;
+  readonly rpc: RpcFront;
+  readonly gate: Gate | null;
+  readonly log: Log;
+  readonly random: Random;
+  readonly targetLimitBytes: number;
+}
+
+export interface Upgrader {
+  attach(server: Server): void;
+  /** Cuts all upgraded sockets. */
+  destroyAll(): void;
+}
+
+/** Takes websocket upgrades on any path: the key is checked once, here, with plain HTTP answers. */
+export function createUpgrader(options: UpgradeOptions): Upgrader {
+  const open = new Set<Duplex>();
+
+  const accept = async (request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> => {
+    const requestId = options.random.uuid();
+    const remoteAddress = options.pipeline.remoteAddress(
+      request.socket.remoteAddress,
+      request.headers['x-forwarded-for'],
+    );
+    const log = options.log.child({ requestId });
+    try {
+      const handler = checkUpgrade(options, request);
+      const caller = await authenticate(options, request, remoteAddress);
+      const admission = await admit(options, caller, [{ name: 'websocket', price: undefined, permission: undefined }]);
+      if (socket.destroyed) {
+        admission.settle([NOT_CHARGED]);
+        return;
+      }
+      socket.once('close', () => admission.settle([NOT_CHARGED]));
+      const lazy = createLazySignal();
+      track(options, open, socket, () => lazy.abort(new Error('the client has gone')));
+      const context: CallContext = {
+        requestId,
+        log,
+        get signal() {
+          return lazy.signal;
+        },
+        caller,
+        remoteAddress,
+      };
+      log.info({ remote: remoteAddress, projectId: caller.projectId }, 'websocket opened');
+      handler.upgrade(request, socket, head, context, options.rpc.dispatch, (items) => admit(options, caller, items));
+    } catch (error) {
+      const fault = faultOf(error, requestId);
+      if (fault.unexpected) log.error({ err: error }, 'a websocket upgrade failed');
+      const answer = errorAnswer(fault, 'plain');
+      log.info({ remote: remoteAddress, status: answer.status }, 'websocket refused');
+      if (socket.writable)
+        socket.end(rawAnswer(answer.status, answer.body, { ...answer.headers, 'X-Request-Id': requestId }));
+      else socket.destroy();
+    }
+  };
+
+  return {
+    attach: (server) => {
+      server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+        if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
+          replay(server, request, socket, head);
+          return;
+        }
+        // Without a listener a reset connection would be an uncaught exception.
+        socket.on('error', () => socket.destroy());
+        (socket as Duplex & { setTimeout?: (ms: number) => void }).setTimeout?.(0);
+        void accept(request, socket, head);
+      });
+    },
+    destroyAll: () => {
+      for (const socket of open) socket.destroy();
+    },
+  };
+}
+
+function checkUpgrade(options: UpgradeOptions, request: IncomingMessage): SocketHandler {
+  if (options.pipeline.draining)
+    throw new RequestError(503, 'Service unavailable', { details: 'The service is shutting down' });
+  if ((request.url ?? '').length > options.targetLimitBytes) throw new RequestError(414, 'Request target too long');
+  if (options.sockets === null) throw new RequestError(404, 'invalid path');
+  return options.sockets;
+}
+
+async function authenticate(options: UpgradeOptions, request: IncomingMessage, remoteAddress: string): Promise<Caller> {
+  if (options.gate === null) throw new GateRefusal('no-key');
+  const { query } = parseTarget(request.url ?? '/');
+  return options.gate.authenticate(credentialsOf(query, request.headers), remoteAddress);
+}
+
+function admit(options: UpgradeOptions, caller: Caller, items: readonly GateItem[]): Promise<Admission> | Admission {
+  if (options.gate === null) throw new GateRefusal('no-key');
+  return options.gate.admit(caller, items);
+}
+
+function track(options: UpgradeOptions, open: Set<Duplex>, socket: Duplex, onClose: () => void): void {
+  const { sockets } = options.pipeline.meter;
+  open.add(socket);
+  sockets.set(open.size);
+  socket.once('close', () => {
+    open.delete(socket);
+    sockets.set(open.size);
+    onClose();
+  });
+}
+
+/**
+ * A request may offer another protocol (Java's client offers h2c on every request) and is to be answered as if it did not. node:http
+ * has let go of the socket by now: the request is put back in front of it without the offer.
+ */
+function replay(server: Server, request: IncomingMessage, socket: Duplex, head: Buffer): void {
+  const lines = [`${request.method} ${request.url} HTTP/${request.httpVersion}`];
+  for (let i = 0; i + 1 < request.rawHeaders.length; i += 2) {
+    const name = request.rawHeaders[i] as string;
+    const dropped = /^(upgrade|http2-settings)$/i.test(name);
+    // `Connection: Upgrade` goes with the offer; what else it says is kept.
+    const value = /^connection$/i.test(name)
+      ? withoutUpgrade(request.rawHeaders[i + 1] as string)
+      : request.rawHeaders[i + 1];
+    if (!dropped && value !== '') lines.push(`${name}: ${value}`);
+  }
+  socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]));
+  server.emit('connection', socket);
+}
+
+function withoutUpgrade(value: string): string {
+  return value
+    .split(',')
+    .map((token) => token.trim())
+    .filter((token) => !/^(upgrade|http2-settings)$/i.test(token))
+    .join(', ');
+}

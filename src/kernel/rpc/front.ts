@@ -1,0 +1,231 @@
+import type { Readable } from 'node:stream';
+import type { Clock } from '../../ports/clock.ts';
+import type { Log } from '../../ports/log.ts';
+import type { Metrics } from '../../ports/metrics.ts';
+import type { CoreConfig } from '../config/core.ts';
+import { createDeadlines, type Deadlines } from '../deadlines.ts';
+import { type Fault, faultOf } from '../fault.ts';
+import { withoutMark } from '../http/body.ts';
+import {
+  type CallContext,
+  type Gate,
+  GateRefusal,
+  type RpcDispatch,
+  type RpcFallback,
+  type RpcMethod,
+} from '../plugin.ts';
+import { discard, joinBatch, runBatch } from './batch.ts';
+import { rpcErrorText } from './envelope.ts';
+import { type Executed, executeForward, executeLocal, failed } from './execute.ts';
+import { createRpcMetrics, type RpcMetrics } from './meter.ts';
+import { createMethodTable, type MethodTable } from './methods.ts';
+import { type Admitted, admitCalls, type Prepared, prepare, rpcFault } from './prepare.ts';
+import { recoverCall } from './recover.ts';
+import { type CallSpan, scanRpcBody } from './scan.ts';
+
+const MAX_DEPTH = 64;
+
+export interface RpcFrontOptions {
+  readonly methods: readonly RpcMethod[];
+  readonly fallback: RpcFallback | null;
+  readonly gate: Gate | null;
+  readonly core: CoreConfig;
+  readonly log: Log;
+  /** Scoped to `rpc`. */
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+}
+
+/** A JSON-RPC answer, ready to be written. */
+export interface RpcAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Null: no body (204). */
+  readonly body: string | Buffer | Readable | null;
+  /** Method name or `batch(n)`; for log lines. */
+  readonly label: string;
+  /** To be called once, when the bytes are known. */
+  settle(bytesOut: number): void;
+}
+
+export interface RpcFront {
+  /** Answers a complete body. Never throws. */
+  handleHttp(body: Buffer, context: CallContext): Promise<RpcAnswer>;
+  readonly dispatch: RpcDispatch;
+  /** What the first bytes of a body tell when its key was refused: the id to echo, and whether its method needs no key. */
+  recover(firstBytes: Buffer): { readonly id: string | undefined; readonly open: boolean };
+  /** Whether any method may be called without a key. */
+  readonly hasOpenMethods: boolean;
+  readonly methods: readonly RpcMethod[];
+}
+
+interface Shared extends RpcFrontOptions {
+  readonly table: MethodTable;
+  readonly deadlines: Deadlines;
+  readonly meter: RpcMetrics;
+}
+
+export function createRpcFront(options: RpcFrontOptions): RpcFront {
+  const table = createMethodTable(options.methods, options.fallback, options.core.rpc);
+  const shared: Shared = {
+    ...options,
+    table,
+    deadlines: createDeadlines(options.clock),
+    meter: createRpcMetrics(options.metrics, options.methods),
+  };
+  // A socket message is one frame: its answer has to come in one piece.
+  const handle = async (body: Buffer, context: CallContext, whole: boolean): Promise<RpcAnswer> => {
+    try {
+      return await answer(shared, withoutMark(body), context, whole);
+    } catch (error) {
+      const fault = faultOf(error, context.requestId);
+      if (fault.unexpected) context.log.error({ err: error }, 'the JSON-RPC front failed');
+      return refusal(fault, 'null', 'none');
+    }
+  };
+  return {
+    handleHttp: (body, context) => handle(body, context, false),
+    dispatch: async (message, context) => {
+      const reply = await handle(message, context, true);
+      const bytes = reply.body === null ? null : await toBuffer(reply.body, options.core.rpc.maxUpstreamBytes);
+      reply.settle(bytes === null ? 0 : bytes.length);
+      return bytes;
+    },
+    recover: (firstBytes) => {
+      const { id, method } = recoverCall(firstBytes);
+      const destination = method === undefined ? undefined : table.find(method);
+      return { id, open: destination?.kind === 'local' && destination.local.method.auth === 'none' };
+    },
+    hasOpenMethods: table.hasOpen,
+    methods: options.methods,
+  };
+}
+
+async function answer(shared: Shared, body: Buffer, context: CallContext, whole: boolean): Promise<RpcAnswer> {
+  const { maxBatchItems } = shared.core.rpc;
+  const scanned = scanRpcBody(body, { maxDepth: MAX_DEPTH, maxItems: maxBatchItems });
+  if (scanned.kind === 'single') return answerSingle(shared, body, scanned.call, context, whole);
+  if (scanned.kind === 'syntax') return refusal(rpcFault('parse'), 'null', 'none');
+  if (scanned.kind === 'invalid') return refusal(rpcFault('invalidRequest', scanned.reason), 'null', 'none');
+  if (scanned.count === 0) return refusal(rpcFault('invalidRequest', 'the batch is empty'), 'null', 'batch(0)');
+  if (scanned.count > maxBatchItems) {
+    const reason = `a batch has at most ${maxBatchItems} items`;
+    return refusal(rpcFault('invalidRequest', reason), 'null', `batch(${scanned.count})`);
+  }
+  return answerBatch(shared, body, scanned.calls, context);
+}
+
+async function answerSingle(
+  shared: Shared,
+  body: Buffer,
+  call: CallSpan,
+  context: CallContext,
+  whole: boolean,
+): Promise<RpcAnswer> {
+  const prepared = prepare(call, shared.table, context.caller);
+  let admitted: Admitted;
+  try {
+    admitted = await admitCalls(shared.gate, [prepared], body, context);
+  } catch (error) {
+    const fault = faultOf(error, context.requestId);
+    if (fault.unexpected) throw error;
+    shared.meter.refused(prepared.name);
+    return refusal(fault, call.id ?? 'null', prepared.name);
+  }
+  const executed = await run(shared, prepared, body, context, whole);
+  const rateHeaders = admitted.admission?.headers;
+  const settle = (bytesOut: number) => admitted.admission?.settle([{ charged: executed.charged, bytesOut }]);
+  if (call.id === undefined && executed.status === 200) {
+    discard(executed.body);
+    return { status: 204, headers: rateHeaders ?? {}, body: null, label: prepared.name, settle };
+  }
+  const headers = rateHeaders === undefined ? executed.headers : { ...rateHeaders, ...executed.headers };
+  return { status: executed.status, headers, body: executed.body, label: prepared.name, settle };
+}
+
+async function answerBatch(
+  shared: Shared,
+  body: Buffer,
+  calls: readonly CallSpan[],
+  context: CallContext,
+): Promise<RpcAnswer> {
+  const label = `batch(${calls.length})`;
+  const prepared = calls.map((call) => prepare(call, shared.table, context.caller));
+  let admitted: Admitted;
+  try {
+    admitted = await admitCalls(shared.gate, prepared, body, context);
+  } catch (error) {
+    const fault = faultOf(error, context.requestId);
+    if (fault.unexpected) throw error;
+    shared.meter.refused('batch');
+    if (!(error instanceof GateRefusal) || error.reason !== 'batch') return refusal(fault, 'null', label);
+    // web3.js cannot read a single object as the answer to a batch: every item says why.
+    const texts = calls
+      .filter((call) => call.id !== undefined)
+      .map((call) => rpcErrorText(fault.rpc, call.id ?? 'null'));
+    return { status: 200, headers: {}, body: `[${texts.join(',')}]`, label, settle: () => {} };
+  }
+  const { batchConcurrency, maxBatchBytes } = shared.core.rpc;
+  const tasks = prepared.map((one) => ({ id: one.call.id, run: () => run(shared, one, body, context, true) }));
+  const items = await runBatch(tasks, { concurrency: batchConcurrency, maxBytes: maxBatchBytes });
+  const joined = joinBatch(items);
+  const itemOf = new Map(prepared.map((one, i) => [one, items[i]]));
+  const settle = () =>
+    admitted.admission?.settle(
+      admitted.calls.map((one) => {
+        const item = itemOf.get(one);
+        return { charged: item?.charged ?? false, bytesOut: item?.body?.length ?? 0 };
+      }),
+    );
+  return {
+    status: joined === null ? 204 : 200,
+    headers: admitted.admission?.headers ?? {},
+    body: joined,
+    label,
+    settle,
+  };
+}
+
+async function run(
+  shared: Shared,
+  prepared: Prepared,
+  body: Buffer,
+  context: CallContext,
+  inBatch: boolean,
+): Promise<Executed> {
+  const { call, destination, name } = prepared;
+  const started = shared.clock.monotonic();
+  const executed =
+    prepared.fault !== null || destination.kind === 'none'
+      ? failed(prepared.fault ?? rpcFault('methodNotFound'), call.id)
+      : destination.kind === 'local'
+        ? await executeLocal(
+            destination.local,
+            body,
+            call,
+            context,
+            shared.deadlines,
+            shared.core.http.handlerTimeoutMs,
+          )
+        : await executeForward(destination.fallback, name, body, call, context, inBatch);
+  shared.meter.done(name, destination.kind, executed.ok, shared.clock.monotonic() - started);
+  return executed;
+}
+
+function refusal(fault: Fault, id: string, label: string): RpcAnswer {
+  const executed = failed(fault, id);
+  return { status: executed.status, headers: executed.headers, body: executed.body, label, settle: () => {} };
+}
+
+async function toBuffer(body: string | Buffer | Readable, maxBytes: number): Promise<Buffer> {
+  if (typeof body === 'string') return Buffer.from(body);
+  if (Buffer.isBuffer(body)) return body;
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    size += (chunk as Buffer).length;
+    if (size > maxBytes) throw new Error('the answer is larger than rpc.maxUpstreamBytes');
+    chunks.push(chunk as Buffer);
+  }
+  return Buffer.concat(chunks, size);
+}

@@ -1,0 +1,1 @@
+export { createRpcFront, type RpcFront, type RpcFrontOptions } from './front.ts';
