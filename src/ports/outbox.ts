@@ -1,0 +1,92 @@
+import { serviceToken } from './service.ts';
+import type { StoreTx } from './store.ts';
+
+/** `pending` waits for `runAt`, `running` has a lease, `held` waits until someone releases it; the others are over. */
+export type OutboxState = 'pending' | 'running' | 'done' | 'failed' | 'discarded' | 'held';
+
+/** A job as it stands in the store. */
+export interface OutboxRow {
+  readonly id: number;
+  readonly kind: string;
+  readonly key: string;
+  readonly group: string;
+  /** Parsed JSON. */
+  readonly payload: unknown;
+  readonly slot: number | null;
+  readonly position: number | null;
+  readonly state: OutboxState;
+  /** Attempts that were finished and counted. */
+  readonly attempts: number;
+  /** Unix milliseconds: when it is due, or was last due. */
+  readonly runAt: number;
+  readonly createdAt: number;
+  /** When it came to `done`, `failed` or `discarded`. */
+  readonly finishedAt: number | null;
+  /** Of the last attempt, or why it is held or discarded. */
+  readonly error: string | null;
+}
+
+/** Which rows; all given conditions hold. Times are unix milliseconds. */
+export interface OutboxFilter {
+  readonly kind: string;
+  readonly group?: string;
+  readonly ids?: readonly number[];
+  readonly keys?: readonly string[];
+  readonly states?: readonly OutboxState[];
+  readonly createdFrom?: number;
+  /** Exclusive. */
+  readonly createdBefore?: number;
+}
+
+/** What a change of states takes: never more than `limit` rows, oldest first (default 10,000). */
+export interface OutboxChange extends OutboxFilter {
+  readonly limit?: number;
+}
+
+/**
+ * The rows of the outbox for their owners. A running job is out of reach: it finishes first. Changes happen in the caller's
+ * transaction and return how many rows they changed; rows that become pending are looked at when it commits.
+ */
+export interface Outbox {
+  /** Newest first; `beforeId` continues a list; at most `limit` rows (default 50, no more than 1,000). */
+  list(filter: OutboxFilter, page?: { readonly beforeId?: number; readonly limit?: number }): Promise<OutboxRow[]>;
+  get(kind: string, key: string): Promise<OutboxRow | null>;
+  /** Counts up to `atMost` rows, default 1,000,000. With `tx` it counts inside that transaction. */
+  count(filter: OutboxFilter, options?: { readonly atMost?: number; readonly tx?: StoreTx }): Promise<number>;
+  /** Makes done, failed and discarded rows pending with no attempts behind them, due at `runAt` (default now). */
+  requeue(tx: StoreTx, change: OutboxChange, options?: { readonly runAt?: number }): Promise<number>;
+  /** Pending rows become held. */
+  hold(tx: StoreTx, change: OutboxChange, reason: string): Promise<number>;
+  /** Held rows become pending and due now. */
+  release(tx: StoreTx, change: OutboxChange): Promise<number>;
+  /** Pending and held rows become discarded. */
+  discard(tx: StoreTx, change: OutboxChange, reason: string): Promise<number>;
+  /**
+   * For roll-backs: discards the jobs of `fromSlot` to `toSlot` that nobody ever began, and frees their keys, so that the same event in
+   * another block makes a new job. Jobs that were begun stay as they are. All groups, or the given ones.
+   */
+  discardUntried(
+    tx: StoreTx,
+    range: {
+      readonly kind: string;
+      readonly fromSlot: number;
+      /** Inclusive. */
+      readonly toSlot: number;
+      readonly groups?: readonly string[];
+    },
+  ): Promise<number>;
+  /** Notes that the event of a job which stayed is now in another block. */
+  moveSlot(tx: StoreTx, kind: string, keys: readonly string[], slot: number): Promise<number>;
+  /** Removes up to `limit` (default 1,000) rows that were over before `finishedBefore`, and says which. */
+  prune(
+    tx: StoreTx,
+    options: {
+      readonly kind: string;
+      readonly state: 'done' | 'failed' | 'discarded';
+      readonly finishedBefore: number;
+      readonly limit?: number;
+    },
+  ): Promise<readonly { readonly id: number; readonly key: string }[]>;
+}
+
+export const kernelOutbox = serviceToken<Outbox>('kernel.outbox');
