@@ -29,7 +29,7 @@ export interface AddressIndexOptions {
 const KEY_WORDS = 8;
 /** A key and its value, so that a hit reads one place in memory. */
 const ENTRY_WORDS = 9;
-const CHUNK_BITS = 16;
+const CHUNK_BITS = 12;
 const CHUNK_ENTRIES = 1 << CHUNK_BITS;
 const FIRST_CHUNK_ENTRIES = 64;
 const FIRST_SLOTS = 128;

@@ -91,7 +91,7 @@ function decodeEntry(
     layout,
     keys,
     loadedWritableCount: writable.length,
-    tokenOwners: Uint32Array.from(owners),
+    tokenOwners: new Uint32Array(owners),
     isVote: isVote(block, layout, keys),
     meta,
   });

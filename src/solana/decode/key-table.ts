@@ -23,8 +23,7 @@ export function createKeyTable(seed: Uint32Array, expectedKeys: number): KeyTabl
   let slots = new Uint32Array(slotCount(words.length / WORDS));
   let size = 0;
   const texts: (string | undefined)[] = [];
-  /** Ids of texts that were seen; the parser makes a new string for each occurrence. */
-  const idsOfTexts = new Map<string, number>();
+  const cache = createTextCache(words.length / WORDS);
   const scratch = new DataView(new ArrayBuffer(WORDS * 4));
   const scratchBytes = new Uint8Array(scratch.buffer);
 
@@ -72,10 +71,12 @@ export function createKeyTable(seed: Uint32Array, expectedKeys: number): KeyTabl
   }
 
   function internText(text: string): number {
-    const known = idsOfTexts.get(text);
-    if (known !== undefined) return known;
-    const id = decode32Into(text, scratchBytes, 0) ? intern(scratch, 0) : -1;
-    idsOfTexts.set(text, id);
+    const place = cache.placeOf(text);
+    if (cache.texts[place] === text) return cache.ids[place]!;
+    if (!decode32Into(text, scratchBytes, 0)) return -1;
+    const id = intern(scratch, 0);
+    cache.texts[place] = text;
+    cache.ids[place] = id;
     return id;
   }
 
@@ -134,4 +135,30 @@ function slotCount(keys: number): number {
 function sameKey(left: Uint32Array, leftAt: number, right: Uint32Array, rightAt: number): boolean {
   for (let word = 0; word < WORDS; word++) if (left[leftAt + word] !== right[rightAt + word]) return false;
   return true;
+}
+
+/**
+ * Ids of texts that were seen, one per place. The parser makes a new string for each occurrence of an address, so a Map would
+ * spend more on hashing whole strings than this does on decoding the few that push each other out.
+ */
+interface TextCache {
+  readonly texts: string[];
+  readonly ids: Int32Array;
+  placeOf(text: string): number;
+}
+
+function createTextCache(expectedTexts: number): TextCache {
+  let places = 64;
+  while (places < expectedTexts && places < 8_192) places *= 2;
+  const mask = places - 1;
+  return {
+    texts: new Array<string>(places).fill(''),
+    ids: new Int32Array(places),
+    placeOf(text) {
+      // A place behind the end of the text gives NaN, which counts as 0.
+      const some = text.charCodeAt(2) ^ (text.charCodeAt(7) << 8) ^ (text.charCodeAt(13) << 16);
+      const mixed = Math.imul(some ^ (text.charCodeAt(19) << 24) ^ text.charCodeAt(28), 0x9e3779b1);
+      return ((mixed >>> 15) ^ mixed ^ text.charCodeAt(24)) & mask;
+    },
+  };
 }
