@@ -1,9 +1,9 @@
-import { type DestinationStream, type Level, pino } from 'pino';
+import { type DestinationStream, pino } from 'pino';
 import { build as pinoPretty } from 'pino-pretty';
 import type { Log } from '../ports/log.ts';
 
 export interface LogOptions {
-  readonly level: Level | 'silent';
+  readonly level: string;
   /** auto = pretty when stdout is a terminal. */
   readonly format: 'auto' | 'json' | 'pretty';
   /** Default: standard output. */
@@ -12,7 +12,7 @@ export interface LogOptions {
 
 /** A log whose level a reload can change. */
 export interface RootLog extends Log {
-  setLevel(level: Level | 'silent'): void;
+  setLevel(level: string): void;
 }
 
 /** Fields that are cut out wherever a careless caller logs them, as a second line of defence. */
@@ -37,7 +37,7 @@ export function createLog(options: LogOptions): RootLog {
     destination,
   );
   return Object.assign(root, {
-    setLevel(level: Level | 'silent') {
+    setLevel(level: string) {
       root.level = level;
     },
   });

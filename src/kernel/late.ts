@@ -1,14 +1,18 @@
 import { CodedError } from '../lib/coded-error.ts';
 import type { Store } from '../ports/store.ts';
 
-/** A value that exists only after provisioning, such as the store. */
+/** A value that exists only after provisioning, such as the store. It is set once. */
 export interface Late<T> {
   /** Errors: PLUGIN_TOO_EARLY. */
   get(): T;
+  isSet(): boolean;
   set(value: T): void;
+  /** Calls `fn` once the value is there, at once if it is. The returned function takes the wish back. */
+  whenSet(fn: (value: T) => void): () => void;
 }
 
 export function createLate<T>(name: string): Late<T> {
+  const waiting = new Set<(value: T) => void>();
   let held: { readonly value: T } | null = null;
   return {
     get() {
@@ -17,8 +21,16 @@ export function createLate<T>(name: string): Late<T> {
       }
       return held.value;
     },
+    isSet: () => held !== null,
     set(value) {
       held = { value };
+      for (const fn of waiting) fn(value);
+      waiting.clear();
+    },
+    whenSet(fn) {
+      if (held === null) waiting.add(fn);
+      else fn(held.value);
+      return () => void waiting.delete(fn);
     },
   };
 }

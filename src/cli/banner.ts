@@ -1,0 +1,56 @@
+import type { DaemonAddresses } from '../kernel/daemon.ts';
+import type { FirstKey } from '../ports/access.ts';
+
+const RULE = '='.repeat(62);
+
+/** Says, before anything else, that this is no public network. */
+export function localChainBanner(chain: {
+  readonly rpcUrl: string;
+  readonly wsUrl: string;
+  readonly engine: string;
+}): string[] {
+  return [
+    RULE,
+    ' LOCAL CHAIN  -  not a public Solana network',
+    ' No upstream is configured, so a throw-away chain was started',
+    ` in memory (${chain.engine}). Data and keys are for trying out.`,
+    ` RPC  ${chain.rpcUrl}     WS  ${chain.wsUrl}`,
+    ' For a real network: SOLANA_RPC_URL=... npm start',
+    RULE,
+  ];
+}
+
+/** Whom the example webhook watches: on the local chain something that moves every few seconds, elsewhere something quiet. */
+const WATCHED = { local: '11111111111111111111111111111111', rpc: 'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr' };
+const EXAMPLE_RECEIVER = 'http://127.0.0.1:9900/hook';
+
+/** Addresses, the key if this start made one, and commands that work as they stand. */
+export function welcome(addresses: DaemonAddresses, first: FirstKey | null, chain: 'local' | 'rpc'): string[] {
+  const { api, websocket, admin } = addresses;
+  const lines = [
+    '',
+    ` API        ${api}`,
+    ...(websocket === null ? [] : [` WebSocket  ${websocket}`]),
+    ` Admin      ${admin}  (/healthz, /readyz, /metrics)`,
+    ` Docs       ${api}/docs`,
+  ];
+  if (first === null)
+    return [...lines, ' API key    made at an earlier start; another one: parhelion keys create --project ID', ''];
+  const hook = JSON.stringify({
+    webhookURL: EXAMPLE_RECEIVER,
+    webhookType: 'raw',
+    transactionTypes: ['ANY'],
+    accountAddresses: [WATCHED[chain]],
+  });
+  return [
+    ...lines,
+    ` Project    ${first.projectId}`,
+    ` API key    ${first.key}   (shown this once)`,
+    '',
+    ' Try:',
+    `curl ${api}/ping`,
+    `curl -X POST '${api}/?api-key=${first.key}' -H 'content-type: application/json' -d '{"jsonrpc":"2.0","id":1,"method":"getSlot"}'`,
+    `curl -X POST '${api}/v0/webhooks?api-key=${first.key}' -H 'content-type: application/json' -d '${hook}'`,
+    '',
+  ];
+}

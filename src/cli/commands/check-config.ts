@@ -1,0 +1,27 @@
+import { EXIT } from '../../kernel/errors.ts';
+import { CodedError } from '../../lib/coded-error.ts';
+import type { RunCommand } from '../command.ts';
+import { loadCliConfig } from '../load-config.ts';
+import { assembleOffline } from '../offline.ts';
+import { chooseUpstream } from '../upstream-choice.ts';
+
+export const run: RunCommand = async (values, io) => {
+  const asJson = values['format'] === 'json';
+  try {
+    const config = await loadCliConfig(values, io);
+    const chain = chooseUpstream(config);
+    const { plugins } = await assembleOffline(config);
+    const ids = plugins.map(({ id }) => id);
+    if (asJson) io.out(JSON.stringify({ ok: true, chain, plugins: ids, problems: [] }, null, 2));
+    else
+      io.out(
+        `configuration is fine: plugins ${ids.join(', ') || 'none'}; ${chain === 'local' ? 'LOCAL chain' : 'real upstream'}`,
+      );
+    return EXIT.ok;
+  } catch (error) {
+    if (!asJson || !(error instanceof CodedError) || error.exitCode !== EXIT.config) throw error;
+    const problems = error.facts['problems'] ?? [error.message];
+    io.out(JSON.stringify({ ok: false, code: error.code, problems }, null, 2));
+    return EXIT.config;
+  }
+};

@@ -1,0 +1,105 @@
+import { resolve } from 'node:path';
+import { createLog } from '../../adapters/log.ts';
+import type { LoadedConfig } from '../../kernel/config/load.ts';
+import { createDaemon, type Daemon } from '../../kernel/daemon.ts';
+import { EXIT } from '../../kernel/errors.ts';
+import type { FoundPlugin } from '../../kernel/registry.ts';
+import { handleSignals } from '../../kernel/signals.ts';
+import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import { localChainBanner, welcome } from '../banner.ts';
+import { chainSetups } from '../chain-setups.ts';
+import type { CommandValues, RunCommand } from '../command.ts';
+import { composeParts } from '../compose.ts';
+import type { CliIo } from '../io.ts';
+import { loadCliConfig } from '../load-config.ts';
+import { type LocalChain, startLocalChain } from '../local-chain.ts';
+import { removeRunFile, writeRunFile } from '../run-file.ts';
+import { chooseUpstream } from '../upstream-choice.ts';
+import { readVersion } from '../version.ts';
+
+export const run: RunCommand = async (values, io) => {
+  const config = await loadCliConfig(values, io);
+  const choice = chooseUpstream(config);
+  const dataDir = resolve(io.cwd, config.core.dataDir);
+  const chain = choice === 'local' ? await startLocalChain(config.core, dataDir) : null;
+  if (chain !== null) for (const line of localChainBanner(chain)) io.out(line);
+  try {
+    return await serve({ config, chain, dataDir, values, io });
+  } finally {
+    await chain?.stop();
+  }
+};
+
+interface Serving {
+  readonly config: LoadedConfig<FoundPlugin>;
+  readonly chain: LocalChain | null;
+  readonly dataDir: string;
+  readonly values: CommandValues;
+  readonly io: CliIo;
+}
+
+async function serve(serving: Serving): Promise<number> {
+  const { config, chain, dataDir, io } = serving;
+  const parts = composeParts(config.core, createLog(config.core.log));
+  const { log } = parts;
+  const kind = chain === null ? 'rpc' : 'local';
+  log.info(
+    { version: readVersion(), chain: kind, ...(chain === null ? {} : { genesisHash: chain.genesisHash }) },
+    'starting',
+  );
+  const daemon = await createDaemon({
+    config,
+    parts,
+    version: readVersion(),
+    chains: chainSetups(config.core, chain === null ? null : { url: chain.rpcUrl, websocketUrl: chain.wsUrl }),
+    dataDir: chain?.storeDir ?? dataDir,
+    firstProject: firstProject(config, io),
+  });
+  const end = untilEnd(serving, daemon, (reason) => log.warn({ reason }, 'stopping'));
+  const started = daemon.start().then(() => {
+    const addresses = daemon.addresses();
+    writeRunFile(dataDir, { pid: process.pid, ...addresses, chain: kind, storeDir: chain?.storeDir ?? dataDir });
+    if (config.file === null) for (const line of welcome(addresses, daemon.firstKey(), kind)) io.out(line);
+  });
+  try {
+    // A failed start has closed everything already; a signal during the start cuts it short.
+    return await Promise.race([started.then(() => end.reached), end.reached]);
+  } finally {
+    await daemon.stop();
+    await started.catch(() => undefined);
+    end.release();
+    removeRunFile(dataDir, process.pid);
+  }
+}
+
+/** People get a first project; a configured daemon only when a key for it is given. */
+function firstProject({ file, productionEnv }: LoadedConfig, io: CliIo): { readonly key?: string } | null {
+  const key = io.env['PARHELION_BOOTSTRAP_KEY'];
+  if (key !== undefined && key !== '') return { key };
+  return file === null && !productionEnv ? {} : null;
+}
+
+/** The exit code, once a signal, a fatal error or the end of the local chain asks for the end. */
+function untilEnd({ values, io, chain }: Serving, daemon: Daemon, note: (reason: string) => void) {
+  let finish: (code: number) => void = () => undefined;
+  const reached = new Promise<number>((resolveCode) => {
+    finish = resolveCode;
+  });
+  const release = handleSignals(process, {
+    stop(signal) {
+      note(signal);
+      finish(EXIT.ok);
+    },
+    force: () => process.exit(EXIT.temporary),
+    reload: () => void daemon.reload(() => loadCliConfig(values, io)).catch(() => undefined),
+  });
+  chain?.onExit((reason) => {
+    io.err(`parhelion: the local chain ended (${reason}); its state is gone`);
+    finish(EXIT.temporary);
+  });
+  void daemon.failed.then((error) => {
+    io.err(`parhelion: ${codeOf(error) ?? 'error'}: ${messageOf(error)}`);
+    finish(error instanceof CodedError ? (error.exitCode ?? EXIT.bug) : EXIT.bug);
+  });
+  return { reached, release };
+}

@@ -1,0 +1,58 @@
+import { existsSync, readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { CoreConfig } from '../kernel/config/core.ts';
+import { localStoreDir } from './open-store.ts';
+
+const INFO_TIMEOUT_MS = 5_000;
+
+/** The throw-away chain of this run. */
+export interface LocalChain {
+  readonly rpcUrl: string;
+  readonly wsUrl: string;
+  readonly genesisHash: string;
+  /** `litesvm 1.5.0`. */
+  readonly engine: string;
+  /** Folder of the store: it belongs to this chain alone. */
+  readonly storeDir: string;
+  /** Called when the chain ends by itself, with what it ended with. */
+  onExit(listener: (reason: string) => void): void;
+  stop(): Promise<void>;
+}
+
+/** Starts the local chain as a process of its own and clears away the stores of earlier ones. */
+export async function startLocalChain(core: CoreConfig, dataDir: string): Promise<LocalChain> {
+  // Imported only here: a daemon with a real upstream never loads the chain's engine.
+  const { startLocalChainProcess } = await import('../adapters/chain/local/index.ts');
+  const { mode: _mode, ...options } = core.upstream.local;
+  const chain = await startLocalChainProcess(options);
+  const storeDir = localStoreDir(dataDir, chain.genesisHash);
+  removeOthers(join(dataDir, 'local'), chain.genesisHash);
+  return {
+    rpcUrl: chain.rpcUrl,
+    wsUrl: chain.wsUrl,
+    genesisHash: chain.genesisHash,
+    engine: await askEngine(chain.rpcUrl),
+    storeDir,
+    onExit: chain.onExit,
+    stop: chain.stop,
+  };
+}
+
+/** Their chains are gone with the processes that held them. */
+function removeOthers(dir: string, genesisHash: string): void {
+  if (!existsSync(dir)) return;
+  for (const name of readdirSync(dir)) {
+    if (name !== genesisHash) rmSync(join(dir, name), { recursive: true, force: true });
+  }
+}
+
+async function askEngine(rpcUrl: string): Promise<string> {
+  const response = await fetch(rpcUrl, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: '{"jsonrpc":"2.0","id":1,"method":"local_info"}',
+    signal: AbortSignal.timeout(INFO_TIMEOUT_MS),
+  });
+  const answer = (await response.json()) as { result?: { engine?: string } };
+  return answer.result?.engine ?? 'in-process engine';
+}

@@ -1,0 +1,43 @@
+import { join } from 'node:path';
+import { openStore } from '../adapters/store/index.ts';
+import type { Assembly } from '../kernel/assemble.ts';
+import type { LoadedConfig } from '../kernel/config/load.ts';
+import { ensureSchema } from '../kernel/ensure-schema.ts';
+import { migrationScopes } from '../kernel/migration-scopes.ts';
+import type { Store } from '../ports/store.ts';
+import { findRunFile } from './run-file.ts';
+import { chooseUpstream } from './upstream-choice.ts';
+
+/** Folder of the store of a throw-away chain: data of two chains never share one. */
+export function localStoreDir(dataDir: string, genesisHash: string): string {
+  return join(dataDir, 'local', genesisHash);
+}
+
+/**
+ * Folder in which the store of this configuration lies; null when it is that of a throw-away chain and no daemon runs. A
+ * configuration without an upstream still has a store to make keys in.
+ */
+export function findStoreDir(config: LoadedConfig, dataDir: string): string | null {
+  let choice: 'upstream' | 'local' = 'upstream';
+  try {
+    choice = chooseUpstream(config);
+  } catch {
+    return dataDir;
+  }
+  if (choice === 'upstream') return dataDir;
+  return findRunFile(dataDir)?.storeDir ?? null;
+}
+
+/** Opens the store for a command and brings its schema up to date, unless the configuration reserves that for `migrate`. */
+export async function openMigratedStore(assembly: Assembly, dir: string): Promise<Store> {
+  const { core } = assembly.config;
+  const store = await openStore(core.store, dir);
+  try {
+    await ensureSchema(store, migrationScopes(assembly.plugins), core.store.migrate);
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+  assembly.store.set(store);
+  return store;
+}

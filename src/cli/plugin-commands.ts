@@ -1,0 +1,63 @@
+import { resolve } from 'node:path';
+import type { Assembly } from '../kernel/assemble.ts';
+import { EXIT } from '../kernel/errors.ts';
+import type { Command, CommandIo } from '../kernel/plugin.ts';
+import { CodedError } from '../lib/coded-error.ts';
+import type { CliCommand, CommandValues } from './command.ts';
+import type { CliIo } from './io.ts';
+import { loadCliConfig } from './load-config.ts';
+import { assembleOffline } from './offline.ts';
+import { findStoreDir, openMigratedStore } from './open-store.ts';
+
+/**
+ * The commands that the plugins of this command line's configuration contribute. For help, a configuration that cannot be loaded
+ * only hides them.
+ */
+export async function loadPluginCommands(args: readonly string[], io: CliIo): Promise<CliCommand[]> {
+  const first = args[0];
+  const wantsHelp = first === undefined || first === 'help' || args.includes('--help') || args.includes('-h');
+  if (first === '--version' || first === '-V') return [];
+  try {
+    const assembly = await assembleOffline(await loadCliConfig(commonValues(args), io));
+    return assembly.merged.commands.map((command) => toCliCommand(command, assembly));
+  } catch (error) {
+    if (wantsHelp) return [];
+    throw error;
+  }
+}
+
+/** The values of the common flags, read before the command is known. */
+function commonValues(args: readonly string[]): CommandValues {
+  const valueOf = (flag: string): string | undefined => {
+    const joined = args.find((arg) => arg.startsWith(`${flag}=`));
+    if (joined !== undefined) return joined.slice(flag.length + 1);
+    const at = args.indexOf(flag);
+    return at < 0 ? undefined : args[at + 1];
+  };
+  return { config: valueOf('--config'), dataDir: valueOf('--data-dir') };
+}
+
+function toCliCommand(command: Command, assembly: Assembly): CliCommand {
+  const run = async (values: CommandValues, io: CliIo): Promise<number> => {
+    const { core } = assembly.config;
+    const dir = findStoreDir(assembly.config, resolve(io.cwd, core.dataDir));
+    if (dir === null) {
+      throw new CodedError('STORE_UNREACHABLE', 'no local chain runs, and its store lives only as long as it does', {
+        exitCode: EXIT.temporary,
+      });
+    }
+    const store = await openMigratedStore(assembly, dir);
+    try {
+      const commandIo: CommandIo = {
+        line: (text) => io.out(text),
+        json: (value) => io.out(JSON.stringify(value)),
+        store,
+      };
+      await command.run(values, commandIo);
+    } finally {
+      await store.close();
+    }
+    return EXIT.ok;
+  };
+  return { path: command.path, summary: command.summary, options: command.options, load: async () => ({ run }) };
+}

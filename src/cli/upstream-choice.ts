@@ -1,0 +1,12 @@
+import { checkUpstream, type UpstreamChoice } from '../kernel/config/check-upstream.ts';
+import type { LoadedConfig } from '../kernel/config/load.ts';
+
+/** Errors: CONFIG_INVALID, exit 78. */
+export function chooseUpstream({ core, file, productionEnv }: LoadedConfig): UpstreamChoice {
+  return checkUpstream({
+    urlCount: core.upstream.urls.length,
+    mode: core.upstream.local.mode,
+    fromFile: file !== null,
+    productionEnv,
+  });
+}

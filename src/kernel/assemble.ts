@@ -1,0 +1,118 @@
+import type { BlockHeader } from '../ports/block.ts';
+import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../ports/chain.ts';
+import type { Store } from '../ports/store.ts';
+import type { UpstreamPool } from '../ports/upstream.ts';
+import { type CoreConfig, coreConfig } from './config/core.ts';
+import type { LoadedConfig } from './config/load.ts';
+import { maskSecrets } from './config/mask.ts';
+import { createLate, createLateStore, type Late } from './late.ts';
+import { type Merged, mergeContributions } from './merge-contributions.ts';
+import { createMetricsRegistry, type MetricsRegistry } from './metrics.ts';
+import type { ChainSetup, DaemonParts, FollowerView } from './parts.ts';
+import type { ProvidedService } from './plugin.ts';
+import { type ProvisionedPlugin, provisionPlugins } from './provision.ts';
+import type { FoundPlugin } from './registry.ts';
+
+/** The parts of the job runner that plugins reach. */
+export interface OutboxParts {
+  readonly enqueue: (...args: Parameters<ProvisionEnqueue>) => Promise<number>;
+}
+type ProvisionEnqueue = Parameters<typeof provisionPlugins>[1]['enqueue'];
+
+export interface AssembledChain {
+  readonly setup: ChainSetup;
+  readonly pool: UpstreamPool;
+  readonly source: ChainSource;
+  readonly reader: ChainReader;
+  /** Set when the follower is made. */
+  readonly follower: Late<FollowerView>;
+}
+
+/** A daemon whose plugins said what they contribute, and in which nothing is open yet. */
+export interface Assembly {
+  readonly config: LoadedConfig<FoundPlugin>;
+  readonly version: string;
+  readonly metrics: MetricsRegistry;
+  readonly chains: readonly AssembledChain[];
+  readonly plugins: readonly ProvisionedPlugin[];
+  readonly merged: Merged;
+  readonly store: Late<Store>;
+  readonly outbox: Late<OutboxParts>;
+}
+
+export interface AssembleOptions {
+  readonly config: LoadedConfig<FoundPlugin>;
+  readonly parts: DaemonParts;
+  readonly chains: readonly ChainSetup[];
+  readonly version: string;
+  /** Services of the kernel; `store` is the late one. */
+  readonly services?: (store: Store, outbox: Late<OutboxParts>) => readonly ProvidedService[];
+}
+
+/**
+ * Makes pools, readers and plugins and puts the contributions together. Opens no socket, no file and no database, so it is also
+ * the check of a configuration. Errors: those of `provisionPlugins` and `mergeContributions`.
+ */
+export async function assemble(options: AssembleOptions): Promise<Assembly> {
+  const { config, parts, version } = options;
+  const metrics = createMetricsRegistry({ process: true });
+  const store = createLate<Store>('the store');
+  const outbox = createLate<OutboxParts>('the outbox');
+  const lateStore = createLateStore(store);
+  const chains = options.chains
+    .filter(({ upstreams }) => upstreams.length > 0)
+    .map((setup) => assembleChain(setup, parts, config.core, metrics));
+  const chainOf = (id: ChainId) => chains.find(({ setup }) => setup.id === id);
+  const plugins = await provisionPlugins(
+    config.plugins
+      .filter(({ enabled }) => enabled)
+      .map(({ id, definition }) => ({ id, definition, section: config.values[id] })),
+    {
+      core: maskSecrets(coreConfig, config.core) as CoreConfig,
+      version,
+      log: parts.log,
+      metrics: metrics.scope,
+      clock: parts.clock,
+      random: parts.random,
+      store: lateStore,
+      outbound: parts.outbound,
+      chain: (id) => chainOf(id)?.reader ?? null,
+      upstreams: (id) => chainOf(id)?.pool ?? null,
+      makePool: (label, upstreams, scoped) => parts.makePool(label, upstreams, config.core, scoped),
+      enqueue: (tx, jobs) => outbox.get().enqueue(tx, jobs),
+      services: options.services?.(lateStore, outbox) ?? [],
+    },
+  );
+  return { config, version, metrics, chains, plugins, merged: mergeContributions(plugins), store, outbox };
+}
+
+function assembleChain(
+  setup: ChainSetup,
+  parts: DaemonParts,
+  core: CoreConfig,
+  metrics: MetricsRegistry,
+): AssembledChain {
+  const scope = metrics.scope(setup.id === 'main' ? 'chain' : `chain_${setup.id}`);
+  const follower = createLate<FollowerView>('the follower');
+  const pool = parts.makePool(setup.id, setup.upstreams, core, scope);
+  const { source, reader } = parts.makeChain(setup, pool, core, scope, lateFollower(follower));
+  return { setup, pool, source, reader, follower };
+}
+
+/** Readers exist before followers: listeners that come early are handed over when the follower is there. */
+function lateFollower(follower: Late<FollowerView>): FollowerView {
+  const view = () => (follower.isSet() ? follower.get() : null);
+  return {
+    status: (): Partial<ChainStatus> => view()?.status() ?? {},
+    onReleased(listener: (header: BlockHeader) => void) {
+      let stop: (() => void) | null = null;
+      const cancel = follower.whenSet((made) => {
+        stop = made.onReleased(listener);
+      });
+      return () => {
+        cancel();
+        stop?.();
+      };
+    },
+  };
+}

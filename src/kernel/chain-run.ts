@@ -1,0 +1,95 @@
+import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import type { Store } from '../ports/store.ts';
+import type { AssembledChain } from './assemble.ts';
+import { bindStoreToChain } from './chain-identity.ts';
+
+const ASK_TIMEOUT_MS = 5_000;
+const RETRY_MS = 2_000;
+
+/** The part of a follower that a chain's run drives. */
+export interface FollowerRun {
+  start(): Promise<void> | void;
+  drain(): Promise<void> | void;
+  stop(): Promise<void> | void;
+}
+
+export interface ChainRunOptions {
+  readonly chain: AssembledChain;
+  readonly store: Store;
+  /** Null when nothing follows this chain. */
+  readonly follower: FollowerRun | null;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Ends the daemon. */
+  readonly fatal: (error: unknown) => void;
+}
+
+/** Follows a chain, once it is certain that the store belongs to it. */
+export interface ChainRun {
+  /**
+   * Asks the upstream who it is. When no upstream answers, asking goes on in the background and the daemon serves what it can.
+   * Errors: STORE_WRONG_CHAIN.
+   */
+  start(): Promise<void>;
+  drain(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export function createChainRun({ chain, store, follower, clock, log, fatal }: ChainRunOptions): ChainRun {
+  const stopped = new AbortController();
+  let following = false;
+  let background: Promise<void> = Promise.resolve();
+
+  async function begin(): Promise<void> {
+    const options = { timeoutMs: ASK_TIMEOUT_MS, signal: stopped.signal };
+    const genesisHash = await chain.reader.call<string>('getGenesisHash', [], options);
+    await bindStoreToChain(store, chain.setup.id, genesisHash);
+    if (stopped.signal.aborted || follower === null) return;
+    following = true;
+    await follower.start();
+  }
+
+  async function keepAsking(): Promise<void> {
+    while (!stopped.signal.aborted) {
+      try {
+        await clock.sleep(RETRY_MS, stopped.signal);
+        return await begin();
+      } catch (error) {
+        if (stopped.signal.aborted) return;
+        if (isFinal(error)) return fatal(error);
+        log.debug({ chain: chain.setup.id, code: codeOf(error) }, 'upstream still does not say which chain it serves');
+      }
+    }
+  }
+
+  return {
+    async start() {
+      try {
+        await begin();
+      } catch (error) {
+        if (isFinal(error)) throw error;
+        log.warn(
+          { chain: chain.setup.id, code: codeOf(error), error: messageOf(error) },
+          'no upstream says which chain it serves; following starts when one does',
+        );
+        background = keepAsking();
+      }
+    },
+    async drain() {
+      if (following) await follower?.drain();
+    },
+    async stop() {
+      stopped.abort(new Error('stopped'));
+      await background;
+      if (following) await follower?.stop();
+    },
+  };
+}
+
+/** Everything but a silent or failing upstream. */
+function isFinal(error: unknown): boolean {
+  const code = codeOf(error) ?? '';
+  return !(error instanceof CodedError) || !(code.startsWith('CHAIN_') || code.startsWith('UPSTREAM_'));
+}

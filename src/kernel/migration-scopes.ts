@@ -1,0 +1,21 @@
+import type { Migration } from '../ports/store.ts';
+import { identityMigrations } from './chain-identity.ts';
+import type { ProvisionedPlugin } from './provision.ts';
+
+/** The migrations of one owner of tables. */
+export interface MigrationScope {
+  readonly scope: string;
+  readonly migrations: readonly Migration[];
+}
+
+/** All schemas of a daemon in the order in which they are brought up to date: the kernel's first. */
+export function migrationScopes(
+  plugins: readonly Pick<ProvisionedPlugin, 'id' | 'definition'>[],
+): readonly MigrationScope[] {
+  return [
+    { scope: 'kernel.identity', migrations: identityMigrations },
+    ...plugins.flatMap(({ id, definition }) =>
+      definition.migrations === undefined ? [] : [{ scope: id, migrations: definition.migrations }],
+    ),
+  ];
+}

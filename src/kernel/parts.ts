@@ -1,0 +1,48 @@
+import type { BlockHeader } from '../ports/block.ts';
+import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../ports/chain.ts';
+import type { Clock, Random } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import type { Metrics } from '../ports/metrics.ts';
+import type { Outbound } from '../ports/outbound.ts';
+import type { Store } from '../ports/store.ts';
+import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
+import type { CoreConfig } from './config/core.ts';
+
+/** A chain as the configuration has it. */
+export interface ChainSetup {
+  readonly id: ChainId;
+  readonly kind: ChainStatus['kind'];
+  readonly upstreams: readonly UpstreamConfig[];
+}
+
+/** What the reader of a chain shows of its follower; there is none while following is switched off. */
+export interface FollowerView {
+  status(): Partial<ChainStatus>;
+  onReleased(listener: (header: BlockHeader) => void): () => void;
+}
+
+export interface ChainParts {
+  readonly source: ChainSource;
+  readonly reader: ChainReader;
+}
+
+/** The outside world of a daemon. The kernel imports no adapter: whoever composes a daemon hands them in. */
+export interface DaemonParts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly outbound: Outbound;
+  /** Changes the least level of `log`; a reload may ask for it. */
+  setLogLevel(level: CoreConfig['log']['level']): void;
+  openStore(config: CoreConfig['store'], dataDir: string): Promise<Store>;
+  /** Makes a pool; opens nothing before `start`. */
+  makePool(label: string, upstreams: readonly UpstreamConfig[], core: CoreConfig, metrics: Metrics): UpstreamPool;
+  /** Makes source and reader of a chain over its pool; opens nothing before the source's `start`. */
+  makeChain(
+    setup: ChainSetup,
+    pool: UpstreamPool,
+    core: CoreConfig,
+    metrics: Metrics,
+    follower: FollowerView,
+  ): ChainParts;
+}
