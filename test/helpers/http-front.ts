@@ -1,0 +1,143 @@
+import { createSystemClock } from '../../src/adapters/clock.ts';
+import { createSystemRandom } from '../../src/adapters/random.ts';
+import { type CoreConfig, coreConfig } from '../../src/kernel/config/core.ts';
+import { fillDefaults } from '../../src/kernel/config/defaults.ts';
+import type { SchemaNode } from '../../src/kernel/config/node.ts';
+import { createHttpFront, type HttpFront } from '../../src/kernel/http/index.ts';
+import { createMetricsRegistry, type MetricsRegistry } from '../../src/kernel/metrics.ts';
+import {
+  type Admission,
+  type Caller,
+  type Credentials,
+  type Gate,
+  type GateItem,
+  GateRefusal,
+  type GateRefusalReason,
+  type Route,
+  type RpcFallback,
+  type RpcMethod,
+  type SocketHandler,
+} from '../../src/kernel/plugin.ts';
+import { createRpcFront } from '../../src/kernel/rpc/index.ts';
+import { createMemoryLog } from './memory-log.ts';
+
+export const GOOD_KEY = 'good-key-0123456789';
+export const PROJECT = '11111111-2222-4333-8444-555555555555';
+
+export interface Settlement {
+  readonly name: string;
+  readonly charged: boolean;
+  readonly bytesOut: number;
+}
+
+/**
+ * A gate whose keys say what happens to them: `good-key…` passes, `ip`, `plan`, `permission`, `credits`, `rate` and `batch` are
+ * refused for that reason, everything else is unknown. `plan:NAME` refuses only the item with that name.
+ */
+export function createTestGate(): Gate & { readonly settled: Settlement[]; readonly admitted: string[][] } {
+  const settled: Settlement[] = [];
+  const admitted: string[][] = [];
+  const caller = (keyId: string): Caller => ({ projectId: PROJECT, keyId, plan: 'free', wallet: null });
+  const authenticate = ({ query, header, bearer }: Credentials): Caller => {
+    const keys = new Set(query.filter((key) => key !== ''));
+    if (keys.size > 1) throw new GateRefusal('bad-key');
+    const key = [...keys][0] ?? (header || bearer || '');
+    if (key === '') throw new GateRefusal('no-key');
+    if (key === 'ip') throw new GateRefusal('ip');
+    if (key !== GOOD_KEY && !/^(plan|permission|credits|rate|batch)/.test(key)) throw new GateRefusal('bad-key');
+    return caller(key);
+  };
+  const admit = ({ keyId }: Caller, items: readonly GateItem[]): Admission => {
+    admitted.push(items.map((item) => item.name));
+    const [reason = '', name] = (keyId ?? '').split(':');
+    const item = items.findIndex((one) => one.name === name);
+    if (name !== undefined && item >= 0) throw new GateRefusal(reason as GateRefusalReason, { item });
+    if (name === undefined && reason !== GOOD_KEY)
+      throw new GateRefusal(reason as GateRefusalReason, {
+        ...(reason === 'rate' || reason === 'credits' ? { retryAfterS: 3 } : {}),
+        ...(reason === 'batch' ? { details: 'at most 2 items' } : {}),
+      });
+    return {
+      headers: { 'x-ratelimit-limit': '10', 'x-ratelimit-remaining': '9', 'x-ratelimit-reset': '1700000000' },
+      settle: (outcomes) => {
+        outcomes.forEach((outcome, i) => settled.push({ name: items[i]?.name ?? '?', ...outcome }));
+      },
+    };
+  };
+  return { authenticate, admit, settled, admitted };
+}
+
+export interface TestFront {
+  readonly url: string;
+  readonly port: number;
+  readonly websocketPort: number | null;
+  readonly front: HttpFront;
+  readonly gate: ReturnType<typeof createTestGate>;
+  readonly log: ReturnType<typeof createMemoryLog>;
+  readonly registry: MetricsRegistry;
+  stop(): Promise<void>;
+}
+
+export interface TestFrontOptions {
+  readonly routes?: readonly Route[];
+  readonly methods?: readonly RpcMethod[];
+  readonly fallback?: RpcFallback | null;
+  readonly sockets?: SocketHandler | null;
+  readonly http?: Partial<CoreConfig['http']>;
+  readonly rpc?: Partial<CoreConfig['rpc']>;
+  readonly chainLabel?: () => string | null;
+  readonly withoutGate?: boolean;
+}
+
+export function testCore(http: Partial<CoreConfig['http']> = {}, rpc: Partial<CoreConfig['rpc']> = {}): CoreConfig {
+  const filled = fillDefaults(coreConfig as unknown as SchemaNode, {}) as CoreConfig;
+  return {
+    ...filled,
+    http: { ...filled.http, port: 0, ...http },
+    rpc: { ...filled.rpc, ...rpc },
+    admin: { ...filled.admin, port: 0 },
+  };
+}
+
+/** The real fronts over real sockets, with the gate above. */
+export async function startFront(options: TestFrontOptions = {}): Promise<TestFront> {
+  const core = testCore(options.http, options.rpc);
+  const log = createMemoryLog();
+  const clock = createSystemClock();
+  const registry = createMetricsRegistry();
+  const testGate = createTestGate();
+  const gate = options.withoutGate === true ? null : testGate;
+  const rpc = createRpcFront({
+    methods: options.methods ?? [],
+    fallback: options.fallback ?? null,
+    gate,
+    core,
+    log,
+    metrics: registry.scope('rpc'),
+    clock,
+  });
+  const front = createHttpFront({
+    core,
+    routes: options.routes ?? [],
+    rpc,
+    gate,
+    sockets: options.sockets ?? null,
+    log,
+    metrics: registry.scope('http'),
+    clock,
+    random: createSystemRandom(),
+    version: '0.0.0-test',
+    ...(options.chainLabel === undefined ? {} : { chainLabel: options.chainLabel }),
+  });
+  const { port, websocketPort } = await front.listen();
+  return {
+    url: `http://127.0.0.1:${port}`,
+    port,
+    websocketPort,
+    front,
+    gate: testGate,
+    log,
+    registry,
+    stop: () => front.close(AbortSignal.timeout(2_000)),
+  };
+}
