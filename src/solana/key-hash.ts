@@ -21,23 +21,29 @@ export function createKeyHash(seed: Uint32Array, isStrong: boolean): KeyHash {
 
 /** Signed 32 bits of the key whose first word is `words[at]`. */
 export function hashKey(hash: KeyHash, words: Uint32Array, at: number): number {
-  if (hash.isStrong) return hashAllWords(hash, words, at);
-  const sum =
-    hash.start +
-    Math.imul(words[at + 1]!, hash.a) +
-    Math.imul(words[at + 3]!, hash.b) +
-    Math.imul(words[at + 6]!, hash.c);
-  return finish(sum | 0);
+  if (!hash.isStrong) return quick(hash, words[at + 1]!, words[at + 3]!, words[at + 6]!);
+  let mixed = hash.start;
+  for (let word = 0; word < 8; word++) mixed = mixWord(hash, mixed, words[at + word]!);
+  return finish(mixed);
 }
 
-function hashAllWords({ a, b, c, start }: KeyHash, words: Uint32Array, at: number): number {
-  let mixed = start;
-  for (let word = 0; word < 8; word++) {
-    mixed = Math.imul(mixed ^ words[at + word]!, a);
-    mixed = Math.imul(mixed ^ (mixed >>> 16), b);
-    mixed = Math.imul(mixed ^ (mixed >>> 15), c);
-  }
+/** The same of the 32 bytes at `at`. */
+export function hashView(hash: KeyHash, view: DataView, at: number): number {
+  if (!hash.isStrong)
+    return quick(hash, view.getUint32(at + 4, true), view.getUint32(at + 12, true), view.getUint32(at + 24, true));
+  let mixed = hash.start;
+  for (let word = 0; word < 8; word++) mixed = mixWord(hash, mixed, view.getUint32(at + word * 4, true));
   return finish(mixed);
+}
+
+function quick({ a, b, c, start }: KeyHash, one: number, three: number, six: number): number {
+  return finish((start + Math.imul(one, a) + Math.imul(three, b) + Math.imul(six, c)) | 0);
+}
+
+function mixWord({ a, b, c }: KeyHash, mixed: number, word: number): number {
+  let next = Math.imul(mixed ^ word, a);
+  next = Math.imul(next ^ (next >>> 16), b);
+  return Math.imul(next ^ (next >>> 15), c);
 }
 
 function finish(mixed: number): number {

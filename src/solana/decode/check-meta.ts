@@ -1,8 +1,8 @@
-import type { RpcInnerInstructions, RpcMeta, RpcTokenBalance } from '../rpc-json.ts';
+import type { RpcInnerInstructions, RpcMeta } from '../rpc-json.ts';
 
 /**
- * Says what keeps `meta` from being used, or null when all that is read later has the expected shape. Only the base58
- * text of inner instructions is left for later.
+ * Says what keeps `meta` from being used, or null when all that is read later has the expected shape. Token balances are checked
+ * where their keys are read, and the base58 text of inner instructions where it is decoded.
  */
 export function faultOfMeta(given: unknown, keyCount: number): string | null {
   if (typeof given !== 'object' || given === null) return 'meta is missing';
@@ -13,8 +13,6 @@ export function faultOfMeta(given: unknown, keyCount: number): string | null {
   if (!isListOf(meta.postBalances, keyCount)) return `meta.postBalances has not ${keyCount} entries`;
   if (!areInnerInstructions(meta.innerInstructions, keyCount)) return 'meta.innerInstructions is malformed';
   if (!isListOrNothing(meta.logMessages)) return 'meta.logMessages is no list';
-  if (!areTokenBalances(meta.preTokenBalances, keyCount)) return 'meta.preTokenBalances is malformed';
-  if (!areTokenBalances(meta.postTokenBalances, keyCount)) return 'meta.postTokenBalances is malformed';
   return null;
 }
 
@@ -24,19 +22,6 @@ function isListOf(value: unknown, count: number): boolean {
 
 function isListOrNothing(value: unknown): boolean {
   return value === null || value === undefined || Array.isArray(value);
-}
-
-function areTokenBalances(value: unknown, keyCount: number): boolean {
-  if (value === null || value === undefined) return true;
-  if (!Array.isArray(value)) return false;
-  for (const balance of value as readonly Partial<RpcTokenBalance>[]) {
-    const amount = balance?.uiTokenAmount;
-    if (amount === null || typeof amount !== 'object') return false;
-    if (typeof amount.amount !== 'string' || typeof amount.decimals !== 'number') return false;
-    if (typeof balance.mint !== 'string') return false;
-    if (!isIndex(balance.accountIndex, keyCount)) return false;
-  }
-  return true;
 }
 
 function areInnerInstructions(value: unknown, keyCount: number): boolean {
@@ -53,6 +38,7 @@ function areInnerInstructions(value: unknown, keyCount: number): boolean {
   return true;
 }
 
-function isIndex(value: unknown, bound: number): boolean {
+/** Whether a value is an integer from 0 to below `bound`. */
+export function isIndex(value: unknown, bound: number): boolean {
   return typeof value === 'number' && value >= 0 && value < bound && (value | 0) === value;
 }

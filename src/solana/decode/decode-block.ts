@@ -1,11 +1,12 @@
 import { decode32 } from '../../lib/base58.ts';
 import { lazy } from '../../lib/lazy.ts';
 import type { ChainBlock, NormalTransaction, TransactionVersion } from '../../ports/block.ts';
-import type { RpcMeta, RpcTokenBalance } from '../rpc-json.ts';
+import type { RpcMeta } from '../rpc-json.ts';
 import { faultOfMeta } from './check-meta.ts';
 import { decodeHeader } from './decode-header.ts';
 import { badBlock, badTransaction } from './faults.ts';
 import { createKeyTable, type KeyTableBuilder } from './key-table.ts';
+import { internTokenBalances } from './token-balances.ts';
 import { type BlockParts, LeanTransaction } from './transaction.ts';
 import { walkWire } from './walk-wire.ts';
 import { wireBytesOf } from './wire-bytes.ts';
@@ -81,10 +82,10 @@ function decodeEntry(
   if (fault !== null) throw badBlock(block.slot, fault, index);
   const owners: number[] = [];
   if (
-    !internTokens(meta.preTokenBalances, block.keys, owners) ||
-    !internTokens(meta.postTokenBalances, block.keys, owners)
+    !internTokenBalances(meta.preTokenBalances, keys.length, block.keys, owners) ||
+    !internTokenBalances(meta.postTokenBalances, keys.length, block.keys, owners)
   )
-    throw badBlock(block.slot, 'an address of a token balance is malformed', index);
+    throw badBlock(block.slot, 'a token balance is malformed', index);
   return new LeanTransaction(block, {
     index,
     version,
@@ -122,23 +123,6 @@ function internAll(
     }
   }
   return null;
-}
-
-/** Puts mints, owners and programs into the table and collects the owners. False when one is no address. */
-function internTokens(
-  balances: readonly RpcTokenBalance[] | null | undefined,
-  table: KeyTableBuilder,
-  owners: number[],
-): boolean {
-  for (const balance of balances ?? []) {
-    if (table.internText(balance.mint) < 0) return false;
-    if (typeof balance.programId === 'string' && table.internText(balance.programId) < 0) return false;
-    if (typeof balance.owner !== 'string') continue;
-    const owner = table.internText(balance.owner);
-    if (owner < 0) return false;
-    if (!owners.includes(owner)) owners.push(owner);
-  }
-  return true;
 }
 
 function isVote(block: BlockParts, layout: WireLayout, keys: Uint32Array): boolean {

@@ -1,6 +1,6 @@
 import { decode32Into, encode32 } from '../../lib/base58.ts';
 import type { KeyTable } from '../../ports/block.ts';
-import { createKeyHash, hashKey } from '../key-hash.ts';
+import { createKeyHash, hashKey, hashView } from '../key-hash.ts';
 
 const WORDS = 8;
 /** Probes after which the keys look arranged, and the hash is changed for the strong one. */
@@ -27,23 +27,34 @@ export function createKeyTable(seed: Uint32Array, expectedKeys: number): KeyTabl
   const scratch = new DataView(new ArrayBuffer(WORDS * 4));
   const scratchBytes = new Uint8Array(scratch.buffer);
 
-  /** Puts the key that lies in the word slots of the next id into the table, unless it is there. */
-  function settle(): number {
-    const from = size * WORDS;
+  /** Looks for the key at `at`, whose hash is `code`, and answers its id, or -1 - slot of the place where it would go. */
+  function locate(view: DataView, at: number, code: number): number {
     const mask = slots.length - 1;
-    let slot = hashKey(hash, words, from) & mask;
+    let slot = code & mask;
     for (let probes = 0; ; probes++) {
-      const id = slots[slot]! - 1;
-      if (id < 0) break;
-      if (sameKey(words, id * WORDS, words, from)) return id;
+      const content = slots[slot]!;
+      if (content === 0) return -1 - slot;
+      // A slot holds the id + 1 in the bits of the mask and the same bits of the hash in the others.
+      if (((content ^ code) & ~mask) === 0 && isKeyAt(words, ((content & mask) - 1) * WORDS, view, at))
+        return (content & mask) - 1;
       if (probes === MAX_PROBES && !hash.isStrong) {
         hash = createKeyHash(seed, true);
         rehash(slots.length);
-        return settle();
+        return locate(view, at, hashView(hash, view, at));
       }
       slot = (slot + 1) & mask;
     }
-    slots[slot] = ++size;
+  }
+
+  function intern(view: DataView, at: number): number {
+    const wasStrong = hash.isStrong;
+    let code = hashView(hash, view, at);
+    const found = locate(view, at, code);
+    if (found >= 0) return found;
+    if (hash.isStrong !== wasStrong) code = hashView(hash, view, at);
+    const mask = slots.length - 1;
+    for (let word = 0; word < WORDS; word++) words[size * WORDS + word] = view.getUint32(at + word * 4, true);
+    slots[-1 - found] = (code & ~mask) | ++size;
     if (size * WORDS === words.length) grow();
     return size - 1;
   }
@@ -57,17 +68,13 @@ export function createKeyTable(seed: Uint32Array, expectedKeys: number): KeyTabl
 
   function rehash(count: number): void {
     slots = new Uint32Array(count);
+    const mask = count - 1;
     for (let id = 0; id < size; id++) {
-      let slot = hashKey(hash, words, id * WORDS) & (count - 1);
-      while (slots[slot] !== 0) slot = (slot + 1) & (count - 1);
-      slots[slot] = id + 1;
+      const code = hashKey(hash, words, id * WORDS);
+      let slot = code & mask;
+      while (slots[slot] !== 0) slot = (slot + 1) & mask;
+      slots[slot] = (code & ~mask) | (id + 1);
     }
-  }
-
-  function intern(view: DataView, at: number): number {
-    const to = size * WORDS;
-    for (let word = 0; word < WORDS; word++) words[to + word] = view.getUint32(at + word * 4, true);
-    return settle();
   }
 
   function internText(text: string): number {
@@ -82,16 +89,8 @@ export function createKeyTable(seed: Uint32Array, expectedKeys: number): KeyTabl
 
   function find(key: Uint8Array): number {
     if (key.length !== WORDS * 4) return -1;
-    // The place of the next id is free to hold the question.
-    const to = size * WORDS;
     const view = new DataView(key.buffer, key.byteOffset, key.length);
-    for (let word = 0; word < WORDS; word++) words[to + word] = view.getUint32(word * 4, true);
-    let slot = hashKey(hash, words, to) & (slots.length - 1);
-    for (let id = slots[slot]! - 1; id >= 0; id = slots[slot]! - 1) {
-      if (sameKey(words, id * WORDS, words, to)) return id;
-      slot = (slot + 1) & (slots.length - 1);
-    }
-    return -1;
+    return Math.max(-1, locate(view, 0, hashView(hash, view, 0)));
   }
 
   function requireId(id: number): void {
@@ -132,8 +131,8 @@ function slotCount(keys: number): number {
   return count;
 }
 
-function sameKey(left: Uint32Array, leftAt: number, right: Uint32Array, rightAt: number): boolean {
-  for (let word = 0; word < WORDS; word++) if (left[leftAt + word] !== right[rightAt + word]) return false;
+function isKeyAt(words: Uint32Array, from: number, view: DataView, at: number): boolean {
+  for (let word = 0; word < WORDS; word++) if (words[from + word] !== view.getUint32(at + word * 4, true)) return false;
   return true;
 }
 

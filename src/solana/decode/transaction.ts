@@ -8,9 +8,10 @@ import type {
   TokenBalance,
   TransactionVersion,
 } from '../../ports/block.ts';
-import type { RpcMeta, RpcTokenBalance } from '../rpc-json.ts';
+import type { RpcMeta } from '../rpc-json.ts';
 import { innerGroupsOf } from './inner-instructions.ts';
 import type { KeyTableBuilder } from './key-table.ts';
+import { tokenBalancesOf } from './token-balances.ts';
 import type { WireLayout } from './wire-layout.ts';
 import { headerOf, instructionsOf, lookupsOf, signaturesOf, viewOf } from './wire-views.ts';
 
@@ -137,18 +138,4 @@ export class LeanTransaction implements NormalTransaction {
   get logMessages(): readonly string[] | null {
     return this.rpcMeta.logMessages ?? null;
   }
-}
-
-function tokenBalancesOf(
-  balances: readonly RpcTokenBalance[] | null | undefined,
-  keys: KeyTableBuilder,
-): readonly TokenBalance[] {
-  return (balances ?? []).map((balance) => ({
-    accountIndex: balance.accountIndex,
-    mintKey: keys.internText(balance.mint),
-    ownerKey: typeof balance.owner === 'string' ? keys.internText(balance.owner) : -1,
-    programKey: typeof balance.programId === 'string' ? keys.internText(balance.programId) : -1,
-    amount: balance.uiTokenAmount.amount,
-    decimals: balance.uiTokenAmount.decimals,
-  }));
 }
