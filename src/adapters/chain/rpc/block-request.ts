@@ -1,0 +1,88 @@
+import { CodedError, codeOf, messageOf } from '../../../lib/coded-error.ts';
+import type { ChainBlock } from '../../../ports/block.ts';
+import type { AskOptions, BlockAnswer } from '../../../ports/chain.ts';
+import { decodeBlock } from '../../../solana/decode/decode-block.ts';
+import type { Answered, RpcClient } from './client.ts';
+import { meaningOf } from './node-errors.ts';
+
+export interface BlockRequestOptions {
+  readonly client: RpcClient;
+  readonly timeoutMs: number;
+  readonly maxBytes: number;
+  /** Highest transaction version asked for at first. */
+  readonly maxVersion: number;
+}
+
+type Encoding = 'base64' | 'json';
+/** A node that keeps asking for a higher version has lost its mind. */
+const HIGHEST_VERSION = 127;
+
+/** Asks for whole blocks; remembers the highest transaction version that was ever needed. */
+export function createBlockRequest({ client, timeoutMs, maxBytes, maxVersion }: BlockRequestOptions) {
+  let version = maxVersion;
+
+  async function once(
+    slot: number,
+    encoding: Encoding,
+    options: AskOptions,
+  ): Promise<BlockAnswer | 'higher' | 'as-json'> {
+    let block: ChainBlock | null = null;
+    let unknownMessage = false;
+    const answered = await client.ask({
+      method: 'getBlock',
+      params: [
+        slot,
+        {
+          encoding,
+          transactionDetails: 'full',
+          rewards: false,
+          commitment: options.commitment,
+          maxSupportedTransactionVersion: version,
+        },
+      ],
+      timeoutMs,
+      maxBytes,
+      signal: options.signal,
+      avoid: options.avoid ?? [],
+      onNodeError: ({ code }) => (['skipped', 'version', 'fatal'].includes(meaningOf(code)) ? 'take' : 'next'),
+      check: (result) => {
+        if (result === null) return null;
+        try {
+          block = decodeBlock(slot, result);
+          return null;
+        } catch (error) {
+          unknownMessage = encoding === 'base64' && codeOf(error) === 'CHAIN_BAD_TRANSACTION';
+          // A message this decoder does not know is no contradiction: the same block is asked for in a form that shows every version.
+          return unknownMessage ? null : messageOf(error);
+        }
+      },
+    });
+    if (unknownMessage) return 'as-json';
+    if (block !== null) return { kind: 'block', block, upstream: answered.upstream.label };
+    return withoutBlock(answered, slot);
+  }
+
+  return async function askBlock(slot: number, options: AskOptions): Promise<BlockAnswer> {
+    let encoding: Encoding = 'base64';
+    for (;;) {
+      const answer = await once(slot, encoding, options);
+      if (answer === 'as-json') encoding = 'json';
+      else if (answer !== 'higher') return answer;
+      else if (version >= HIGHEST_VERSION)
+        throw new CodedError('CHAIN_BAD_BLOCK', `no upstream serves block ${slot} at any transaction version`);
+      else version += 1;
+    }
+  };
+}
+
+function withoutBlock({ upstream, error }: Answered, slot: number): BlockAnswer | 'higher' {
+  if (error === undefined) return { kind: 'not-yet', upstream: upstream.label };
+  const meaning = meaningOf(error.code);
+  if (meaning === 'version') return 'higher';
+  if (meaning === 'skipped' || meaning === 'not-yet' || meaning === 'pruned')
+    return { kind: meaning, upstream: upstream.label };
+  throw new CodedError('CHAIN_RPC_ERROR', `getBlock ${slot}: ${error.message}`, {
+    retryable: true,
+    facts: { method: 'getBlock', rpcCode: error.code, slot },
+  });
+}

@@ -1,0 +1,83 @@
+import type { CoreConfig } from '../../../kernel/config/core.ts';
+import type { Clock } from '../../../ports/clock.ts';
+import type { UpstreamOutcome } from '../../../ports/upstream.ts';
+
+/** What is known of one upstream. Times are monotonic milliseconds. */
+export interface Health {
+  readonly order: number;
+  failures: number;
+  /** Left alone until then. */
+  restUntil: number;
+  /** Why it is left alone, in words. */
+  reason: string | null;
+  slot: number | null;
+  behind: boolean;
+  inFlight: number;
+  refusesBatch: boolean | null;
+}
+
+export const newHealth = (order: number): Health => ({
+  order,
+  failures: 0,
+  restUntil: Number.NEGATIVE_INFINITY,
+  reason: null,
+  slot: null,
+  behind: false,
+  inFlight: 0,
+  refusesBatch: null,
+});
+
+/** Failures in a row after which the next upstream is preferred. */
+const FAILURES_TO_REST = 2;
+
+/** Applies what a caller made of an answer. */
+export function applyOutcome(health: Health, outcome: UpstreamOutcome, now: number, core: CoreConfig): void {
+  const rest = (ms: number, reason: string) => {
+    health.restUntil = Math.max(health.restUntil, now + ms);
+    health.reason = reason;
+  };
+  switch (outcome.kind) {
+    case 'ok':
+      health.failures = 0;
+      // A good answer ends a rest that failures began, but not one for a contradiction or a limit.
+      if (health.reason?.startsWith('failing')) {
+        health.restUntil = Number.NEGATIVE_INFINITY;
+        health.reason = null;
+      }
+      return;
+    case 'failed':
+      health.failures += 1;
+      if (health.failures >= FAILURES_TO_REST) rest(core.upstream.coolDownMs, `failing: ${outcome.reason}`);
+      return;
+    case 'limited':
+      rest(outcome.retryAfterMs ?? 1_000, 'rate limited');
+      return;
+    case 'denied':
+      rest(core.upstream.coolDownMs, `refuses us with status ${outcome.status}: check its key`);
+      return;
+    case 'contradicted':
+      rest(core.upstream.distrustMs, `contradicted the chain: ${outcome.reason}`);
+  }
+}
+
+export const isHealthy = (health: Health, now: number): boolean => health.restUntil <= now && !health.behind;
+
+export function reasonOf(health: Health, now: number): string | null {
+  if (health.restUntil > now) return health.reason;
+  return health.behind ? 'behind the others' : null;
+}
+
+/** Marks those that lag too far behind the best tip known. */
+export function markBehind(all: readonly Health[], maxLagSlots: number): void {
+  const best = Math.max(...all.map((health) => health.slot ?? 0));
+  for (const health of all) health.behind = health.slot !== null && health.slot < best - maxLagSlots;
+}
+
+/** Healthy ones first, in the order of the configuration; those with room before those at their limit. */
+export function byPreference(clock: Clock, prefer: number | null) {
+  const now = clock.monotonic();
+  const rank = (health: Health, full: boolean) =>
+    (isHealthy(health, now) ? 0 : 4) + (full ? 2 : 0) + (health.order === prefer ? 0 : 1);
+  return (a: { health: Health; full: boolean }, b: { health: Health; full: boolean }) =>
+    rank(a.health, a.full) - rank(b.health, b.full) || a.health.order - b.health.order;
+}

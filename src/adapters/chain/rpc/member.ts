@@ -1,0 +1,74 @@
+import WebSocket from 'ws';
+import type { Clock } from '../../../ports/clock.ts';
+import type { Upstream, UpstreamConfig, UpstreamState } from '../../../ports/upstream.ts';
+import { type Health, isHealthy, newHealth, reasonOf } from './health.ts';
+import { createTransport, type Transport } from './transport.ts';
+
+export interface Member {
+  readonly upstream: Upstream;
+  readonly health: Health;
+  readonly transport: Transport;
+  /** Addresses to try for websockets, and which one is next. */
+  readonly socketUrls: readonly string[];
+  socketTurn: number;
+}
+
+export interface MemberOptions {
+  readonly label: string;
+  readonly userAgent?: string;
+  readonly clock: Clock;
+}
+
+const DEFAULT_MAX_CONCURRENT = 64;
+
+export function makeMember(config: UpstreamConfig, order: number, options: MemberOptions): Member {
+  const upstream: Upstream = {
+    label: `${options.label}-${order}`,
+    url: config.url,
+    headers: config.headers ?? {},
+    archive: config.archive ?? false,
+    maxConcurrent: config.maxConcurrent ?? DEFAULT_MAX_CONCURRENT,
+  };
+  return {
+    upstream,
+    health: newHealth(order),
+    transport: createTransport(upstream, options.userAgent ?? 'parhelion', options.clock),
+    socketUrls: config.websocketUrl === undefined ? socketUrlsOf(upstream.url) : [config.websocketUrl],
+    socketTurn: 0,
+  };
+}
+
+/** The same address; a validator listens for websockets one port higher, so that is next when the address names a port. */
+function socketUrlsOf(url: string): string[] {
+  const same = new URL(url.replace(/^http/i, 'ws'));
+  if (same.port === '') return [same.href];
+  const higher = new URL(same);
+  higher.port = String(Number(same.port) + 1);
+  return [same.href, higher.href];
+}
+
+const SOCKET_OPTIONS = { handshakeTimeout: 5_000, maxPayload: 64 * 1024 * 1024, perMessageDeflate: false };
+
+/** Opens the socket; when it fails before it is open, the next call tries the next address. */
+export function openSocket(member: Member | undefined, label: string): WebSocket {
+  if (member === undefined) throw new TypeError(`no such upstream in pool ${label}`);
+  const url = member.socketUrls[member.socketTurn % member.socketUrls.length] as string;
+  const socket = new WebSocket(url, { ...SOCKET_OPTIONS, headers: { ...member.upstream.headers } });
+  const onError = () => {
+    member.socketTurn += 1;
+  };
+  socket.once('error', onError);
+  socket.once('open', () => socket.off('error', onError));
+  return socket;
+}
+
+export function stateOf({ upstream, health }: Member, now: number): UpstreamState {
+  return {
+    label: upstream.label,
+    healthy: isHealthy(health, now),
+    reason: reasonOf(health, now),
+    slot: health.slot,
+    inFlight: health.inFlight,
+    refusesBatch: health.refusesBatch,
+  };
+}

@@ -1,0 +1,97 @@
+import { CodedError } from '../../../lib/coded-error.ts';
+import type { BlockHeader } from '../../../ports/block.ts';
+import type { ChainId, ChainReader, ChainStatus } from '../../../ports/chain.ts';
+import type { Clock, Random } from '../../../ports/clock.ts';
+import type { UpstreamPool } from '../../../ports/upstream.ts';
+import { createRpcClient } from './client.ts';
+
+export interface ReaderOptions {
+  readonly chain: ChainId;
+  readonly kind: ChainStatus['kind'];
+  readonly pool: UpstreamPool;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly timeoutMs: number;
+  readonly maxBytes: number;
+  /** What the follower of this chain knows; empty when nothing follows. */
+  readonly follower: {
+    status(): Partial<ChainStatus>;
+    onReleased(listener: (header: BlockHeader) => void): () => void;
+  };
+}
+
+const CLUSTERS: ReadonlyMap<string, string> = new Map([
+  ['5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d', 'mainnet'],
+  ['EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG', 'devnet'],
+]);
+
+/** What the local chain tells of itself. */
+interface LocalInfo {
+  readonly engine?: string;
+  readonly fixtures?: number;
+}
+
+export function createChainReader({
+  chain,
+  kind,
+  pool,
+  clock,
+  random,
+  timeoutMs,
+  maxBytes,
+  follower,
+}: ReaderOptions): ChainReader {
+  const client = createRpcClient(pool, clock, random);
+  let genesisHash: string | null = null;
+  let local: LocalInfo = {};
+
+  async function call<T>(
+    method: string,
+    params: readonly unknown[],
+    options: { signal?: AbortSignal; timeoutMs?: number } = {},
+  ): Promise<T> {
+    const { result, error } = await client.ask({
+      method,
+      params,
+      timeoutMs: options.timeoutMs ?? timeoutMs,
+      maxBytes,
+      ...(options.signal === undefined ? {} : { signal: options.signal }),
+    });
+    if (error !== undefined)
+      throw new CodedError('CHAIN_RPC_ERROR', `${method}: ${error.message}`, {
+        facts: { method, rpcCode: error.code },
+        retryable: false,
+      });
+    if (method === 'getGenesisHash') void learn(result as string);
+    return result as T;
+  }
+
+  /** The genesis hash never changes; whoever asks for it first tells the status. */
+  async function learn(hash: string): Promise<void> {
+    if (genesisHash === hash) return;
+    genesisHash = hash;
+    if (kind !== 'local') return;
+    local = await call<LocalInfo>('local_info', []).catch(() => ({}));
+  }
+
+  return {
+    chain,
+    call,
+    onReleased: follower.onReleased,
+    status: () => ({
+      chain,
+      kind,
+      cluster: kind === 'local' ? 'local' : (CLUSTERS.get(genesisHash ?? '') ?? 'unknown'),
+      ...(local.engine === undefined ? {} : { engine: local.engine }),
+      ...(local.fixtures === undefined ? {} : { fixtures: local.fixtures }),
+      genesisHash,
+      tipSlot: null,
+      cursorSlot: null,
+      finalizedSlot: null,
+      lagSlots: null,
+      stalled: null,
+      openGaps: 0,
+      ...follower.status(),
+    }),
+  };
+}

@@ -1,0 +1,110 @@
+import { Transform } from 'node:stream';
+import { type Dispatcher, Pool } from 'undici';
+import { CodedError, codeOf } from '../../../lib/coded-error.ts';
+import type { Clock } from '../../../ports/clock.ts';
+import type { Upstream, UpstreamReply, UpstreamRequest } from '../../../ports/upstream.ts';
+
+export interface Transport {
+  send(request: UpstreamRequest): Promise<UpstreamReply>;
+  close(): Promise<void>;
+}
+
+const CONNECT_TIMEOUT_MS = 5_000;
+const KEEP_ALIVE_MS = 30_000;
+/** What undici, the socket and TLS say before a single byte of the request can have left. */
+const NOTHING_SENT =
+  /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|UND_ERR_CONNECT_TIMEOUT|ERR_TLS_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/;
+
+/** HTTP to one upstream over kept connections. Requests beyond `maxConcurrent` wait inside their own deadline. */
+export function createTransport(upstream: Upstream, userAgent: string, clock: Clock): Transport {
+  const { origin, pathname, search } = new URL(upstream.url);
+  const pool = new Pool(origin, {
+    connections: upstream.maxConcurrent,
+    pipelining: 1,
+    connectTimeout: CONNECT_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
+  const headers = { ...upstream.headers, 'content-type': 'application/json', 'user-agent': userAgent };
+
+  return {
+    async send(request) {
+      const deadline = new AbortController();
+      const cancel = clock.timeout(request.timeoutMs, () =>
+        deadline.abort(timedOut(upstream.label, request.timeoutMs)),
+      );
+      const onAbort = () => deadline.abort(request.signal?.reason);
+      if (request.signal?.aborted) onAbort();
+      request.signal?.addEventListener('abort', onAbort, { once: true });
+      const release = () => {
+        cancel();
+        request.signal?.removeEventListener('abort', onAbort);
+      };
+      try {
+        const reply = await pool.request({
+          path: pathname + search,
+          method: 'POST',
+          headers,
+          body: request.body,
+          signal: deadline.signal,
+        });
+        return {
+          status: reply.statusCode,
+          headers: flat(reply.headers),
+          body: limit(reply.body, upstream.label, request.maxBytes, deadline.signal, release),
+        };
+      } catch (error) {
+        release();
+        throw explain(error, upstream.label, deadline.signal);
+      }
+    },
+    close: () => pool.destroy(),
+  };
+}
+
+/** Passes the body on, up to a size; its errors become coded ones. */
+function limit(
+  body: Dispatcher.ResponseData['body'],
+  label: string,
+  maxBytes: number,
+  signal: AbortSignal,
+  release: () => void,
+): Transform {
+  let total = 0;
+  const limited = new Transform({
+    transform(chunk: Buffer, _encoding, next) {
+      total += chunk.length;
+      if (total > maxBytes)
+        next(new CodedError('UPSTREAM_TOO_LARGE', `the answer of ${label} is larger than ${maxBytes} bytes`));
+      else next(null, chunk);
+    },
+  });
+  body.on('error', (error) => limited.destroy(explain(error, label, signal)));
+  limited.on('close', () => {
+    release();
+    body.destroy();
+  });
+  body.pipe(limited);
+  return limited;
+}
+
+function timedOut(label: string, timeoutMs: number): CodedError {
+  return new CodedError('UPSTREAM_TIMEOUT', `${label} did not answer within ${timeoutMs} ms`, { retryable: true });
+}
+
+/** The reason of an abort as it was given; anything else without the address, which may hold a secret. */
+function explain(error: unknown, label: string, signal: AbortSignal): Error {
+  if (signal.aborted && signal.reason instanceof Error) return signal.reason;
+  const cause = codeOf(error) ?? 'unknown';
+  if (NOTHING_SENT.test(cause))
+    return new CodedError('UPSTREAM_CONNECT', `${label} cannot be reached (${cause})`, { retryable: true });
+  return new CodedError('UPSTREAM_FAILED', `the connection to ${label} broke (${cause})`, { retryable: true });
+}
+
+function flat(headers: Record<string, string | string[] | undefined>): Record<string, string> {
+  const out: Record<string, string> = {};
+  for (const [name, value] of Object.entries(headers))
+    if (value !== undefined) out[name] = Array.isArray(value) ? value.join(', ') : value;
+  return out;
+}

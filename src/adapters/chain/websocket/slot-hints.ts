@@ -1,0 +1,76 @@
+import type { WebSocket } from 'ws';
+import type { Clock } from '../../../ports/clock.ts';
+import type { Log } from '../../../ports/log.ts';
+import type { UpstreamPool } from '../../../ports/upstream.ts';
+
+const SUBSCRIBE = '{"jsonrpc":"2.0","id":1,"method":"slotSubscribe"}';
+/** Slots come every 0.4 s; a socket that says nothing for so long is dead though it may look open. */
+const SILENCE_MS = 10_000;
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 30_000;
+
+export interface SlotHints {
+  onHint(wake: () => void): () => void;
+  start(): void;
+  stop(): Promise<void>;
+}
+
+/** Listens for slot notices of one upstream. They only shorten waits: nothing depends on their arrival. */
+export function createSlotHints({ pool, clock, log }: { pool: UpstreamPool; clock: Clock; log: Log }): SlotHints {
+  const listeners = new Set<() => void>();
+  let socket: WebSocket | null = null;
+  let cancelTimer = (): void => {};
+  let pauseMs = FIRST_PAUSE_MS;
+  let stopped = true;
+
+  function connect(): void {
+    const upstream = pool.candidates()[0];
+    if (stopped || upstream === undefined) return;
+    const opened = pool.openSocket(upstream);
+    socket = opened;
+    let ended = false;
+    const end = (): void => {
+      if (ended) return;
+      ended = true;
+      opened.terminate();
+      again();
+    };
+    const watch = (): void => {
+      cancelTimer();
+      cancelTimer = clock.timeout(SILENCE_MS, end);
+    };
+    watch();
+    opened.on('open', () => opened.send(SUBSCRIBE));
+    opened.on('message', () => {
+      pauseMs = FIRST_PAUSE_MS;
+      watch();
+      for (const wake of listeners) wake();
+    });
+    opened.on('error', () => log.debug({ upstream: upstream.label }, 'no slot notices from this upstream'));
+    opened.on('close', end);
+  }
+
+  function again(): void {
+    cancelTimer();
+    if (stopped) return;
+    cancelTimer = clock.timeout(pauseMs, connect);
+    pauseMs = Math.min(pauseMs * 2, LONGEST_PAUSE_MS);
+  }
+
+  return {
+    onHint(wake) {
+      listeners.add(wake);
+      return () => listeners.delete(wake);
+    },
+    start() {
+      stopped = false;
+      connect();
+    },
+    async stop() {
+      stopped = true;
+      cancelTimer();
+      socket?.terminate();
+      socket = null;
+    },
+  };
+}
