@@ -1,0 +1,33 @@
+import type { JobOutcome } from '../../../src/kernel/plugin.ts';
+import type { Metrics } from '../../../src/ports/metrics.ts';
+import type { DisabledReason } from '../model/webhook.ts';
+import type { Sent } from './send.ts';
+
+export interface DeliveryMetrics {
+  attempt(sent: Sent): void;
+  settled(outcome: JobOutcome['kind']): void;
+  matched(count: number): void;
+  disabled(reason: DisabledReason): void;
+}
+
+const SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+export function createDeliveryMetrics(metrics: Metrics): DeliveryMetrics {
+  const attempts = metrics.counter('attempts_total', 'Requests to receivers by what became of them', ['outcome']);
+  const settled = metrics.counter('attempt_steps_total', 'Finished attempts by what follows', ['next']);
+  const matched = metrics.counter('matched_total', 'Deliveries that blocks gave rise to');
+  const blocked = metrics.counter('blocked_addresses_total', 'Attempts refused because of the address of the receiver');
+  const disabled = metrics.counter('auto_disabled_total', 'Webhooks that were disabled automatically', ['reason']);
+  const duration = metrics.histogram('attempt_seconds', 'Length of one attempt', SECONDS);
+  return {
+    attempt({ verdict, durationMs }) {
+      const outcome = verdict.failure ?? 'success';
+      attempts.with(outcome).add();
+      if (verdict.failure === 'blocked_address') blocked.add();
+      duration.record(durationMs / 1_000);
+    },
+    settled: (outcome) => settled.with(outcome).add(),
+    matched: (count) => matched.add(count),
+    disabled: (reason) => disabled.with(reason).add(),
+  };
+}

@@ -1,0 +1,95 @@
+import type { NewJob, PluginContext } from '../../../src/kernel/plugin.ts';
+import type { ChainId } from '../../../src/ports/chain.ts';
+import type { Outbox, OutboxRow, OutboxState } from '../../../src/ports/outbox.ts';
+import type { StoreTx } from '../../../src/ports/store.ts';
+import { type DeliveryPayload, deliveryKind } from './payload.ts';
+import type { Delivery, DeliveryQueue, DeliveryStatus } from './queue.ts';
+
+const STATES: Readonly<Record<DeliveryStatus, readonly OutboxState[]>> = {
+  pending: ['pending', 'running', 'held'],
+  delivered: ['done'],
+  failed: ['failed'],
+  discarded: ['discarded'],
+};
+const STATUSES: Readonly<Record<OutboxState, DeliveryStatus>> = {
+  pending: 'pending',
+  running: 'pending',
+  held: 'pending',
+  done: 'delivered',
+  failed: 'failed',
+  discarded: 'discarded',
+};
+/** Rows that one statement changes. */
+const BATCH = 10_000;
+
+export interface OutboxQueueParts {
+  readonly outbox: Outbox;
+  readonly enqueue: PluginContext['enqueue'];
+  readonly chains: readonly ChainId[];
+}
+
+/** The deliveries of webhooks as rows of the outbox. */
+export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts): DeliveryQueue {
+  // A webhook whose type moved to another chain has deliveries of both kinds.
+  const kinds = chains.map(deliveryKind);
+
+  const rowsOf = async (find: (kind: string) => Promise<readonly OutboxRow[]>): Promise<readonly Delivery[]> =>
+    (await Promise.all(kinds.map(find)))
+      .flat()
+      .sort((a, b) => b.id - a.id)
+      .map(toDelivery);
+
+  return {
+    enqueue: (tx: StoreTx, jobs: readonly NewJob[]) => enqueue(tx, jobs),
+    forget: async (tx, chain, slot) => {
+      await outbox.discardUntried(tx, { kind: deliveryKind(chain), fromSlot: slot, toSlot: slot });
+    },
+    moveSlot: async (tx, chain, keys, slot) => {
+      await outbox.moveSlot(tx, deliveryKind(chain), keys, slot);
+    },
+    async discardWaiting(tx, webhookId, reason) {
+      for (const kind of kinds) {
+        let changed = BATCH;
+        while (changed === BATCH) changed = await outbox.discard(tx, { kind, group: webhookId, limit: BATCH }, reason);
+      }
+    },
+    async discardKeys(tx, chain, keys, reason) {
+      for (let from = 0; from < keys.length; from += BATCH) {
+        const batch = keys.slice(from, from + BATCH);
+        await outbox.discard(tx, { kind: deliveryKind(chain), keys: batch, limit: BATCH }, reason);
+      }
+    },
+    countWaiting: (tx, chain, webhookId, atMost) =>
+      outbox.count({ kind: deliveryKind(chain), group: webhookId, states: STATES.pending }, { atMost, tx }),
+    async depth(atMost) {
+      const counts = await Promise.all(kinds.map((kind) => outbox.count({ kind, states: STATES.pending }, { atMost })));
+      return counts.reduce((sum, count) => sum + count, 0);
+    },
+    async list(webhookId, { status, before, limit }) {
+      const filter = { group: webhookId, ...(status === null ? {} : { states: STATES[status] }) };
+      const page = { limit, ...(before === null ? {} : { beforeId: before }) };
+      return (await rowsOf((kind) => outbox.list({ kind, ...filter }, page))).slice(0, limit);
+    },
+    async get(webhookId, id) {
+      const found = await rowsOf((kind) => outbox.list({ kind, group: webhookId, ids: [id] }, { limit: 1 }));
+      return found[0] ?? null;
+    },
+    async resend(tx, id) {
+      for (const kind of kinds) if ((await outbox.requeue(tx, { kind, ids: [id] })) > 0) return true;
+      return false;
+    },
+  };
+}
+
+function toDelivery(row: OutboxRow): Delivery {
+  const status = STATUSES[row.state];
+  return {
+    id: row.id,
+    webhookId: row.group,
+    status,
+    payload: row.payload as DeliveryPayload,
+    error: row.error,
+    createdAt: row.createdAt,
+    nextAttemptAt: status === 'pending' ? row.runAt : null,
+  };
+}

@@ -1,0 +1,50 @@
+import type { NewJob } from '../../../src/kernel/plugin.ts';
+import type { ChainId } from '../../../src/ports/chain.ts';
+import type { StoreTx } from '../../../src/ports/store.ts';
+import type { DeliveryPayload } from './payload.ts';
+
+export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed', 'discarded'] as const;
+export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
+
+/** A matched transaction on its way to a webhook. Times are unix milliseconds. */
+export interface Delivery {
+  readonly id: number;
+  readonly webhookId: string;
+  readonly status: DeliveryStatus;
+  readonly payload: DeliveryPayload;
+  /** Of the last attempt, or why it was discarded. */
+  readonly error: string | null;
+  readonly createdAt: number;
+  /** Null once it is finished. */
+  readonly nextAttemptAt: number | null;
+}
+
+export interface DeliveryPageQuery {
+  readonly status: DeliveryStatus | null;
+  /** Only ids below this one. */
+  readonly before: number | null;
+  readonly limit: number;
+}
+
+/** The deliveries of webhooks in the outbox of the kernel. */
+export interface DeliveryQueue {
+  /** Adds what is not there yet; returns how many were added. */
+  enqueue(tx: StoreTx, jobs: readonly NewJob[]): Promise<number>;
+  /** Drops the never tried deliveries of a block that was rolled back; their keys are free again. */
+  forget(tx: StoreTx, chain: ChainId, slot: number): Promise<void>;
+  /** Notes that the transaction of deliveries which stayed is in another block now. */
+  moveSlot(tx: StoreTx, chain: ChainId, keys: readonly string[], slot: number): Promise<void>;
+  /** Ends the deliveries of a webhook that wait. */
+  discardWaiting(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
+  /** Ends single deliveries that wait. */
+  discardKeys(tx: StoreTx, chain: ChainId, keys: readonly string[], reason: string): Promise<void>;
+  /** Deliveries of a webhook that are not finished, counted no further than `atMost`. */
+  countWaiting(tx: StoreTx, chain: ChainId, webhookId: string, atMost: number): Promise<number>;
+  /** Deliveries of all webhooks that are not finished. */
+  depth(atMost: number): Promise<number>;
+  /** Newest first. */
+  list(webhookId: string, query: DeliveryPageQuery): Promise<readonly Delivery[]>;
+  get(webhookId: string, id: number): Promise<Delivery | null>;
+  /** Makes a finished delivery pending again, with a new series of attempts; false when it is not finished. */
+  resend(tx: StoreTx, id: number): Promise<boolean>;
+}

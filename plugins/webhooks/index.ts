@@ -1,0 +1,18 @@
+import { API_VERSION, definePlugin } from '../../src/kernel/plugin.ts';
+import { kernelOutbox } from '../../src/ports/outbox.ts';
+import { assembleWebhooks } from './assemble.ts';
+import { webhooksConfig } from './config.ts';
+import { migrations } from './store/migrations.ts';
+
+export default definePlugin({
+  id: 'webhooks',
+  apiVersion: API_VERSION,
+  summary: 'watches addresses and sends matching transactions to HTTP endpoints',
+  config: webhooksConfig,
+  uses: [kernelOutbox],
+  migrations,
+  provision(ctx) {
+    const outbox = ctx.use(kernelOutbox);
+    return assembleWebhooks(ctx, outbox ?? ({} as never));
+  },
+});

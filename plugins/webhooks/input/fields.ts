@@ -1,0 +1,129 @@
+import { RequestError } from '../../../src/kernel/request.ts';
+import {
+  RETRY_PRESETS,
+  type RetryPreset,
+  TXN_STATUSES,
+  type TxnStatus,
+  WEBHOOK_TYPES,
+  type WebhookType,
+} from '../model/webhook.ts';
+import { parseAddresses } from './addresses.ts';
+
+/** The fields that a request gave; a missing one means that the request did not name it. */
+export interface WebhookInput {
+  url?: string;
+  type?: WebhookType;
+  transactionTypes?: readonly string[];
+  addresses?: readonly Uint8Array[];
+  authHeader?: string | null;
+  txnStatus?: TxnStatus;
+  encoding?: string;
+  active?: boolean;
+  matchTokenOwners?: boolean;
+  retryPreset?: RetryPreset;
+}
+
+export interface InputRules {
+  /** A plain sentence why the address cannot be delivered to, or null. */
+  urlRefusal(url: string): string | null;
+  /** Canonical spelling by its lower-case form. */
+  readonly typeNames: ReadonlyMap<string, string>;
+  readonly hasDevnet: boolean;
+}
+
+const MAX_URL_CHARS = 2_048;
+const MAX_AUTH_CHARS = 4_096;
+const MAX_TYPES = 1_000;
+const NAMED_TYPES = 5;
+
+const refuse = (text: string): never => {
+  throw new RequestError(400, text);
+};
+
+/** Checks every known field of a create or edit request. Unknown ones are ignored: clients send whole objects back. */
+export function parseInput(body: unknown, rules: InputRules): WebhookInput {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) refuse('the body must be a JSON object');
+  const given = body as Record<string, unknown>;
+  const input: WebhookInput = {};
+  if (given.webhookURL !== undefined) input.url = parseUrl(given.webhookURL, rules);
+  if (given.webhookType !== undefined) input.type = parseType(given.webhookType, rules);
+  if (given.transactionTypes !== undefined) {
+    input.transactionTypes = parseTransactionTypes(given.transactionTypes, rules.typeNames);
+  }
+  if (given.authHeader !== undefined) input.authHeader = parseAuthHeader(given.authHeader);
+  if (isSet(given.txnStatus)) input.txnStatus = oneOf('txnStatus', given.txnStatus, TXN_STATUSES);
+  if (isSet(given.encoding)) input.encoding = oneOf('encoding', given.encoding, ['jsonParsed', 'json']);
+  if (isSet(given.active)) input.active = parseBoolean('active', given.active);
+  if (isSet(given.matchTokenOwners)) input.matchTokenOwners = parseBoolean('matchTokenOwners', given.matchTokenOwners);
+  if (isSet(given.retryPreset)) input.retryPreset = oneOf('retryPreset', given.retryPreset, RETRY_PRESETS);
+  refuseUnsupported(given);
+  if (given.accountAddresses !== undefined) input.addresses = parseAddresses(given.accountAddresses);
+  return input;
+}
+
+const isSet = (value: unknown): boolean => value !== undefined && value !== null;
+
+function parseUrl(value: unknown, rules: InputRules): string {
+  if (typeof value !== 'string' || value === '') return refuse('webhookURL must be a string');
+  if (value.length > MAX_URL_CHARS) return refuse(`webhookURL: at most ${MAX_URL_CHARS} characters`);
+  const reason = rules.urlRefusal(value);
+  if (reason !== null) return refuse(`webhookURL: ${reason}`);
+  if (new URL(value).hash !== '' || value.includes('#')) return refuse('webhookURL: a fragment is not allowed');
+  return value;
+}
+
+function parseType(value: unknown, rules: InputRules): WebhookType {
+  const type = oneOf('webhookType', value, WEBHOOK_TYPES);
+  if (type.endsWith('Devnet') && !rules.hasDevnet) return refuse('webhookType: no devnet upstream is configured');
+  return refuseUnavailable(type);
+}
+
+/** A webhook that cannot fire is not stored: these types need the parser of enhanced transactions. */
+export function refuseUnavailable(type: WebhookType): WebhookType {
+  if (type.startsWith('enhanced')) return refuse('webhookType: enhanced webhooks are not available yet');
+  if (type.startsWith('discord')) return refuse('webhookType: discord webhooks are not available yet');
+  return type;
+}
+
+function parseTransactionTypes(value: unknown, names: ReadonlyMap<string, string>): readonly string[] {
+  if (!Array.isArray(value) || value.some((item) => typeof item !== 'string')) {
+    return refuse('transactionTypes must be an array of strings');
+  }
+  if (value.length > MAX_TYPES) return refuse(`transactionTypes: at most ${MAX_TYPES} entries`);
+  const known = new Set<string>();
+  const unknown = new Set<string>();
+  for (const item of value as string[]) {
+    const name = names.get(item.toLowerCase());
+    if (name === undefined) unknown.add(item.slice(0, 64));
+    else known.add(name);
+  }
+  if (unknown.size > 0) return refuse(`invalid transaction type: ${[...unknown].slice(0, NAMED_TYPES).join(', ')}`);
+  return [...known];
+}
+
+/** Bytes that an HTTP header may carry: printable ASCII and the upper half of Latin-1, no line breaks. */
+const HEADER_TEXT = /^[\x20-\x7e\xa0-\xff]*$/;
+
+function parseAuthHeader(value: unknown): string | null {
+  if (value === null || value === '') return null;
+  if (typeof value !== 'string' || !HEADER_TEXT.test(value)) return refuse('authHeader must be a string');
+  if (value.length > MAX_AUTH_CHARS) return refuse(`authHeader: at most ${MAX_AUTH_CHARS} characters`);
+  // Blanks at the ends do not survive HTTP: the receiver would compare with something else.
+  if (value.trim() !== value) return refuse('authHeader must not begin or end with a blank');
+  return value;
+}
+
+function parseBoolean(name: string, value: unknown): boolean {
+  return typeof value === 'boolean' ? value : refuse(`${name} must be a boolean`);
+}
+
+function oneOf<T extends string>(name: string, value: unknown, allowed: readonly T[]): T {
+  return allowed.find((item) => item === value) ?? refuse(`${name}: must be one of ${allowed.join(', ')}`);
+}
+
+/** Only their defaults exist so far; anything else would be stored and not obeyed. */
+function refuseUnsupported(given: Record<string, unknown>): void {
+  if (isSet(given.batchSize) && given.batchSize !== 1) refuse('batchSize: batches are not available yet');
+  if (isSet(given.ordered) && given.ordered !== false) refuse('ordered: ordered delivery is not available yet');
+  if (isSet(given.onInactive) && given.onInactive !== 'drop') refuse('onInactive: holding is not available yet');
+}

@@ -1,0 +1,88 @@
+import { RequestError } from '../../../src/kernel/request.ts';
+import { newSecret } from '../delivery/signature.ts';
+import { refuseTooMany } from '../input/addresses.ts';
+import { parseInput, refuseUnavailable, type WebhookInput } from '../input/fields.ts';
+import type { Webhook, WebhookType } from '../model/webhook.ts';
+import { insertAddresses } from '../store/addresses.ts';
+import { beginChange, recordChange, takeNumber } from '../store/changes.ts';
+import { countHooks, insertHook } from '../store/hooks.ts';
+import { insertSecret } from '../store/secrets.ts';
+import type { Db } from '../store/tables.ts';
+import type { ManageContext } from './context.ts';
+
+export interface CreatedHook {
+  readonly hook: Webhook;
+  readonly addresses: readonly Uint8Array[];
+  /** Shown in this one answer. */
+  readonly signingSecret: string;
+}
+
+/** Stores a new webhook with its first signing secret. Errors: 400. */
+export async function createHook(context: ManageContext, projectId: string, body: unknown): Promise<CreatedHook> {
+  const { store, clock, random, config, rules } = context;
+  const input = parseInput(body, rules);
+  if (input.url === undefined) throw new RequestError(400, 'webhookURL is required');
+  refuseUnavailable(input.type ?? 'enhanced');
+  const addresses = input.addresses ?? [];
+  refuseTooMany(addresses.length, config.maxAddresses);
+  const id = random.uuid();
+  const signingSecret = newSecret(random);
+  const { url } = input;
+  const hook = await store.write(async (tx) => {
+    const version = await beginChange(tx);
+    const db = tx.db as Db;
+    if ((await countHooks(db, projectId)) >= config.maxPerProject) throw new RequestError(400, 'reached webhook limit');
+    const now = clock.now();
+    const number = await takeNumber(tx);
+    const made = newHook({ ...input, url }, context, { number, id, projectId, count: addresses.length, now });
+    await insertHook(db, made);
+    await insertAddresses(tx, number, addresses, 0);
+    await insertSecret(db, number, signingSecret, now);
+    await recordChange(tx, { version, number, removed: [], added: addresses }, now);
+    return made;
+  });
+  return { hook, addresses, signingSecret };
+}
+
+interface NewHook {
+  readonly number: number;
+  readonly id: string;
+  readonly projectId: string;
+  readonly count: number;
+  readonly now: number;
+}
+
+function newHook(
+  input: WebhookInput & { url: string },
+  { config }: ManageContext,
+  { number, id, projectId, count, now }: NewHook,
+): Webhook {
+  const type = input.type ?? 'enhanced';
+  const active = input.active ?? true;
+  return {
+    number,
+    id,
+    projectId,
+    url: input.url,
+    type,
+    transactionTypes: storedTypes(type, input.transactionTypes ?? []),
+    authHeader: input.authHeader ?? null,
+    active,
+    txnStatus: input.txnStatus ?? null,
+    encoding: input.encoding ?? null,
+    matchTokenOwners: input.matchTokenOwners ?? config.matchTokenOwners,
+    retryPreset: input.retryPreset ?? config.defaultPreset,
+    addressCount: count,
+    nextPosition: count,
+    disabledReason: active ? null : 'user',
+    disabledAt: active ? null : now,
+    graceUntil: null,
+    createdAt: now,
+    updatedAt: now,
+  };
+}
+
+/** A filter without any type would never let a transaction through; raw webhooks are not filtered and keep what was given. */
+export function storedTypes(type: WebhookType, given: readonly string[]): readonly string[] {
+  return given.length === 0 && !type.startsWith('raw') ? ['ANY'] : given;
+}

@@ -1,0 +1,87 @@
+import { refuseTooMany } from '../input/addresses.ts';
+import { parseInput, type WebhookInput } from '../input/fields.ts';
+import { chainOf, type Webhook } from '../model/webhook.ts';
+import { clearAddresses, insertAddresses, keyText, readAddresses } from '../store/addresses.ts';
+import { updateHook, type WebhookPatch } from '../store/hooks.ts';
+import { type HookWrite, type ManageContext, writeHook } from './context.ts';
+import { storedTypes } from './create.ts';
+import { afterToggle, togglePatch } from './toggle.ts';
+
+export interface EditedHook {
+  readonly hook: Webhook;
+  readonly addresses: readonly Uint8Array[];
+}
+
+/** Merges the fields of a request into a webhook: what is not named stays. Errors: 400, 404. */
+export async function editHook(
+  context: ManageContext,
+  projectId: string,
+  id: string,
+  body: unknown,
+): Promise<EditedHook> {
+  const input = parseInput(body, context.rules);
+  if (input.addresses !== undefined) refuseTooMany(input.addresses.length, context.config.maxAddresses);
+  return writeHook(context, projectId, id, (write) => applyEdit(context, write, input));
+}
+
+/** Switches a webhook on or off; the rest of it stays. Errors: 404. */
+export async function toggleHook(
+  context: ManageContext,
+  projectId: string,
+  id: string,
+  active: boolean,
+): Promise<EditedHook> {
+  return writeHook(context, projectId, id, (write) => applyEdit(context, write, { active }));
+}
+
+async function applyEdit(context: ManageContext, write: HookWrite, input: WebhookInput): Promise<EditedHook> {
+  const { hook, db, now, tx } = write;
+  const before = await readAddresses(db, hook.number);
+  const after = input.addresses ?? before;
+  const removed = without(before, after);
+  const added = without(after, before);
+  const reordered = removed.length + added.length > 0 || !sameOrder(before, after);
+  const patch = { ...fieldPatch(hook, input), ...togglePatchOf(context, write, input) };
+  if (reordered) Object.assign(patch, { addressCount: after.length, nextPosition: after.length });
+  if (Object.keys(patch).length > 0) await updateHook(db, hook.number, { ...patch, updatedAt: now });
+  if (reordered) {
+    await clearAddresses(db, hook.number);
+    await insertAddresses(tx, hook.number, after, 0);
+  }
+  if (input.active !== undefined) await afterToggle(context, write, input.active);
+  // A webhook that moves to another chain leaves one index whole and enters the other.
+  const moves = input.type !== undefined && chainOf(input.type) !== chainOf(hook.type);
+  await (moves ? write.record(before, after) : write.record(removed, added));
+  return { hook: { ...hook, ...patch }, addresses: after };
+}
+
+function togglePatchOf({ config }: ManageContext, { hook, now }: HookWrite, { active }: WebhookInput): WebhookPatch {
+  return active === undefined ? {} : togglePatch(hook, active, now, config.graceHours);
+}
+
+function fieldPatch(hook: Webhook, input: WebhookInput): WebhookPatch {
+  const type = input.type ?? hook.type;
+  const types = input.transactionTypes ?? hook.transactionTypes;
+  return {
+    ...(input.url === undefined ? {} : { url: input.url }),
+    ...(input.type === undefined ? {} : { type }),
+    ...(input.transactionTypes === undefined && input.type === undefined
+      ? {}
+      : { transactionTypes: storedTypes(type, types) }),
+    ...(input.authHeader === undefined ? {} : { authHeader: input.authHeader }),
+    ...(input.txnStatus === undefined ? {} : { txnStatus: input.txnStatus }),
+    ...(input.encoding === undefined ? {} : { encoding: input.encoding }),
+    ...(input.matchTokenOwners === undefined ? {} : { matchTokenOwners: input.matchTokenOwners }),
+    ...(input.retryPreset === undefined ? {} : { retryPreset: input.retryPreset }),
+  };
+}
+
+function without(keys: readonly Uint8Array[], others: readonly Uint8Array[]): readonly Uint8Array[] {
+  if (keys === others) return [];
+  const known = new Set(others.map(keyText));
+  return keys.filter((key) => !known.has(keyText(key)));
+}
+
+function sameOrder(a: readonly Uint8Array[], b: readonly Uint8Array[]): boolean {
+  return a === b || (a.length === b.length && a.every((key, at) => keyText(key) === keyText(b[at] ?? key)));
+}

@@ -1,0 +1,40 @@
+import type { BlockProcessor } from '../../../src/kernel/plugin.ts';
+import type { ChainId } from '../../../src/ports/chain.ts';
+import { matchBlock } from '../../../src/solana/match-block.ts';
+import type { DeliveryQueue } from '../delivery/queue.ts';
+import type { Depth } from './depth.ts';
+import { matchedEvents } from './events.ts';
+import { type QueueEventsParts, queueEvents } from './queue-events.ts';
+import type { HookSync } from './sync.ts';
+
+export interface ProcessorParts extends QueueEventsParts {
+  readonly sync: HookSync;
+  readonly queue: DeliveryQueue;
+  readonly chains: readonly ChainId[];
+  readonly extraKeys: boolean;
+  readonly depth: Depth;
+  matched(count: number): void;
+}
+
+/** Turns the transactions of a block into deliveries: one per webhook and transaction, in the block's own transaction. */
+export function createWebhooksProcessor(parts: ProcessorParts): BlockProcessor {
+  return {
+    name: 'webhooks',
+    version: 1,
+    chains: parts.chains,
+    async apply(tx, block, chain) {
+      const index = await parts.sync.current(tx);
+      const found = matchBlock(block, index.addresses(chain), { owners: true });
+      if (found.length === 0) return;
+      const events = matchedEvents(block, chain, index, found, { extraKeys: parts.extraKeys });
+      if (events.length === 0) return;
+      const added = await queueEvents(parts, tx, chain, block.slot, events);
+      tx.onCommit(() => {
+        parts.depth.added(added);
+        parts.matched(added);
+      });
+    },
+    revert: (tx, header, chain) => parts.queue.forget(tx, chain, header.slot),
+    pressure: parts.depth.pressure,
+  };
+}

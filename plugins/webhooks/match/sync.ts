@@ -1,0 +1,91 @@
+import type { StoreTx } from '../../../src/ports/store.ts';
+import type { Webhook } from '../model/webhook.ts';
+import { readAddresses } from '../store/addresses.ts';
+import { type Change, changesSince, currentVersion, lockChanges } from '../store/changes.ts';
+import { allHooks, hooksByNumber } from '../store/hooks.ts';
+import type { Db } from '../store/tables.ts';
+import type { HookIndex } from './hook-index.ts';
+
+/** Keeps a hook index equal to the store, whichever process writes to it. */
+export interface HookSync {
+  /** The index as of now; asks for the version once, and reads changes only when it moved. */
+  current(tx: StoreTx): Promise<HookIndex>;
+}
+
+interface Loaded {
+  readonly version: number;
+  readonly index: HookIndex;
+}
+
+/**
+ * `create` makes an empty index. The state changes by replacing one field only, so that a transaction that fails between two
+ * reads leaves the old state whole.
+ */
+export function createHookSync(create: () => HookIndex): HookSync {
+  let loaded: Loaded | null = null;
+
+  return {
+    async current(tx) {
+      const db = tx.db as Db;
+      const known = loaded;
+      if (known !== null) {
+        const version = await currentVersion(db);
+        if (version === known.version) return known.index;
+        const changes = await changesSince(db, known.version, version);
+        if (changes !== null) {
+          const hooks = await changedHooks(db, changes);
+          // From here on nothing waits or fails: the index and its version move together.
+          replay(known.index, changes, hooks);
+          loaded = { version, index: known.index };
+          return known.index;
+        }
+      }
+      loaded = await load(tx, create());
+      return loaded.index;
+    },
+  };
+}
+
+async function changedHooks(db: Db, changes: readonly Change[]): Promise<ReadonlyMap<number, Webhook>> {
+  const numbers = [...new Set(changes.map((change) => change.number))];
+  const rows = await hooksByNumber(db, numbers);
+  return new Map(rows.map((hook) => [hook.number, hook]));
+}
+
+function replay(index: HookIndex, changes: readonly Change[], hooks: ReadonlyMap<number, Webhook>): void {
+  // The row is the one after the last change. A webhook that changed its chain in between carries the new chain through all
+  // of them, so its addresses are first taken out where they are, and put in where they belong at the end.
+  for (const [number, own] of byNumber(changes)) {
+    const removed = new Map<string, Uint8Array>();
+    const added = new Map<string, Uint8Array>();
+    for (const change of own) {
+      for (const key of change.removed) {
+        added.delete(textOf(key));
+        removed.set(textOf(key), key);
+      }
+      for (const key of change.added) added.set(textOf(key), key);
+    }
+    index.apply(number, hooks.get(number) ?? null, [...removed.values()], [...added.values()]);
+  }
+}
+
+function byNumber(changes: readonly Change[]): ReadonlyMap<number, Change[]> {
+  const groups = new Map<number, Change[]>();
+  for (const change of changes) {
+    const group = groups.get(change.number);
+    if (group === undefined) groups.set(change.number, [change]);
+    else group.push(change);
+  }
+  return groups;
+}
+
+const textOf = (key: Uint8Array): string => Buffer.from(key.buffer, key.byteOffset, key.byteLength).toString('latin1');
+
+async function load(tx: StoreTx, index: HookIndex): Promise<Loaded> {
+  const version = await lockChanges(tx);
+  const db = tx.db as Db;
+  for (const hook of await allHooks(db)) {
+    index.apply(hook.number, hook, [], await readAddresses(db, hook.number));
+  }
+  return { version, index };
+}

@@ -1,0 +1,50 @@
+import type { ChainId } from '../../../src/ports/chain.ts';
+
+export const WEBHOOK_TYPES = ['enhanced', 'raw', 'discord', 'enhancedDevnet', 'rawDevnet', 'discordDevnet'] as const;
+export type WebhookType = (typeof WEBHOOK_TYPES)[number];
+
+export const TXN_STATUSES = ['all', 'success', 'failed'] as const;
+export type TxnStatus = (typeof TXN_STATUSES)[number];
+
+export const RETRY_PRESETS = ['durable', 'compat'] as const;
+export type RetryPreset = (typeof RETRY_PRESETS)[number];
+
+export type DisabledReason = 'user' | 'failure_rate' | 'gone';
+
+/** A webhook without its addresses, as the store keeps it. Times are unix milliseconds. */
+export interface Webhook {
+  /** Dense number: the owner number in the address index. */
+  readonly number: number;
+  /** UUIDv4 */
+  readonly id: string;
+  readonly projectId: string;
+  readonly url: string;
+  readonly type: WebhookType;
+  readonly transactionTypes: readonly string[];
+  readonly authHeader: string | null;
+  readonly active: boolean;
+  /** Null when the request gave none: then the type decides. */
+  readonly txnStatus: TxnStatus | null;
+  readonly encoding: string | null;
+  readonly matchTokenOwners: boolean;
+  readonly retryPreset: RetryPreset;
+  readonly addressCount: number;
+  readonly nextPosition: number;
+  readonly disabledReason: DisabledReason | null;
+  readonly disabledAt: number | null;
+  readonly graceUntil: number | null;
+  readonly createdAt: number;
+  readonly updatedAt: number;
+}
+
+export const chainOf = (type: WebhookType): ChainId => (type.endsWith('Devnet') ? 'devnet' : 'main');
+
+/** Raw webhooks get every transaction, the others only successful ones, unless the webhook says otherwise. */
+export function effectiveStatus(hook: Pick<Webhook, 'type' | 'txnStatus'>): TxnStatus {
+  return hook.txnStatus ?? (hook.type.startsWith('raw') ? 'all' : 'success');
+}
+
+export function wantsOutcome(hook: Pick<Webhook, 'type' | 'txnStatus'>, failed: boolean): boolean {
+  const status = effectiveStatus(hook);
+  return status === 'all' || (status === 'failed') === failed;
+}

@@ -1,0 +1,76 @@
+import { Type } from '@sinclair/typebox';
+import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
+import { json, RequestError } from '../../../src/kernel/request.ts';
+import { parseAddresses } from '../input/addresses.ts';
+import { addAddresses, dropAddresses } from '../manage/addresses.ts';
+import type { ManageContext } from '../manage/context.ts';
+import { COMMON, callerOf, HOOK_REPLIES, hookIdOf, WRITE_PRICE } from './common.ts';
+import { errorReply, hookParams } from './schemas.ts';
+
+const PATH = '/v0/webhooks/:webhookID/addresses';
+
+/** Adding and removing addresses without sending the whole list. */
+export function addressRoutes(context: ManageContext): readonly Route[] {
+  const add = defineRoute({
+    ...COMMON,
+    path: PATH,
+    price: WRITE_PRICE,
+    bodyLimitBytes: context.config.bodyLimitBytes,
+    params: hookParams,
+    body: Type.Unknown(),
+    method: 'POST',
+    summary: 'Add addresses to a webhook',
+    replies: {
+      200: Type.Object({
+        webhookID: Type.String(),
+        added: Type.Integer(),
+        alreadyPresent: Type.Integer(),
+        addressCount: Type.Integer(),
+      }),
+      ...HOOK_REPLIES,
+      413: errorReply,
+    },
+    async handler(request) {
+      const keys = addressesOf(request.body);
+      const done = await addAddresses(context, callerOf(request).projectId, hookIdOf(request), keys);
+      const { webhookID, changed, unchanged, addressCount } = done;
+      return json({ webhookID, added: changed, alreadyPresent: unchanged, addressCount });
+    },
+  });
+  const remove = defineRoute({
+    ...COMMON,
+    path: PATH,
+    price: WRITE_PRICE,
+    bodyLimitBytes: context.config.bodyLimitBytes,
+    params: hookParams,
+    body: Type.Unknown(),
+    method: 'DELETE',
+    summary: 'Remove addresses from a webhook',
+    bodyOptional: true,
+    replies: {
+      200: Type.Object({
+        webhookID: Type.String(),
+        removed: Type.Integer(),
+        notPresent: Type.Integer(),
+        addressCount: Type.Integer(),
+      }),
+      ...HOOK_REPLIES,
+      413: errorReply,
+    },
+    async handler(request) {
+      // Some proxies strip the body of a DELETE: an empty one must not mean "all".
+      const keys = addressesOf(request.body);
+      const done = await dropAddresses(context, callerOf(request).projectId, hookIdOf(request), keys);
+      const { webhookID, changed, unchanged, addressCount } = done;
+      return json({ webhookID, removed: changed, notPresent: unchanged, addressCount });
+    },
+  });
+  return [add, remove];
+}
+
+function addressesOf(body: unknown): Uint8Array[] {
+  if (typeof body !== 'object' || body === null) {
+    throw new RequestError(400, 'the body must be a JSON object with accountAddresses');
+  }
+  return parseAddresses((body as { accountAddresses?: unknown }).accountAddresses);
+}

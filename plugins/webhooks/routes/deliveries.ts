@@ -1,0 +1,123 @@
+import { Type } from '@sinclair/typebox';
+import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
+import { JsonText, json, RequestError } from '../../../src/kernel/request.ts';
+import { stringify } from '../../../src/lib/json.ts';
+import { DELIVERY_STATUSES, type Delivery, type DeliveryQueue } from '../delivery/queue.ts';
+import { type ManageContext, notFound } from '../manage/context.ts';
+import type { Webhook } from '../model/webhook.ts';
+import { readAttempts } from '../store/attempts.ts';
+import { blobKey, readBlobs } from '../store/blobs.ts';
+import { findHook } from '../store/hooks.ts';
+import type { Db } from '../store/tables.ts';
+import { COMMON, callerOf, FREE_PRICE, HOOK_REPLIES, hookIdOf } from './common.ts';
+import { deliveryView } from './delivery-view.ts';
+import { deliveryParams, deliveryReply, errorReply, hookParams } from './schemas.ts';
+
+const MAX_LIMIT = 100;
+const DEFAULT_LIMIT = 50;
+
+/** Looking at deliveries, and sending one again. */
+export function deliveryRoutes(context: ManageContext, queue: DeliveryQueue): readonly Route[] {
+  return [listRoute(context, queue), getRoute(context, queue), ...resendRoutes(context, queue)];
+}
+
+async function hookOf({ store }: ManageContext, projectId: string, id: string): Promise<Webhook> {
+  const hook = await findHook(store.read as Db, projectId, id);
+  if (hook === null) throw notFound();
+  return hook;
+}
+
+async function deliveryOf(queue: DeliveryQueue, hook: Webhook, text: string): Promise<Delivery> {
+  const id = /^\d{1,15}$/.test(text) ? Number(text) : null;
+  const delivery = id === null ? null : await queue.get(hook.id, id);
+  if (delivery === null) throw new RequestError(404, 'delivery not found');
+  return delivery;
+}
+
+function listRoute(context: ManageContext, queue: DeliveryQueue): Route {
+  const pagination = Type.Object({
+    hasMore: Type.Boolean(),
+    nextCursor: Type.Union([Type.String(), Type.Null()]),
+  });
+  return defineRoute({
+    ...COMMON,
+    method: 'GET',
+    path: '/v0/webhooks/:webhookID/deliveries',
+    summary: 'List deliveries, newest first',
+    price: FREE_PRICE,
+    params: hookParams,
+    query: Type.Object({
+      limit: Type.Integer({ minimum: 1, maximum: MAX_LIMIT, default: DEFAULT_LIMIT }),
+      cursor: Type.Optional(Type.String({ pattern: '^\\d{1,15}$', description: 'nextCursor of the page before' })),
+      status: Type.Optional(Type.Union(DELIVERY_STATUSES.map((status) => Type.Literal(status)))),
+    }),
+    replies: { 200: Type.Object({ data: Type.Array(deliveryReply), pagination }), ...HOOK_REPLIES },
+    async handler(request) {
+      const hook = await hookOf(context, callerOf(request).projectId, hookIdOf(request));
+      const { limit, cursor, status } = request.query;
+      const before = cursor === undefined ? null : Number(cursor);
+      const page = await queue.list(hook.id, { status: status ?? null, before, limit: limit + 1 });
+      const shown = page.slice(0, limit);
+      const attempts = await readAttempts(
+        context.store.read as Db,
+        shown.map(({ id }) => id),
+      );
+      const hasMore = page.length > limit;
+      return json({
+        data: shown.map((delivery) => deliveryView(delivery, attempts.get(delivery.id) ?? [])),
+        pagination: { hasMore, nextCursor: hasMore ? String(shown.at(-1)?.id) : null },
+      });
+    },
+  });
+}
+
+function getRoute(context: ManageContext, queue: DeliveryQueue): Route {
+  return defineRoute({
+    ...COMMON,
+    method: 'GET',
+    path: '/v0/webhooks/:webhookID/deliveries/:deliveryId',
+    summary: 'Read one delivery with its attempts and its body',
+    price: FREE_PRICE,
+    params: deliveryParams,
+    replies: { 200: deliveryReply, ...HOOK_REPLIES },
+    async handler(request) {
+      const hook = await hookOf(context, callerOf(request).projectId, hookIdOf(request));
+      const delivery = await deliveryOf(queue, hook, request.params.deliveryId);
+      const db = context.store.read as Db;
+      const attempts = await readAttempts(db, [delivery.id]);
+      const blobs = await readBlobs(db, [delivery.payload.signature]);
+      const element = blobs.get(blobKey(delivery.payload));
+      const head = stringify(deliveryView(delivery, attempts.get(delivery.id) ?? []));
+      // The element is ready text: it is put in as it was sent.
+      return json(new JsonText(element === undefined ? head : `${head.slice(0, -1)},"body":[${element}]}`));
+    },
+  });
+}
+
+function resendRoutes(context: ManageContext, queue: DeliveryQueue): readonly Route[] {
+  return ['replay', 'resend'].map((word) =>
+    defineRoute({
+      ...COMMON,
+      method: 'POST',
+      path: `/v0/webhooks/:webhookID/deliveries/:deliveryId/${word}`,
+      summary: 'Send a finished delivery again, with the same webhook-id',
+      price: FREE_PRICE,
+      params: deliveryParams,
+      body: Type.Unknown(),
+      bodyOptional: true,
+      replies: {
+        202: Type.Object({ deliveryId: Type.String(), status: Type.Literal('pending') }),
+        ...HOOK_REPLIES,
+        409: errorReply,
+      },
+      async handler(request) {
+        const hook = await hookOf(context, callerOf(request).projectId, hookIdOf(request));
+        const delivery = await deliveryOf(queue, hook, request.params.deliveryId);
+        if (!hook.active) throw new RequestError(409, 'webhook is inactive');
+        const queued = await context.store.write((tx) => queue.resend(tx, delivery.id));
+        if (!queued) throw new RequestError(409, 'delivery is still pending');
+        return json({ deliveryId: String(delivery.id), status: 'pending' }, 202);
+      },
+    }),
+  );
+}

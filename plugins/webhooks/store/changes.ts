@@ -1,0 +1,102 @@
+import { sql } from 'kysely';
+import type { StoreTx } from '../../../src/ports/store.ts';
+import type { Db } from './tables.ts';
+
+/** What one write did to the addresses of a webhook. A change without addresses says that the webhook itself changed. */
+export interface Change {
+  readonly version: number;
+  readonly number: number;
+  readonly removed: readonly Uint8Array[];
+  readonly added: readonly Uint8Array[];
+}
+
+/** Changes older than this may be forgotten: whoever is further behind loads everything anew. */
+export const CHANGES_KEPT_MS = 600_000;
+
+/**
+ * Opens a write to webhooks: takes the next version. The row stays locked until the commit, so that writes of many processes
+ * follow each other and versions become visible in their order.
+ */
+export async function beginChange(tx: StoreTx): Promise<number> {
+  const row = await (tx.db as Db)
+    .updateTable('webhook_state')
+    .set({ version: sql`version + 1` })
+    .where('id', '=', 1)
+    .returning('version')
+    .executeTakeFirstOrThrow();
+  return row.version;
+}
+
+/** A number that no webhook has or had. */
+export async function takeNumber(tx: StoreTx): Promise<number> {
+  const row = await (tx.db as Db)
+    .updateTable('webhook_state')
+    .set({ next_number: sql`next_number + 1` })
+    .where('id', '=', 1)
+    .returning('next_number')
+    .executeTakeFirstOrThrow();
+  return row.next_number - 1;
+}
+
+export async function recordChange(tx: StoreTx, change: Change, now: number): Promise<void> {
+  await (tx.db as Db)
+    .insertInto('webhook_changes')
+    .values({
+      version: change.version,
+      number: change.number,
+      removed: pack(change.removed),
+      added: pack(change.added),
+      changed_at: now,
+    })
+    .execute();
+}
+
+export async function currentVersion(db: Db): Promise<number> {
+  return (await db.selectFrom('webhook_state').select('version').where('id', '=', 1).executeTakeFirstOrThrow()).version;
+}
+
+/** Waits for writes under way and keeps new ones out until the transaction ends, so that many reads show one state. */
+export async function lockChanges(tx: StoreTx): Promise<number> {
+  const row = await (tx.db as Db)
+    .updateTable('webhook_state')
+    .set({ version: sql`version` })
+    .where('id', '=', 1)
+    .returning('version')
+    .executeTakeFirstOrThrow();
+  return row.version;
+}
+
+/** The changes after `known` up to `version`, or null when some of them are no longer kept. */
+export async function changesSince(db: Db, known: number, version: number): Promise<readonly Change[] | null> {
+  const rows = await db
+    .selectFrom('webhook_changes')
+    .selectAll()
+    .where('version', '>', known)
+    .where('version', '<=', version)
+    .orderBy('version')
+    .orderBy('number')
+    .execute();
+  const versions = new Set(rows.map((row) => row.version));
+  if (versions.size !== version - known) return null;
+  return rows.map((row) => ({
+    version: row.version,
+    number: row.number,
+    removed: unpack(row.removed),
+    added: unpack(row.added),
+  }));
+}
+
+export async function pruneChanges(db: Db, changedBefore: number): Promise<void> {
+  await db.deleteFrom('webhook_changes').where('changed_at', '<', changedBefore).execute();
+}
+
+const KEY_BYTES = 32;
+
+const pack = (keys: readonly Uint8Array[]): Buffer | null => (keys.length === 0 ? null : Buffer.concat(keys));
+
+function unpack(bytes: Uint8Array | null): Uint8Array[] {
+  if (bytes === null) return [];
+  const keys: Uint8Array[] = [];
+  for (let at = 0; at < bytes.length; at += KEY_BYTES) keys.push(bytes.subarray(at, at + KEY_BYTES));
+  return keys;
+}

@@ -1,0 +1,120 @@
+import type { DisabledReason, RetryPreset, TxnStatus, Webhook, WebhookType } from '../model/webhook.ts';
+import type { Db, WebhookRow } from './tables.ts';
+
+/** What a caller may write; the rest of a row is bookkeeping of this folder. */
+export type WebhookPatch = Partial<Omit<Webhook, 'number' | 'id' | 'projectId' | 'createdAt'>>;
+
+export async function findHook(db: Db, projectId: string, id: string): Promise<Webhook | null> {
+  const row = await db
+    .selectFrom('webhooks')
+    .selectAll()
+    .where('id', '=', id)
+    .where('project_id', '=', projectId)
+    .executeTakeFirst();
+  return row === undefined ? null : fromRow(row);
+}
+
+export async function listHooks(db: Db, projectId: string): Promise<readonly Webhook[]> {
+  const rows = await db
+    .selectFrom('webhooks')
+    .selectAll()
+    .where('project_id', '=', projectId)
+    .orderBy('number')
+    .execute();
+  return rows.map(fromRow);
+}
+
+export async function countHooks(db: Db, projectId: string): Promise<number> {
+  const row = await db
+    .selectFrom('webhooks')
+    .select((of) => of.fn.countAll().as('count'))
+    .where('project_id', '=', projectId)
+    .executeTakeFirst();
+  return Number(row?.count ?? 0);
+}
+
+/** Webhooks by number or by id, whosoever they are: for the block loop and the sender. */
+export async function hooksByNumber(db: Db, numbers: readonly number[]): Promise<readonly Webhook[]> {
+  if (numbers.length === 0) return [];
+  return (await db.selectFrom('webhooks').selectAll().where('number', 'in', numbers).execute()).map(fromRow);
+}
+
+export async function hooksById(db: Db, ids: readonly string[]): Promise<readonly Webhook[]> {
+  if (ids.length === 0) return [];
+  return (await db.selectFrom('webhooks').selectAll().where('id', 'in', ids).execute()).map(fromRow);
+}
+
+export async function allHooks(db: Db): Promise<readonly Webhook[]> {
+  return (await db.selectFrom('webhooks').selectAll().orderBy('number').execute()).map(fromRow);
+}
+
+export async function insertHook(db: Db, hook: Webhook): Promise<void> {
+  await db
+    .insertInto('webhooks')
+    .values({
+      ...toRow(hook),
+      number: hook.number,
+      id: hook.id,
+      project_id: hook.projectId,
+      created_at: hook.createdAt,
+      batch_size: 1,
+      ordered: 0,
+      on_inactive: 'drop',
+    } as WebhookRow)
+    .execute();
+}
+
+export async function updateHook(db: Db, number: number, patch: WebhookPatch): Promise<void> {
+  await db.updateTable('webhooks').set(toRow(patch)).where('number', '=', number).execute();
+}
+
+/** Removes the webhook and everything that belongs to it alone; its deliveries stay in the outbox until they are pruned. */
+export async function deleteHook(db: Db, number: number): Promise<void> {
+  for (const table of ['webhook_addresses', 'webhook_secrets', 'webhook_health', 'webhooks'] as const) {
+    await db.deleteFrom(table).where('number', '=', number).execute();
+  }
+}
+
+function fromRow(row: WebhookRow): Webhook {
+  return {
+    number: row.number,
+    id: row.id,
+    projectId: row.project_id,
+    url: row.url,
+    type: row.type as WebhookType,
+    transactionTypes: JSON.parse(row.transaction_types) as string[],
+    authHeader: row.auth_header,
+    active: row.active === 1,
+    txnStatus: row.txn_status as TxnStatus | null,
+    encoding: row.encoding,
+    matchTokenOwners: row.match_token_owners === 1,
+    retryPreset: row.retry_preset as RetryPreset,
+    addressCount: row.address_count,
+    nextPosition: row.next_position,
+    disabledReason: row.disabled_reason as DisabledReason | null,
+    disabledAt: row.disabled_at,
+    graceUntil: row.grace_until,
+    createdAt: row.created_at,
+    updatedAt: row.updated_at,
+  };
+}
+
+function toRow(patch: WebhookPatch): Partial<WebhookRow> {
+  const row: Partial<WebhookRow> = {};
+  if (patch.url !== undefined) row.url = patch.url;
+  if (patch.type !== undefined) row.type = patch.type;
+  if (patch.transactionTypes !== undefined) row.transaction_types = JSON.stringify(patch.transactionTypes);
+  if (patch.authHeader !== undefined) row.auth_header = patch.authHeader;
+  if (patch.active !== undefined) row.active = patch.active ? 1 : 0;
+  if (patch.txnStatus !== undefined) row.txn_status = patch.txnStatus;
+  if (patch.encoding !== undefined) row.encoding = patch.encoding;
+  if (patch.matchTokenOwners !== undefined) row.match_token_owners = patch.matchTokenOwners ? 1 : 0;
+  if (patch.retryPreset !== undefined) row.retry_preset = patch.retryPreset;
+  if (patch.addressCount !== undefined) row.address_count = patch.addressCount;
+  if (patch.nextPosition !== undefined) row.next_position = patch.nextPosition;
+  if (patch.disabledReason !== undefined) row.disabled_reason = patch.disabledReason;
+  if (patch.disabledAt !== undefined) row.disabled_at = patch.disabledAt;
+  if (patch.graceUntil !== undefined) row.grace_until = patch.graceUntil;
+  if (patch.updatedAt !== undefined) row.updated_at = patch.updatedAt;
+  return row;
+}
