@@ -24,11 +24,12 @@ export async function chainMissing(): Promise<string | null> {
 }
 
 /**
- * A local chain in this process: virtual time, seed `test`, one block per transaction and none by itself, any free port.
+ * A local chain in this process: virtual time, seed `test`, one block per transaction and none by itself, any free port,
+ * no Light programs unless `lightAssets` is given (null = those of the development dependency).
  * Stop it at the end of the test.
  */
 export async function startChain(options: LocalChainOptions = {}): Promise<TestChain> {
-  const chain = await startLocalChain({ seed: 'test', time: { kind: 'virtual' }, ...options });
+  const chain = await startLocalChain({ seed: 'test', time: { kind: 'virtual' }, lightAssets: false, ...options });
   const connection = new Connection(chain.rpcUrl, { commitment: 'confirmed', wsEndpoint: chain.wsUrl });
   return { ...chain, connection };
 }

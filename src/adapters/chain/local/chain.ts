@@ -3,6 +3,7 @@ import { createFaucet } from './faucet.ts';
 import { type Bank, createBank, type Submission, seal, submit } from './ledger/bank.ts';
 import { createChainTime } from './ledger/chain-time.ts';
 import { faucetKeypair, genesisHashOf } from './ledger/hashes.ts';
+import { findLightAssets, loadLightAssets } from './light-assets.ts';
 import { DEFAULTS, type LocalChainOptions } from './options.ts';
 import type { LocalNode } from './rpc/node.ts';
 import type { DecodedTransaction } from './vm/transaction.ts';
@@ -15,11 +16,17 @@ export interface Chain {
   readonly node: LocalNode;
   readonly bank: Bank;
   readonly time: ReturnType<typeof createChainTime>;
+  /** No slot timer: each transaction makes its block. */
+  readonly sealsEach: boolean;
+  /** Whether the Light programs are there. */
+  readonly hasLight: boolean;
 }
 
 /** The chain itself, without any socket: engine, genesis, ledger and faucet. */
 export async function createChain(options: LocalChainOptions): Promise<Chain> {
   const vm = await createVm();
+  const assets = findLightAssets(options.lightAssets);
+  if (assets !== null) loadLightAssets(vm, assets);
   const keypair = faucetKeypair();
   vm.write(keypair.publicKey.toBytes(), {
     lamports: FAUCET_LAMPORTS,
@@ -39,5 +46,11 @@ export async function createChain(options: LocalChainOptions): Promise<Chain> {
   }
   const recentBlockhash = () => bank.state.tip().blockhash;
   const airdrop = createFaucet({ keypair, recentBlockhash, submit: submitAndSeal });
-  return { node: { bank, genesisHash, submit: submitAndSeal, airdrop }, bank, time };
+  return {
+    node: { bank, genesisHash, submit: submitAndSeal, airdrop },
+    bank,
+    time,
+    sealsEach: slotMs === 0,
+    hasLight: assets !== null,
+  };
 }

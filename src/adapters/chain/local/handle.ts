@@ -1,12 +1,5 @@
+import type { AccountInput } from './account-input.ts';
 import type { ForkReport, ForkRequest, RecordedTransaction } from './ledger/types.ts';
-
-export interface AccountInput {
-  readonly lamports: number | bigint;
-  readonly data: Uint8Array;
-  /** base58 */
-  readonly owner: string;
-  readonly executable?: boolean;
-}
 
 /** A running local chain in this process. */
 export interface LocalChainHandle {

@@ -1,108 +1,12 @@
-import { readFile } from 'node:fs/promises';
-import { decode32 } from '../../../lib/base58.ts';
-import { CodedError } from '../../../lib/coded-error.ts';
-import { type Chain, createChain } from './chain.ts';
-import type { AccountInput, LocalChainHandle } from './handle.ts';
-import { deploy, seal, setAccount, skip, submit } from './ledger/bank.ts';
-import { fork } from './ledger/forks.ts';
-import { appendRecorded } from './ledger/recorded.ts';
-import { DEFAULTS, type LocalChainOptions } from './options.ts';
-import { createPublisher } from './pubsub/publisher.ts';
-import { createSockets } from './pubsub/sockets.ts';
-import { writeJson } from './rpc/json.ts';
-import { allMethods } from './rpc/methods.ts';
-import { answerBody, end, startRpcServer } from './rpc/server.ts';
-import { startSlotTimer } from './slot-timer.ts';
-import { decodeTransaction } from './vm/transaction.ts';
-import { MAX_RENT_EPOCH } from './vm/vm.ts';
+import type { LocalChainHandle } from './handle.ts';
+import { startChainWithInternals } from './in-process.ts';
+import type { LocalChainOptions } from './options.ts';
 
 export type { LocalChainHandle } from './handle.ts';
+export { type LocalChainProcess, startLocalChainProcess } from './host.ts';
 export type { LocalChainOptions } from './options.ts';
 
 /** Starts a chain in this process, listening on loopback. Throws LOCAL_ENGINE_MISSING without the native engine. */
 export async function startLocalChain(options: LocalChainOptions = {}): Promise<LocalChainHandle> {
-  const chain = await createChain(options);
-  const { node, bank } = chain;
-  const publisher = createPublisher(node);
-  bank.listeners.add(publisher.listener);
-  const sockets = createSockets(publisher);
-  const methods = allMethods();
-  const server = await startRpcServer(
-    options.port ?? 0,
-    ({ response, body }) => end(response, 200, writeJson(answerBody(node, methods, body)), 'application/json'),
-    sockets.upgrade,
-  );
-  const stopTimer = startSlotTimer(bank, options);
-  return {
-    rpcUrl: `http://127.0.0.1:${server.port}`,
-    wsUrl: `ws://127.0.0.1:${server.port}`,
-    genesisHash: node.genesisHash,
-    ...ledgerControls(chain, options),
-    async dropSockets(code) {
-      sockets.drop(code);
-    },
-    async stop() {
-      stopTimer();
-      await sockets.stop();
-      await server.stop();
-    },
-  };
-}
-
-function ledgerControls({ node, bank, time }: Chain, options: LocalChainOptions) {
-  return {
-    async fund(address: string, lamports: number | bigint) {
-      return node.airdrop(address, BigInt(lamports));
-    },
-    async deploy(programId: string, pathOrBytes: string | Uint8Array) {
-      deploy(bank, programId, typeof pathOrBytes === 'string' ? await readFile(pathOrBytes) : pathOrBytes);
-    },
-    async setAccount(address: string, account: AccountInput | null) {
-      setAccount(bank, address, account === null ? null : vmAccount(account));
-    },
-    async appendRecorded(transaction: Parameters<typeof appendRecorded>[1]) {
-      appendRecorded(bank, transaction);
-      if ((options.slotMs ?? DEFAULTS.slotMs) === 0) seal(bank);
-    },
-    async submitAll(
-      transactions: readonly Uint8Array[],
-      { perBlock = 1, verifySignatures = true }: { perBlock?: number; verifySignatures?: boolean } = {},
-    ) {
-      bank.vm.setSignatureCheck(verifySignatures);
-      try {
-        return transactions.map((bytes, index) => {
-          const result = submit(bank, decodeTransaction(bytes));
-          if (!result.landed) {
-            throw new CodedError('LOCAL_BAD_TRANSACTION', `transaction ${index}: ${JSON.stringify(result.err)}`);
-          }
-          if ((index + 1) % perBlock === 0 || index === transactions.length - 1) seal(bank);
-          return result.record.signature;
-        });
-      } finally {
-        bank.vm.setSignatureCheck(true);
-      }
-    },
-    async seal(count = 1) {
-      for (let index = 0; index < count; index += 1) seal(bank);
-      return bank.state.tip().slot;
-    },
-    async skip(count = 1) {
-      skip(bank, count);
-    },
-    async fork(request: Parameters<typeof fork>[1]) {
-      return fork(bank, request);
-    },
-    async prune(firstAvailableSlot: number) {
-      bank.state.prune(firstAvailableSlot);
-    },
-    async setTime(unixSeconds: number) {
-      time.moveTo(unixSeconds, bank.state.tip().height + 1);
-    },
-  };
-}
-
-function vmAccount({ lamports, data, owner, executable = false }: AccountInput) {
-  const ownerBytes = decode32(owner);
-  if (ownerBytes === null) throw new CodedError('LOCAL_BAD_KEY', 'the owner is not a base58 key of 32 bytes');
-  return { lamports: BigInt(lamports), data, ownerBytes, executable, rentEpoch: MAX_RENT_EPOCH };
+  return (await startChainWithInternals(options)).handle;
 }

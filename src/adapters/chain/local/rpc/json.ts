@@ -1,15 +1,14 @@
-/** Marks integers that a number cannot hold; random enough in length and form that no client text meets it by accident. */
-const MARK = '\u0001bigint:';
-const MARKED = /"\\u0001bigint:(\d+)"/g;
+import { randomUUID } from 'node:crypto';
 
 /** JSON text with bigints as bare integers. */
 export function writeJson(value: unknown): string {
-  let marked = false;
+  // Drawn anew for each text that needs it, so that no client's own text can be taken for a marked integer.
+  let mark: string | null = null;
   const text = JSON.stringify(value, (_key, item: unknown) => {
     if (typeof item !== 'bigint') return item;
     if (item <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(item);
-    marked = true;
-    return MARK + item.toString();
+    mark ??= `${randomUUID()}:`;
+    return mark + item.toString();
   });
-  return marked ? text.replace(MARKED, '$1') : text;
+  return mark === null ? text : text.replace(new RegExp(`"${mark}(\\d+)"`, 'g'), '$1');
 }

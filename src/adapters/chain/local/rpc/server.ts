@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { codeOf } from '../../../../lib/coded-error.ts';
 import { answer, failure, idOf, parseError, type RpcResponse, readRequest } from './dispatch.ts';
 import { writeJson } from './json.ts';
 import type { LocalNode, Methods } from './node.ts';
@@ -35,10 +36,13 @@ export async function startRpcServer(
     serve(request, response, respond).catch(() => response.destroy());
   });
   server.on('upgrade', upgrade);
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(port, HOST, resolve);
-  });
+  try {
+    await listen(server, port);
+  } catch (error) {
+    // Another run may hold the fixed port: a free one, which the caller shows, is better than no chain.
+    if (port === 0 || codeOf(error) !== 'EADDRINUSE') throw error;
+    await listen(server, 0);
+  }
   const address = server.address() as { port: number };
   return {
     server,
@@ -53,6 +57,16 @@ export async function startRpcServer(
         });
       }),
   };
+}
+
+function listen(server: Server, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, HOST, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
 }
 
 async function serve(request: IncomingMessage, response: ServerResponse, respond: Responder): Promise<void> {

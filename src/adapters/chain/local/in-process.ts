@@ -1,0 +1,100 @@
+import { readFile } from 'node:fs/promises';
+import { CodedError } from '../../../lib/coded-error.ts';
+import { type AccountInput, setAccountInput } from './account-input.ts';
+import { type Chain, createChain } from './chain.ts';
+import { controlMethods } from './control.ts';
+import type { LocalChainHandle } from './handle.ts';
+import { deploy, seal, skip, submit } from './ledger/bank.ts';
+import { fork } from './ledger/forks.ts';
+import { appendRecorded } from './ledger/recorded.ts';
+import type { LocalChainOptions } from './options.ts';
+import { createPublisher } from './pubsub/publisher.ts';
+import { createSockets } from './pubsub/sockets.ts';
+import { writeJson } from './rpc/json.ts';
+import { allMethods } from './rpc/methods.ts';
+import { answerBody, end, startRpcServer } from './rpc/server.ts';
+import { startSlotTimer } from './slot-timer.ts';
+import { decodeTransaction } from './vm/transaction.ts';
+
+/** A chain in this process with its sockets, and its parts for code in this folder. */
+export async function startChainWithInternals(options: LocalChainOptions) {
+  const chain = await createChain(options);
+  const { node, bank } = chain;
+  const publisher = createPublisher(node);
+  bank.listeners.add(publisher.listener);
+  const sockets = createSockets(publisher);
+  const methods = { ...allMethods(), ...(options.control === false ? {} : controlMethods(chain, sockets.drop)) };
+  const server = await startRpcServer(
+    options.port ?? 0,
+    ({ response, body }) => end(response, 200, writeJson(answerBody(node, methods, body)), 'application/json'),
+    sockets.upgrade,
+  );
+  const stopTimer = startSlotTimer(bank, options);
+  const handle: LocalChainHandle = {
+    rpcUrl: `http://127.0.0.1:${server.port}`,
+    wsUrl: `ws://127.0.0.1:${server.port}`,
+    genesisHash: node.genesisHash,
+    ...ledgerControls(chain),
+    async dropSockets(code) {
+      sockets.drop(code);
+    },
+    async stop() {
+      stopTimer();
+      await sockets.stop();
+      await server.stop();
+    },
+  };
+  return { handle, chain };
+}
+
+function ledgerControls({ node, bank, time, sealsEach }: Chain) {
+  return {
+    async fund(address: string, lamports: number | bigint) {
+      return node.airdrop(address, BigInt(lamports));
+    },
+    async deploy(programId: string, pathOrBytes: string | Uint8Array) {
+      deploy(bank, programId, typeof pathOrBytes === 'string' ? await readFile(pathOrBytes) : pathOrBytes);
+    },
+    async setAccount(address: string, account: AccountInput | null) {
+      setAccountInput(bank, address, account);
+    },
+    async appendRecorded(transaction: Parameters<typeof appendRecorded>[1]) {
+      appendRecorded(bank, transaction);
+      if (sealsEach) seal(bank);
+    },
+    async submitAll(
+      transactions: readonly Uint8Array[],
+      { perBlock = 1, verifySignatures = true }: { perBlock?: number; verifySignatures?: boolean } = {},
+    ) {
+      bank.vm.setSignatureCheck(verifySignatures);
+      try {
+        return transactions.map((bytes, index) => {
+          const result = submit(bank, decodeTransaction(bytes));
+          if (!result.landed) {
+            throw new CodedError('LOCAL_BAD_TRANSACTION', `transaction ${index}: ${JSON.stringify(result.err)}`);
+          }
+          if ((index + 1) % perBlock === 0 || index === transactions.length - 1) seal(bank);
+          return result.record.signature;
+        });
+      } finally {
+        bank.vm.setSignatureCheck(true);
+      }
+    },
+    async seal(count = 1) {
+      for (let index = 0; index < count; index += 1) seal(bank);
+      return bank.state.tip().slot;
+    },
+    async skip(count = 1) {
+      skip(bank, count);
+    },
+    async fork(request: Parameters<typeof fork>[1]) {
+      return fork(bank, request);
+    },
+    async prune(firstAvailableSlot: number) {
+      bank.state.prune(firstAvailableSlot);
+    },
+    async setTime(unixSeconds: number) {
+      time.moveTo(unixSeconds, bank.state.tip().height + 1);
+    },
+  };
+}
