@@ -12,6 +12,7 @@ import { walkWire } from './walk-wire.ts';
 import { wireBytesOf } from './wire-bytes.ts';
 import { emptyLayout, type WireLayout } from './wire-layout.ts';
 import type { WireReader } from './wire-reader.ts';
+import { eachTableKey } from './wire-views.ts';
 
 const VOTE_PROGRAM = lazy(() => new Uint32Array(decode32('Vote111111111111111111111111111111111111111')!.buffer));
 /** Real blocks hold about this many distinct keys per transaction; the table grows when there are more. */
@@ -86,6 +87,7 @@ function decodeEntry(
     !internTokenBalances(meta.postTokenBalances, keys.length, block.keys, owners)
   )
     throw badBlock(block.slot, 'a token balance is malformed', index);
+  if (layout.lookupCount > 0) eachTableKey(block.bytes, layout, (at) => block.keys.intern(view, at));
   return new LeanTransaction(block, {
     index,
     version,

@@ -38,6 +38,23 @@ export function instructionsOf(bytes: Uint8Array, at: number, count: number): No
   return instructions;
 }
 
+/** Calls back with the offset of each lookup table's key. */
+export function eachTableKey(
+  bytes: Uint8Array,
+  layout: Pick<WireLayout, 'lookupsAt' | 'lookupCount'>,
+  use: (at: number) => void,
+): void {
+  const reader: WireReader = { bytes, at: layout.lookupsAt, end: bytes.length };
+  for (let number = 0; number < layout.lookupCount; number++) {
+    use(reader.at);
+    reader.at += 32;
+    for (let list = 0; list < 2; list++) {
+      const length = readLength(reader);
+      reader.at += length;
+    }
+  }
+}
+
 /** The lookups of a transaction that `walkWire` accepted; `tableKeyAt` gives the id of the key at an offset. */
 export function lookupsOf(
   bytes: Uint8Array,

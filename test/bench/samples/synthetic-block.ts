@@ -4,7 +4,7 @@
  */
 import { encode, encode32 } from '../../../src/lib/base58.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
-import { writeMessage, type WireMessage } from './write-message.ts';
+import { writeMessage, type WireMessage } from '../../helpers/write-message.ts';
 
 export interface SyntheticOptions {
   readonly seed: number;
