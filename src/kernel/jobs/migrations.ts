@@ -41,7 +41,7 @@ export const jobMigrations: readonly Migration[] = [
       await sql`create index outbox_order on outbox (kind, grp, position, id)
         where position is not null and state in ('pending', 'running')`.execute(db);
       await sql`create index outbox_running on outbox (lease_until) where state = 'running'`.execute(db);
-      await sql`create index outbox_untried on outbox (slot) where state = 'pending' and claims = 0`.execute(db);
+      await sql`create index outbox_untried on outbox (slot) where claims = 0`.execute(db);
       await sql`create index outbox_list on outbox (kind, grp, id)`.execute(db);
       await sql`create index outbox_finished on outbox (kind, state, finished_at) where finished_at is not null`.execute(db);
     },

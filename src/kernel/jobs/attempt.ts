@@ -1,0 +1,69 @@
+import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import type { Clock, Random } from '../../ports/clock.ts';
+import type { JobKind, JobOutcome } from '../plugin.ts';
+import type { ClaimedJob } from './claim.ts';
+
+export interface AttemptOptions {
+  readonly kind: JobKind;
+  readonly claimed: ClaimedJob;
+  readonly prepared: unknown;
+  /** What is left of the kind's time. */
+  readonly timeoutMs: number;
+  /** Aborted when the runner stops. */
+  readonly stopping: AbortSignal;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly maxAttempts: number;
+}
+
+/** How long a handler may go on after its signal was aborted; shorter than the rest of the lease. */
+export const GRACE_MS = 25_000;
+
+const FIRST_STEP_MS = 5_000;
+const LONGEST_STEP_MS = 3_600_000;
+const JITTER = 0.2;
+
+/**
+ * Runs a job once. Always resolves: a throw becomes a retry, or a failure after `maxAttempts`; a handler that does not heed its signal
+ * within the grace is given up.
+ */
+export function runAttempt(options: AttemptOptions): Promise<JobOutcome> {
+  const { kind, claimed, prepared, stopping, clock } = options;
+  const control = new AbortController();
+  return new Promise((resolve) => {
+    let cancel = clock.timeout(options.timeoutMs, () => {
+      const error = new CodedError('JOB_TIMEOUT', `the job did not end within ${kind.timeoutMs} ms`);
+      cancel = clock.timeout(GRACE_MS, () => finish(thrown(options, error)));
+      control.abort(error);
+    });
+    const onStop = () => {
+      cancel();
+      cancel = clock.timeout(GRACE_MS, () => finish(stopped(options)));
+      control.abort(stopping.reason);
+    };
+    const finish = (outcome: JobOutcome) => {
+      cancel();
+      stopping.removeEventListener('abort', onStop);
+      resolve(outcome);
+    };
+    if (stopping.aborted) return finish(stopped(options));
+    stopping.addEventListener('abort', onStop, { once: true });
+    const run = async () => kind.run(claimed.job, prepared, control.signal);
+    run().then(finish, (error: unknown) => finish(stopping.aborted ? stopped(options) : thrown(options, error)));
+  });
+}
+
+/** What a throw counts as. */
+export function thrown({ claimed, clock, random, maxAttempts }: AttemptOptions, error: unknown): JobOutcome {
+  const message = messageOf(error);
+  const attempts = claimed.job.attempts + 1;
+  if (attempts >= maxAttempts) return { kind: 'failed', error: message };
+  const stepMs = Math.min(LONGEST_STEP_MS, FIRST_STEP_MS * 2 ** (attempts - 1));
+  const jitter = 1 - JITTER + 2 * JITTER * random.float();
+  return { kind: 'retry', runAt: clock.now() + Math.round(stepMs * jitter), error: message };
+}
+
+/** It may have had its effect: at least once is what jobs promise. */
+function stopped({ clock }: AttemptOptions): JobOutcome {
+  return { kind: 'retry', runAt: clock.now(), error: 'the daemon stopped', uncounted: true };
+}

@@ -1,0 +1,139 @@
+import type { StoreTx } from '../../ports/store.ts';
+import type { Candidate } from './choose.ts';
+import { createParameters, padded, query } from './statement.ts';
+
+/** A kind and lane that has room. */
+export interface DueQuestion {
+  readonly kind: string;
+  readonly lane: 0 | 1;
+}
+
+export interface DueOptions {
+  readonly now: number;
+  /** Rows looked at per kind and lane, oldest first. */
+  readonly window: number;
+  /** Rows taken per group that the window did not show. */
+  readonly perGroup: number;
+}
+
+/** Where the walk through the groups of each kind and lane stands. The caller keeps it. */
+export type GroupWalk = Map<string, string>;
+
+interface DueRow {
+  readonly id: number;
+  readonly kind: string;
+  readonly lane: number;
+  readonly grp: string;
+  readonly position: number | null;
+  readonly run_at: number;
+}
+
+/** Groups visited per claim beyond the window. */
+const WALK_STEPS = 128;
+
+/**
+ * Rows that could run now. The window of the oldest due rows shows everything as long as less is due than fits in. When it is full, a
+ * few groups may fill it alone: then the groups are also walked one after the other, a piece at each claim, and each shows its
+ * oldest rows. Of an ordered group only the head is a candidate.
+ */
+export async function findDue(
+  tx: StoreTx,
+  questions: readonly DueQuestion[],
+  walk: GroupWalk,
+  options: DueOptions,
+): Promise<Candidate[]> {
+  if (questions.length === 0) return [];
+  const rows = await oldestDue(tx, questions, options);
+  for (const question of questions) {
+    const ofQuestion = rows.filter(({ kind, lane }) => kind === question.kind && lane === question.lane);
+    if (ofQuestion.length < options.window) continue;
+    const seen = new Set(ofQuestion.map(({ grp }) => grp));
+    const others = (await walkGroups(tx, question, walk, options.now)).filter((group) => !seen.has(group));
+    rows.push(...(await oldestOfGroups(tx, question, others, options)));
+  }
+  return await onlyHeads(tx, rows, options.now);
+}
+
+async function oldestDue(
+  { db, dialect }: StoreTx,
+  questions: readonly DueQuestion[],
+  { now, window }: DueOptions,
+): Promise<DueRow[]> {
+  const parameters = createParameters(dialect);
+  const parts = questions.map(({ kind, lane }, index) => {
+    const where = `kind = ${parameters.add(kind)} and lane = ${lane} and run_at <= ${parameters.add(now)}`;
+    return `select * from (select id, kind, lane, grp, position, run_at from outbox
+      where state = 'pending' and ${where} order by run_at limit ${parameters.add(window)}) as q${index}`;
+  });
+  return [...(await query<DueRow>(db, parts.join(' union all '), parameters))];
+}
+
+/** The next groups with a due row, one index seek each. */
+async function walkGroups(
+  { db, dialect }: StoreTx,
+  { kind, lane }: DueQuestion,
+  walk: GroupWalk,
+  now: number,
+): Promise<string[]> {
+  const name = `${lane} ${kind}`;
+  const parameters = createParameters(dialect);
+  // Places are numbered as the text is put together, from left to right.
+  const next = (after: () => string) => `(select o.grp from outbox o where o.state = 'pending'
+    and o.kind = ${parameters.add(kind)} and o.lane = ${lane} and o.grp > ${after()} order by o.grp limit 1)`;
+  const text = `with recursive walk(grp, step) as (
+      select ${next(() => parameters.add(walk.get(name) ?? ''))}, 1
+      union all
+      select ${next(() => 'walk.grp')}, walk.step + 1 from walk where walk.grp is not null and walk.step < ${WALK_STEPS}
+    )
+    select grp, (select min(o.run_at) from outbox o where o.state = 'pending' and o.kind = ${parameters.add(kind)}
+      and o.lane = ${lane} and o.grp = walk.grp) as run_at from walk where grp is not null`;
+  const groups = await query<{ readonly grp: string; readonly run_at: number }>(db, text, parameters);
+  const last = groups.at(-1);
+  if (groups.length < WALK_STEPS || last === undefined) walk.delete(name);
+  else walk.set(name, last.grp);
+  return groups.filter(({ run_at }) => run_at <= now).map(({ grp }) => grp);
+}
+
+async function oldestOfGroups(
+  { db, dialect }: StoreTx,
+  { kind, lane }: DueQuestion,
+  groups: readonly string[],
+  { now, perGroup }: DueOptions,
+): Promise<readonly DueRow[]> {
+  if (groups.length === 0) return [];
+  const parameters = createParameters(dialect);
+  const parts = padded<string | null>(groups, null).map(
+    (group, index) => `select * from (select id, kind, lane, grp, position, run_at from outbox
+      where state = 'pending' and kind = ${parameters.add(kind)} and lane = ${lane} and grp = ${parameters.add(group)}
+      and run_at <= ${parameters.add(now)} order by run_at limit ${parameters.add(perGroup)}) as q${index}`,
+  );
+  return await query<DueRow>(db, parts.join(' union all '), parameters);
+}
+
+/** Replaces the rows of ordered groups by the head of each, where that one is due. */
+async function onlyHeads(tx: StoreTx, rows: readonly DueRow[], now: number): Promise<Candidate[]> {
+  const free = rows.filter(({ position }) => position === null);
+  const ordered = new Map(rows.filter(({ position }) => position !== null).map((row) => [`${row.kind}\n${row.grp}`, row]));
+  if (ordered.size === 0) return free.map(candidateOf);
+  const heads: (DueRow & { readonly state: string })[] = [];
+  const groups = [...ordered.values()];
+  for (let start = 0; start < groups.length; start += WALK_STEPS) {
+    heads.push(...(await headsOf(tx, groups.slice(start, start + WALK_STEPS))));
+  }
+  const due = heads.filter(({ state, run_at }) => state === 'pending' && run_at <= now);
+  return [...free, ...due].map(candidateOf);
+}
+
+async function headsOf({ db, dialect }: StoreTx, groups: readonly DueRow[]) {
+  const parameters = createParameters(dialect);
+  const parts = padded<DueRow | null>(groups, null).map(
+    (row, index) => `select * from (select id, kind, lane, grp, position, run_at, state from outbox
+      where kind = ${parameters.add(row?.kind ?? null)} and grp = ${parameters.add(row?.grp ?? null)}
+      and position is not null and state in ('pending', 'running') order by position, id limit 1) as q${index}`,
+  );
+  return await query<DueRow & { readonly state: string }>(db, parts.join(' union all '), parameters);
+}
+
+function candidateOf({ id, kind, lane, grp, run_at }: DueRow): Candidate {
+  return { id, kind, lane: lane === 0 ? 0 : 1, group: grp, runAt: run_at };
+}

@@ -1,0 +1,41 @@
+import type { Metrics } from '../../ports/metrics.ts';
+import type { ClaimedJob } from './claim.ts';
+import type { Finished } from './record.ts';
+import type { Slots } from './slots.ts';
+
+export interface JobMetrics {
+  claimed(job: ClaimedJob, waitedMs: number): void;
+  finished(finished: Finished, ranMs: number): void;
+  /** Outcomes that came too late: another process had the job. */
+  late(count: number): void;
+  /** Leases that ran out. */
+  lost(count: number): void;
+  failedTurn(): void;
+}
+
+const WAIT_SECONDS = [0.01, 0.05, 0.25, 1, 5, 30, 300, 3600];
+const RUN_SECONDS = [0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30];
+
+export function createJobMetrics(metrics: Metrics, slots: Slots): JobMetrics {
+  const claimed = metrics.counter('claimed_total', 'jobs that were given a lease', ['kind']);
+  const finished = metrics.counter('finished_total', 'attempts by outcome', ['kind', 'outcome']);
+  const late = metrics.counter('late_outcomes_total', 'outcomes of jobs that another process had taken meanwhile');
+  const lost = metrics.counter('lost_leases_total', 'jobs whose process ended without an outcome');
+  const failedTurns = metrics.counter('failed_turns_total', 'times that outcomes could not be written at once');
+  const waited = metrics.histogram('wait_seconds', 'time between due and claimed', WAIT_SECONDS, ['kind']);
+  const ran = metrics.histogram('run_seconds', 'length of an attempt', RUN_SECONDS, ['kind']);
+  metrics.observe('running', 'jobs that run now', () => slots.running.size);
+  return {
+    claimed({ job }, waitedMs) {
+      claimed.with(job.kind).add();
+      waited.with(job.kind).record(Math.max(0, waitedMs) / 1000);
+    },
+    finished({ claimed: { job }, outcome }, ranMs) {
+      finished.with(job.kind, outcome.kind).add();
+      ran.with(job.kind).record(ranMs / 1000);
+    },
+    late: (count) => late.add(count),
+    lost: (count) => lost.add(count),
+    failedTurn: () => failedTurns.add(),
+  };
+}

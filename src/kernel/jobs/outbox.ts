@@ -1,0 +1,135 @@
+import { sql } from 'kysely';
+import type { Clock } from '../../ports/clock.ts';
+import type { Outbox, OutboxChange, OutboxFilter, OutboxRow, OutboxState } from '../../ports/outbox.ts';
+import type { Queries, Store, StoreTx } from '../../ports/store.ts';
+import { jobTables, type JobTables, type OutboxTable } from './table.ts';
+
+const DEFAULT_PAGE = 50;
+const LONGEST_PAGE = 1_000;
+const MOST_CHANGED = 10_000;
+const MOST_COUNTED = 1_000_000;
+const PRUNE_BATCH = 1_000;
+
+/** The outbox as its owners see it. `wake` is called after commits that make rows due. */
+export function createOutbox(options: {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly wake: () => void;
+}): Outbox {
+  const { store, clock, wake } = options;
+
+  /** Changes rows that match and are in one of `from`, oldest first. */
+  async function update(
+    tx: StoreTx,
+    change: OutboxChange,
+    from: readonly OutboxState[],
+    values: Partial<OutboxTable>,
+  ): Promise<number> {
+    const states = from.filter((state) => change.states === undefined || change.states.includes(state));
+    const db = jobTables(tx.db);
+    const ids = select(db, { ...change, states })
+      .select('id')
+      .orderBy('id')
+      .limit(Math.min(change.limit ?? MOST_CHANGED, MOST_CHANGED));
+    const { numUpdatedRows } = await db.updateTable('outbox').set(values).where('id', 'in', ids).executeTakeFirst();
+    const changed = Number(numUpdatedRows);
+    if (changed > 0 && values.state === 'pending') tx.onCommit(wake);
+    return changed;
+  }
+
+  return {
+    async list(filter, { beforeId, limit = DEFAULT_PAGE } = {}) {
+      let query = select(jobTables(store.read), filter).selectAll();
+      if (beforeId !== undefined) query = query.where('id', '<', beforeId);
+      const rows = await query.orderBy('id', 'desc').limit(Math.min(Math.max(1, limit), LONGEST_PAGE)).execute();
+      return rows.map(rowOf);
+    },
+    async get(kind, key) {
+      const row = await select(jobTables(store.read), { kind, keys: [key] }).selectAll().executeTakeFirst();
+      return row === undefined ? null : rowOf(row);
+    },
+    async count(filter, { atMost = MOST_COUNTED, tx } = {}) {
+      const db = jobTables(tx?.db ?? store.read);
+      const { count } = await db
+        .selectFrom(select(db, filter).select('id').limit(atMost).as('found'))
+        .select(({ fn }) => fn.countAll<number>().as('count'))
+        .executeTakeFirstOrThrow();
+      return count;
+    },
+    requeue: (tx, change, { runAt } = {}) =>
+      update(tx, change, ['done', 'failed', 'discarded'], {
+        state: 'pending',
+        attempts: 0,
+        lane: 0,
+        lost: 0,
+        run_at: Math.trunc(runAt ?? clock.now()),
+        finished_at: null,
+        error: null,
+      }),
+    hold: (tx, change, reason) => update(tx, change, ['pending'], { state: 'held', error: reason }),
+    release: (tx, change) => update(tx, change, ['held'], { state: 'pending', run_at: clock.now(), error: null }),
+    discard: (tx, change, reason) =>
+      update(tx, change, ['pending', 'held'], { state: 'discarded', finished_at: clock.now(), error: reason }),
+    async discardUntried(tx, { kind, fromSlot, toSlot, groups }) {
+      let query = jobTables(tx.db)
+        .updateTable('outbox')
+        // The key is given free; the id makes the new one unique.
+        .set({ state: 'discarded', finished_at: clock.now(), error: 'forked', key: sql<string>`key || '#forked#' || id` })
+        .where('kind', '=', kind)
+        .where('slot', '>=', fromSlot)
+        .where('slot', '<=', toSlot)
+        // Written out, because a partial index is only found by its very condition.
+        .where(sql<boolean>`claims = 0`)
+        .where('state', 'in', ['pending', 'held']);
+      if (groups !== undefined) query = query.where('grp', 'in', [...groups]);
+      return Number((await query.executeTakeFirst()).numUpdatedRows);
+    },
+    async moveSlot(tx, kind, keys, slot) {
+      if (keys.length === 0) return 0;
+      const query = jobTables(tx.db).updateTable('outbox').set({ slot });
+      const { numUpdatedRows } = await query.where('kind', '=', kind).where('key', 'in', [...keys]).executeTakeFirst();
+      return Number(numUpdatedRows);
+    },
+    async prune(tx, { kind, state, finishedBefore, limit = PRUNE_BATCH }) {
+      const db = jobTables(tx.db);
+      const ids = db
+        .selectFrom('outbox')
+        .select('id')
+        .where('kind', '=', kind)
+        .where('state', '=', state)
+        .where('finished_at', '<', finishedBefore)
+        .orderBy('finished_at')
+        .limit(limit);
+      return await db.deleteFrom('outbox').where('id', 'in', ids).returning(['id', 'key']).execute();
+    },
+  };
+}
+
+function select(db: Queries<JobTables>, filter: OutboxFilter) {
+  let query = db.selectFrom('outbox').where('kind', '=', filter.kind);
+  if (filter.group !== undefined) query = query.where('grp', '=', filter.group);
+  if (filter.ids !== undefined) query = query.where('id', 'in', [...filter.ids]);
+  if (filter.keys !== undefined) query = query.where('key', 'in', [...filter.keys]);
+  if (filter.states !== undefined) query = query.where('state', 'in', [...filter.states]);
+  if (filter.createdFrom !== undefined) query = query.where('created_at', '>=', filter.createdFrom);
+  if (filter.createdBefore !== undefined) query = query.where('created_at', '<', filter.createdBefore);
+  return query;
+}
+
+function rowOf(row: OutboxTable): OutboxRow {
+  return {
+    id: row.id,
+    kind: row.kind,
+    key: row.key,
+    group: row.grp,
+    payload: JSON.parse(row.payload),
+    slot: row.slot,
+    position: row.position,
+    state: row.state,
+    attempts: row.attempts,
+    runAt: row.run_at,
+    createdAt: row.created_at,
+    finishedAt: row.finished_at,
+    error: row.error,
+  };
+}
