@@ -60,7 +60,7 @@ export function createTestGate(): Gate & { readonly settled: Settlement[]; reado
     return {
       headers: { 'x-ratelimit-limit': '10', 'x-ratelimit-remaining': '9', 'x-ratelimit-reset': '1700000000' },
       settle: (outcomes) => {
-        outcomes.forEach((outcome, i) => settled.push({ name: items[i]?.name ?? '?', ...outcome }));
+        settled.push(...outcomes.map((outcome, i) => ({ name: items[i]?.name ?? '?', ...outcome })));
       },
     };
   };

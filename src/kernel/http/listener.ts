@@ -42,30 +42,31 @@ export function createListener(limits: ListenerLimits, meter: HttpMeter, onReque
   server.on('checkExpectation', (request, response) => onRequest(request, response, false));
   server.on('clientError', (error, socket) => {
     meter.malformed.add();
-    refuseMalformed(error, socket);
+    refuseMalformed(error, socket, limits.targetLimitBytes);
   });
   server.on('drop', () => meter.dropped.add());
   return server;
 }
 
 /** Answers what node:http could not read, unless an answer is under way already. */
-function refuseMalformed(error: Error, socket: Duplex): void {
+function refuseMalformed(error: Error, socket: Duplex, targetLimitBytes: number): void {
   const current = (socket as Duplex & { _httpMessage?: ServerResponse | null })._httpMessage;
   if (!socket.writable || codeOf(error) === 'ECONNRESET' || current?.headersSent === true) {
     socket.destroy();
     return;
   }
-  const [status, text] = malformedStatus(error);
+  const [status, text] = malformedStatus(error, targetLimitBytes);
   socket.end(rawAnswer(status, JSON.stringify({ error: text, code: status })), () => socket.destroy());
 }
 
-function malformedStatus(error: Error & { rawPacket?: Buffer }): readonly [number, string] {
+function malformedStatus(error: Error & { rawPacket?: Buffer }, targetLimitBytes: number): readonly [number, string] {
   const code = codeOf(error);
   if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return [408, 'The request did not arrive in time'];
   if (code !== 'HPE_HEADER_OVERFLOW') return [400, 'Malformed HTTP request'];
-  // When the request line has not ended, its target is what is too long.
-  const head = error.rawPacket?.toString('latin1') ?? '';
-  return head.includes('\r\n') ? [431, 'Request headers too large'] : [414, 'Request target too long'];
+  // What is too long is the target when its line does not end, or ends beyond the limit.
+  const lineEnd = error.rawPacket?.indexOf('\r\n') ?? -1;
+  const isTarget = lineEnd < 0 || lineEnd > targetLimitBytes;
+  return isTarget ? [414, 'Request target too long'] : [431, 'Request headers too large'];
 }
 
 /** A whole answer as text, for sockets that node:http has let go of. */

@@ -27,8 +27,8 @@ export async function handleRest(
   const rawBody = takesBody ? await takeBody(exchange, compiled.bodyLimitBytes) : undefined;
   const request = readRequest(exchange, compiled, params, rawBody);
   exchange.cancelDeadline = parts.deadlines.watch(compiled.timeoutMs, () => {
-    exchange.lazy.abort(new Error('the time of the handler is up'));
     parts.responder.sendFault(exchange, timeoutFault());
+    exchange.lazy.abort(new Error('the time of the handler is up'));
   });
   const reply = await route.handler(request);
   parts.responder.sendReply(exchange, reply);

@@ -35,7 +35,7 @@ export async function handleRoot(parts: RootParts, exchange: Exchange): Promise<
     const fault = faultOf(error, exchange.requestId);
     if (fault.refusal === undefined) throw error;
     const peeked = await peek(exchange);
-    const recovered = rpc.recover(peeked.bytes);
+    const recovered = rpc.recover(peeked.bytes.subarray(0, PEEK_BYTES));
     if (fault.refusal !== 'no-key' || !recovered.open || !peeked.complete) {
       responder.sendFault(exchange, fault, { rpcId: recovered.id ?? 'null', close: recovered.id === undefined });
       return;
@@ -44,8 +44,8 @@ export async function handleRoot(parts: RootParts, exchange: Exchange): Promise<
   }
   body ??= await takeBody(exchange, parts.bodyLimitBytes);
   exchange.cancelDeadline = parts.deadlines.watch(parts.timeoutMs, () => {
-    exchange.lazy.abort(new Error('the time of the request is up'));
     responder.sendFault(exchange, timeoutFault());
+    exchange.lazy.abort(new Error('the time of the request is up'));
   });
   const answer = await rpc.handleHttp(body, exchange);
   exchange.rpcLabel = answer.label;

@@ -34,9 +34,11 @@ export function createRouter(routes: readonly CompiledRoute[], maxParamLength: n
       const known = fixed.get(target.path);
       if (known !== undefined) return known;
       const found = tree.find('GET', target.routable);
-      return found === null
-        ? null
-        : { entry: found.store as PathEntry, params: found.params as Record<string, string> };
+      if (found === null) return null;
+      const params = found.params as Record<string, string>;
+      // The tree takes an empty segment for a parameter.
+      for (const name in params) if (params[name] === '') return null;
+      return { entry: found.store as PathEntry, params };
     },
   };
 }

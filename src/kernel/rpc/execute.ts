@@ -52,8 +52,9 @@ export async function executeLocal(
       const expired = new Promise<never>((_, reject) => {
         cancel = deadlines.watch(local.method.timeoutMs ?? defaultTimeoutMs, () => {
           const error = new RpcError('timeout', { details: `${local.method.name} took too long` });
-          lazy.abort(error);
+          // First, because a handler that ends at its signal must not be the one that answers.
           reject(error);
+          lazy.abort(error);
         });
       });
       value = await Promise.race([answer, expired]);
