@@ -52,7 +52,16 @@ export async function createVm() {
   engine.setTransactionHistory(0n);
   engine.setSigverify(true);
   engine.withNativeMints();
+  removeAirdropAccount(native, engine);
   return { ...accountAccess(native, engine), ...execution(engine), ...sysvars(native, engine) };
+}
+
+/** The engine's own airdrop wallet has a random key: with it no two chains of one seed would be equal. */
+function removeAirdropAccount(native: Native, engine: Litesvm.LiteSvm): void {
+  for (const item of engine.getProgramAccounts(ZERO_KEY)) {
+    if (!item.account().executable())
+      engine.setAccount(item.address, new native.Account(0n, new Uint8Array(0), ZERO_KEY, false, 0n));
+  }
 }
 
 function accountAccess(native: Native, engine: Litesvm.LiteSvm) {
