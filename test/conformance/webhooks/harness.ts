@@ -1,0 +1,124 @@
+import type { TestContext } from 'node:test';
+import { Value } from '@sinclair/typebox/value';
+import { type WebhooksConfig, webhooksConfig } from '../../../plugins/webhooks/config.ts';
+import plugin from '../../../plugins/webhooks/index.ts';
+import { createSystemClock } from '../../../src/adapters/clock.ts';
+import { createOutbound } from '../../../src/adapters/http/index.ts';
+import { createSystemRandom } from '../../../src/adapters/random.ts';
+import { type CoreConfig, coreConfig } from '../../../src/kernel/config/core.ts';
+import { createJobRunner, type JobRunner } from '../../../src/kernel/jobs/index.ts';
+import { jobMigrations } from '../../../src/kernel/jobs/migrations.ts';
+import { createOutbox } from '../../../src/kernel/jobs/outbox.ts';
+import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
+import { migrate } from '../../../src/kernel/migrations.ts';
+import type { BlockProcessor, Contribution, PluginContext, RequestError, Route } from '../../../src/kernel/plugin.ts';
+import type { ChainBlock } from '../../../src/ports/block.ts';
+import type { Clock } from '../../../src/ports/clock.ts';
+import { kernelOutbox, type Outbox } from '../../../src/ports/outbox.ts';
+import type { Store } from '../../../src/ports/store.ts';
+import { createMemoryLog } from '../../helpers/memory-log.ts';
+import type { ApiAnswer } from './daemon.ts';
+
+/** The plugin with the real store, job runner, outbox and client, without HTTP front and follower: blocks are given by hand. */
+export interface Harness {
+  readonly store: Store;
+  readonly runner: JobRunner;
+  readonly outbox: Outbox;
+  readonly processor: BlockProcessor;
+  readonly log: ReturnType<typeof createMemoryLog>;
+  /** Calls the handler of a route as project `p`. */
+  call(method: string, path: string, body?: unknown): Promise<ApiAnswer>;
+  apply(block: ChainBlock): Promise<void>;
+  /** Rolls blocks back, newest first. */
+  revert(...blocks: ChainBlock[]): Promise<void>;
+}
+
+export interface HarnessOptions {
+  readonly store: Store;
+  readonly clock?: Clock;
+  readonly webhooks?: object;
+  /** Default true. */
+  readonly deliver?: boolean;
+  readonly jobs?: Partial<CoreConfig['jobs']>;
+}
+
+export const LOOPBACK = { allowCidrs: ['127.0.0.0/8'], allowHttp: true } as const;
+
+export async function startHarness(t: TestContext, options: HarnessOptions): Promise<Harness> {
+  const { store, clock = createSystemClock(), deliver = true } = options;
+  const random = createSystemRandom();
+  const log = createMemoryLog();
+  const core = Value.Default(coreConfig, {}) as CoreConfig;
+  const config = Value.Default(webhooksConfig, { ...LOOPBACK, ...options.webhooks }) as WebhooksConfig;
+  const metrics = createMetricsRegistry({ process: false });
+  await migrate(store, [
+    { scope: 'kernel.jobs', migrations: jobMigrations },
+    { scope: 'webhooks', migrations: plugin.migrations ?? [] },
+  ]);
+  let runner: JobRunner | null = null;
+  const outbox = createOutbox({ store, clock, wake: () => runner?.wake() });
+  const context = {
+    ...{ id: 'webhooks', config, core, version: '0.0.0-test', log, clock, random, store },
+    metrics: metrics.scope('webhooks'),
+    outbound: createOutbound({ clock, log }),
+    use: (token: { readonly id: string }) => (token.id === kernelOutbox.id ? outbox : undefined),
+    enqueue: (tx: never, jobs: never) => runner?.enqueue(tx, jobs),
+  } as unknown as PluginContext<WebhooksConfig>;
+  const parts: Contribution = await plugin.provision(context);
+  runner = createJobRunner({
+    ...{ store, clock, random, log, kinds: parts.jobs ?? [] },
+    metrics: metrics.scope('jobs'),
+    config: { ...core.jobs, ...options.jobs },
+  });
+  const started = runner;
+  if (deliver) await started.start();
+  t.after(async () => {
+    await started.stop();
+    await parts.stop?.(AbortSignal.timeout(1_000));
+  });
+  const processor = parts.processors?.[0];
+  if (processor === undefined) throw new Error('the plugin has no processor');
+  return {
+    ...{ store, runner: started, outbox, processor, log },
+    call: (method, path, body) => callRoute(parts.routes ?? [], method, path, body),
+    apply: (block) => store.write((tx) => processor.apply(tx, block, 'main')),
+    revert: (...blocks) =>
+      store.write(async (tx) => {
+        for (const block of blocks) await processor.revert(tx, block, 'main');
+      }),
+  };
+}
+
+async function callRoute(routes: readonly Route[], method: string, path: string, body: unknown): Promise<ApiAnswer> {
+  for (const route of routes) {
+    const params = route.method === method ? paramsOf(route.path, path) : null;
+    if (params === null) continue;
+    const log = createMemoryLog();
+    const caller = { projectId: 'p', keyId: 'k', plan: 'unlimited', wallet: null };
+    const signal = new AbortController().signal;
+    const request = { method, path, params, query: { limit: 50 }, headers: {}, body, caller, log, signal };
+    try {
+      const reply = await route.handler(request as never);
+      const value = reply.json as { text?: unknown } | undefined;
+      return { status: reply.status, body: typeof value?.text === 'string' ? JSON.parse(value.text) : value };
+    } catch (error) {
+      const { status, message } = error as RequestError;
+      if (status === undefined) throw error;
+      return { status, body: { error: message, code: status } };
+    }
+  }
+  throw new Error(`no route ${method} ${path}`);
+}
+
+function paramsOf(pattern: string, path: string): Record<string, string> | null {
+  const names = pattern.split('/');
+  const parts = path.split('/');
+  if (names.length !== parts.length) return null;
+  const params: Record<string, string> = {};
+  for (const [at, name] of names.entries()) {
+    const part = parts[at] ?? '';
+    if (name.startsWith(':')) params[name.slice(1)] = part;
+    else if (name !== part) return null;
+  }
+  return params;
+}
