@@ -78,6 +78,7 @@ export function createKeyTable(seed: Uint32Array, expectedKeys: number): KeyTabl
   }
 
   function internText(text: string): number {
+    if (text.length < 32) return -1;
     const place = cache.placeOf(text);
     if (cache.texts[place] === text) return cache.ids[place]!;
     if (!decode32Into(text, scratchBytes, 0)) return -1;
@@ -94,7 +95,7 @@ export function createKeyTable(seed: Uint32Array, expectedKeys: number): KeyTabl
   }
 
   function requireId(id: number): void {
-    if (!(id >= 0 && id < size)) throw new RangeError(`no key ${id} in this block`);
+    if (!(Number.isInteger(id) && id >= 0 && id < size)) throw new RangeError(`no key ${id} in this block`);
   }
 
   function bytes(id: number): Uint8Array {
@@ -154,7 +155,6 @@ function createTextCache(expectedTexts: number): TextCache {
     texts: new Array<string>(places).fill(''),
     ids: new Int32Array(places),
     placeOf(text) {
-      // A place behind the end of the text gives NaN, which counts as 0.
       const some = text.charCodeAt(2) ^ (text.charCodeAt(7) << 8) ^ (text.charCodeAt(13) << 16);
       const mixed = Math.imul(some ^ (text.charCodeAt(19) << 24) ^ text.charCodeAt(28), 0x9e3779b1);
       return ((mixed >>> 15) ^ mixed ^ text.charCodeAt(24)) & mask;

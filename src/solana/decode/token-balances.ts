@@ -23,8 +23,8 @@ export function internTokenBalances(
     const { mint, owner, programId, uiTokenAmount } = balance;
     if (typeof uiTokenAmount?.amount !== 'string' || typeof uiTokenAmount.decimals !== 'number') return false;
     if (typeof mint !== 'string' || table.internText(mint) < 0) return false;
-    if (typeof programId === 'string' && table.internText(programId) < 0) return false;
-    if (typeof owner !== 'string') continue;
+    if (isGiven(programId) && table.internText(programId) < 0) return false;
+    if (!isGiven(owner)) continue;
     const id = table.internText(owner);
     if (id < 0) return false;
     if (!owners.includes(id)) owners.push(id);
@@ -37,9 +37,14 @@ export function tokenBalancesOf(balances: Balances, keys: KeyTableBuilder): read
   return (balances ?? []).map((balance) => ({
     accountIndex: balance.accountIndex,
     mintKey: keys.internText(balance.mint),
-    ownerKey: typeof balance.owner === 'string' ? keys.internText(balance.owner) : -1,
-    programKey: typeof balance.programId === 'string' ? keys.internText(balance.programId) : -1,
+    ownerKey: isGiven(balance.owner) ? keys.internText(balance.owner) : -1,
+    programKey: isGiven(balance.programId) ? keys.internText(balance.programId) : -1,
     amount: balance.uiTokenAmount.amount,
     decimals: balance.uiTokenAmount.decimals,
   }));
+}
+
+/** Old blocks have an empty text where nothing is known. */
+function isGiven(text: string | null | undefined): text is string {
+  return typeof text === 'string' && text !== '';
 }

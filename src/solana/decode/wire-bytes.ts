@@ -18,7 +18,7 @@ export function wireBytesOf(entries: readonly unknown[]): WireBytes {
     sourceOf((entry as { transaction?: unknown } | null)?.transaction, index),
   );
   let total = 0;
-  for (const source of sources) total += typeof source === 'string' ? base64Length(source) : source.length;
+  for (const source of sources) total += typeof source === 'string' ? Math.max(0, base64Length(source)) : source.length;
   // A buffer of its own, not from the pool: views on it live as long as the block.
   const bytes = Buffer.allocUnsafeSlow(total);
   const starts = new Uint32Array(entries.length + 1);
@@ -59,8 +59,9 @@ function fromBase58(text: string, index: number): Uint8Array {
   return bytes;
 }
 
+/** Bytes that the text stands for; -1 for a length that no base64 text has. */
 function base64Length(text: string): number {
   let characters = text.length;
   while (characters > 0 && characters > text.length - 2 && text.charCodeAt(characters - 1) === 0x3d) characters--;
-  return Math.floor((characters * 3) / 4);
+  return characters % 4 === 1 ? -1 : Math.floor((characters * 3) / 4);
 }
