@@ -52,6 +52,7 @@ export const ERRORS = {
   HTTP_LISTEN_FAILED: 'an address cannot be listened on',
   JOB_TIMEOUT: 'a job did not end within the time of its kind',
   JOB_STOPPED: 'a job was aborted because the daemon stops',
+  FOLLOW_PROCESSOR: 'a block processor threw; the block is tried again',
   FOLLOW_FENCED: 'another process moved the cursor',
   FOLLOW_DEEP_FORK: 'the fork is deeper than the finalized mark or the stored headers',
   LOCAL_ENGINE_MISSING: 'the native engine of the local chain is absent or does not load',

@@ -20,7 +20,7 @@ export interface SourceOptions {
   readonly log: Log;
 }
 
-const FIRST_AVAILABLE_TTL_MS = 600_000;
+const FIRST_AVAILABLE_TTL_MS = 60_000;
 const SMALL_ANSWER_BYTES = 8 * 1024 * 1024;
 
 /** Blocks by polling JSON-RPC; a websocket only tells when to look. */

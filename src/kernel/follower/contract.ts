@@ -1,0 +1,41 @@
+import type { BlockHeader } from '../../ports/block.ts';
+import type { ChainSource, ChainStatus } from '../../ports/chain.ts';
+import type { Clock, Random } from '../../ports/clock.ts';
+import type { Log } from '../../ports/log.ts';
+import type { Metrics } from '../../ports/metrics.ts';
+import type { Store } from '../../ports/store.ts';
+import type { CoreConfig } from '../config/core.ts';
+import type { BlockProcessor } from '../plugin.ts';
+
+export interface FollowerOptions {
+  readonly source: ChainSource;
+  readonly store: Store;
+  /** Those that are not for the source's chain are left out. */
+  readonly processors: readonly BlockProcessor[];
+  readonly core: CoreConfig;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  /** Scope of one chain. */
+  readonly metrics: Metrics;
+  /** Ends the daemon: FOLLOW_FENCED, STORE_IO, STORE_FULL, STORE_READ_ONLY, STORE_CORRUPT. */
+  readonly fatal: (error: unknown) => void;
+}
+
+/** What the follower adds to the status of its chain. */
+export type FollowerStatus = Pick<
+  ChainStatus,
+  'tipSlot' | 'cursorSlot' | 'finalizedSlot' | 'lagSlots' | 'stalled' | 'openGaps'
+>;
+
+export interface Follower {
+  /** Begins in the background; an upstream that does not answer is waited for. */
+  start(): Promise<void>;
+  /** The block in work is finished, no further one is begun. */
+  drain(): Promise<void>;
+  /** Ends everything and waits for it. */
+  stop(): Promise<void>;
+  status(): FollowerStatus;
+  /** Calls `listener` after each commit of a block. The returned function stops it. */
+  onReleased(listener: (header: BlockHeader) => void): () => void;
+}
