@@ -3,14 +3,20 @@ import type { Clock, Random } from '../../ports/clock.ts';
 import type { JobKind, JobOutcome } from '../plugin.ts';
 import type { ClaimedJob } from './claim.ts';
 
+/** Tells all running attempts that the runner stops. */
+export interface Stopper {
+  readonly isStopping: boolean;
+  /** What running attempts do when it stops; they take themselves out when they are over. */
+  readonly listeners: Set<() => void>;
+}
+
 export interface AttemptOptions {
   readonly kind: JobKind;
   readonly claimed: ClaimedJob;
   readonly prepared: unknown;
   /** What is left of the kind's time. */
   readonly timeoutMs: number;
-  /** Aborted when the runner stops. */
-  readonly stopping: AbortSignal;
+  readonly stopper: Stopper;
   readonly clock: Clock;
   readonly random: Random;
   readonly maxAttempts: number;
@@ -28,7 +34,7 @@ const JITTER = 0.2;
  * within the grace is given up.
  */
 export function runAttempt(options: AttemptOptions): Promise<JobOutcome> {
-  const { kind, claimed, prepared, stopping, clock } = options;
+  const { kind, claimed, prepared, stopper, clock } = options;
   const control = new AbortController();
   return new Promise((resolve) => {
     let cancel = clock.timeout(options.timeoutMs, () => {
@@ -39,17 +45,17 @@ export function runAttempt(options: AttemptOptions): Promise<JobOutcome> {
     const onStop = () => {
       cancel();
       cancel = clock.timeout(GRACE_MS, () => finish(stopped(options)));
-      control.abort(stopping.reason);
+      control.abort(new CodedError('JOB_STOPPED', 'the daemon stops'));
     };
     const finish = (outcome: JobOutcome) => {
       cancel();
-      stopping.removeEventListener('abort', onStop);
+      stopper.listeners.delete(onStop);
       resolve(outcome);
     };
-    if (stopping.aborted) return finish(stopped(options));
-    stopping.addEventListener('abort', onStop, { once: true });
+    if (stopper.isStopping) return finish(stopped(options));
+    stopper.listeners.add(onStop);
     const run = async () => kind.run(claimed.job, prepared, control.signal);
-    run().then(finish, (error: unknown) => finish(stopping.aborted ? stopped(options) : thrown(options, error)));
+    run().then(finish, (error: unknown) => finish(stopper.isStopping ? stopped(options) : thrown(options, error)));
   });
 }
 

@@ -113,7 +113,9 @@ async function oldestOfGroups(
 /** Replaces the rows of ordered groups by the head of each, where that one is due. */
 async function onlyHeads(tx: StoreTx, rows: readonly DueRow[], now: number): Promise<Candidate[]> {
   const free = rows.filter(({ position }) => position === null);
-  const ordered = new Map(rows.filter(({ position }) => position !== null).map((row) => [`${row.kind}\n${row.grp}`, row]));
+  const ordered = new Map(
+    rows.filter(({ position }) => position !== null).map((row) => [`${row.kind}\n${row.grp}`, row]),
+  );
   if (ordered.size === 0) return free.map(candidateOf);
   const heads: (DueRow & { readonly state: string })[] = [];
   const groups = [...ordered.values()];

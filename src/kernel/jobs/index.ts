@@ -1,4 +1,4 @@
-import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import { type CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';
@@ -59,7 +59,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   const sweeper = createSweeper({ ...options, metrics, maxLost: config.maxAttempts, wake: () => waker.wake() });
   const waker = createWaker(clock);
   const walk: GroupWalk = new Map();
-  const stopping = new AbortController();
+  const stopper = { isStopping: false, listeners: new Set<() => void>() };
   const flushAt = Math.min(MOST_OUTCOMES, Math.max(1, Math.ceil(config.concurrency / 2)));
   let outcomes: Finished[] = [];
   let state: 'new' | 'claiming' | 'draining' | 'ended' = 'new';
@@ -120,7 +120,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
       claimed: one,
       prepared,
       timeoutMs: Math.max(1, kind.timeoutMs - (clock.monotonic() - startedMs)),
-      stopping: stopping.signal,
+      stopper,
       clock,
       random,
       maxAttempts: config.maxAttempts,
@@ -182,7 +182,8 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   async function end(signal: AbortSignal | undefined): Promise<void> {
     state = state === 'new' ? 'ended' : 'draining';
     await sweeper.stop();
-    stopping.abort(new CodedError('JOB_STOPPED', 'the daemon stops'));
+    stopper.isStopping = true;
+    for (const abort of stopper.listeners) abort();
     waker.wake();
     await Promise.race([loop, whenAborted(signal)]);
     state = 'ended';
@@ -190,9 +191,11 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     const left = [...slots.running];
     for (const one of left) slots.free(one);
     if (left.length === 0) return;
-    await store.write((tx) => giveBack(tx, left)).catch((error: unknown) => {
-      log.warn({ jobs: left.length, error: messageOf(error) }, 'leases are left to run out');
-    });
+    await store
+      .write((tx) => giveBack(tx, left))
+      .catch((error: unknown) => {
+        log.warn({ jobs: left.length, error: messageOf(error) }, 'leases are left to run out');
+      });
   }
 
   return {

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Clock } from '../../ports/clock.ts';
 import type { Outbox, OutboxChange, OutboxFilter, OutboxRow, OutboxState } from '../../ports/outbox.ts';
 import type { Queries, Store, StoreTx } from '../../ports/store.ts';
-import { jobTables, type JobTables, type OutboxTable } from './table.ts';
+import { type JobTables, jobTables, type OutboxTable } from './table.ts';
 
 const DEFAULT_PAGE = 50;
 const LONGEST_PAGE = 1_000;
@@ -41,11 +41,16 @@ export function createOutbox(options: {
     async list(filter, { beforeId, limit = DEFAULT_PAGE } = {}) {
       let query = select(jobTables(store.read), filter).selectAll();
       if (beforeId !== undefined) query = query.where('id', '<', beforeId);
-      const rows = await query.orderBy('id', 'desc').limit(Math.min(Math.max(1, limit), LONGEST_PAGE)).execute();
+      const rows = await query
+        .orderBy('id', 'desc')
+        .limit(Math.min(Math.max(1, limit), LONGEST_PAGE))
+        .execute();
       return rows.map(rowOf);
     },
     async get(kind, key) {
-      const row = await select(jobTables(store.read), { kind, keys: [key] }).selectAll().executeTakeFirst();
+      const row = await select(jobTables(store.read), { kind, keys: [key] })
+        .selectAll()
+        .executeTakeFirst();
       return row === undefined ? null : rowOf(row);
     },
     async count(filter, { atMost = MOST_COUNTED, tx } = {}) {
@@ -74,7 +79,12 @@ export function createOutbox(options: {
       let query = jobTables(tx.db)
         .updateTable('outbox')
         // The key is given free; the id makes the new one unique.
-        .set({ state: 'discarded', finished_at: clock.now(), error: 'forked', key: sql<string>`key || '#forked#' || id` })
+        .set({
+          state: 'discarded',
+          finished_at: clock.now(),
+          error: 'forked',
+          key: sql<string>`key || '#forked#' || id`,
+        })
         .where('kind', '=', kind)
         .where('slot', '>=', fromSlot)
         .where('slot', '<=', toSlot)
@@ -87,7 +97,10 @@ export function createOutbox(options: {
     async moveSlot(tx, kind, keys, slot) {
       if (keys.length === 0) return 0;
       const query = jobTables(tx.db).updateTable('outbox').set({ slot });
-      const { numUpdatedRows } = await query.where('kind', '=', kind).where('key', 'in', [...keys]).executeTakeFirst();
+      const { numUpdatedRows } = await query
+        .where('kind', '=', kind)
+        .where('key', 'in', [...keys])
+        .executeTakeFirst();
       return Number(numUpdatedRows);
     },
     async prune(tx, { kind, state, finishedBefore, limit = PRUNE_BATCH }) {

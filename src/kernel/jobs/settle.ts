@@ -51,5 +51,7 @@ export async function settleSingly(
 /** Whether the store itself is in trouble, rather than what was asked of it. */
 export function isStoreTrouble(error: unknown): boolean {
   const code = (error as { readonly code?: unknown } | null)?.code;
-  return typeof code === 'string' && code.startsWith('STORE_') && code !== 'STORE_CONFLICT' && code !== 'STORE_CONSTRAINT';
+  return (
+    typeof code === 'string' && code.startsWith('STORE_') && code !== 'STORE_CONFLICT' && code !== 'STORE_CONSTRAINT'
+  );
 }

@@ -1,0 +1,84 @@
+/** Runners over a real store, for the suites of jobs. */
+import type { TestContext } from 'node:test';
+import { createSystemClock } from '../../src/adapters/clock.ts';
+import { createSystemRandom } from '../../src/adapters/random.ts';
+import { createJobRunner, type JobRunner } from '../../src/kernel/jobs/index.ts';
+import { jobMigrations } from '../../src/kernel/jobs/migrations.ts';
+import { createMetricsRegistry } from '../../src/kernel/metrics.ts';
+import { migrate } from '../../src/kernel/migrations.ts';
+import type { Job, JobKind, JobOutcome, NewJob } from '../../src/kernel/plugin.ts';
+import type { Clock, Random } from '../../src/ports/clock.ts';
+import type { Store } from '../../src/ports/store.ts';
+import { createMemoryLog } from './memory-log.ts';
+
+export const JOBS_CONFIG = { concurrency: 64, claimBatch: 256, settleMs: 5, pollMs: 1_000, maxAttempts: 20 };
+
+export async function migrateJobs(store: Store): Promise<void> {
+  await migrate(store, [{ scope: 'kernel.jobs', migrations: jobMigrations }]);
+}
+
+export interface RunnerOptions {
+  readonly store: Store;
+  readonly kinds: readonly JobKind[];
+  readonly clock?: Clock;
+  readonly random?: Random;
+  readonly config?: Partial<typeof JOBS_CONFIG>;
+  readonly fatal?: (error: unknown) => void;
+}
+
+/** A runner with its log and metrics; it is stopped when the test ends. */
+export function makeRunner(t: TestContext, options: RunnerOptions): JobRunner & ReturnType<typeof observe> {
+  const seen = observe();
+  const { config, fatal, ...rest } = options;
+  const runner = createJobRunner({
+    clock: createSystemClock(),
+    random: createSystemRandom(),
+    ...rest,
+    log: seen.log,
+    metrics: seen.metrics.scope('jobs'),
+    config: { ...JOBS_CONFIG, ...config },
+    ...(fatal === undefined ? {} : { fatal }),
+  });
+  // The runner's own timers keep no process alive.
+  const alive = setInterval(() => {}, 1_000);
+  t.after(async () => {
+    await runner.stop(AbortSignal.timeout(1_000));
+    clearInterval(alive);
+  });
+  return Object.assign(runner, seen);
+}
+
+function observe() {
+  return { log: createMemoryLog(), metrics: createMetricsRegistry() };
+}
+
+export const DONE: JobOutcome = { kind: 'done' };
+
+export function makeKind(
+  run: (job: Job, signal: AbortSignal) => Promise<JobOutcome>,
+  more: Partial<JobKind> = {},
+): JobKind {
+  return {
+    kind: 'test.job',
+    summary: 'a job of a test',
+    concurrency: 64,
+    timeoutMs: 5_000,
+    run: (job, _prepared, signal) => run(job, signal),
+    ...more,
+  };
+}
+
+export function newJobs(count: number, more: Partial<NewJob> | ((index: number) => Partial<NewJob>) = {}): NewJob[] {
+  return Array.from({ length: count }, (_, index) => ({
+    kind: 'test.job',
+    key: `key-${index}`,
+    group: 'group',
+    payload: { index },
+    ...(typeof more === 'function' ? more(index) : more),
+  }));
+}
+
+/** Polls `check` until it holds. The suite's own time limit ends a wait that never does. */
+export async function until(check: () => boolean | Promise<boolean>): Promise<void> {
+  while (!(await check())) await new Promise((resolve) => setTimeout(resolve, 5));
+}
