@@ -88,7 +88,9 @@ export async function startUpstream(options: { slot?: number; genesisHash?: stri
   on('getFirstAvailableBlock', { result: '0' });
   on('getGenesisHash', { result: JSON.stringify(options.genesisHash ?? '11111111111111111111111111111112') });
   on('*', ({ id }) => ({
-    chunks: [`{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"},"id":${JSON.stringify(id ?? null)}}`],
+    chunks: [
+      `{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"},"id":${JSON.stringify(id ?? null)}}`,
+    ],
   }));
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -123,7 +125,13 @@ export async function startUpstream(options: { slot?: number; genesisHash?: stri
       const decision = answerSubscribe(method);
       if (decision === 'silence') return;
       if (decision !== 'accept') return reply(`"error":${decision.error}`);
-      const subscription = { id: nextSubscription++, method, paramsText: JSON.stringify(params ?? null), socket, ended: false };
+      const subscription = {
+        id: nextSubscription++,
+        method,
+        paramsText: JSON.stringify(params ?? null),
+        socket,
+        ended: false,
+      };
       subscriptions.push(subscription);
       reply(`"result":${subscription.id}`);
     });

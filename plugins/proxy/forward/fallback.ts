@@ -57,5 +57,12 @@ export function createFallback(parts: FallbackParts): RpcFallback {
     return { status: 200, headers, body: answer.stream, answered: true };
   }
 
-  return { price: parts.price, forward };
+  return {
+    price: parts.price,
+    forward: (call) =>
+      forward(call).catch((error: unknown) => {
+        // Nobody reads the answer any more; it is no failure of ours either.
+        throw call.signal.aborted ? new RpcError('unavailable') : error;
+      }),
+  };
 }

@@ -23,7 +23,22 @@ const loose: fc.Arbitrary<string> = fc.letrec<{ value: string }>((tie) => ({
 
 /** String literals: plain, with each kind of escape, and longer than the scanner's short path. */
 function text(): fc.Arbitrary<string> {
-  const piece = fc.constantFrom('a', 'é', '{', '}', '[', ']', ',', ':', '\\"', '\\\\', '\\u00e9', '\\n', '😀', 'x'.repeat(70));
+  const piece = fc.constantFrom(
+    'a',
+    'é',
+    '{',
+    '}',
+    '[',
+    ']',
+    ',',
+    ':',
+    '\\"',
+    '\\\\',
+    '\\u00e9',
+    '\\n',
+    '😀',
+    'x'.repeat(70),
+  );
   return fc.array(piece, { maxLength: 8 }).map((pieces) => `"${pieces.join('')}"`);
 }
 
@@ -57,19 +72,22 @@ test('no proper prefix of an object is an object, nor is an object with somethin
 
 test('arbitrary bytes never throw, and whatever object JSON.parse takes is found', () => {
   fc.assert(
-    fc.property(fc.array(fc.constantFrom('{', '}', '[', ']', '"', '\\', ':', ',', 'a', '1', ' '), { maxLength: 24 }), (list) => {
-      const json = list.join('');
-      const members = objectMembers(Buffer.from(json));
-      if (members === null) {
-        let value: unknown = null;
-        try {
-          value = JSON.parse(json);
-        } catch {
-          return;
+    fc.property(
+      fc.array(fc.constantFrom('{', '}', '[', ']', '"', '\\', ':', ',', 'a', '1', ' '), { maxLength: 24 }),
+      (list) => {
+        const json = list.join('');
+        const members = objectMembers(Buffer.from(json));
+        if (members === null) {
+          let value: unknown = null;
+          try {
+            value = JSON.parse(json);
+          } catch {
+            return;
+          }
+          assert.ok(typeof value !== 'object' || value === null || Array.isArray(value), json);
         }
-        assert.ok(typeof value !== 'object' || value === null || Array.isArray(value), json);
-      }
-    }),
+      },
+    ),
     { numRuns: 2_000 },
   );
 });

@@ -25,7 +25,17 @@ async function temporaryFolder(t: TestContext): Promise<string> {
 
 function open(dir: string, maxBytes = 64 * 1024 * 1024, pendingBytes = 1_000_000) {
   const log = createMemoryLog();
-  return { log, cache: createDiskCache({ dir, maxBytes, pendingBytes, clock: createSystemClock(), random: createSystemRandom(), log }) };
+  return {
+    log,
+    cache: createDiskCache({
+      dir,
+      maxBytes,
+      pendingBytes,
+      clock: createSystemClock(),
+      random: createSystemRandom(),
+      log,
+    }),
+  };
 }
 
 async function filesOf(dir: string): Promise<string[]> {
@@ -39,7 +49,10 @@ test('an entry comes back byte for byte, after a restart too', async (t) => {
   first.cache.put('a', entryOf('{"lamports":18446744073709551615}'));
   await first.cache.idle();
   const again = await open(dir).cache.get('a');
-  assert.equal(answerFor(again!, '"x"').toString(), '{"jsonrpc":"2.0","result":{"lamports":18446744073709551615},"id":"x"}');
+  assert.equal(
+    answerFor(again!, '"x"').toString(),
+    '{"jsonrpc":"2.0","result":{"lamports":18446744073709551615},"id":"x"}',
+  );
   assert.equal(await open(dir).cache.get('b'), null);
 });
 
@@ -77,7 +90,9 @@ test('the folder stays within its size, and what was used last stays', async (t)
     cache.put(`key ${i}`, entryOf(`"${'x'.repeat(100)}${i}"`));
     await cache.idle();
   }
-  const sizes = await Promise.all((await filesOf(dir)).map(async (path) => Math.ceil((await stat(path)).size / 4096) * 4096));
+  const sizes = await Promise.all(
+    (await filesOf(dir)).map(async (path) => Math.ceil((await stat(path)).size / 4096) * 4096),
+  );
   const total = sizes.reduce((sum, size) => sum + size, 0);
   assert.ok(total <= 16 * 8 * 4096, `${total} bytes`);
   assert.ok(sizes.length > 40, `${sizes.length} files`);

@@ -43,7 +43,14 @@ test('published prices', () => {
 test('getSignatureStatuses costs more when it searches the history', () => {
   const dear = of('getSignatureStatuses', [['sig'], { searchTransactionHistory: true }]);
   assert.deepEqual(dear, ['archival', 10, ['rpc']]);
-  for (const params of [undefined, [], [['sig']], [['sig'], null], [['sig'], { searchTransactionHistory: 'true' }], {}]) {
+  for (const params of [
+    undefined,
+    [],
+    [['sig']],
+    [['sig'], null],
+    [['sig'], { searchTransactionHistory: 'true' }],
+    {},
+  ]) {
     assert.deepEqual(of('getSignatureStatuses', params), ['rpc', 1, ['rpc']]);
   }
 });

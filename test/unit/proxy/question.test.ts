@@ -35,13 +35,7 @@ test('only what can never change is a question for the cache', () => {
 });
 
 test('equal questions have one key, different ones never share it', () => {
-  const equal = [
-    '[5]',
-    '[5,{}]',
-    ' [ 5 , null ] ',
-    '[5,{"commitment":"finalized"}]',
-    '[5,{"commitment":null}]',
-  ];
+  const equal = ['[5]', '[5,{}]', ' [ 5 , null ] ', '[5,{"commitment":"finalized"}]', '[5,{"commitment":null}]'];
   assert.equal(new Set(equal.map((params) => key('getBlock', params))).size, 1);
   const sorted = ['[5,{"a":1,"b":2}]', '[5,{"b":2,"a":1}]', '[5,{"b":2,"commitment":"finalized","a":1}]'];
   assert.equal(new Set(sorted.map((params) => key('getBlock', params))).size, 1);

@@ -14,8 +14,14 @@ test('all who ask at once get the outcome of one run', async () => {
       return ++runs;
     });
   const made = await Promise.all([ask(), ask(), ask()]);
-  assert.deepEqual(made.map(({ value }) => value), [1, 1, 1]);
-  assert.deepEqual(made.map(({ first }) => first), [true, false, false]);
+  assert.deepEqual(
+    made.map(({ value }) => value),
+    [1, 1, 1],
+  );
+  assert.deepEqual(
+    made.map(({ first }) => first),
+    [true, false, false],
+  );
   assert.equal((await ask()).value, 2);
   assert.equal(flights.size(), 0);
 });
@@ -33,34 +39,38 @@ test('a failure is everybody’s and is not kept', async () => {
 
 test('the work is aborted exactly when everybody has left', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.integer({ min: 1, max: 5 }), fc.array(fc.nat(4), { maxLength: 8 }), async (callers, leaving) => {
-      const flights = createSingleFlight<string>();
-      let aborted = false;
-      let land = (_: string) => {};
-      const work = (signal: AbortSignal) =>
-        new Promise<string>((resolve, reject) => {
-          land = resolve;
-          signal.addEventListener('abort', () => {
-            aborted = true;
-            reject(signal.reason as Error);
+    fc.asyncProperty(
+      fc.integer({ min: 1, max: 5 }),
+      fc.array(fc.nat(4), { maxLength: 8 }),
+      async (callers, leaving) => {
+        const flights = createSingleFlight<string>();
+        let aborted = false;
+        let land = (_: string) => {};
+        const work = (signal: AbortSignal) =>
+          new Promise<string>((resolve, reject) => {
+            land = resolve;
+            signal.addEventListener('abort', () => {
+              aborted = true;
+              reject(signal.reason as Error);
+            });
           });
+        const controllers = Array.from({ length: callers }, () => new AbortController());
+        const made = controllers.map(({ signal }) => flights.run('a', signal, work));
+        const settled = Promise.allSettled(made);
+        const left = new Set(leaving.filter((index) => index < callers));
+        for (const index of left) {
+          controllers[index]!.abort(new Error('gone'));
+          await new Promise(setImmediate);
+        }
+        assert.equal(aborted, left.size === callers);
+        land('landed');
+        const outcomes = await settled;
+        outcomes.forEach((outcome, index) => {
+          assert.equal(outcome.status, left.has(index) ? 'rejected' : 'fulfilled');
         });
-      const controllers = Array.from({ length: callers }, () => new AbortController());
-      const made = controllers.map(({ signal }) => flights.run('a', signal, work));
-      const settled = Promise.allSettled(made);
-      const left = new Set(leaving.filter((index) => index < callers));
-      for (const index of left) {
-        controllers[index]!.abort(new Error('gone'));
-        await new Promise(setImmediate);
-      }
-      assert.equal(aborted, left.size === callers);
-      land('landed');
-      const outcomes = await settled;
-      outcomes.forEach((outcome, index) => {
-        assert.equal(outcome.status, left.has(index) ? 'rejected' : 'fulfilled');
-      });
-      assert.equal(flights.size(), 0);
-    }),
+        assert.equal(flights.size(), 0);
+      },
+    ),
     { numRuns: 100 },
   );
 });
