@@ -2,7 +2,6 @@ import { createLog } from '../adapters/log.ts';
 import { type Assembly, assemble } from '../kernel/assemble.ts';
 import type { LoadedConfig } from '../kernel/config/load.ts';
 import type { FoundPlugin } from '../kernel/registry.ts';
-import { kernelServices } from '../kernel/services.ts';
 import { chainSetups } from './chain-setups.ts';
 import { composeParts } from './compose.ts';
 import { readVersion } from './version.ts';
@@ -18,6 +17,5 @@ export async function assembleOffline(config: LoadedConfig<FoundPlugin>): Promis
     parts: composeParts(config.core, createLog({ level: 'silent', format: 'json' })),
     chains: chainSetups(config.core, local),
     version: readVersion(),
-    services: kernelServices,
   });
 }

@@ -28,13 +28,13 @@ export async function loadPluginCommands(args: readonly string[], io: CliIo): Pr
 
 /** The values of the common flags, read before the command is known. */
 function commonValues(args: readonly string[]): CommandValues {
-  const valueOf = (flag: string): string | undefined => {
+  const given = (flag: string): string | undefined => {
     const joined = args.find((arg) => arg.startsWith(`${flag}=`));
     if (joined !== undefined) return joined.slice(flag.length + 1);
     const at = args.indexOf(flag);
     return at < 0 ? undefined : args[at + 1];
   };
-  return { config: valueOf('--config'), dataDir: valueOf('--data-dir') };
+  return { config: given('--config'), dataDir: given('--data-dir') };
 }
 
 function toCliCommand(command: Command, assembly: Assembly): CliCommand {

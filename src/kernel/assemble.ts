@@ -1,23 +1,23 @@
 import type { BlockHeader } from '../ports/block.ts';
 import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../ports/chain.ts';
+import type { Clock } from '../ports/clock.ts';
+import { kernelOutbox, type Outbox } from '../ports/outbox.ts';
 import type { Store } from '../ports/store.ts';
 import type { UpstreamPool } from '../ports/upstream.ts';
 import { type CoreConfig, coreConfig } from './config/core.ts';
 import type { LoadedConfig } from './config/load.ts';
 import { maskSecrets } from './config/mask.ts';
+import type { JobRunner } from './jobs/index.ts';
+import { createOutbox } from './jobs/outbox.ts';
 import { createLate, createLateStore, type Late } from './late.ts';
 import { type Merged, mergeContributions } from './merge-contributions.ts';
 import { createMetricsRegistry, type MetricsRegistry } from './metrics.ts';
 import type { ChainSetup, DaemonParts, FollowerView } from './parts.ts';
-import type { ProvidedService } from './plugin.ts';
 import { type ProvisionedPlugin, provisionPlugins } from './provision.ts';
 import type { FoundPlugin } from './registry.ts';
 
 /** The parts of the job runner that plugins reach. */
-export interface OutboxParts {
-  readonly enqueue: (...args: Parameters<ProvisionEnqueue>) => Promise<number>;
-}
-type ProvisionEnqueue = Parameters<typeof provisionPlugins>[1]['enqueue'];
+export type OutboxParts = Pick<JobRunner, 'enqueue' | 'wake'>;
 
 export interface AssembledChain {
   readonly setup: ChainSetup;
@@ -45,8 +45,6 @@ export interface AssembleOptions {
   readonly parts: DaemonParts;
   readonly chains: readonly ChainSetup[];
   readonly version: string;
-  /** Services of the kernel; `store` is the late one. */
-  readonly services?: (store: Store, outbox: Late<OutboxParts>) => readonly ProvidedService[];
 }
 
 /**
@@ -61,7 +59,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   const lateStore = createLateStore(store);
   const chains = options.chains
     .filter(({ upstreams }) => upstreams.length > 0)
-    .map((setup) => assembleChain(setup, parts, config.core, metrics));
+    .map((setup) => assembleChain(setup, parts, metrics));
   const chainOf = (id: ChainId) => chains.find(({ setup }) => setup.id === id);
   const plugins = await provisionPlugins(
     config.plugins
@@ -78,25 +76,23 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
       outbound: parts.outbound,
       chain: (id) => chainOf(id)?.reader ?? null,
       upstreams: (id) => chainOf(id)?.pool ?? null,
-      makePool: (label, upstreams, scoped) => parts.makePool(label, upstreams, config.core, scoped),
+      makePool: parts.makePool,
       enqueue: (tx, jobs) => outbox.get().enqueue(tx, jobs),
-      services: options.services?.(lateStore, outbox) ?? [],
+      services: [{ token: kernelOutbox, service: lateOutbox(lateStore, parts.clock, outbox) }],
     },
   );
   return { config, version, metrics, chains, plugins, merged: mergeContributions(plugins), store, outbox };
 }
 
-function assembleChain(
-  setup: ChainSetup,
-  parts: DaemonParts,
-  core: CoreConfig,
-  metrics: MetricsRegistry,
-): AssembledChain {
-  const scope = metrics.scope(setup.id === 'main' ? 'chain' : `chain_${setup.id}`);
+function assembleChain(setup: ChainSetup, parts: DaemonParts, metrics: MetricsRegistry): AssembledChain {
+  const area = setup.id === 'main' ? 'upstream' : `upstream_${setup.id}`;
   const follower = createLate<FollowerView>('the follower');
-  const pool = parts.makePool(setup.id, setup.upstreams, core, scope);
-  const { source, reader } = parts.makeChain(setup, pool, core, scope, lateFollower(follower));
-  return { setup, pool, source, reader, follower };
+  const pool = parts.makePool(setup.id, setup.upstreams, metrics.scope(area));
+  return { setup, pool, ...parts.makeChain(setup, pool, lateFollower(follower)), follower };
+}
+
+function lateOutbox(store: Store, clock: Clock, runner: Late<OutboxParts>): Outbox {
+  return createOutbox({ store, clock, wake: () => runner.get().wake() });
 }
 
 /** Readers exist before followers: listeners that come early are handed over when the follower is there. */

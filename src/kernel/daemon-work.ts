@@ -1,6 +1,8 @@
 import type { Store } from '../ports/store.ts';
-import type { Assembly } from './assemble.ts';
+import type { AssembledChain, Assembly } from './assemble.ts';
 import { type ChainRun, createChainRun } from './chain-run.ts';
+import { createFollower, type Follower } from './follower/index.ts';
+import { createJobRunner, type JobRunner } from './jobs/index.ts';
 import type { DaemonParts } from './parts.ts';
 
 /** What a daemon does without being asked: jobs and following. */
@@ -16,22 +18,55 @@ export interface DaemonWork {
 }
 
 export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error: unknown) => void): DaemonWork {
-  const { clock, log } = parts;
+  const { clock, log, random } = parts;
+  const { core } = assembly.config;
+  let jobs: JobRunner | null = null;
   let runs: readonly ChainRun[] = [];
+
+  /** Null when nobody wants the blocks of this chain: reading them would cost the upstream for nothing. */
+  function followerOf(chain: AssembledChain, store: Store): Follower | null {
+    const { id } = chain.setup;
+    const processors = assembly.merged.processors.filter(({ chains }) => chains.includes(id));
+    if (!core.follow.enabled || processors.length === 0) return null;
+    const metrics = assembly.metrics.scope(id === 'main' ? 'follow' : `follow_${id}`);
+    const follower = createFollower({
+      ...{ chain: id, source: chain.source, store, processors, core, clock, random, metrics, fatal },
+      log: log.child({ chain: id }),
+    });
+    chain.follower.set(follower);
+    return follower;
+  }
+
   return {
     make(store) {
-      runs = assembly.chains.map((chain) => createChainRun({ chain, store, follower: null, clock, log, fatal }));
+      jobs = createJobRunner({
+        ...{ store, clock, random, log, fatal, kinds: assembly.merged.jobs, config: core.jobs },
+        metrics: assembly.metrics.scope('jobs'),
+      });
+      assembly.outbox.set(jobs);
+      runs = assembly.chains.map((chain) =>
+        createChainRun({ chain, store, follower: followerOf(chain, store), clock, log, fatal }),
+      );
     },
-    async startJobs() {},
+    async startJobs() {
+      await jobs?.start();
+    },
     async startFollowing() {
       await Promise.all(runs.map((run) => run.start()));
     },
     async drain() {
-      await Promise.all(runs.map((run) => run.drain()));
+      await Promise.all([...runs.map((run) => run.drain()), jobs?.drain()]);
     },
     async stopFollowing() {
       await Promise.all(runs.map((run) => run.stop()));
     },
-    async stopJobs() {},
+    async stopJobs() {
+      const deadline = new AbortController();
+      const cancel = clock.timeout(core.lifecycle.stopTimeoutMs, () =>
+        deadline.abort(new Error('the stop deadline has passed')),
+      );
+      await jobs?.stop(deadline.signal);
+      cancel();
+    },
   };
 }

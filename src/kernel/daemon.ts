@@ -10,12 +10,11 @@ import { createHealth } from './health.ts';
 import { createLifecycle } from './lifecycle.ts';
 import { migrationScopes } from './migration-scopes.ts';
 import { createReloader } from './reload.ts';
-import { kernelServices } from './services.ts';
 import { createStageRunner, type Stage } from './stages.ts';
 
 export type { DaemonAddresses } from './daemon-fronts.ts';
 
-export interface DaemonOptions extends Omit<AssembleOptions, 'services'> {
+export interface DaemonOptions extends AssembleOptions {
   /** Folder of store and caches. */
   readonly dataDir: string;
   /** Makes the first project and key when the store has none: with this key, or with a random one. */
@@ -37,7 +36,7 @@ export interface Daemon {
 
 /** Puts a daemon together; nothing is open before `start`. Errors: those of `assemble`. */
 export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
-  const assembly = await assemble({ ...options, services: kernelServices });
+  const assembly = await assemble(options);
   const { parts, config } = options;
   const { clock, log } = parts;
   const { core } = config;

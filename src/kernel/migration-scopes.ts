@@ -1,5 +1,7 @@
 import type { Migration } from '../ports/store.ts';
 import { identityMigrations } from './chain-identity.ts';
+import { followerMigrations } from './follower/migrations.ts';
+import { jobMigrations } from './jobs/migrations.ts';
 import type { ProvisionedPlugin } from './provision.ts';
 
 /** The migrations of one owner of tables. */
@@ -13,7 +15,9 @@ export function migrationScopes(
   plugins: readonly Pick<ProvisionedPlugin, 'id' | 'definition'>[],
 ): readonly MigrationScope[] {
   return [
+    { scope: 'kernel.follower', migrations: followerMigrations },
     { scope: 'kernel.identity', migrations: identityMigrations },
+    { scope: 'kernel.jobs', migrations: jobMigrations },
     ...plugins.flatMap(({ id, definition }) =>
       definition.migrations === undefined ? [] : [{ scope: id, migrations: definition.migrations }],
     ),

@@ -36,13 +36,7 @@ export interface DaemonParts {
   setLogLevel(level: CoreConfig['log']['level']): void;
   openStore(config: CoreConfig['store'], dataDir: string): Promise<Store>;
   /** Makes a pool; opens nothing before `start`. */
-  makePool(label: string, upstreams: readonly UpstreamConfig[], core: CoreConfig, metrics: Metrics): UpstreamPool;
+  makePool(label: string, upstreams: readonly UpstreamConfig[], metrics: Metrics): UpstreamPool;
   /** Makes source and reader of a chain over its pool; opens nothing before the source's `start`. */
-  makeChain(
-    setup: ChainSetup,
-    pool: UpstreamPool,
-    core: CoreConfig,
-    metrics: Metrics,
-    follower: FollowerView,
-  ): ChainParts;
+  makeChain(setup: ChainSetup, pool: UpstreamPool, follower: FollowerView): ChainParts;
 }
