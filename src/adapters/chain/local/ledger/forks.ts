@@ -3,10 +3,19 @@ import { type Bank, land, moveTo, openSlot, run, seal } from './bank.ts';
 import type { ForkReport, ForkRequest, LedgerBlock, TransactionRecord } from './types.ts';
 
 const MAX_FILL_BLOCKS = 64;
+const MAX_STEPS = 10_000;
 
 /** Drops the newest blocks with everything they did and grows another branch from their parent. */
 export function fork(bank: Bank, request: ForkRequest): ForkReport {
   const { depth, extraBlocks = 1, gap = 0 } = request;
+  for (const [name, value] of [
+    ['extraBlocks', extraBlocks],
+    ['gap', gap],
+  ] as const) {
+    if (!Number.isInteger(value) || value < 0 || value > MAX_STEPS) {
+      throw new CodedError('LOCAL_FORK_DEPTH', `${name} must be an integer from 0 to ${MAX_STEPS}`);
+    }
+  }
   if (bank.pending.records.length > 0) seal(bank);
   const limit = Math.min(bank.options.finalityDepth - 1, bank.state.blocks().length - 1);
   if (!Number.isInteger(depth) || depth < 1 || depth > limit) {
@@ -53,7 +62,7 @@ function planReplay(
 ): TransactionRecord[][] {
   const plan = Array.from({ length: Math.max(1, count) }, (): TransactionRecord[] => []);
   if (replayed === 'none') return plan;
-  const kept = (record: TransactionRecord) => typeof replayed === 'string' || replayed.includes(record.signature);
+  const kept = (record: TransactionRecord) => !Array.isArray(replayed) || replayed.includes(record.signature);
   const lists = dropped.map((block) => block.records.filter(kept));
   const ordered = replayed === 'reverse' ? lists.toReversed().map((list) => list.toReversed()) : lists;
   ordered.forEach((list, index) => {

@@ -2,14 +2,16 @@ import { CodedError } from '../../../../lib/coded-error.ts';
 import { decodeTransaction } from '../vm/transaction.ts';
 import { type Bank, land, refreshClock } from './bank.ts';
 import { memoOf } from './memo.ts';
+import { wireOf } from './recorded-wire.ts';
 import type { RecordedTransaction, TransactionMeta, TransactionRecord } from './types.ts';
 
 /** Puts a recorded transaction into the open slot without running it; its meta is served unchanged. */
 export function appendRecorded(bank: Bank, recorded: RecordedTransaction): TransactionRecord {
-  const text = typeof recorded.transaction === 'string' ? recorded.transaction : recorded.transaction[0];
-  const transaction = decodeTransaction(Buffer.from(text, 'base64'));
+  const transaction = decodeTransaction(wireOf(recorded.transaction));
   const meta = recorded.meta as TransactionMeta | null;
-  if (meta === null) throw new CodedError('LOCAL_BAD_TRANSACTION', 'a recorded transaction needs its meta');
+  if (typeof meta !== 'object' || meta === null) {
+    throw new CodedError('LOCAL_BAD_TRANSACTION', 'a recorded transaction needs its meta');
+  }
   const signature = transaction.signatures[0]!;
   if (bank.state.record(signature) !== undefined) {
     throw new CodedError('LOCAL_BAD_TRANSACTION', `transaction ${signature} is in the ledger already`);

@@ -1,5 +1,5 @@
 import type { TransactionError } from '../vm/errors.ts';
-import type { DecodedTransaction } from '../vm/transaction.ts';
+import type { DecodedTransaction, MessageParts, TableLookup } from '../vm/transaction.ts';
 import type { VmAccount } from '../vm/vm.ts';
 
 export type Commitment = 'processed' | 'confirmed' | 'finalized';
@@ -82,10 +82,26 @@ export interface LedgerBlock {
   readonly preImages: PreImages;
 }
 
-/** A recorded transaction as `getTransaction` (encoding base64) answers it. */
+/** `transaction` of a `getTransaction` answer with encoding `json`. */
+export interface JsonTransaction {
+  readonly signatures: readonly string[];
+  readonly message: {
+    readonly header: MessageParts['header'];
+    readonly accountKeys: readonly string[];
+    readonly recentBlockhash: string;
+    readonly instructions: readonly {
+      readonly programIdIndex: number;
+      readonly accounts: readonly number[];
+      readonly data: string;
+    }[];
+    readonly addressTableLookups?: readonly TableLookup[];
+  };
+}
+
+/** A recorded transaction as `getTransaction` (encoding base64 or json) answers it. */
 export interface RecordedTransaction {
-  /** base64 wire bytes, or the pair [text, "base64"]. */
-  readonly transaction: string | readonly [string, string];
+  /** base64 wire bytes, the pair [text, "base64"], or the object of encoding `json`. */
+  readonly transaction: string | readonly [string, string] | JsonTransaction;
   readonly meta: Readonly<Record<string, unknown>> | null;
   readonly blockTime?: number | null;
 }
