@@ -12,12 +12,12 @@ export interface DueOptions {
   readonly now: number;
   /** Rows looked at per kind and lane, oldest first. */
   readonly window: number;
-  /** Rows taken per group that the window did not show. */
-  readonly perGroup: number;
+  /** Rows that will be chosen at most. */
+  readonly wanted: number;
 }
 
-/** Where the walk through the groups of each kind and lane stands. The caller keeps it. */
-export type GroupWalk = Map<string, string>;
+/** Where the walk through the groups of each kind and lane stands. The caller keeps it between claims. */
+export type GroupWalk = Map<string, { after: string; skipped: number }>;
 
 interface DueRow {
   readonly id: number;
@@ -28,13 +28,15 @@ interface DueRow {
   readonly run_at: number;
 }
 
-/** Groups visited per claim beyond the window. */
-const WALK_STEPS = 128;
+/** Groups visited in one walk, and looked at in one statement. */
+const WALK_STEPS = 64;
+/** A full window that shows enough groups is relied on this many times in a row. */
+const MOST_SKIPPED = 3;
 
 /**
  * Rows that could run now. The window of the oldest due rows shows everything as long as less is due than fits in. When it is full, a
- * few groups may fill it alone: then the groups are also walked one after the other, a piece at each claim, and each shows its
- * oldest rows. Of an ordered group only the head is a candidate.
+ * few groups may fill it alone: then the groups are also walked one after the other, a piece at a time, and each shows its oldest
+ * rows. Of an ordered group only the head is a candidate.
  */
 export async function findDue(
   tx: StoreTx,
@@ -48,7 +50,10 @@ export async function findDue(
     const ofQuestion = rows.filter(({ kind, lane }) => kind === question.kind && lane === question.lane);
     if (ofQuestion.length < options.window) continue;
     const seen = new Set(ofQuestion.map(({ grp }) => grp));
-    const others = (await walkGroups(tx, question, walk, options.now)).filter((group) => !seen.has(group));
+    const step = stepOf(walk, question);
+    step.skipped = seen.size < options.wanted || step.skipped >= MOST_SKIPPED ? 0 : step.skipped + 1;
+    if (step.skipped > 0) continue;
+    const others = (await walkGroups(tx, question, step, options.now)).filter((group) => !seen.has(group));
     rows.push(...(await oldestOfGroups(tx, question, others, options)));
   }
   return await onlyHeads(tx, rows, options.now);
@@ -68,29 +73,33 @@ async function oldestDue(
   return [...(await query<DueRow>(db, parts.join(' union all '), parameters))];
 }
 
-/** The next groups with a due row, one index seek each. */
+function stepOf(walk: GroupWalk, { kind, lane }: DueQuestion) {
+  const name = `${lane} ${kind}`;
+  const step = walk.get(name) ?? { after: '', skipped: 0 };
+  walk.set(name, step);
+  return step;
+}
+
+/** The next groups with a due row, two index seeks each. */
 async function walkGroups(
   { db, dialect }: StoreTx,
   { kind, lane }: DueQuestion,
-  walk: GroupWalk,
+  step: { after: string },
   now: number,
 ): Promise<string[]> {
-  const name = `${lane} ${kind}`;
   const parameters = createParameters(dialect);
   // Places are numbered as the text is put together, from left to right.
   const next = (after: () => string) => `(select o.grp from outbox o where o.state = 'pending'
     and o.kind = ${parameters.add(kind)} and o.lane = ${lane} and o.grp > ${after()} order by o.grp limit 1)`;
   const text = `with recursive walk(grp, step) as (
-      select ${next(() => parameters.add(walk.get(name) ?? ''))}, 1
+      select ${next(() => parameters.add(step.after))}, 1
       union all
       select ${next(() => 'walk.grp')}, walk.step + 1 from walk where walk.grp is not null and walk.step < ${WALK_STEPS}
     )
     select grp, (select min(o.run_at) from outbox o where o.state = 'pending' and o.kind = ${parameters.add(kind)}
       and o.lane = ${lane} and o.grp = walk.grp) as run_at from walk where grp is not null`;
   const groups = await query<{ readonly grp: string; readonly run_at: number }>(db, text, parameters);
-  const last = groups.at(-1);
-  if (groups.length < WALK_STEPS || last === undefined) walk.delete(name);
-  else walk.set(name, last.grp);
+  step.after = groups.length < WALK_STEPS ? '' : (groups.at(-1)?.grp ?? '');
   return groups.filter(({ run_at }) => run_at <= now).map(({ grp }) => grp);
 }
 
@@ -98,9 +107,11 @@ async function oldestOfGroups(
   { db, dialect }: StoreTx,
   { kind, lane }: DueQuestion,
   groups: readonly string[],
-  { now, perGroup }: DueOptions,
+  { now, wanted }: DueOptions,
 ): Promise<readonly DueRow[]> {
   if (groups.length === 0) return [];
+  // Groups take turns: of each, few are needed where there are many.
+  const perGroup = 1 + Math.ceil(wanted / groups.length);
   const parameters = createParameters(dialect);
   const parts = padded<string | null>(groups, null).map(
     (group, index) => `select * from (select id, kind, lane, grp, position, run_at from outbox

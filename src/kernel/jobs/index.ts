@@ -44,6 +44,7 @@ export interface JobRunner {
 }
 
 const MOST_OUTCOMES = 256;
+const BLOCKED_POLL_MS = 100;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5_000;
 
@@ -65,6 +66,8 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   let state: 'new' | 'claiming' | 'draining' | 'ended' = 'new';
   let loop: Promise<void> = Promise.resolve();
   let cancelFlush: (() => void) | null = null;
+  /** Due rows wait for a limit of their group that time may lift, such as a rate. */
+  let isBlocked = false;
 
   /** One transaction: what is over, and what comes next. Returns whether there may be more to claim. */
   async function turn(): Promise<boolean> {
@@ -76,10 +79,12 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     if (finished.length === 0 && room.total <= 0) return false;
     const now = clock.now();
     try {
-      const { recorded, claimed } = await store.write(async (tx) => ({
+      const { recorded, claim } = await store.write(async (tx) => ({
         recorded: await settleAll(tx, kinds, finished, now),
-        claimed: await claimJobs(tx, { kinds, room, walk, now }),
+        claim: await claimJobs(tx, { kinds, room, walk, now }),
       }));
+      const claimed = claim.jobs;
+      isBlocked = claim.isMoreDue;
       metrics.late(finished.length - recorded.length);
       launch(claimed, now);
       return claimed.length > 0 && claimed.length === room.total;
@@ -174,6 +179,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   /** Until the next due row, as far as this process could take it. */
   async function idleMs(): Promise<number> {
     if (state !== 'claiming' || slots.room(1).total <= 0) return config.pollMs;
+    if (isBlocked) return Math.min(config.pollMs, BLOCKED_POLL_MS);
     const now = clock.now();
     const next = await nextDueAt(store, [...kinds.keys()], now);
     return next === null ? config.pollMs : Math.max(1, Math.min(config.pollMs, next - now));

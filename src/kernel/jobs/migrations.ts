@@ -36,13 +36,15 @@ export const jobMigrations: readonly Migration[] = [
           error text
         )`.execute(db);
       await sql`create unique index outbox_key on outbox (kind, key)`.execute(db);
-      // What is due, oldest first; and, for fairness, the groups that have something to do.
-      await sql`create index outbox_due on outbox (kind, lane, run_at) where state = 'pending'`.execute(db);
-      await sql`create index outbox_group_due on outbox (kind, lane, grp, run_at) where state = 'pending'`.execute(db);
+      // What is due, oldest first; and, for fairness, the groups that have something to do. Both hold all that a choice needs.
+      await sql`create index outbox_due on outbox (kind, lane, run_at, grp, position)
+        where state = 'pending'`.execute(db);
+      await sql`create index outbox_group_due on outbox (kind, lane, grp, run_at, position)
+        where state = 'pending'`.execute(db);
       // The head of an ordered group.
       await sql`create index outbox_order on outbox (kind, grp, position, id)
         where position is not null and state in ('pending', 'running')`.execute(db);
-      await sql`create index outbox_running on outbox (lease_until) where state = 'running'`.execute(db);
+      await sql`create index outbox_running on outbox (lease_until, kind, grp) where state = 'running'`.execute(db);
       await sql`create index outbox_untried on outbox (slot) where claims = 0`.execute(db);
       await sql`create index outbox_list on outbox (kind, grp, id)`.execute(db);
       await sql`create index outbox_finished on outbox (kind, state, finished_at) where finished_at is not null`.execute(
