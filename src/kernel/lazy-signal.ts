@@ -1,46 +1,48 @@
-/** An AbortSignal that costs nothing until somebody looks at it: most handlers never do. */
-export interface LazySignal {
-  readonly signal: AbortSignal;
-  abort(reason: Error): void;
+/**
+ * An AbortSignal that costs nothing until somebody looks at it: most handlers never do. A class, because an accessor on a
+ * prototype is free where one in an object literal is made anew for every request.
+ */
+export class LazySignal {
+  readonly #parent: { readonly signal: AbortSignal } | null;
+  #controller: AbortController | null = null;
+  #reason: string | null = null;
+  #unlink: (() => void) | null = null;
+
+  /** `parent` is looked at only when the signal itself is. */
+  constructor(parent: { readonly signal: AbortSignal } | null = null) {
+    this.#parent = parent;
+  }
+
+  get signal(): AbortSignal {
+    return (this.#controller ?? this.#open()).signal;
+  }
+
+  /** Aborts once; the error is made only when somebody listens, for its stack is the dear part. */
+  abort(reason: string): void {
+    if (this.#reason !== null) return;
+    this.#reason = reason;
+    this.#controller?.abort(new Error(reason));
+  }
+
   /** Lets go of the parent. */
-  release(): void;
-}
+  release(): void {
+    this.#unlink?.();
+    this.#unlink = null;
+  }
 
-/** `parent` is looked at only when the signal itself is. */
-export function createLazySignal(parent?: { readonly signal: AbortSignal }): LazySignal {
-  let controller: AbortController | null = null;
-  let reason: Error | null = null;
-  let unlink: (() => void) | null = null;
-
-  const open = (): AbortController => {
-    if (controller !== null) return controller;
+  #open(): AbortController {
     const opened = new AbortController();
-    controller = opened;
-    if (reason !== null) opened.abort(reason);
-    else if (parent !== undefined) {
-      const outer = parent.signal;
+    this.#controller = opened;
+    if (this.#reason !== null) opened.abort(new Error(this.#reason));
+    else if (this.#parent !== null) {
+      const outer = this.#parent.signal;
       const follow = () => opened.abort(outer.reason);
       if (outer.aborted) follow();
       else {
         outer.addEventListener('abort', follow, { once: true });
-        unlink = () => outer.removeEventListener('abort', follow);
+        this.#unlink = () => outer.removeEventListener('abort', follow);
       }
     }
     return opened;
-  };
-
-  return {
-    get signal() {
-      return open().signal;
-    },
-    abort: (why) => {
-      if (reason !== null) return;
-      reason = why;
-      controller?.abort(why);
-    },
-    release: () => {
-      unlink?.();
-      unlink = null;
-    },
-  };
+  }
 }

@@ -53,7 +53,7 @@ export function createAdminFront(options: AdminFrontOptions): AdminFront {
     close: async (deadline) => {
       const closed = closeListener(server);
       await pipeline.inFlight.idle(deadline);
-      pipeline.inFlight.abortAll(new Error('the service is shutting down'));
+      pipeline.inFlight.abortAll('the service is shutting down');
       server.closeAllConnections();
       await closed;
     },

@@ -43,31 +43,25 @@ export function readBody(request: IncomingMessage, limitBytes: number): Promise<
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
-    const stop = () => {
-      request.off('data', onData);
-      request.off('end', onEnd);
-      request.off('close', onClose);
-    };
-    const onData = (chunk: Buffer) => {
+    let over = false;
+    // The listeners stay: taking them off would cost more than their last calls.
+    request.on('data', (chunk: Buffer) => {
+      if (over) return;
       size += chunk.length;
       if (size > limitBytes) {
-        stop();
+        over = true;
         request.pause();
         reject(tooLarge(limitBytes));
       } else chunks.push(chunk);
-    };
-    const onEnd = () => {
-      stop();
+    });
+    request.on('end', () => {
+      over = true;
       resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, size));
-    };
-    const onClose = () => {
-      stop();
-      reject(new BodyAborted());
-    };
-    request.on('data', onData);
-    request.on('end', onEnd);
-    request.on('close', onClose);
-    if (request.destroyed && !request.readableEnded) onClose();
+    });
+    request.on('close', () => {
+      if (!over) reject(new BodyAborted());
+    });
+    if (request.destroyed && !request.readableEnded) reject(new BodyAborted());
   });
 }
 

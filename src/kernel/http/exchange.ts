@@ -1,37 +1,62 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Caller } from '../../ports/access.ts';
 import type { Log } from '../../ports/log.ts';
-import { createLazySignal, type LazySignal } from '../lazy-signal.ts';
+import { LazySignal } from '../lazy-signal.ts';
 import type { Admission, CallContext, ErrorShape } from '../plugin.ts';
 import type { RouteMeter } from './meter.ts';
 import type { Target } from './target.ts';
 
-/** One request on its way through the pipeline, and the context that its handler gets. */
-export interface Exchange extends CallContext {
+/** One request on its way through the pipeline, and the context that its handler gets. A class for the sake of its accessors. */
+export class Exchange implements CallContext {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly target: Target;
+  readonly requestId: string;
+  readonly remoteAddress: string;
   /** Monotonic milliseconds. */
   readonly startedMs: number;
-  readonly lazy: LazySignal;
   /** The client waits for `100 Continue` before it sends its body. */
   readonly expectsContinue: boolean;
-  caller: Caller | null;
-  shape: ErrorShape;
+  readonly lazy = new LazySignal();
+  caller: Caller | null = null;
+  shape: ErrorShape = 'plain';
   /** Route pattern; `-` where none matched. */
-  route: string;
-  meter: RouteMeter | null;
+  route = '-';
+  meter: RouteMeter | null = null;
   /** JSON-RPC method or batch size, for the log line. */
-  rpcLabel: string | undefined;
-  admission: Admission | null;
+  rpcLabel: string | undefined = undefined;
+  admission: Admission | null = null;
   /** Told once when the bytes are out. */
-  settle: ((bytesOut: number) => void) | null;
+  settle: ((bytesOut: number) => void) | null = null;
   /** An answer has been begun; nothing else may be written. */
-  over: boolean;
-  status: number;
-  bytesOut: number;
+  over = false;
+  status = 0;
+  bytesOut = 0;
   /** Stops the handler's deadline. */
-  cancelDeadline: (() => void) | null;
+  cancelDeadline: (() => void) | null = null;
+  readonly #rootLog: Log;
+  #log: Log | null = null;
+
+  constructor(init: ExchangeInit) {
+    this.request = init.request;
+    this.response = init.response;
+    this.target = init.target;
+    this.requestId = init.requestId;
+    this.remoteAddress = init.remoteAddress;
+    this.startedMs = init.startedMs;
+    this.expectsContinue = init.expectsContinue;
+    this.#rootLog = init.log;
+  }
+
+  /** Made when first asked for: most requests write nothing but their one line. */
+  get log(): Log {
+    this.#log ??= this.#rootLog.child({ requestId: this.requestId });
+    return this.#log;
+  }
+
+  get signal(): AbortSignal {
+    return this.lazy.signal;
+  }
 }
 
 export interface ExchangeInit {
@@ -43,38 +68,4 @@ export interface ExchangeInit {
   readonly startedMs: number;
   readonly expectsContinue: boolean;
   readonly log: Log;
-}
-
-export function createExchange(init: ExchangeInit): Exchange {
-  const lazy = createLazySignal();
-  let log: Log | null = null;
-  return {
-    request: init.request,
-    response: init.response,
-    target: init.target,
-    requestId: init.requestId,
-    remoteAddress: init.remoteAddress,
-    startedMs: init.startedMs,
-    expectsContinue: init.expectsContinue,
-    lazy,
-    // Made when first asked for: most requests write nothing but their one line.
-    get log() {
-      log ??= init.log.child({ requestId: init.requestId });
-      return log;
-    },
-    get signal() {
-      return lazy.signal;
-    },
-    caller: null,
-    shape: 'plain',
-    route: '-',
-    meter: null,
-    rpcLabel: undefined,
-    admission: null,
-    settle: null,
-    over: false,
-    status: 0,
-    bytesOut: 0,
-    cancelDeadline: null,
-  };
 }

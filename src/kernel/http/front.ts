@@ -101,7 +101,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
       pipeline.beginDrain();
       const closed = Promise.all([closeListener(api), closeListener(twin)]);
       await pipeline.inFlight.idle(deadline);
-      pipeline.inFlight.abortAll(new Error('the service is shutting down'));
+      pipeline.inFlight.abortAll('the service is shutting down');
       upgrader.destroyAll();
       api.closeAllConnections();
       twin.closeAllConnections();

@@ -7,7 +7,7 @@ export interface InFlight {
   enter(exchange: Exchange): void;
   leave(exchange: Exchange): void;
   /** Aborts the signals of all of them. */
-  abortAll(reason: Error): void;
+  abortAll(reason: string): void;
   /** Resolves when none is left, or when the signal aborts. */
   idle(signal: AbortSignal): Promise<void>;
 }

@@ -11,7 +11,7 @@ import { createValidator } from '../validation.ts';
 import { BodyAborted } from './body.ts';
 import { compileRoute } from './compile.ts';
 import { shapeOfPath } from './error-mapper.ts';
-import { createExchange, type Exchange } from './exchange.ts';
+import { Exchange } from './exchange.ts';
 import { preflightHeaders } from './headers.ts';
 import { createInFlight, type InFlight } from './in-flight.ts';
 import { createHttpMeter, type HttpMeter } from './meter.ts';
@@ -116,12 +116,12 @@ export function createPipeline(options: PipelineOptions): Pipeline {
 
   return {
     handle: (request, response, expectsContinue) => {
-      const exchange = createExchange({
+      const exchange = new Exchange({
         request,
         response,
         target: parseTarget(request.url ?? '/'),
         requestId: options.random.uuid(),
-        remoteAddress: remoteAddress(request.socket.remoteAddress, request.headers['x-forwarded-for']),
+        remoteAddress: remoteAddress(request),
         startedMs: clock.monotonic(),
         expectsContinue,
         log,
@@ -171,7 +171,7 @@ function finish(exchange: Exchange, inFlight: InFlight, meter: HttpMeter, log: L
     // nginx's number for a client that did not wait.
     exchange.status = 499;
   }
-  exchange.lazy.abort(new Error('the client has gone'));
+  exchange.lazy.abort('the client has gone');
   exchange.settle?.(exchange.bytesOut);
   const elapsedMs = now - exchange.startedMs;
   (exchange.meter ?? meter.unmatched).done(exchange.status, elapsedMs, exchange.bytesOut);

@@ -86,6 +86,7 @@ function invalid(details: string): RequestError {
 /** The query with the value of every `api-key` replaced, for log lines; also where its name is escaped. */
 export function maskQuery(query: string): string {
   if (query === '') return '';
+  if (query.startsWith('api-key=') && !query.includes('&')) return 'api-key=***';
   return query
     .split('&')
     .map((part) => {

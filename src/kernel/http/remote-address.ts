@@ -1,20 +1,22 @@
+import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP } from 'node:net';
 import { CodedError } from '../../lib/coded-error.ts';
 
-export type RemoteAddress = (socketAddress: string | undefined, forwardedFor: string | string[] | undefined) => string;
+export type RemoteAddress = (request: IncomingMessage) => string;
 
 /**
  * Makes the function that finds a client's address: the socket's, or, behind trusted proxies, the right-most entry of
  * X-Forwarded-For that is not trusted. Throws CONFIG_INVALID for a malformed network.
  */
 export function createRemoteAddress(trustedProxies: readonly string[]): RemoteAddress {
-  if (trustedProxies.length === 0) return (socketAddress) => plain(socketAddress ?? '');
+  if (trustedProxies.length === 0) return (request) => plain(request.socket.remoteAddress ?? '');
   const trusted = new BlockList();
   for (const cidr of trustedProxies) addNetwork(trusted, cidr);
   const isTrusted = (address: string) => trusted.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
 
-  return (socketAddress, forwardedFor) => {
-    let address = plain(socketAddress ?? '');
+  return (request) => {
+    const forwardedFor = request.headers['x-forwarded-for'];
+    let address = plain(request.socket.remoteAddress ?? '');
     const chain = (Array.isArray(forwardedFor) ? forwardedFor.join(',') : (forwardedFor ?? '')).split(',');
     for (let i = chain.length - 1; i >= 0; i -= 1) {
       if (isIP(address) === 0 || !isTrusted(address)) break;

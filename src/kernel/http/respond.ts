@@ -47,7 +47,11 @@ export function createResponder(options: ResponderOptions): Responder {
     length: number | null,
     close: boolean,
   ): string[] => {
-    const list = commonHeaders(exchange.requestId, options.cors, 'Cache-Control' in extra || 'cache-control' in extra);
+    const list = commonHeaders(exchange.requestId, {
+      cors: options.cors,
+      hasOrigin: exchange.request.method !== 'OPTIONS' && exchange.request.headers.origin !== undefined,
+      ownCacheControl: 'Cache-Control' in extra || 'cache-control' in extra,
+    });
     if (contentType !== null) list.push('Content-Type', contentType);
     if (length !== null) list.push('Content-Length', String(length));
     if (options.isLocalChain()) list.push('x-parhelion-chain', 'local');

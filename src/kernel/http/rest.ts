@@ -1,5 +1,6 @@
 import type { Deadlines } from '../deadlines.ts';
 import { timeoutFault } from '../fault.ts';
+import { HandlerContext } from '../handler-context.ts';
 import { type Gate, GateRefusal, RequestError, type RouteRequest } from '../plugin.ts';
 import { checkBodyHeaders, parseJsonBody, readBody } from './body.ts';
 import type { CompiledRoute } from './compile.ts';
@@ -28,7 +29,7 @@ export async function handleRest(
   const request = readRequest(exchange, compiled, params, rawBody);
   exchange.cancelDeadline = parts.deadlines.watch(compiled.timeoutMs, () => {
     parts.responder.sendFault(exchange, timeoutFault());
-    exchange.lazy.abort(new Error('the time of the handler is up'));
+    exchange.lazy.abort('the time of the handler is up');
   });
   const reply = await route.handler(request);
   parts.responder.sendReply(exchange, reply);
@@ -73,16 +74,7 @@ function readRequest(
   const query = compiled.queryKinds === null ? {} : typeQuery(parseQuery(exchange.target.query), compiled.queryKinds);
   const wrongQuery = compiled.checkQuery?.(query) ?? null;
   if (wrongQuery !== null) throw new RequestError(400, 'Invalid query parameter', { details: wrongQuery });
-  return {
-    requestId: exchange.requestId,
-    get log() {
-      return exchange.log;
-    },
-    get signal() {
-      return exchange.signal;
-    },
-    caller: exchange.caller,
-    remoteAddress: exchange.remoteAddress,
+  const facts = {
     method: exchange.request.method ?? 'GET',
     path: exchange.target.path,
     params: params as Record<string, string>,
@@ -91,6 +83,7 @@ function readRequest(
     body,
     ...(rawBody === undefined ? {} : { rawBody }),
   };
+  return Object.assign(new HandlerContext(exchange), facts);
 }
 
 function checkedBody({ route, checkBody }: CompiledRoute, rawBody: Buffer): unknown {

@@ -45,7 +45,7 @@ export async function handleRoot(parts: RootParts, exchange: Exchange): Promise<
   body ??= await takeBody(exchange, parts.bodyLimitBytes);
   exchange.cancelDeadline = parts.deadlines.watch(parts.timeoutMs, () => {
     responder.sendFault(exchange, timeoutFault());
-    exchange.lazy.abort(new Error('the time of the request is up'));
+    exchange.lazy.abort('the time of the request is up');
   });
   const answer = await rpc.handleHttp(body, exchange);
   exchange.rpcLabel = answer.label;

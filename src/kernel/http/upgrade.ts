@@ -4,7 +4,7 @@ import type { Caller } from '../../ports/access.ts';
 import type { Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
 import { faultOf } from '../fault.ts';
-import { createLazySignal } from '../lazy-signal.ts';
+import { LazySignal } from '../lazy-signal.ts';
 import {
   type Admission,
   type CallContext,
@@ -45,10 +45,7 @@ export function createUpgrader(options: UpgradeOptions): Upgrader {
 
   const accept = async (request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> => {
     const requestId = options.random.uuid();
-    const remoteAddress = options.pipeline.remoteAddress(
-      request.socket.remoteAddress,
-      request.headers['x-forwarded-for'],
-    );
+    const remoteAddress = options.pipeline.remoteAddress(request);
     const log = options.log.child({ requestId });
     try {
       const handler = checkUpgrade(options, request);
@@ -59,8 +56,8 @@ export function createUpgrader(options: UpgradeOptions): Upgrader {
         return;
       }
       socket.once('close', () => admission.settle([NOT_CHARGED]));
-      const lazy = createLazySignal();
-      track(options, open, socket, () => lazy.abort(new Error('the client has gone')));
+      const lazy = new LazySignal();
+      track(options, open, socket, () => lazy.abort('the client has gone'));
       const context: CallContext = {
         requestId,
         log,

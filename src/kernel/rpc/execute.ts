@@ -2,8 +2,9 @@ import type { Readable } from 'node:stream';
 import { stringify } from '../../lib/json.ts';
 import type { Deadlines } from '../deadlines.ts';
 import { type Fault, faultOf } from '../fault.ts';
-import { createLazySignal } from '../lazy-signal.ts';
-import { type CallContext, JsonText, type RpcCall, RpcError, type RpcFallback } from '../plugin.ts';
+import { HandlerContext } from '../handler-context.ts';
+import { LazySignal } from '../lazy-signal.ts';
+import { type CallContext, JsonText, RpcError, type RpcFallback } from '../plugin.ts';
 import { rpcErrorText, rpcResultText } from './envelope.ts';
 import type { LocalMethod } from './methods.ts';
 import type { CallSpan } from './scan.ts';
@@ -42,34 +43,52 @@ export async function executeLocal(
   deadlines: Deadlines,
   defaultTimeoutMs: number,
 ): Promise<Executed> {
-  const lazy = createLazySignal(context);
-  let cancel = () => {};
+  const { name, handler, timeoutMs = defaultTimeoutMs } = local.method;
   try {
     const params = readParams(local, body, call);
-    const answer = local.method.handler(rpcCall(local.method.name, params, context, lazy));
-    let value: unknown = answer;
-    if (isPromise(answer)) {
-      const expired = new Promise<never>((_, reject) => {
-        cancel = deadlines.watch(local.method.timeoutMs ?? defaultTimeoutMs, () => {
-          const error = new RpcError('timeout', { details: `${local.method.name} took too long` });
-          // First, because a handler that ends at its signal must not be the one that answers.
-          reject(error);
-          lazy.abort(error);
-        });
-      });
-      value = await Promise.race([answer, expired]);
-    }
+    const lazy = new LazySignal(context);
+    const answer = handler(Object.assign(new HandlerContext(context, lazy), { method: name, params }));
+    const value = isPromise(answer) ? await within(answer, timeoutMs, name, lazy, deadlines) : answer;
     const result = value instanceof JsonText ? value.text : stringify(value);
     const text = rpcResultText(result, call.id ?? 'null');
     return { status: 200, headers: NO_HEADERS, body: text, charged: true, ok: true };
   } catch (error) {
     const fault = faultOf(error, context.requestId);
-    if (fault.unexpected) context.log.error({ err: error, method: local.method.name }, 'a JSON-RPC method failed');
+    if (fault.unexpected) context.log.error({ err: error, method: name }, 'a JSON-RPC method failed');
     return failed(fault, call.id);
-  } finally {
-    cancel();
-    lazy.release();
   }
+}
+
+/** Waits for a handler up to its deadline; then its signal aborts and whatever it still answers is ignored. */
+function within(
+  answer: Promise<unknown>,
+  timeoutMs: number,
+  name: string,
+  lazy: LazySignal,
+  deadlines: Deadlines,
+): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const cancel = deadlines.watch(timeoutMs, () => {
+      // First, because a handler that ends at its signal must not be the one that answers.
+      reject(new RpcError('timeout', { details: `${name} took too long` }));
+      lazy.abort('the time of the call is up');
+      lazy.release();
+    });
+    const done = () => {
+      cancel();
+      lazy.release();
+    };
+    answer.then(
+      (value) => {
+        done();
+        resolve(value);
+      },
+      (error: unknown) => {
+        done();
+        reject(error);
+      },
+    );
+  });
 }
 
 /** Hands a call to the fallback with the bytes as they came. Never throws. */
@@ -83,22 +102,15 @@ export async function executeForward(
 ): Promise<Executed> {
   const offset = inBatch ? call.start : 0;
   try {
-    const reply = await fallback.forward({
-      requestId: context.requestId,
-      get log() {
-        return context.log;
-      },
-      get signal() {
-        return context.signal;
-      },
-      caller: context.caller,
-      remoteAddress: context.remoteAddress,
-      method,
-      body: inBatch ? body.subarray(call.start, call.end) : body,
-      params: call.params === null ? null : { start: call.params.start - offset, end: call.params.end - offset },
-      id: call.id,
-      inBatch,
-    });
+    const reply = await fallback.forward(
+      Object.assign(new HandlerContext(context), {
+        method,
+        body: inBatch ? body.subarray(call.start, call.end) : body,
+        params: call.params === null ? null : { start: call.params.start - offset, end: call.params.end - offset },
+        id: call.id,
+        inBatch,
+      }),
+    );
     return {
       status: reply.status,
       headers: reply.headers ?? NO_HEADERS,
@@ -127,27 +139,6 @@ function readParams(local: LocalMethod, body: Buffer, call: CallSpan): unknown {
 export function paramsValue(body: Buffer, call: CallSpan): unknown {
   if (call.params === null) return undefined;
   return JSON.parse(body.toString('utf8', call.params.start, call.params.end)) as unknown;
-}
-
-function rpcCall(
-  method: string,
-  params: unknown,
-  context: CallContext,
-  own: { readonly signal: AbortSignal },
-): RpcCall {
-  return {
-    requestId: context.requestId,
-    get log() {
-      return context.log;
-    },
-    get signal() {
-      return own.signal;
-    },
-    caller: context.caller,
-    remoteAddress: context.remoteAddress,
-    method,
-    params,
-  };
 }
 
 function isPromise(value: unknown): value is Promise<unknown> {

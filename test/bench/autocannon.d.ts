@@ -1,0 +1,19 @@
+/** The part of autocannon that the bench uses; the package ships no types. */
+declare module 'autocannon' {
+  interface Options {
+    readonly url: string;
+    readonly method?: string;
+    readonly headers?: Record<string, string>;
+    readonly body?: string;
+    readonly connections?: number;
+    /** Seconds. */
+    readonly duration?: number;
+  }
+  interface Result {
+    readonly requests: { readonly total: number; readonly average: number };
+    readonly duration: number;
+    readonly non2xx: number;
+    readonly errors: number;
+  }
+  export default function autocannon(options: Options): Promise<Result>;
+}

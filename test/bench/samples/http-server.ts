@@ -1,0 +1,95 @@
+/**
+ * A server for the HTTP rows, in a process of its own: `front` is the whole request pipeline over an answer that is ready,
+ * `bare` is node:http that reads the same request and sends the same bytes.
+ */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Type } from '@sinclair/typebox';
+import { pino } from 'pino';
+import { createSystemClock } from '../../../src/adapters/clock.ts';
+import { createLog } from '../../../src/adapters/log.ts';
+import { createSystemRandom } from '../../../src/adapters/random.ts';
+import { createHttpFront } from '../../../src/kernel/http/index.ts';
+import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
+import { defineRoute, type Gate, GateRefusal, JsonText, json, type Price } from '../../../src/kernel/plugin.ts';
+import { createRpcFront } from '../../../src/kernel/rpc/index.ts';
+import { testCore } from '../../helpers/http-front.ts';
+import { BENCH_KEY, cachedText, rpcText } from './http-answers.ts';
+
+const price: Price = { product: 'photon', credits: 10, groups: ['photon'] };
+
+/** One key, as the access plugin knows it once it is cached; no limits. */
+function oneKeyGate(): Gate {
+  const caller = { projectId: 'p', keyId: 'k', plan: 'unlimited', wallet: null };
+  const admission = { headers: {}, settle: () => {} };
+  return {
+    authenticate: ({ query, header }) => {
+      if ((query[0] ?? header) !== BENCH_KEY) throw new GateRefusal('bad-key');
+      return caller;
+    },
+    admit: () => admission,
+  };
+}
+
+async function serveFront(): Promise<number> {
+  const core = testCore();
+  const clock = createSystemClock();
+  const registry = createMetricsRegistry();
+  const destination = pino.destination({ dest: '/dev/null', sync: false, minLength: 4_096 });
+  const log = createLog({ level: 'info', format: 'json', destination });
+  const gate = oneKeyGate();
+  const cached = new JsonText(cachedText());
+  const result = new JsonText(JSON.stringify(JSON.parse(rpcText()).result));
+  const method = {
+    name: 'getCompressedAccountProof',
+    summary: '',
+    tag: '',
+    auth: 'key' as const,
+    price,
+    params: Type.Object({ hash: Type.String({ maxLength: 44 }) }),
+    result: Type.Unknown(),
+    handler: async () => result,
+  };
+  const shared = { core, gate, log, clock };
+  const rpc = createRpcFront({ ...shared, methods: [method], fallback: null, metrics: registry.scope('rpc') });
+  const route = defineRoute({
+    method: 'GET',
+    path: '/v1/wallet/:wallet/history',
+    summary: '',
+    tag: '',
+    auth: 'key',
+    errors: 'wallet',
+    price,
+    query: Type.Object({ limit: Type.Integer({ minimum: 1, maximum: 100, default: 100 }) }),
+    replies: { 200: Type.Unknown() },
+    handler: async () => json(cached),
+  });
+  const front = createHttpFront({
+    ...shared,
+    routes: [route],
+    rpc,
+    sockets: null,
+    metrics: registry.scope('http'),
+    random: createSystemRandom(),
+    version: '0',
+  });
+  return (await front.listen()).port;
+}
+
+async function serveBare(): Promise<number> {
+  const answers = { GET: Buffer.from(cachedText()), POST: Buffer.from(rpcText()) };
+  const server = createServer((request, response) => {
+    const body = request.method === 'GET' ? answers.GET : answers.POST;
+    const chunks: Buffer[] = [];
+    request.on('data', (chunk: Buffer) => chunks.push(chunk));
+    request.on('end', () => {
+      response.writeHead(200, { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': body.length });
+      response.end(body);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return (server.address() as AddressInfo).port;
+}
+
+process.send?.({ port: await (process.argv[2] === 'bare' ? serveBare() : serveFront()) });
+process.on('disconnect', () => process.exit());
