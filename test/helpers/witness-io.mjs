@@ -10,7 +10,9 @@ for (const [owner, method] of [
 ]) {
   const original = owner[method];
   owner[method] = function (...args) {
-    tell(method);
+    // node passes its normalised arguments as one list. Pipes to the loader of TypeScript are no affair of the program's.
+    const [first] = Array.isArray(args[0]) ? args[0] : args;
+    if (typeof first !== 'string' && first?.path === undefined) tell(method);
     return original.apply(this, args);
   };
 }

@@ -41,8 +41,9 @@ test('the witness sees sockets, listeners and databases when there are some', ()
   for (const what of ['listen', 'connect', 'database']) assert.match(seen.stderr, new RegExp(`WITNESS ${what}`));
 });
 
-test('check-config, list-plugins, dump-config and openapi open no socket, no database and no file in the data folder', async () => {
+test('check-config, list-plugins, dump-config and openapi open no socket, no database and no file in the data folder', async (t) => {
   const taken = createServer().listen(0, '127.0.0.1');
+  t.after(() => taken.close());
   await new Promise((resolve) => taken.once('listening', resolve));
   const { port } = taken.address() as AddressInfo;
   const dataDir = join(dir, 'untouched');
@@ -54,7 +55,6 @@ test('check-config, list-plugins, dump-config and openapi open no socket, no dat
     assert.equal(out.includes('hunter2') || out.includes('secret-path'), false, command);
   }
   assert.equal(existsSync(dataDir), false);
-  taken.close();
 });
 
 test('check-config tells all errors, for people and as JSON, and exits 78', () => {
