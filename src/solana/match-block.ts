@@ -40,15 +40,8 @@ export function matchBlock(block: ChainBlock, index: AddressIndex, { owners }: M
 /** The entry + 1 of each key id, 0 where nobody watches it; null when nobody watches any. */
 function entriesOf({ keys }: ChainBlock, index: AddressIndex): Uint32Array | null {
   const entries = new Uint32Array(keys.size);
-  const { words } = keys;
-  let found = 0;
-  for (let id = 0; id < entries.length; id++) {
-    const entry = index.find(words, id * 8);
-    if (entry < 0) continue;
-    entries[id] = entry + 1;
-    found++;
-  }
-  return found === 0 ? null : entries;
+  index.findAll(keys.words, keys.size, entries);
+  return entries.some((entry) => entry !== 0) ? entries : null;
 }
 
 function hasEntry(ids: Uint32Array, entries: Uint32Array): boolean {

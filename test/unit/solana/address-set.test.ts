@@ -28,6 +28,12 @@ function assertEqual(index: AddressIndex, model: Model, keys: readonly Uint8Arra
     assert.deepEqual(ownersOf(index, key), expected);
   }
   assert.equal(index.size, model.size);
+  const words = new Uint32Array(keys.length * 8);
+  keys.forEach((key, at) => new Uint8Array(words.buffer).set(key, at * 32));
+  const found = new Uint32Array(keys.length + 1).fill(9);
+  index.findAll(words, keys.length, found);
+  assert.deepEqual([...found], [...keys.map((_, at) => index.find(words, at * 8) + 1), 9]);
+  assert.throws(() => index.findAll(words, keys.length + 1, found), RangeError);
 }
 
 function edit(index: AddressIndex, model: Model, key: Uint8Array, owner: number, isAddition: boolean): void {

@@ -1,0 +1,195 @@
+/** G8: webhooks from a decoded block to the receiver, with everything that makes a delivery durable. */
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { sql } from 'kysely';
+import { Webhook } from 'standardwebhooks';
+import { Pool } from 'undici';
+import { openSqliteStore } from '../../../src/adapters/store/sqlite/index.ts';
+import type { ChainBlock } from '../../../src/ports/block.ts';
+import { addressOf, makeBlock } from '../../conformance/webhooks/blocks.ts';
+import { type Harness, startHarness } from '../../conformance/webhooks/harness.ts';
+import { startBenchServer } from '../http.ts';
+import { ratioOf } from '../paired.ts';
+import type { Row, RowResult, RunOptions } from '../row.ts';
+
+const CONNECTIONS = 64;
+const BODY_BYTES = 1_500;
+const BLOCK_DELIVERIES = 250;
+const GOAL_POOL = 0.6;
+const GOAL_FETCH = 5;
+
+interface Samples {
+  readonly ours: number[];
+  readonly pool: number[];
+  readonly fetch: number[];
+}
+
+async function run(options: RunOptions): Promise<RowResult[]> {
+  const rounds = options.size === 'full' ? 10 : options.size === 'quick' ? 5 : 1;
+  const blocks = options.size === 'smoke' ? 1 : 16;
+  const folder = mkdtempSync(join(tmpdir(), 'parhelion-bench-'));
+  const receiver = await startBenchServer(new URL('../samples/delivery-receiver.ts', import.meta.url));
+  const ends: (() => unknown)[] = [];
+  const store = openSqliteStore({ path: join(folder, 'bench.db'), busyTimeoutMs: 5_000 });
+  const after = (fn?: unknown) => void ends.push(fn as () => unknown);
+  try {
+    const harness = await startHarness({ after } as never, { store, webhooks: openLimits });
+    const { body: hook } = await harness.call('POST', '/v0/webhooks', {
+      webhookURL: `${receiver.url}/hook`,
+      webhookType: 'raw',
+      accountAddresses: [addressOf(1)],
+    });
+    const sample = await warmUp(harness, receiver.url, hook);
+    const samples = await measure(harness, receiver.url, sample, rounds, blocks, options);
+    return results(samples, sample.length, blocks * BLOCK_DELIVERIES, options);
+  } finally {
+    for (const end of ends) await end();
+    await store.close();
+    receiver.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** The machinery is measured and not its limits. */
+const openLimits = {
+  ratePerSecond: 0,
+  concurrency: { global: CONNECTIONS, perWebhook: CONNECTIONS },
+};
+
+let slot = 1_000;
+function nextBlocks(count: number): ChainBlock[] {
+  return Array.from({ length: count }, () => {
+    slot += 1;
+    const own = slot;
+    const transactions = Array.from({ length: BLOCK_DELIVERIES }, (_, at) => ({
+      name: `${own}/${at}`,
+      keys: [1],
+      padBytes: PAD_BYTES,
+    }));
+    return makeBlock({ slot, transactions });
+  });
+}
+/** What a small transaction lacks to the size of the goal. */
+const PAD_BYTES = 640;
+
+async function receivedBy(url: string, path = '/'): Promise<{ count: number; samples: Sample[] }> {
+  return (await (await fetch(url + path)).json()) as { count: number; samples: Sample[] };
+}
+interface Sample {
+  readonly headers: Record<string, string>;
+  readonly body: string;
+}
+
+/** Resolves when nothing waits any more. The conditions are written so that they cost nothing beside what is measured. */
+async function drained({ store }: Harness): Promise<void> {
+  const exists = async (state: 'pending' | 'running'): Promise<boolean> => {
+    const rows = await sql`select 1 from outbox where state = ${sql.lit(state)} and ${
+      state === 'pending' ? sql`kind = 'webhooks.deliver'` : sql`lease_until > 0`
+    } limit 1`.execute(store.read);
+    return rows.rows.length > 0;
+  };
+  while ((await exists('pending')) || (await exists('running'))) await new Promise((resolve) => setTimeout(resolve, 5));
+}
+
+async function deliver(harness: Harness, blocks: readonly ChainBlock[]): Promise<number> {
+  const start = performance.now();
+  for (const block of blocks) await harness.apply(block);
+  await drained(harness);
+  return (blocks.length * BLOCK_DELIVERIES) / ((performance.now() - start) / 1_000);
+}
+
+/** Also the check: everything arrives once, signed, in the size of the goal. Returns the bytes of one body. */
+async function warmUp(harness: Harness, url: string, hook: { signingSecret: string }): Promise<Buffer> {
+  await receivedBy(url, '/reset');
+  await deliver(harness, nextBlocks(4));
+  const { count, samples } = await receivedBy(url, '/reset');
+  assert.equal(count, 4 * BLOCK_DELIVERIES);
+  for (const { headers, body } of samples) new Webhook(hook.signingSecret).verify(body, headers);
+  const body = Buffer.from(samples[0]?.body ?? '');
+  assert.ok(Math.abs(body.length - BODY_BYTES) < 100, `the body has ${body.length} bytes`);
+  return body;
+}
+
+async function measure(
+  harness: Harness,
+  url: string,
+  body: Buffer,
+  rounds: number,
+  blocks: number,
+  { say }: RunOptions,
+): Promise<Samples> {
+  const samples: Samples = { ours: [], pool: [], fetch: [] };
+  const pool = new Pool(url, { connections: CONNECTIONS, pipelining: 1 });
+  const count = blocks * BLOCK_DELIVERIES;
+  const viaPool = () =>
+    inParallel(count, async () => {
+      const reply = await pool.request({
+        method: 'POST',
+        path: '/hook',
+        body,
+        headers: { 'content-type': 'application/json' },
+      });
+      await reply.body.dump();
+    });
+  const viaFetch = () =>
+    inParallel(count, async () => {
+      const reply = await fetch(`${url}/hook`, {
+        method: 'POST',
+        body,
+        headers: { 'content-type': 'application/json' },
+      });
+      await reply.arrayBuffer();
+    });
+  const runs = [
+    async () => void samples.ours.push(await deliver(harness, nextBlocks(blocks))),
+    async () => void samples.pool.push(await viaPool()),
+    async () => void samples.fetch.push(await viaFetch()),
+  ];
+  await viaPool();
+  for (let round = 0; round < rounds; round += 1) {
+    for (const run of round % 2 === 0 ? runs : [...runs].reverse()) await run();
+    say(
+      `G8 round ${round + 1}: ours ${Math.round(samples.ours.at(-1) ?? 0)}/s, pool ${Math.round(samples.pool.at(-1) ?? 0)}/s, fetch ${Math.round(samples.fetch.at(-1) ?? 0)}/s`,
+    );
+  }
+  await pool.close();
+  const { count: total } = await receivedBy(url);
+  assert.equal(total, (3 * rounds + 1) * count);
+  return samples;
+}
+
+/** Requests per second with a fixed number under way. */
+async function inParallel(count: number, one: () => Promise<void>): Promise<number> {
+  const start = performance.now();
+  let left = count;
+  const worker = async () => {
+    while (left > 0) {
+      left -= 1;
+      await one();
+    }
+  };
+  await Promise.all(Array.from({ length: CONNECTIONS }, worker));
+  return count / ((performance.now() - start) / 1_000);
+}
+
+function results(samples: Samples, bodyBytes: number, deliveries: number, { size, seed }: RunOptions): RowResult[] {
+  const result = (row: string, name: string, baseline: readonly number[], goal: number, text: string): RowResult => {
+    const ratio = ratioOf(samples.ours, baseline);
+    return {
+      ...{ row, name, unit: 'deliveries/s', ours: samples.ours, baseline, ratio, goal: text, seed },
+      verdict: size === 'smoke' ? 'not assessed' : ratio.median >= goal ? 'met' : 'missed',
+      sizes: { bodyBytes, connections: CONNECTIONS, deliveries },
+      notes: [
+        'match, body, signature, send and durable bookkeeping; SQLite, synchronous=FULL; receiver in its own process',
+      ],
+    };
+  };
+  return [
+    result('G8a', 'delivery vs undici Pool', samples.pool, GOAL_POOL, `>= ${GOAL_POOL}x a bare undici Pool`),
+    result('G8b', 'delivery vs fetch', samples.fetch, GOAL_FETCH, `>= ${GOAL_FETCH}x global fetch`),
+  ];
+}
+
+export const row: Row = { id: 'G8', name: 'webhook delivery', run };
