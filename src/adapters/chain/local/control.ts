@@ -1,17 +1,24 @@
 import { type AccountInput, setAccountInput } from './account-input.ts';
 import type { Chain } from './chain.ts';
+import type { FaultScript, Faults } from './faults/rule.ts';
 import { seal, skip } from './ledger/bank.ts';
 import { fork } from './ledger/forks.ts';
 import { appendRecorded } from './ledger/recorded.ts';
 import type { ForkRequest, RecordedTransaction } from './ledger/types.ts';
 import type { Methods } from './rpc/node.ts';
 import { configAt, integerAt, keyAt } from './rpc/params.ts';
+import { invalidParams } from './rpc/rpc-error.ts';
 
 export const ENGINE = 'litesvm 1.5.0';
 const MAX_STEPS = 100_000;
 
+export interface ControlParts {
+  dropSockets(code?: number): void;
+  readonly faults: Faults;
+}
+
 /** The `local_*` methods: what tests and the demo do from outside. Never part of a real node, and never proxied. */
-export function controlMethods(chain: Chain, dropSockets: (code?: number) => void): Methods {
+export function controlMethods(chain: Chain, { dropSockets, faults }: ControlParts): Methods {
   const { bank, node, time, hasLight } = chain;
   return {
     local_info: () => ({
@@ -51,11 +58,28 @@ export function controlMethods(chain: Chain, dropSockets: (code?: number) => voi
       time.moveTo(integerAt(params, 0), bank.state.tip().height + 1);
       return true;
     },
+    local_faults(_node, params) {
+      faults.set(scriptOf(params[0]));
+      return true;
+    },
+    local_clearFaults() {
+      faults.clear();
+      return true;
+    },
+    local_faultLog: () => faults.log(),
     local_dropSockets(_node, params) {
       dropSockets(params[0] === undefined ? undefined : integerAt(params, 0));
       return true;
     },
   };
+}
+
+function scriptOf(value: unknown): FaultScript {
+  const script = Array.isArray(value) ? { rules: value } : configAt([value], 0);
+  const rules: unknown = script['rules' as never];
+  const isRule = (rule: unknown) => typeof (rule as { action?: unknown } | null)?.action === 'string';
+  if (!Array.isArray(rules) || !rules.every(isRule)) throw invalidParams('Invalid params: rules need an action each');
+  return script as unknown as FaultScript;
 }
 
 function steps(params: readonly unknown[]): number {

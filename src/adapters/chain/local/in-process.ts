@@ -3,6 +3,9 @@ import { CodedError } from '../../../lib/coded-error.ts';
 import { type AccountInput, setAccountInput } from './account-input.ts';
 import { type Chain, createChain } from './chain.ts';
 import { controlMethods } from './control.ts';
+import { createFaultEngine } from './faults/engine.ts';
+import { answersPing, createNotificationFilter } from './faults/notifications.ts';
+import { createResponder } from './faults/responder.ts';
 import type { LocalChainHandle } from './handle.ts';
 import { deploy, seal, skip, submit } from './ledger/bank.ts';
 import { fork } from './ledger/forks.ts';
@@ -10,9 +13,8 @@ import { appendRecorded } from './ledger/recorded.ts';
 import type { LocalChainOptions } from './options.ts';
 import { createPublisher } from './pubsub/publisher.ts';
 import { createSockets } from './pubsub/sockets.ts';
-import { writeJson } from './rpc/json.ts';
 import { allMethods } from './rpc/methods.ts';
-import { answerBody, end, startRpcServer } from './rpc/server.ts';
+import { startRpcServer } from './rpc/server.ts';
 import { startSlotTimer } from './slot-timer.ts';
 import { decodeTransaction } from './vm/transaction.ts';
 
@@ -22,19 +24,21 @@ export async function startChainWithInternals(options: LocalChainOptions) {
   const { node, bank } = chain;
   const publisher = createPublisher(node);
   bank.listeners.add(publisher.listener);
-  const sockets = createSockets(publisher);
-  const methods = { ...allMethods(), ...(options.control === false ? {} : controlMethods(chain, sockets.drop)) };
-  const server = await startRpcServer(
-    options.port ?? 0,
-    ({ response, body }) => end(response, 200, writeJson(answerBody(node, methods, body)), 'application/json'),
-    sockets.upgrade,
-  );
+  const engine = createFaultEngine(Date.now);
+  const { faults } = engine;
+  const filter = createNotificationFilter(engine);
+  const sockets = createSockets(publisher, { filter, answersPing: () => answersPing(engine) });
+  const control = { dropSockets: sockets.drop, faults };
+  const methods = { ...allMethods(), ...(options.control === false ? {} : controlMethods(chain, control)) };
+  const respond = createResponder(node, methods, engine);
+  const server = await startRpcServer(options.port ?? 0, respond, sockets.upgrade);
   const stopTimer = startSlotTimer(bank, options);
   const handle: LocalChainHandle = {
     rpcUrl: `http://127.0.0.1:${server.port}`,
     wsUrl: `ws://127.0.0.1:${server.port}`,
     genesisHash: node.genesisHash,
     ...ledgerControls(chain),
+    faults,
     async dropSockets(code) {
       sockets.drop(code);
     },

@@ -29,7 +29,7 @@ export type Submission =
   | { readonly landed: true; readonly record: TransactionRecord }
   | { readonly landed: false; readonly err: TransactionError; readonly outcome: VmOutcome | null };
 
-/** The parts that several files of the ledger work on. `branch`, `pending` and `fixtures` are its only changing fields. */
+/** The parts that several files of the ledger work on. Its changing fields are the last four. */
 export interface Bank {
   readonly options: BankOptions;
   readonly vm: Vm;
@@ -39,6 +39,8 @@ export interface Bank {
   branch: number;
   pending: Pending;
   fixtures: number;
+  /** Answers are given as of so many slots ago: a node that is behind (0 but for the time of one call under a fault). */
+  lagSlots: number;
 }
 
 export function createBank(options: BankOptions): Bank {
@@ -63,6 +65,7 @@ export function createBank(options: BankOptions): Bank {
     branch: 0,
     pending: newPending(firstSlot + 1, 0),
     fixtures: 0,
+    lagSlots: 0,
   };
   openSlot(bank, firstSlot + 1);
   return bank;

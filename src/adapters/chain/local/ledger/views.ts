@@ -13,6 +13,13 @@ export interface AccountView {
 
 /** Newest slot of a commitment. */
 export function slotOf(bank: Bank, commitment: Commitment): number {
+  const slot = newestOf(bank, commitment);
+  if (bank.lagSlots === 0) return slot;
+  const blocks = bank.state.blocks();
+  return (blocks.findLast((block) => block.slot <= slot - bank.lagSlots) ?? blocks[0]!).slot;
+}
+
+function newestOf(bank: Bank, commitment: Commitment): number {
   if (commitment === 'processed') return bank.pending.slot;
   return commitment === 'confirmed' ? bank.state.tip().slot : bank.state.finalized().slot;
 }

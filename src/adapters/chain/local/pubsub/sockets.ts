@@ -21,11 +21,18 @@ export type NotificationFilter = (kind: string, text: string, socket: WebSocket,
 export type Sockets = ReturnType<typeof createSockets>;
 
 /** WebSocket side of the node: subscriptions only, as on a real node. */
-export function createSockets(
-  publisher: Publisher,
-  filter: NotificationFilter = (_kind, text, _socket, send) => send(text),
-) {
-  const server = new WebSocketServer({ noServer: true, maxPayload: MAX_MESSAGE_BYTES, perMessageDeflate: false });
+export interface SocketHooks {
+  readonly filter: NotificationFilter;
+  answersPing(): boolean;
+}
+
+export function createSockets(publisher: Publisher, { filter, answersPing }: SocketHooks) {
+  const server = new WebSocketServer({
+    noServer: true,
+    maxPayload: MAX_MESSAGE_BYTES,
+    perMessageDeflate: false,
+    autoPong: false,
+  });
   let nextId = 0;
   server.on('connection', (socket) => {
     const live = new Map<number, Subscription>();
@@ -62,6 +69,9 @@ export function createSockets(
       } catch (error) {
         send(writeJson(failure(idOf(value), error)));
       }
+    });
+    socket.on('ping', (data) => {
+      if (answersPing()) socket.pong(data);
     });
     socket.on('error', () => socket.terminate());
     socket.on('close', () => {

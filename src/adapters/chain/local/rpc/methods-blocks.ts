@@ -113,7 +113,7 @@ function signatureInfo(node: LocalNode, record: TransactionRecord) {
 
 /** How far a transaction has got; confirmations are counted in blocks above its own. */
 export function statusOf(node: LocalNode, record: TransactionRecord | undefined) {
-  if (record === undefined) return null;
+  if (record === undefined || record.slot > slotOf(node.bank, 'processed')) return null;
   const { state } = node.bank;
   const { err, status } = record.meta;
   const block = state.block(record.slot);
