@@ -1,5 +1,5 @@
 import type { JobOutcome } from '../../../src/kernel/plugin.ts';
-import type { Metrics } from '../../../src/ports/metrics.ts';
+import type { Counter, Metrics } from '../../../src/ports/metrics.ts';
 import type { DisabledReason } from '../model/webhook.ts';
 import type { Sent } from './send.ts';
 
@@ -13,21 +13,34 @@ export interface DeliveryMetrics {
 const SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 export function createDeliveryMetrics(metrics: Metrics): DeliveryMetrics {
-  const attempts = metrics.counter('attempts_total', 'Requests to receivers by what became of them', ['outcome']);
-  const settled = metrics.counter('attempt_steps_total', 'Finished attempts by what follows', ['next']);
+  const attempt = children(
+    metrics.counter('attempts_total', 'Requests to receivers by what became of them', ['outcome']),
+  );
+  const next = children(metrics.counter('attempt_steps_total', 'Finished attempts by what follows', ['next']));
   const matched = metrics.counter('matched_total', 'Deliveries that blocks gave rise to');
   const blocked = metrics.counter('blocked_addresses_total', 'Attempts refused because of the address of the receiver');
-  const disabled = metrics.counter('auto_disabled_total', 'Webhooks that were disabled automatically', ['reason']);
+  const disabled = children(
+    metrics.counter('auto_disabled_total', 'Webhooks that were disabled by themselves', ['reason']),
+  );
   const duration = metrics.histogram('attempt_seconds', 'Length of one attempt', SECONDS);
   return {
     attempt({ verdict, durationMs }) {
-      const outcome = verdict.failure ?? 'success';
-      attempts.with(outcome).add();
+      attempt(verdict.failure ?? 'success').add();
       if (verdict.failure === 'blocked_address') blocked.add();
       duration.record(durationMs / 1_000);
     },
-    settled: (outcome) => settled.with(outcome).add(),
+    settled: (outcome) => next(outcome).add(),
     matched: (count) => matched.add(count),
-    disabled: (reason) => disabled.with(reason).add(),
+    disabled: (reason) => disabled(reason).add(),
+  };
+}
+
+/** The children of a counter with one label of few values, each resolved once. */
+function children(counter: Counter): (label: string) => Counter {
+  const known = new Map<string, Counter>();
+  return (label) => {
+    const found = known.get(label) ?? counter.with(label);
+    known.set(label, found);
+    return found;
   };
 }

@@ -27,7 +27,9 @@ async function createTables(tx: StoreTx): Promise<void> {
       PRIMARY KEY (version, number))`,
     sql`CREATE TABLE webhook_blobs (
       signature TEXT NOT NULL, slot ${int} NOT NULL, chain TEXT NOT NULL, json TEXT NOT NULL,
-      refs ${int} NOT NULL, created_at ${int} NOT NULL, PRIMARY KEY (signature, slot, chain))${clustered}`,
+      refs ${int} NOT NULL, created_at ${int} NOT NULL)`,
+    // Apart from the rows, which are long: signatures come in no order, and rows are appended.
+    sql`CREATE UNIQUE INDEX webhook_blobs_key ON webhook_blobs (signature, slot, chain)`,
     sql`CREATE TABLE webhook_attempts (
       job_id ${int} NOT NULL, started_at ${int} NOT NULL, n ${int} NOT NULL, duration_ms ${int} NOT NULL, status ${int},
       failure TEXT, excerpt ${blob}, PRIMARY KEY (job_id, started_at, n))${clustered}`,

@@ -2,6 +2,7 @@ import { lookup as dnsLookup } from 'node:dns/promises';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { rootCertificates } from 'node:tls';
+import { LRUCache } from 'lru-cache';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
@@ -11,7 +12,7 @@ import { exchange } from './exchange.ts';
 import { outboundError } from './failure.ts';
 import { createPools } from './pools.ts';
 import { createResolver, type LookupAll, type ResolvedAddress } from './resolver.ts';
-import { parseTarget, type Target } from './target.ts';
+import { type ParsedTarget, parseTarget, type Target } from './target.ts';
 
 export interface OutboundParts {
   readonly clock: Clock;
@@ -19,6 +20,8 @@ export interface OutboundParts {
   /** Default: the system's own resolver. */
   readonly lookup?: LookupAll;
 }
+
+const MAX_TARGETS = 4_096;
 
 /**
  * The guarded client for addresses that users give. A name is resolved once, all its addresses are vetted, and sockets go to
@@ -34,12 +37,22 @@ function openClient(policy: OutboundPolicy, clock: Clock, log: Log, lookup: Look
   const resolver = createResolver(lookup, addresses, clock);
   const ca = policy.caFile === null ? null : [...rootCertificates, readPem(policy.caFile)];
   const pools = createPools({ clock, maxConnections: policy.maxConnections, ca });
+  // The verdict on a URL depends on nothing but the policy, and the same few URLs come again and again.
+  const targets = new LRUCache<string, ParsedTarget>({ max: MAX_TARGETS });
   let closed = false;
 
+  const targetOf = (url: string): ParsedTarget => {
+    const known = targets.get(url);
+    if (known !== undefined) return known;
+    const parsed = parseTarget(url, policy, addresses);
+    targets.set(url, parsed);
+    return parsed;
+  };
+
   const addressesOf = async (target: Target): Promise<readonly ResolvedAddress[]> => {
-    const all: readonly ResolvedAddress[] = target.isLiteral
-      ? [{ address: target.host, family: isIP(target.host) === 6 ? 6 : 4 }]
-      : await resolver.resolve(target.host);
+    // `parseTarget` vetted a literal, in scheme and address.
+    if (target.isLiteral) return [{ address: target.host, family: isIP(target.host) === 6 ? 6 : 4 }];
+    const all = await resolver.resolve(target.host);
     if (!target.secure && !policy.allowHttp && !all.every(({ address }) => addresses.isListed(address))) {
       throw new CodedError('OUTBOUND_BLOCKED_ADDRESS', 'http is allowed only to the networks of allowCidrs');
     }
@@ -54,7 +67,7 @@ function openClient(policy: OutboundPolicy, clock: Clock, log: Log, lookup: Look
     async request(request) {
       if (closed) throw outboundError('OUTBOUND_CONNECT', { reason: 'the client is closed' });
       const startedAt = clock.monotonic();
-      const parsed = parseTarget(request.url, policy, addresses);
+      const parsed = targetOf(request.url);
       if (!parsed.ok) throw new CodedError(parsed.code, parsed.reason);
       const vetted = await within(addressesOf(parsed.target), request.timeoutMs, clock);
       const remainingMs = request.timeoutMs - (clock.monotonic() - startedAt);

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto';
-import { encode } from '../../../src/lib/base58.ts';
+import { encode, encode32 } from '../../../src/lib/base58.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
-import { addressOf } from './daemon.ts';
 
 /** A transaction as far as matching cares. Numbers stand for addresses. */
 export interface TransactionPlan {
@@ -84,3 +83,10 @@ function transactionJson(plan: TransactionPlan): object {
 }
 
 const sha256 = (text: string): Buffer => createHash('sha256').update(text).digest();
+
+/** The address with the number in its first bytes. */
+export function addressOf(number: number): string {
+  const key = Buffer.alloc(32, 1);
+  key.writeUInt32BE(number, 0);
+  return encode32(key);
+}

@@ -1,4 +1,3 @@
-import { encode32 } from '../../../src/lib/base58.ts';
 import { type DaemonInProcess, runCommand, type StartDaemonOptions, startDaemon } from '../../helpers/daemon.ts';
 
 export interface WebhookDaemon extends DaemonInProcess {
@@ -45,11 +44,4 @@ export function apiOf(apiUrl: string, key: string): Api {
     const text = await response.text();
     return { status: response.status, body: text === '' ? undefined : JSON.parse(text) };
   };
-}
-
-/** The address with the number in its first bytes. */
-export function addressOf(number: number): string {
-  const key = Buffer.alloc(32, 1);
-  key.writeUInt32BE(number, 0);
-  return encode32(key);
 }

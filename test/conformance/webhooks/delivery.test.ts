@@ -4,8 +4,7 @@ import { Webhook } from 'standardwebhooks';
 import { createManualClock, type ManualClock } from '../../helpers/manual-clock.ts';
 import { answer, type Received, type Receiver, startReceiver } from '../../helpers/receiver.ts';
 import { sqliteStore } from '../../helpers/store.ts';
-import { makeBlock, signatureOf } from './blocks.ts';
-import { addressOf } from './daemon.ts';
+import { addressOf, makeBlock, signatureOf } from './blocks.ts';
 import { type Harness, type HarnessOptions, startHarness } from './harness.ts';
 
 interface Stage extends Harness {

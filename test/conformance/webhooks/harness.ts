@@ -44,7 +44,7 @@ export interface HarnessOptions {
 
 export const LOOPBACK = { allowCidrs: ['127.0.0.0/8'], allowHttp: true } as const;
 
-export async function startHarness(t: TestContext, options: HarnessOptions): Promise<Harness> {
+export async function startHarness(t: Pick<TestContext, 'after'>, options: HarnessOptions): Promise<Harness> {
   const { store, clock = createSystemClock(), deliver = true } = options;
   const random = createSystemRandom();
   const log = createMemoryLog();

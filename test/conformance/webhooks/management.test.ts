@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { encode32 } from '../../../src/lib/base58.ts';
-import { type Api, addressOf, apiOf, startWebhookDaemon, type WebhookDaemon } from './daemon.ts';
+import { addressOf } from './blocks.ts';
+import { type Api, apiOf, startWebhookDaemon, type WebhookDaemon } from './daemon.ts';
 
 const UNKNOWN_ID = '3f2b8a4e-1c5d-4e7a-9b60-0a1b2c3d4e5f';
 const ROOT = '/v0/webhooks';

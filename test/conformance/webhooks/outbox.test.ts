@@ -4,8 +4,7 @@ import fc from 'fast-check';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { eachStore } from '../../helpers/store.ts';
-import { makeBlock, signatureOf, type TransactionPlan } from './blocks.ts';
-import { addressOf } from './daemon.ts';
+import { addressOf, makeBlock, signatureOf, type TransactionPlan } from './blocks.ts';
 import { type Harness, startHarness } from './harness.ts';
 
 const URL = 'http://127.0.0.1:9/';
