@@ -1,5 +1,5 @@
 import type { BlockHeader } from '../../ports/block.ts';
-import type { ChainSource, ChainStatus } from '../../ports/chain.ts';
+import type { ChainId, ChainSource, ChainStatus } from '../../ports/chain.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';
@@ -8,9 +8,10 @@ import type { CoreConfig } from '../config/core.ts';
 import type { BlockProcessor } from '../plugin.ts';
 
 export interface FollowerOptions {
+  readonly chain: ChainId;
   readonly source: ChainSource;
   readonly store: Store;
-  /** Those that are not for the source's chain are left out. */
+  /** Those that are not for this chain are left out. */
   readonly processors: readonly BlockProcessor[];
   readonly core: CoreConfig;
   readonly clock: Clock;

@@ -29,9 +29,7 @@ export type Decision =
 export function decide({ cursor, floor, next }: Situation): Decision {
   if (next === null) return { kind: 'wait' };
   if (cursor === null || cursor.slot < floor) {
-    return next.parentSlot < floor || next.slot === 0
-      ? { kind: 'release' }
-      : { kind: 'hole', slot: next.parentSlot };
+    return next.parentSlot < floor || next.slot === 0 ? { kind: 'release' } : { kind: 'hole', slot: next.parentSlot };
   }
   if (next.parentSlot > cursor.slot) return { kind: 'hole', slot: next.parentSlot };
   if (next.parentSlot < cursor.slot || next.previousBlockhash !== cursor.blockhash) return { kind: 'fork' };

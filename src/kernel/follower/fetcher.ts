@@ -149,9 +149,7 @@ export function createFetcher(options: FetcherOptions): Fetcher {
       asks.size > 0 && [...asks.values()].every((ask) => isPruned(ask)) ? Math.max(...asks.keys()) : null,
     pump() {
       const now = clock.monotonic();
-      const due = [...asks.values()]
-        .filter((ask) => !ask.inFlight && ask.dueAt <= now)
-        .sort((a, b) => a.slot - b.slot);
+      const due = [...asks.values()].filter((ask) => !ask.inFlight && ask.dueAt <= now).sort((a, b) => a.slot - b.slot);
       for (const ask of due) {
         if (running.size >= options.concurrency() || !buffer.hasRoomFor(ask.slot)) return;
         const run = fetchOne(ask).finally(() => running.delete(run));

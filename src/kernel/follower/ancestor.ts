@@ -1,0 +1,42 @@
+import type { BlockHeader } from '../../ports/block.ts';
+import type { ChainSource, Commitment } from '../../ports/chain.ts';
+
+export type AncestorVerdict =
+  /** The newest block that both branches have. */
+  | { readonly kind: 'found'; readonly header: BlockHeader }
+  /** None within the stored headers. */
+  | { readonly kind: 'none' }
+  /** The block that was walked from hangs in the air: the chain has other blocks below it by now. */
+  | { readonly kind: 'stale' }
+  /** A header could not be had; try again. */
+  | { readonly kind: 'unknown' };
+
+export interface AncestorSearch {
+  readonly source: ChainSource;
+  readonly commitment: Commitment;
+  readonly signal: AbortSignal;
+  /** Stored headers, newest first. */
+  readonly stored: readonly BlockHeader[];
+  /** A header that is at hand, so that it need not be asked for. */
+  readonly held: (slot: number) => BlockHeader | null;
+}
+
+/** Walks from a block of another branch down, link by link, until it meets a stored header in slot and hash. */
+export async function findAncestor(from: BlockHeader, search: AncestorSearch): Promise<AncestorVerdict> {
+  const bySlot = new Map(search.stored.map((header) => [header.slot, header]));
+  const oldest = search.stored.at(-1)?.slot ?? Number.POSITIVE_INFINITY;
+  let child = from;
+  for (;;) {
+    const known = bySlot.get(child.parentSlot);
+    if (known !== undefined && known.blockhash === child.previousBlockhash) return { kind: 'found', header: known };
+    if (child.parentSlot < oldest) return { kind: 'none' };
+    const held = search.held(child.parentSlot);
+    const parent: BlockHeader | null =
+      held !== null && held.blockhash === child.previousBlockhash
+        ? held
+        : await search.source.header(child.parentSlot, { commitment: search.commitment, signal: search.signal });
+    if (parent === null) return { kind: 'unknown' };
+    if (parent.blockhash !== child.previousBlockhash || parent.slot !== child.parentSlot) return { kind: 'stale' };
+    child = parent;
+  }
+}

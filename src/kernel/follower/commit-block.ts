@@ -1,0 +1,49 @@
+import type { ChainBlock } from '../../ports/block.ts';
+import type { ChainId } from '../../ports/chain.ts';
+import type { Store } from '../../ports/store.ts';
+import type { BlockProcessor } from '../plugin.ts';
+import type { Position } from './decide.ts';
+import { insertHeader, moveCursors, pruneHeaders } from './positions.ts';
+import { MAIN } from './tables.ts';
+
+/** Headers beyond the window are dropped every so many slots, not at each block. */
+const PRUNE_EVERY_SLOTS = 64;
+
+export interface ReleaseOptions {
+  readonly store: Store;
+  readonly chain: ChainId;
+  readonly headers: number;
+}
+
+/**
+ * Writes one block: the rows of all live processors, the header and the cursors commit together or not at all.
+ * Errors: FOLLOW_FENCED, those of the store, those of a processor.
+ */
+export async function releaseBlock(
+  { store, chain, headers }: ReleaseOptions,
+  block: ChainBlock,
+  cursor: Position | null,
+  live: readonly BlockProcessor[],
+  joining: readonly BlockProcessor[],
+): Promise<void> {
+  await store.write(async (tx) => {
+    await moveCursors(tx, chain, [MAIN, ...live], cursor, block);
+    await moveCursors(tx, chain, joining, null, block);
+    await insertHeader(tx, chain, block);
+    for (const processor of [...live, ...joining]) await processor.apply(tx, block, chain);
+    if (block.slot % PRUNE_EVERY_SLOTS === 0) await pruneHeaders(tx, chain, headers);
+  });
+}
+
+/** The same for one processor that is catching up; the header is known already, or older than the window. */
+export async function releaseToLane(
+  { store, chain }: ReleaseOptions,
+  block: ChainBlock,
+  cursor: Position | null,
+  processor: BlockProcessor,
+): Promise<void> {
+  await store.write(async (tx) => {
+    await moveCursors(tx, chain, [processor], cursor, block);
+    await processor.apply(tx, block, chain);
+  });
+}

@@ -1,0 +1,59 @@
+import { codeOf, messageOf } from '../../lib/coded-error.ts';
+import { writeFinalized } from './chain-row.ts';
+import { countOpenGaps } from './gaps.ts';
+import { healFork } from './heal-fork.ts';
+import { readCursor, readHeaders } from './positions.ts';
+import type { Run } from './run.ts';
+
+/** Looks from time to time whether what was released is what became final. Errors go to `onError`. */
+export async function auditLoop(run: Run, onError: (error: unknown) => void): Promise<void> {
+  const { signal, clock, follow, log } = run;
+  while (!signal.aborted) {
+    try {
+      await clock.sleep(follow.auditIntervalMs, signal);
+      if (run.state.begun && run.state.halted === null && !run.state.draining) await audit(run);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (codeOf(error) === 'FOLLOW_DEEP_FORK' || codeOf(error)?.startsWith('STORE_')) onError(error);
+      else log.debug({ code: codeOf(error), error: messageOf(error) }, 'the finality audit has to wait');
+    }
+  }
+}
+
+/**
+ * One audit. Released blocks are linked by their hashes, so that one equal hash proves all blocks below it as well. A slot without
+ * an answer proves nothing: the mark stays.
+ */
+export async function audit(run: Run): Promise<void> {
+  const { state, source, chain, store, signal } = run;
+  const finalized = await source.tip({ commitment: 'finalized', signal });
+  const headers = await readHeaders(store.read, chain, Math.max(0, (state.finalizedSlot ?? -1) + 1));
+  const newest = headers.find((header) => header.slot <= finalized);
+  if (newest === undefined) return;
+  const theirs = await source.header(newest.slot, { commitment: 'finalized', signal });
+  if (theirs === null) return;
+  if (theirs.blockhash !== newest.blockhash) {
+    run.meter.mismatches.add();
+    run.log.error({ chain, slot: newest.slot }, 'a finalized block is not the one that was released');
+    await healFork(run, theirs);
+    return;
+  }
+  await run.turn(() => advance(run, newest.slot, newest.blockhash));
+}
+
+/** Moves the mark; processors drop undo data, each only as far as it has come itself. */
+async function advance(run: Run, slot: number, blockhash: string): Promise<void> {
+  const { state, store, chain } = run;
+  await store.write(async (tx) => {
+    // The block may have been rolled back while the answer was on its way.
+    const still = await readHeaders(tx.db, chain, slot);
+    if (!still.some((header) => header.slot === slot && header.blockhash === blockhash)) return;
+    await writeFinalized(tx, chain, slot);
+    for (const processor of [...state.live, ...state.catchingUp]) {
+      const own = await readCursor(tx.db, chain, processor);
+      if (own !== null) await processor.finalized?.(tx, Math.min(slot, own.slot), chain);
+    }
+  });
+  state.finalizedSlot = Math.max(slot, state.finalizedSlot ?? 0);
+  state.openGaps = await countOpenGaps(store.read, chain);
+}

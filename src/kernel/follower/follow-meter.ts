@@ -1,0 +1,35 @@
+import type { Metrics } from '../../ports/metrics.ts';
+import type { FollowState } from './run.ts';
+
+export type FollowMeter = ReturnType<typeof createFollowMeter>;
+
+const BUCKETS_MS = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000];
+
+export function createFollowMeter(metrics: Metrics, state: FollowState, now: () => number) {
+  const { observe } = metrics;
+  observe('tip_slot', 'newest slot that the upstreams know', () => state.tip ?? 0);
+  observe('cursor_slot', 'slot of the last released block', () => state.cursor?.slot ?? 0);
+  observe('finalized_slot', 'slot up to which blocks were found finalized', () => state.finalizedSlot ?? 0);
+  observe('lag_slots', 'tip minus cursor', () =>
+    Math.max(0, (state.tip ?? 0) - (state.cursor?.slot ?? state.tip ?? 0)),
+  );
+  observe('hole_open', 'whether a block that exists is missing', () => (state.hole === null ? 0 : 1));
+  observe('gaps_open', 'ranges of slots that are missing', () => state.openGaps);
+  observe('stalled_seconds', 'time since the last released block', () => (now() - state.lastReleaseAt) / 1_000);
+  observe('catching_up', 'processors behind the cursor', () => state.catchingUp.length);
+  return {
+    released: metrics.counter('blocks_released_total', 'blocks that were committed'),
+    skipped: metrics.counter('skips_proven_total', 'slots that a parent link proved empty'),
+    forks: metrics.counter('forks_total', 'roll-backs', []),
+    rolledBack: metrics.counter('blocks_rolled_back_total', 'blocks that were taken back'),
+    stale: metrics.counter('blocks_stale_total', 'fetched blocks that hung in the air'),
+    contradicted: metrics.counter(
+      'skips_contradicted_total',
+      'slots that an upstream called skipped and another one had',
+    ),
+    fetched: metrics.counter('blocks_fetched_total', 'blocks that were fetched'),
+    retried: metrics.counter('fetch_retries_total', 'fetches that have to be repeated', ['code']),
+    mismatches: metrics.counter('finality_mismatches_total', 'finalized blocks that were not ours'),
+    commitMs: metrics.histogram('commit_ms', 'time to write a block', BUCKETS_MS),
+  };
+}

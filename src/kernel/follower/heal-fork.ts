@@ -1,0 +1,73 @@
+import { CodedError } from '../../lib/coded-error.ts';
+import type { BlockHeader } from '../../ports/block.ts';
+import { findAncestor } from './ancestor.ts';
+import { readMembers } from './members.ts';
+import { readHeaders } from './positions.ts';
+import { rollBack } from './roll-back.ts';
+import type { Run } from './run.ts';
+
+export type Healed = 'rolled-back' | 'stale' | 'unknown';
+
+/**
+ * Deals with a block that does not continue the cursor: rolls back to the common ancestor when the chain has really changed.
+ * Errors: FOLLOW_DEEP_FORK when that would take back finalized blocks, or more than is known; those of source and store.
+ */
+export async function healFork(run: Run, from: BlockHeader): Promise<Healed> {
+  const { state, source, follow, signal, store, chain } = run;
+  const { cursor } = state;
+  if (cursor === null) return 'unknown';
+  const ask = { commitment: follow.commitment, signal } as const;
+  const ours = await source.header(cursor.slot, ask);
+  // The cursor's block is still there: the other block belongs to a branch that is gone, or to a node that is wrong.
+  if (ours !== null && ours.blockhash === cursor.blockhash) return 'stale';
+  const stored = await readHeaders(store.read, chain, 0);
+  const held = (slot: number) => run.buffer.get(slot)?.block ?? null;
+  const verdict = await findAncestor(from, { source, ...ask, stored, held });
+  if (verdict.kind === 'stale' || verdict.kind === 'unknown') return verdict.kind;
+  const ancestor = verdict.kind === 'found' ? verdict.header : null;
+  if (!mayGo(run, ancestor, stored)) {
+    throw new CodedError('FOLLOW_DEEP_FORK', `a fork reaches below finalized or known blocks of the ${chain} chain`, {
+      facts: { ancestorSlot: ancestor?.slot ?? null, finalizedSlot: state.finalizedSlot, cursorSlot: cursor.slot },
+    });
+  }
+  await takeBack(run, ancestor);
+  return 'rolled-back';
+}
+
+/** Without an ancestor everything may go only if everything since the first block is still stored and nothing is finalized. */
+function mayGo({ state }: Run, ancestor: BlockHeader | null, stored: readonly BlockHeader[]): boolean {
+  if (ancestor !== null) return state.finalizedSlot === null || ancestor.slot >= state.finalizedSlot;
+  const oldest = stored.at(-1);
+  return (
+    state.finalizedSlot === null &&
+    oldest !== undefined &&
+    oldest.parentSlot < state.floor &&
+    oldest.slot >= state.floor
+  );
+}
+
+async function takeBack(run: Run, ancestor: BlockHeader | null): Promise<void> {
+  const { state, store, chain } = run;
+  const members = [...state.live, ...state.catchingUp];
+  const gone = await run.turn(async () => {
+    const cursor = state.cursor;
+    if (cursor === null) return [];
+    const headers = await rollBack({ store, chain, processors: members }, cursor, ancestor);
+    state.cursor = ancestor === null ? null : { slot: ancestor.slot, blockhash: ancestor.blockhash };
+    if (ancestor === null) {
+      Object.assign(state, await readMembers(store.read, chain, run.processors, null, state.floor));
+    }
+    return headers;
+  });
+  run.buffer.clear();
+  run.fetcher.clear();
+  state.listedTo = -1;
+  state.hole = null;
+  run.meter.forks.add();
+  run.meter.rolledBack.add(gone.length);
+  run.log.warn(
+    { chain, depth: gone.length, ancestor: ancestor?.slot ?? null, newest: gone[0]?.slot ?? null },
+    'rolled back a fork',
+  );
+  run.pollWake.call();
+}

@@ -1,0 +1,38 @@
+import type { ChainId } from '../../ports/chain.ts';
+import type { Queries } from '../../ports/store.ts';
+import type { BlockProcessor } from '../plugin.ts';
+import type { Position } from './decide.ts';
+import { readCursor } from './positions.ts';
+import type { FollowState } from './run.ts';
+
+export type Members = Pick<FollowState, 'live' | 'joining' | 'catchingUp' | 'stuck'>;
+
+/**
+ * Sorts the processors by where they stand: at the chain's cursor, at none, or behind it. One that is new, or whose start lies
+ * not below the cursor, begins with the next block; one that asked for an earlier start catches up from there.
+ */
+export async function readMembers(
+  db: Queries,
+  chain: ChainId,
+  processors: readonly BlockProcessor[],
+  main: Position | null,
+  floor: number,
+): Promise<Members> {
+  const members = {
+    live: [] as BlockProcessor[],
+    joining: [] as BlockProcessor[],
+    catchingUp: [] as BlockProcessor[],
+    stuck: [] as string[],
+  };
+  for (const processor of processors) {
+    const own = await readCursor(db, chain, processor);
+    if (own === null) {
+      const start = processor.startSlot ?? Number.POSITIVE_INFINITY;
+      (start < (main === null ? floor : main.slot + 1) ? members.catchingUp : members.joining).push(processor);
+    } else if (main !== null && own.slot === main.slot && own.blockhash === main.blockhash)
+      members.live.push(processor);
+    else if (main !== null && own.slot < main.slot) members.catchingUp.push(processor);
+    else members.stuck.push(`processor ${processor.name} stands at slot ${own.slot} of another branch: index it again`);
+  }
+  return members;
+}

@@ -1,0 +1,48 @@
+import { codeOf } from '../../lib/coded-error.ts';
+import type { Run } from './run.ts';
+
+const CATCHING_UP_POLL_MS = 2_000;
+const MAX_RANGE_SLOTS = 500_000;
+/** Lower tips in a row after which a lower tip is the truth and not another node's view. */
+const LOWER_TIPS = 8;
+
+/** Looks at the tip and lists produced slots again and again. Both are only hints of what to fetch. */
+export async function pollLoop(run: Run): Promise<void> {
+  const { source, state, follow, signal, clock, log } = run;
+  let lower = 0;
+  let reach = follow.window;
+
+  async function look(): Promise<void> {
+    const tip = await source.tip({ commitment: follow.commitment, signal });
+    lower = state.tip !== null && tip < state.tip ? lower + 1 : 0;
+    if (lower === 0 || lower > LOWER_TIPS) state.tip = tip;
+    state.lastAnswerAt = clock.monotonic();
+    const from = Math.max((state.cursor?.slot ?? -1) + 1, state.floor, state.listFrom);
+    const to = Math.min(state.tip ?? tip, from + reach - 1);
+    if (to < from) return;
+    const slots = await source.produced(from, to, { commitment: follow.commitment, signal });
+    const wanted = slots.filter((slot) => slot > (state.cursor?.slot ?? -1) && slot <= to && !run.buffer.has(slot));
+    for (const slot of wanted.slice(0, follow.window)) run.fetcher.want(slot);
+    state.listedTo = to;
+    // A long stretch without a block must not hide what comes behind it.
+    reach = slots.length === 0 && to < tip ? Math.min(reach * 2, MAX_RANGE_SLOTS) : follow.window;
+  }
+
+  while (!signal.aborted) {
+    try {
+      await look();
+    } catch (error) {
+      if (signal.aborted) return;
+      log.debug({ code: codeOf(error) }, 'the tip could not be read');
+    }
+    run.wake.call();
+    const behind = (state.tip ?? 0) - (state.cursor?.slot ?? 0) > follow.window;
+    await run.pollWake.wait(behind ? CATCHING_UP_POLL_MS : follow.pollMs, signal);
+  }
+}
+
+/** Has the next slots listed before the fetcher runs dry. */
+export function listInTime({ state, follow, pollWake }: Run): void {
+  const ahead = state.listedTo - (state.cursor?.slot ?? 0);
+  if (state.listedTo >= 0 && (state.tip ?? 0) > state.listedTo && ahead <= follow.window / 2) pollWake.call();
+}

@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createRpcChainSource, createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
+import { createSystemClock } from '../../../src/adapters/clock.ts';
+import { createSystemRandom } from '../../../src/adapters/random.ts';
+import { createFollower } from '../../../src/kernel/follower/create-follower.ts';
+import { followerMigrations } from '../../../src/kernel/follower/migrations.ts';
+import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
+import { migrate } from '../../../src/kernel/migrations.ts';
+import type { Store } from '../../../src/ports/store.ts';
+import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
+import { followConfig } from '../../helpers/follow-config.ts';
+import {
+  createLedgerProcessor,
+  type LedgerView,
+  ledgerMigrations,
+  readLedger,
+} from '../../helpers/ledger-processor.ts';
+import { createMemoryLog } from '../../helpers/memory-log.ts';
+import { sqliteStore } from '../../helpers/store.ts';
+
+const missing = await chainMissing();
+const skip = missing ?? false;
+const ADDRESS = '11111111111111111111111111111112';
+
+async function begin(t: TestContext) {
+  const chain = await startChain();
+  t.after(() => chain.stop());
+  const store = await sqliteStore(t);
+  await migrate(store, [
+    { scope: 'kernel.follower', migrations: followerMigrations },
+    { scope: 'test.ledger', migrations: ledgerMigrations },
+  ]);
+  return { chain, store };
+}
+
+async function follow(t: TestContext, chain: TestChain, store: Store) {
+  const clock = createSystemClock();
+  const random = createSystemRandom();
+  const log = createMemoryLog();
+  const core = followConfig({ startSlot: 1_000, pollMs: 10, auditIntervalMs: 20 });
+  const metrics = createMetricsRegistry().scope('follow');
+  const pool = createUpstreamPool({ label: 'main', upstreams: [{ url: chain.rpcUrl }], core, clock, log, metrics });
+  const source = createRpcChainSource({ chain: 'main', pool, core, clock, random, log });
+  const fatal = (error: unknown) => assert.fail(`the follower gave up: ${String(error)}`);
+  const processors = [createLedgerProcessor()];
+  const follower = createFollower({
+    chain: 'main',
+    source,
+    store,
+    processors,
+    core,
+    clock,
+    random,
+    log,
+    metrics,
+    fatal,
+  });
+  await pool.start();
+  await source.start();
+  await follower.start();
+  let stopped = false;
+  const stop = async () => {
+    if (stopped) return;
+    stopped = true;
+    await follower.stop();
+    await source.stop();
+    await pool.stop();
+  };
+  t.after(stop);
+  return { follower, log, stop };
+}
+
+/** What an empty store would hold after a replay of the chain as it is now. */
+async function truth({ connection }: TestChain): Promise<LedgerView> {
+  const tip = await connection.getSlot('confirmed');
+  const slots = await connection.getBlocks(1_000, tip, 'confirmed');
+  const entries: string[] = [];
+  for (const slot of slots) {
+    const block = await connection.getBlock(slot, { maxSupportedTransactionVersion: 0, commitment: 'confirmed' });
+    const signatures = (block?.transactions ?? []).map(({ transaction }) => transaction.signatures[0] as string);
+    entries.push(...signatures.sort().map((signature) => `${slot}:${signature}`));
+  }
+  return { entries, count: entries.length, lastSlot: slots.at(-1) ?? -1 };
+}
+
+async function settles(chain: TestChain, store: Store): Promise<void> {
+  const expected = await truth(chain);
+  let seen = await readLedger(store);
+  for (let tries = 0; tries < 500 && JSON.stringify(seen) !== JSON.stringify(expected); tries += 1) {
+    await sleep(20);
+    seen = await readLedger(store);
+  }
+  assert.deepEqual(seen, expected);
+}
+
+async function blocks(chain: TestChain, count: number): Promise<void> {
+  for (let made = 0; made < count; made += 1) await chain.fund(ADDRESS, 1_000_000 + made);
+}
+
+test('a straight chain, runs of skips, empty blocks', { skip }, async (t) => {
+  const { chain, store } = await begin(t);
+  await follow(t, chain, store);
+  await blocks(chain, 5);
+  await chain.seal(3);
+  for (const run of [1, 5, 40, 250]) {
+    await chain.skip(run);
+    await blocks(chain, 1);
+  }
+  await settles(chain, store);
+});
+
+for (const depth of [1, 5, 31]) {
+  for (const replay of ['all', 'none', 'reverse'] as const) {
+    test(`a fork of ${depth} blocks, replay ${replay}`, { skip }, async (t) => {
+      const { chain, store } = await begin(t);
+      const { follower } = await follow(t, chain, store);
+      await blocks(chain, 36);
+      await settles(chain, store);
+      const { dropped } = await chain.fork({ depth, replay, gap: 2, extraBlocks: 2 });
+      assert.equal(dropped.length, depth);
+      await settles(chain, store);
+      await blocks(chain, 2);
+      await settles(chain, store);
+      assert.equal(follower.status().openGaps, 0);
+      assert.equal(follower.status().stalled, null);
+    });
+  }
+}
+
+test('a fork while the follower is down', { skip }, async (t) => {
+  const { chain, store } = await begin(t);
+  const first = await follow(t, chain, store);
+  await blocks(chain, 10);
+  await settles(chain, store);
+  await first.stop();
+  await chain.fork({ depth: 4, replay: 'none', extraBlocks: 1 });
+  await blocks(chain, 3);
+  await follow(t, chain, store);
+  await settles(chain, store);
+});
+
+test('finalized blocks are marked, and their undo rows dropped', { skip }, async (t) => {
+  const { chain, store } = await begin(t);
+  const { follower } = await follow(t, chain, store);
+  await blocks(chain, 40);
+  await settles(chain, store);
+  const finalized = await chain.connection.getSlot('finalized');
+  for (let tries = 0; tries < 250 && (follower.status().finalizedSlot ?? 0) < finalized; tries += 1) await sleep(20);
+  assert.equal(follower.status().finalizedSlot, finalized);
+});
