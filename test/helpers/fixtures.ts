@@ -11,7 +11,7 @@ export const skipWithoutFixtures: string | false = existsSync(`${folder}/chain`)
   : 'no recorded chain data: set PARHELION_FIXTURES to its folder';
 
 /** Absolute path of a recording. */
-export function fixturePath(name: string): string {
+function fixturePath(name: string): string {
   return `${folder}/${name}`;
 }
 
