@@ -51,6 +51,7 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
     log,
   });
   const lifecycle = createLifecycle({ plugins: assembly.plugins, clock, log, ...core.lifecycle });
+  tellChainKinds(assembly);
   const fronts = createFronts(assembly, parts, health);
   const work = createWork(assembly, parts, end.fail);
   const reloader = createReloader({ config, lifecycle, setLogLevel: parts.setLogLevel, metrics, clock, log });
@@ -121,6 +122,12 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
     },
     failed: end.failed,
   };
+}
+
+/** `parhelion_chain_info{kind="local"} 1`: nobody should have to guess whether the data is of a public network. */
+function tellChainKinds({ chains, metrics }: Assembly): void {
+  const info = metrics.scope('chain').gauge('info', 'which kind of chain is served', ['chain', 'kind']);
+  for (const { setup } of chains) info.with(setup.id, setup.kind).set(1);
 }
 
 /** The first fatal error; later ones only follow from it. */

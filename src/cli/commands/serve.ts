@@ -55,7 +55,7 @@ async function serve(serving: Serving): Promise<number> {
     dataDir: chain?.storeDir ?? dataDir,
     firstProject: firstProject(config, io),
   });
-  const end = untilEnd(serving, daemon, (reason) => log.warn({ reason }, 'stopping'));
+  const end = untilEnd(serving, daemon, (reason) => log.info({ reason }, 'asked to stop'));
   const started = daemon.start().then(() => {
     const addresses = daemon.addresses();
     writeRunFile(dataDir, { pid: process.pid, ...addresses, chain: kind, storeDir: chain?.storeDir ?? dataDir });

@@ -1,0 +1,203 @@
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { openSqliteStore } from '../../../src/adapters/store/sqlite/index.ts';
+import { runCommand, startDaemon, startDaemonProcess } from '../../helpers/daemon.ts';
+
+const plugins = ['access', 'proxy', 'sender'];
+
+function temporary(t: { after(fn: () => void): void }): string {
+  const dir = mkdtempSync(join(tmpdir(), 'parhelion-serve-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+async function eventually(what: string, ask: () => Promise<boolean>): Promise<void> {
+  for (let tries = 0; tries < 200; tries++) {
+    if (await ask()) return;
+    await sleep(50);
+  }
+  assert.fail(`never: ${what}`);
+}
+
+const rpc = async (apiUrl: string, key: string, method = 'getGenesisHash') =>
+  await fetch(`${apiUrl}/?api-key=${key}`, { method: 'POST', body: JSON.stringify({ jsonrpc: '2.0', id: 1, method }) });
+
+/** An upstream that knows little more than which chain it serves. */
+async function startNode(genesisHash: string, port = 0): Promise<{ rpcUrl: string; port: number; server: Server }> {
+  const results: Record<string, unknown> = { getGenesisHash: genesisHash, getSlot: 5 };
+  const server = createServer(async (request, response) => {
+    const chunks: Buffer[] = [];
+    for await (const chunk of request) chunks.push(chunk as Buffer);
+    if (request.method !== 'POST' || chunks.length === 0) return void response.writeHead(404).end();
+    const { id, method } = JSON.parse(Buffer.concat(chunks).toString()) as { id: unknown; method: string };
+    const result = results[method];
+    const answer = result === undefined ? { error: { code: -32601, message: 'Method not found' } } : { result };
+    response.setHeader('content-type', 'application/json').end(JSON.stringify({ jsonrpc: '2.0', id, ...answer }));
+  });
+  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
+  const bound = (server.address() as AddressInfo).port;
+  return { rpcUrl: `http://127.0.0.1:${bound}`, port: bound, server };
+}
+const close = (server: Server) =>
+  new Promise<void>((resolve) => {
+    server.close(() => resolve());
+    server.closeAllConnections();
+  });
+
+test('a process: listens, tells its addresses, answers, ends on SIGTERM with 0 and leaves nothing', async (t) => {
+  const dataDir = temporary(t);
+  const node = await startNode('GenesisA');
+  t.after(() => close(node.server));
+  const daemon = await startDaemonProcess({ dataDir, chain: node, config: { plugins, follow: { enabled: false } } });
+  t.after(() => daemon.kill());
+  assert.equal(await (await fetch(`${daemon.apiUrl}/ping`)).text(), 'ok');
+  assert.deepEqual(await (await rpc(daemon.apiUrl, daemon.key)).json(), { jsonrpc: '2.0', id: 1, result: 'GenesisA' });
+  assert.equal((await rpc(daemon.apiUrl, 'wrong')).status, 401);
+
+  const status = await runCommand(['status', '--json', '--config', daemon.configFile]);
+  assert.equal(status.code, 0, status.err);
+  const told = JSON.parse(status.out) as Record<string, unknown>;
+  assert.deepEqual(
+    [told['api'], told['websocket'], told['admin'], told['pid'], told['ready']],
+    [daemon.apiUrl, daemon.wsUrl, daemon.adminUrl, daemon.child.pid, true],
+  );
+  assert.equal((await runCommand(['healthcheck', '--ready', '--config', daemon.configFile])).code, 0);
+  const metrics = await (await fetch(`${daemon.adminUrl}/metrics`)).text();
+  assert.match(metrics, /parhelion_chain_info\{chain="main",kind="rpc"\} 1/);
+
+  assert.equal(await daemon.stop(), 0);
+  assert.equal(existsSync(join(dataDir, 'run.json')), false);
+  await assert.rejects(fetch(`${daemon.apiUrl}/ping`));
+  assert.equal(daemon.output().includes(daemon.key), false, 'the key is in the log');
+  assert.equal(daemon.output().includes('stack'), false, daemon.output());
+});
+
+test('the file of a killed process counts for nothing, and the store opens again with its keys', async (t) => {
+  const dataDir = temporary(t);
+  const first = await startDaemonProcess({ dataDir, config: { plugins } });
+  await first.kill();
+  assert.ok(existsSync(join(dataDir, 'run.json')));
+  assert.equal((await runCommand(['status', '--config', first.configFile])).code, 75);
+  const second = await startDaemonProcess({ dataDir, key: first.key, config: { plugins } });
+  t.after(() => second.stop());
+  assert.equal(second.projectId, first.projectId);
+  assert.notEqual((await rpc(second.apiUrl, first.key)).status, 401);
+});
+
+test('keys made and revoked beside a running daemon count at once; names and plans are checked', async (t) => {
+  const daemon = await startDaemon({ config: { plugins } });
+  t.after(() => daemon.stop());
+  const run = async (...args: string[]) => await runCommand([...args, '--config', daemon.configFile]);
+  const json = async (...args: string[]) => {
+    const { code, out, err } = await run(...args, '--json');
+    assert.equal(code, 0, err);
+    return JSON.parse(out) as Record<string, string>;
+  };
+  const project = await json('projects', 'create', '--name', 'second', '--plan', 'free');
+  const made = await json('keys', 'create', '--project', project['id']!);
+  assert.match(made['key']!, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+  assert.notEqual((await rpc(daemon.apiUrl, made['key']!)).status, 401);
+  const listed = await run('keys', 'list', '--json', '--project', project['id']!);
+  assert.equal(listed.out.includes(made['key']!), false);
+  const [row] = JSON.parse(listed.out) as { id: string; prefix: string; state: string }[];
+  assert.deepEqual([row!.prefix, row!.state], [made['key']!.slice(0, 8), 'active']);
+
+  assert.equal((await json('keys', 'revoke', '--id', row!.id))['revoked'], true);
+  await eventually('the revoked key is refused', async () => (await rpc(daemon.apiUrl, made['key']!)).status === 401);
+  assert.equal((await json('keys', 'revoke', '--id', row!.id))['revoked'], false);
+  for (const args of [
+    ['projects', 'create', '--name', 'x', '--plan', 'platinum'],
+    ['projects', 'create', '--name', ''],
+    ['keys', 'create', '--project', 'nobody'],
+    ['keys', 'revoke', '--id', 'nothing'],
+  ]) {
+    const refused = await run(...args);
+    assert.equal(refused.code, 64, refused.err);
+    assert.match(refused.err, /ACCESS_/);
+  }
+});
+
+test('SIGHUP: a good file is taken, a bad one and one that needs a restart change nothing', async (t) => {
+  const daemon = await startDaemonProcess({ config: { plugins, log: { level: 'info', format: 'json' } } });
+  t.after(() => daemon.stop());
+  const before = JSON.parse(readFileSync(daemon.configFile, 'utf8')) as Record<string, object>;
+  const reload = async (text: string, marker: RegExp) => {
+    const seen = daemon.output().length;
+    writeFileSync(daemon.configFile, text);
+    daemon.child.kill('SIGHUP');
+    await eventually(String(marker), async () => marker.test(daemon.output().slice(seen)));
+  };
+  const success = async () =>
+    /^parhelion_config_reload_success (\d)/m.exec(await (await fetch(`${daemon.adminUrl}/metrics`)).text())?.[1];
+  assert.equal(await success(), '1');
+  await reload('http: [', /configuration not reloaded.*/);
+  assert.equal(await success(), '0');
+  await reload(JSON.stringify({ ...before, http: { port: 0, maxInFlight: 7 } }), /need a restart: http\.maxInFlight/);
+  assert.equal(await success(), '0');
+  assert.equal((await fetch(`${daemon.apiUrl}/docs`)).status, 200);
+  await reload(JSON.stringify(before), /configuration reloaded/);
+  assert.equal(await success(), '1');
+  await reload(JSON.stringify({ ...before, log: { level: 'error', format: 'json' } }), /$/);
+  await eventually('the new level', async () => {
+    const seen = daemon.output().length;
+    await fetch(`${daemon.apiUrl}/docs`);
+    await sleep(100);
+    return daemon.output().length === seen;
+  });
+});
+
+test('a store that belongs to another chain is refused with 78', async (t) => {
+  const dataDir = temporary(t);
+  const [a, b] = [await startNode('GenesisA'), await startNode('GenesisB')];
+  t.after(() => Promise.all([close(a.server), close(b.server)]));
+  const config = { plugins, follow: { enabled: false } };
+  await (await startDaemon({ dataDir, chain: a, config })).stop();
+  await assert.rejects(startDaemon({ dataDir, chain: b, config }), { code: 'STORE_WRONG_CHAIN', exitCode: 78 });
+  const again = await startDaemon({ dataDir, chain: a, config, key: 'unused' });
+  await again.stop();
+});
+
+test('a silent upstream at start delays nothing; when it comes and is of another chain, the daemon ends', async (t) => {
+  const dataDir = temporary(t);
+  const config = { plugins, follow: { enabled: false } };
+  const a = await startNode('GenesisA');
+  await (await startDaemon({ dataDir, chain: a, config })).stop();
+  await close(a.server);
+  const daemon = await startDaemon({ dataDir, chain: a, config });
+  t.after(() => daemon.stop());
+  assert.equal((await fetch(`${daemon.apiUrl}/docs`)).status, 200);
+  const b = await startNode('GenesisB', a.port);
+  t.after(() => close(b.server));
+  const reason = (await daemon.daemon.failed) as { code: string };
+  assert.equal(reason.code, 'STORE_WRONG_CHAIN');
+});
+
+test('a store that a newer version migrated is refused with 57', async (t) => {
+  const dataDir = temporary(t);
+  const daemon = await startDaemon({ dataDir, config: { plugins } });
+  await daemon.stop();
+  const store = openSqliteStore({ path: join(dataDir, 'parhelion.db'), busyTimeoutMs: 1_000 });
+  await store.write(async (tx) => {
+    await tx.insertMany(
+      'parhelion_migrations',
+      ['scope', 'version', 'name', 'breaking', 'applied_at'],
+      [['access', 2, 'from the future', 1, null]],
+    );
+  });
+  await store.close();
+  const { code, err } = await runCommand(['projects', 'list', '--config', daemon.configFile]);
+  assert.equal(code, 57, err);
+});
+
+test('a taken port ends the start, closes everything again and names the port', async (t) => {
+  const first = await startDaemon({ config: { plugins } });
+  t.after(() => first.stop());
+  const port = Number(new URL(first.apiUrl).port);
+  await assert.rejects(startDaemon({ config: { plugins, http: { port } } }), { code: 'HTTP_PORT_TAKEN' });
+});
