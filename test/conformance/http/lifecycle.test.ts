@@ -1,0 +1,296 @@
+import assert from 'node:assert/strict';
+import { createServer } from 'node:net';
+import { Readable } from 'node:stream';
+import { describe, test } from 'node:test';
+import { Type } from '@sinclair/typebox';
+import { WebSocket, WebSocketServer } from 'ws';
+import { codeOf, defineRoute, type SocketHandler } from '../../../src/kernel/plugin.ts';
+import { GOOD_KEY, startFront } from '../../helpers/http-front.ts';
+import { rawConnect, rawRequest, until } from '../../helpers/raw-http.ts';
+import { sampleRoutes } from './sample-routes.ts';
+import { sampleMethods } from './sample-rpc.ts';
+
+const get = (target: string) => `GET ${target} HTTP/1.1\r\nHost: x\r\n\r\n`;
+const slow = `/v1/wallet/faulty/slow?api-key=${GOOD_KEY}`;
+
+/** Echoes through the dispatch, as the proxy plugin does for calls that are no subscription. */
+function echoSockets(): SocketHandler & { readonly closed: string[] } {
+  const server = new WebSocketServer({ noServer: true });
+  const closed: string[] = [];
+  return {
+    closed,
+    connections: () => server.clients.size,
+    upgrade: (request, socket, head, context, dispatch) => {
+      server.handleUpgrade(request, socket, head, (client) => {
+        context.signal.addEventListener('abort', () => closed.push(context.requestId));
+        client.on('message', async (data) => {
+          const answer = await dispatch(data as Buffer, context);
+          if (answer !== null) client.send(answer, { binary: false });
+        });
+      });
+    },
+  };
+}
+
+describe('drain', () => {
+  test('new requests are refused in every shape while accepted ones finish', async () => {
+    const front = await startFront({ routes: sampleRoutes(), methods: sampleMethods() });
+    const running = rawConnect(front.port);
+    running.send(get(slow));
+    await until(() => front.gate.admitted.length > 0, 'the slow request runs');
+    front.front.beginDrain();
+    for (const [request, body] of [
+      [get('/ping'), 'service unavailable'],
+      [
+        get('/v0/admin/projects/p/usage'),
+        '{"statusCode":503,"message":"Service unavailable","error":"Service Unavailable"}',
+      ],
+      [get('/nothing'), '{"error":"Service unavailable","code":503}'],
+      [
+        get('/v1/wallet/a/balances'),
+        '{"error":"Service unavailable","code":503,"details":"The service is shutting down"}',
+      ],
+      [
+        'POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n{}',
+        '{"jsonrpc":"2.0","error":{"code":-32002,"message":"Service unavailable","data":{"details":"The service is shutting down"}},"id":null}',
+      ],
+    ] as const) {
+      const answer = await rawRequest(front.port, request);
+      assert.deepEqual([answer.status, answer.body], [503, body]);
+      assert.equal(answer.headers['retry-after'], '1');
+      assert.equal(answer.headers['connection'], 'close');
+    }
+    const closing = front.stop();
+    const finished = await running.answer();
+    assert.deepEqual([finished.status, finished.headers['connection']], [200, 'close']);
+    await closing;
+    await assert.rejects(fetch(`${front.url}/ping`), 'nothing listens any more');
+  });
+  test('at the deadline the rest is aborted and cut', async () => {
+    const front = await startFront({
+      routes: [
+        defineRoute({
+          method: 'GET',
+          path: '/forever',
+          summary: '',
+          tag: '',
+          auth: 'none',
+          errors: 'plain',
+          replies: {},
+          handler: (request) =>
+            new Promise((resolve) => request.signal.addEventListener('abort', () => resolve({ status: 200 }))),
+        }),
+      ],
+    });
+    const connection = rawConnect(front.port);
+    connection.send(get('/forever'));
+    await until(() => connection.socket.bytesWritten > 0, 'sent');
+    await front.front.close(AbortSignal.timeout(100));
+    await connection.closed;
+  });
+});
+
+describe('bounds', () => {
+  test('more than maxInFlight requests are 503 with Retry-After, and it recovers', async () => {
+    const front = await startFront({ routes: sampleRoutes(), http: { maxInFlight: 2 } });
+    const answers = await Promise.all(Array.from({ length: 6 }, () => rawRequest(front.port, get(slow))));
+    const refused = answers.filter((answer) => answer.status === 503);
+    assert.equal(refused.length, 4);
+    assert.ok(refused.every((answer) => answer.headers['retry-after'] === '1'));
+    assert.equal((await rawRequest(front.port, get(slow))).status, 200);
+    assert.match(await front.registry.text(), /parhelion_http_overloaded_total 4/);
+    await front.stop();
+  });
+  test('connections above maxConnections are closed', async () => {
+    const front = await startFront({ routes: sampleRoutes(), http: { maxConnections: 3 } });
+    const connections = Array.from({ length: 5 }, () => rawConnect(front.port));
+    for (const connection of connections) connection.send(get('/ping'));
+    const outcomes = await Promise.all(
+      connections.map((one) =>
+        one.answer().then(
+          () => 'answered',
+          () => 'closed',
+        ),
+      ),
+    );
+    for (const connection of connections) connection.destroy();
+    assert.deepEqual(outcomes.sort(), ['answered', 'answered', 'answered', 'closed', 'closed']);
+    await front.stop();
+  });
+  test('a client that does not read its answer holds back the stream that it comes from', async () => {
+    let produced = 0;
+    const endless = () =>
+      new Readable({
+        read() {
+          produced += 65_536;
+          this.push(Buffer.alloc(65_536));
+        },
+      });
+    const front = await startFront({
+      routes: [
+        defineRoute({
+          method: 'GET',
+          path: '/endless',
+          summary: '',
+          tag: '',
+          auth: 'none',
+          errors: 'plain',
+          replies: {},
+          handler: () => ({ status: 200, stream: endless(), contentType: 'application/octet-stream' }),
+        }),
+      ],
+    });
+    const connection = rawConnect(front.port);
+    connection.socket.pause();
+    connection.send(get('/endless'));
+    await until(() => produced > 0, 'the stream flows');
+    let last = -1;
+    for (let still = 0; still < 10; still = produced === last ? still + 1 : 0) {
+      last = produced;
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    assert.ok(produced < 64_000_000, `${produced} bytes were made for nobody`);
+    connection.destroy();
+    await until(() => front.log.lines.some((line) => line.fields['route'] === '/endless'), 'the line of the request');
+    await front.stop();
+  });
+});
+
+describe('websockets', () => {
+  const open = (url: string, headers: Record<string, string> = {}) =>
+    new Promise<WebSocket | number>((resolve) => {
+      const socket = new WebSocket(url, { headers });
+      socket.on('open', () => resolve(socket));
+      socket.on('unexpected-response', (_, response) => {
+        resolve(response.statusCode ?? 0);
+        socket.terminate();
+      });
+      socket.on('error', () => {});
+    });
+
+  test('any path of both listeners upgrades; the key is checked there, and calls are answered as over HTTP', async () => {
+    const sockets = echoSockets();
+    const front = await startFront({ methods: sampleMethods(), sockets });
+    const ports = [front.port, front.websocketPort as number];
+    for (const port of ports) {
+      const socket = await open(`ws://127.0.0.1:${port}/any/path?api-key=${GOOD_KEY}`);
+      assert.ok(socket instanceof WebSocket);
+      const ask = (text: string) =>
+        new Promise<string>((resolve) => {
+          socket.once('message', (data) => resolve(String(data)));
+          socket.send(text);
+        });
+      assert.equal(
+        await ask('{"jsonrpc":"2.0","id":18446744073709551617,"method":"bigNumber"}'),
+        '{"jsonrpc":"2.0","result":{"lamports":18446744073709551615},"id":18446744073709551617}',
+      );
+      assert.equal(JSON.parse(await ask('[]')).error.code, -32600);
+      assert.equal(JSON.parse(await ask('nonsense')).error.code, -32700);
+      socket.send('{"jsonrpc":"2.0","method":"bigNumber"}');
+      assert.equal(JSON.parse(await ask('{"jsonrpc":"2.0","id":1,"method":"readyText"}')).id, 1);
+      socket.close();
+    }
+    const header = await open(`ws://127.0.0.1:${front.port}`, { 'X-Api-Key': GOOD_KEY });
+    assert.ok(header instanceof WebSocket);
+    await until(() => sockets.closed.length === 2, 'signals of closed sockets abort');
+    for (const [key, status] of [
+      ['', 401],
+      ['wrong', 401],
+      ['ip', 403],
+      ['rate', 429],
+    ] as const)
+      assert.equal(await open(`ws://127.0.0.1:${front.port}/?api-key=${key}`), status);
+    front.front.beginDrain();
+    assert.equal(await open(`ws://127.0.0.1:${front.port}/?api-key=${GOOD_KEY}`), 503);
+    const cut = new Promise((resolve) => header.on('close', resolve));
+    await front.stop();
+    await cut;
+  });
+  test('without a handler of sockets an upgrade is 404', async () => {
+    const front = await startFront({});
+    assert.equal(await open(`ws://127.0.0.1:${front.port}/?api-key=${GOOD_KEY}`), 404);
+    await front.stop();
+  });
+});
+
+describe('listening', () => {
+  const occupy = () =>
+    new Promise<{ port: number; release: () => void }>((resolve) => {
+      const server = createServer();
+      server.listen(0, '127.0.0.1', () =>
+        resolve({ port: (server.address() as { port: number }).port, release: () => server.close() }),
+      );
+    });
+
+  test('a taken port is a coded error, for the second listener only where it was asked for', async () => {
+    const taken = await occupy();
+    const code = (error: unknown) => codeOf(error) === 'HTTP_PORT_TAKEN';
+    await assert.rejects(startFront({ http: { port: taken.port } }), code);
+    await assert.rejects(startFront({ http: { websocketPort: taken.port } }), code);
+    taken.release();
+  });
+  test('a derived second port that is taken is a warning', async () => {
+    const taken = await occupy();
+    const free = await startFront({ http: { port: taken.port - 1 } }).catch(() => null);
+    // The port below may be taken by somebody else: then there is nothing to see.
+    if (free !== null) {
+      assert.equal(free.websocketPort, null);
+      assert.ok(free.log.lines.some((line) => line.level === 'warn'));
+      await free.stop();
+    }
+    taken.release();
+  });
+  test('an answer of a throw-away chain says so', async () => {
+    let label: string | null = 'local';
+    const front = await startFront({ routes: sampleRoutes(), chainLabel: () => label });
+    const answer = async () => (await fetch(`${front.url}/ping`)).headers.get('x-parhelion-chain');
+    assert.equal(await answer(), 'local');
+    label = 'rpc';
+    assert.equal(await answer(), null);
+    await front.stop();
+  });
+});
+
+test('the documents describe every route and method, and the page holds no script', async () => {
+  const routes = [
+    ...sampleRoutes(),
+    defineRoute({
+      method: 'GET',
+      path: '/v0/tricky',
+      summary: '<script>alert(1)</script>',
+      tag: 'A & B',
+      auth: 'none',
+      errors: 'plain',
+      query: Type.Object({ limit: Type.Integer({ minimum: 1, maximum: 100, default: 5, description: 'how many' }) }),
+      replies: { 200: Type.Object({ data: Type.Array(Type.String()) }) },
+      handler: () => ({ status: 200 }),
+    }),
+  ];
+  const front = await startFront({ routes, methods: sampleMethods() });
+  const document = (await (await fetch(`${front.url}/openapi.json`)).json()) as {
+    paths: Record<string, Record<string, { parameters?: { name: string; in: string }[] }>>;
+    'x-rpc': Record<string, unknown>;
+  };
+  for (const route of routes) {
+    const operation = document.paths[route.path.replace(/:(\w+)/g, '{$1}')]?.[route.method.toLowerCase()];
+    assert.ok(operation, `${route.method} ${route.path}`);
+    const names = [...route.path.matchAll(/:(\w+)/g)].map(([, name]) => name);
+    assert.deepEqual(
+      operation.parameters?.filter((one) => one.in === 'path').map((one) => one.name),
+      names,
+    );
+  }
+  assert.deepEqual(
+    Object.keys(document['x-rpc']),
+    sampleMethods().map((method) => method.name),
+  );
+  assert.equal(Object.keys(document.paths).includes('/'), true);
+
+  const page = await fetch(`${front.url}/docs`);
+  const html = await page.text();
+  assert.match(page.headers.get('content-security-policy') ?? '', /default-src 'none'; style-src 'sha256-/);
+  assert.doesNotMatch(html, /<script|src=|https?:\/\//);
+  assert.ok(html.includes('&lt;script&gt;alert(1)'));
+  for (const route of routes) assert.ok(html.includes(route.path.replace(/:(\w+)/g, '{$1}')));
+  await front.stop();
+});
