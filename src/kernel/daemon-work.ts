@@ -1,7 +1,8 @@
 import type { Store } from '../ports/store.ts';
 import type { AssembledChain, Assembly } from './assemble.ts';
 import { type ChainRun, createChainRun } from './chain-run.ts';
-import { createFollower, type Follower } from './follower/index.ts';
+import type { Follower } from './follower/contract.ts';
+import { createFollower } from './follower/create-follower.ts';
 import { createJobRunner, type JobRunner } from './jobs/index.ts';
 import type { DaemonParts } from './parts.ts';
 
