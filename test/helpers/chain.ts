@@ -26,7 +26,8 @@ export async function chainMissing(): Promise<string | null> {
 /**
  * A local chain in this process: virtual time, seed `test`, one block per transaction and none by itself, any free port,
  * no Light programs unless `lightAssets` is given (null = those of the development dependency).
- * Stop it at the end of the test.
+ * Stop it at the end of the test, after removing web3.js
+ * listeners: with one left, its client dials for ever and the test process does not end.
  */
 export async function startChain(options: LocalChainOptions = {}): Promise<TestChain> {
   const chain = await startLocalChain({ seed: 'test', time: { kind: 'virtual' }, lightAssets: false, ...options });

@@ -1,18 +1,24 @@
 /**
  * Entry of the chain's own process: the engine is synchronous work, and a panic in native code ends the process it runs in.
- * Options arrive as the first message; the answer is `{ready}` or `{failed}`.
+ * Options arrive as the first message; the answer is `{ready}` or `{failed}`. A second message sets the demo going.
  */
 import { codeOf, messageOf } from '../../../lib/coded-error.ts';
+import { goLive } from './demo/live.ts';
 import { runDemo } from './demo/scenario.ts';
 import { startChainWithInternals } from './in-process.ts';
 import type { ChildMessage, LocalChainProcessOptions } from './messages.ts';
 
 async function start(options: LocalChainProcessOptions): Promise<void> {
-  const { handle, chain } = await startChainWithInternals(options);
+  const { handle, chain } = await startChainWithInternals({ ...options, warn: (text) => console.error(text) });
   const demo = options.demo === true ? await runDemo(chain) : null;
   const { rpcUrl, wsUrl, genesisHash } = handle;
   tell({ ready: { rpcUrl, wsUrl, genesisHash, hasLight: chain.hasLight, demo } });
+  let stopDemo = (): void => undefined;
+  process.once('message', () => {
+    if (demo !== null) stopDemo = goLive(chain);
+  });
   process.once('SIGTERM', () => {
+    stopDemo();
     handle.stop().finally(() => process.exit(0));
   });
 }

@@ -9,7 +9,7 @@ import type { Methods } from './rpc/node.ts';
 import { configAt, integerAt, keyAt } from './rpc/params.ts';
 import { invalidParams } from './rpc/rpc-error.ts';
 
-export const ENGINE = 'litesvm 1.5.0';
+const ENGINE = 'litesvm 1.5.0';
 const MAX_STEPS = 100_000;
 
 export interface ControlParts {

@@ -6,7 +6,6 @@ import {
   TransactionMessage,
   VersionedTransaction,
 } from '@solana/web3.js';
-import { encode32 } from '../../../lib/base58.ts';
 import { CodedError } from '../../../lib/coded-error.ts';
 import type { Submission } from './ledger/bank.ts';
 import { type DecodedTransaction, decodeTransaction } from './vm/transaction.ts';
@@ -47,8 +46,4 @@ export function createFaucet({ keypair, recentBlockhash, submit }: FaucetOptions
     }
     return result.record.signature;
   };
-}
-
-export function addressOf(keypair: Keypair): string {
-  return encode32(keypair.publicKey.toBytes());
 }

@@ -9,6 +9,8 @@ export interface LocalChainProcess extends ChildReady {
   readonly pid: number;
   /** Called once when the process ends by itself, with its exit code or signal in words; its state is gone then. */
   onExit(listener: (reason: string) => void): void;
+  /** To be called once the daemon is ready: one short fork, then a small payment every few seconds (demo only). */
+  goLive(): void;
   /** SIGTERM, and SIGKILL after 3 s. Resolves when the process is gone. */
   stop(): Promise<void>;
 }
@@ -39,10 +41,13 @@ export async function startLocalChainProcess(options: LocalChainProcessOptions =
     await gone;
     clearTimeout(timer);
   }
+  const goLive = (): void => {
+    if (child.connected) child.send({ goLive: true });
+  };
   child.send(options);
   try {
     const ready = await firstMessage(child, gone);
-    return { ...ready, pid: child.pid!, onExit: (listener) => void listeners.add(listener), stop };
+    return { ...ready, pid: child.pid!, onExit: (listener) => void listeners.add(listener), goLive, stop };
   } catch (error) {
     await stop();
     throw error;

@@ -15,6 +15,7 @@ import { createPublisher } from './pubsub/publisher.ts';
 import { createSockets } from './pubsub/sockets.ts';
 import { allMethods } from './rpc/methods.ts';
 import { startRpcServer } from './rpc/server.ts';
+import { startSocketPort } from './rpc/socket-port.ts';
 import { startSlotTimer } from './slot-timer.ts';
 import { decodeTransaction } from './vm/transaction.ts';
 
@@ -32,6 +33,7 @@ export async function startChainWithInternals(options: LocalChainOptions) {
   const methods = { ...allMethods(), ...(options.control === false ? {} : controlMethods(chain, control)) };
   const respond = createResponder(node, methods, engine);
   const server = await startRpcServer(options.port ?? 0, respond, sockets.upgrade);
+  const stopSocketPort = await startSocketPort(server.port, options, sockets.upgrade);
   const stopTimer = startSlotTimer(bank, options);
   const handle: LocalChainHandle = {
     rpcUrl: `http://127.0.0.1:${server.port}`,
@@ -45,7 +47,7 @@ export async function startChainWithInternals(options: LocalChainOptions) {
     async stop() {
       stopTimer();
       await sockets.stop();
-      await server.stop();
+      await Promise.all([server.stop(), stopSocketPort()]);
     },
   };
   return { handle, chain };

@@ -1,7 +1,7 @@
 import type { DemoReport } from './demo/report.ts';
 import type { LocalChainOptions } from './options.ts';
 
-export interface LocalChainProcessOptions extends LocalChainOptions {
+export interface LocalChainProcessOptions extends Omit<LocalChainOptions, 'warn'> {
   /** Run the demo scenario before anybody connects (default false). */
   readonly demo?: boolean;
 }

@@ -18,6 +18,8 @@ export interface LocalChainOptions {
   readonly skipEvery?: { readonly rate: number; readonly seed: number };
   /** Folder with Light Protocol programs and accounts; false = none; default: the development dependency if it is there. */
   readonly lightAssets?: string | false | null;
+  /** Told in words when something that was asked for could not be had, such as a port. */
+  readonly warn?: (text: string) => void;
 }
 
 export const DEFAULTS = { slotMs: 0, finalityDepth: 32, firstSlot: 1000, maxBlocks: 20_000 } as const;

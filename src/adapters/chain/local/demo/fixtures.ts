@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { PublicKey } from '@solana/web3.js';
 import { encode32 } from '../../../../lib/base58.ts';
 import { setAccountInput } from '../account-input.ts';
@@ -7,6 +8,8 @@ import { borshText } from './token-instructions.ts';
 
 const METADATA_PROGRAM = 'metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s';
 const METADATA_BYTES = 607;
+const SNS_PROGRAM = 'namesLPneVptA9Z5rqUDD9tMTWEJwofgaYwp8cawRkX';
+const SNS_ROOT = '58PwtjSDuFHuUkYjH9BYnnQKHfwo9reZhC2zMJv9JPkx';
 
 export interface FixtureInput {
   readonly nftMint: PublicKey;
@@ -15,7 +18,8 @@ export interface FixtureInput {
 }
 
 /** Accounts of programs that no package ships: set, not written by a program, and counted as fixtures. */
-export function setFixtures(bank: Bank, { nftMint, authority }: FixtureInput): void {
+export function setFixtures(bank: Bank, { nftMint, owner, authority }: FixtureInput): void {
+  setSnsName(bank, owner);
   const program = keyOf(METADATA_PROGRAM);
   const [address] = PublicKey.findProgramAddressSync(
     [Buffer.from('metadata'), program.toBytes(), nftMint.toBytes()],
@@ -26,6 +30,22 @@ export function setFixtures(bank: Bank, { nftMint, authority }: FixtureInput): v
     lamports: bank.vm.rentExemptLamports(data.length),
     data,
     owner: METADATA_PROGRAM,
+  });
+}
+
+/** `demo.sol`: registry header of parent, owner and class, found under the hash of its name. */
+function setSnsName(bank: Bank, owner: PublicKey): void {
+  const parent = keyOf(SNS_ROOT);
+  const hashed = createHash('sha256')
+    .update('SPL Name Service' + 'demo')
+    .digest();
+  const noClass = PublicKey.default;
+  const [address] = PublicKey.findProgramAddressSync([hashed, noClass.toBytes(), parent.toBytes()], keyOf(SNS_PROGRAM));
+  const data = Buffer.concat([parent.toBuffer(), owner.toBuffer(), noClass.toBuffer()]);
+  setAccountInput(bank, encode32(address.toBytes()), {
+    lamports: bank.vm.rentExemptLamports(data.length),
+    data,
+    owner: SNS_PROGRAM,
   });
 }
 

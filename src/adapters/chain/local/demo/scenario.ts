@@ -27,7 +27,7 @@ const SKIPPED_SLOTS = 3;
 export type DemoWallets = Record<(typeof NAMES)[number], Keypair>;
 
 /** The same key pairs in every run: whoever tries the daemon twice finds the wallets again. */
-export function demoKeypair(name: string): Keypair {
+function demoKeypair(name: string): Keypair {
   return Keypair.fromSeed(createHash('sha256').update(`parhelion demo ${name}`).digest());
 }
 

@@ -47,7 +47,7 @@ export function answersPing(engine: FaultEngine): boolean {
   );
 }
 
-export function dropSocket(socket: WebSocket, code: number): void {
+function dropSocket(socket: WebSocket, code: number): void {
   if (code === ABNORMAL) socket.terminate();
   else socket.close(code);
 }

@@ -2,7 +2,7 @@ import { VersionedTransaction } from '@solana/web3.js';
 import { encode32, encode64 } from '../../../../lib/base58.ts';
 import { CodedError, messageOf } from '../../../../lib/coded-error.ts';
 
-export const PACKET_BYTES = 1232;
+const PACKET_BYTES = 1232;
 
 export interface MessageInstruction {
   readonly programIdIndex: number;
