@@ -1,4 +1,4 @@
-import { API_VERSION, definePlugin } from '../../src/kernel/plugin.ts';
+import { API_VERSION, CodedError, definePlugin } from '../../src/kernel/plugin.ts';
 import { kernelOutbox } from '../../src/ports/outbox.ts';
 import { assembleWebhooks } from './assemble.ts';
 import { webhooksConfig } from './config.ts';
@@ -13,6 +13,7 @@ export default definePlugin({
   migrations,
   provision(ctx) {
     const outbox = ctx.use(kernelOutbox);
-    return assembleWebhooks(ctx, outbox ?? ({} as never));
+    if (outbox === undefined) throw new CodedError('WEBHOOKS_NO_OUTBOX', 'the kernel offers no outbox');
+    return assembleWebhooks(ctx, outbox);
   },
 });

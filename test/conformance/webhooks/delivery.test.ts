@@ -334,6 +334,7 @@ describe('delivery', () => {
 
 describe('automatic disabling', () => {
   const rules = {
+    jobs: { pollMs: 600_000 },
     webhooks: { ratePerSecond: 0, retry: { compat: { steps: [], timeoutMs: 5_000 } }, concurrency: { perWebhook: 64 } },
   };
   const manual = async (t: TestContext): Promise<Stage & { clock: ManualClock }> => {
