@@ -32,8 +32,6 @@ export interface AddressIndexOptions {
 }
 
 const KEY_WORDS = 8;
-/** A key and its value, so that a hit reads one place in memory. */
-const ENTRY_WORDS = 9;
 const CHUNK_BITS = 12;
 const CHUNK_ENTRIES = 1 << CHUNK_BITS;
 const FIRST_CHUNK_ENTRIES = 64;
@@ -53,7 +51,9 @@ export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex 
   let slots = new Uint32Array(FIRST_SLOTS);
   /** Number of slots less one. A slot holds the entry + 1 in these bits and the same bits of the hash in the others. */
   let mask = FIRST_SLOTS - 1;
-  const chunks: Uint32Array[] = [new Uint32Array(FIRST_CHUNK_ENTRIES * ENTRY_WORDS)];
+  /** Keys by entry. Values lie apart: keys then never span more memory lines than they must, and most look-ups read no value. */
+  const chunks: Uint32Array[] = [new Uint32Array(FIRST_CHUNK_ENTRIES * KEY_WORDS)];
+  const values: Uint32Array[] = [new Uint32Array(FIRST_CHUNK_ENTRIES)];
   let pool = createPostingsPool();
   let usedEntries = 0;
   /** First unused entry below `usedEntries`, or -1; its first word leads to the next. */
@@ -65,10 +65,10 @@ export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex 
   const contents = new Uint32Array(BATCH);
 
   const chunkOf = (entry: number): Uint32Array => chunks[entry >>> CHUNK_BITS]!;
-  const placeOf = (entry: number): number => (entry & (CHUNK_ENTRIES - 1)) * ENTRY_WORDS;
-  const valueOf = (entry: number): number => chunkOf(entry)[placeOf(entry) + KEY_WORDS]!;
+  const placeOf = (entry: number): number => (entry & (CHUNK_ENTRIES - 1)) * KEY_WORDS;
+  const valueOf = (entry: number): number => values[entry >>> CHUNK_BITS]![entry & (CHUNK_ENTRIES - 1)]!;
   function setValue(entry: number, value: number): void {
-    chunkOf(entry)[placeOf(entry) + KEY_WORDS] = value;
+    values[entry >>> CHUNK_BITS]![entry & (CHUNK_ENTRIES - 1)] = value;
   }
 
   /** The slot of a key, or of the empty place where it would go, as -1 - slot. */
@@ -175,12 +175,13 @@ export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex 
     }
     const entry = usedEntries++;
     const number = entry >>> CHUNK_BITS;
-    if (number === chunks.length) chunks.push(new Uint32Array(CHUNK_ENTRIES * ENTRY_WORDS));
-    else if (placeOf(entry) === chunks[number]!.length) {
+    if (number === chunks.length) {
+      chunks.push(new Uint32Array(CHUNK_ENTRIES * KEY_WORDS));
+      values.push(new Uint32Array(CHUNK_ENTRIES));
+    } else if (placeOf(entry) === chunks[number]!.length) {
       // Only the first chunk starts small.
-      const larger = new Uint32Array(chunks[number]!.length * 2);
-      larger.set(chunks[number]!);
-      chunks[number] = larger;
+      chunks[number] = doubled(chunks[number]!);
+      values[number] = doubled(values[number]!);
     }
     return entry;
   }
@@ -267,8 +268,15 @@ export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex 
     get size() {
       return size;
     },
-    bytesUsed: () => slots.byteLength + pool.bytesUsed + chunks.reduce((sum, chunk) => sum + chunk.byteLength, 0),
+    bytesUsed: () =>
+      slots.byteLength + pool.bytesUsed + [...chunks, ...values].reduce((sum, chunk) => sum + chunk.byteLength, 0),
   };
+}
+
+function doubled(words: Uint32Array): Uint32Array {
+  const larger = new Uint32Array(words.length * 2);
+  larger.set(words);
+  return larger;
 }
 
 function sameKey(chunk: Uint32Array, place: number, words: Uint32Array, at: number): boolean {
