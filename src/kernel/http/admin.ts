@@ -10,6 +10,7 @@ import type { MetricsRegistry } from '../metrics.ts';
 import { defineRoute, json, RequestError, type Route } from '../plugin.ts';
 import { closeListener, createListener, listenOn } from './listener.ts';
 import { createPipeline } from './pipeline.ts';
+import { slowestMs } from './slowest.ts';
 
 export interface AdminFrontOptions {
   readonly core: CoreConfig;
@@ -40,7 +41,8 @@ export function createAdminFront(options: AdminFrontOptions): AdminFront {
   ];
   const guard = hostGuard(core.admin.host, core.admin.allowedHosts);
   const pipeline = createPipeline({ ...options, routes, rpc: null, gate: null, cors: false, guard });
-  const server = createListener(core.http, pipeline.meter, pipeline.handle);
+  const limits = { ...core.http, handlerTimeoutMs: slowestMs(core, routes) };
+  const server = createListener(limits, pipeline.meter, pipeline.handle);
   let bound: { readonly host: string; readonly port: number } | null = null;
   return {
     listen: async () => {

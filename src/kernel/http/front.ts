@@ -9,6 +9,7 @@ import type { RpcFront } from '../rpc/front.ts';
 import { documentRoutes } from './document-routes.ts';
 import { closeListener, createListener, listenOn } from './listener.ts';
 import { createPipeline } from './pipeline.ts';
+import { slowestMs } from './slowest.ts';
 import { createUpgrader } from './upgrade.ts';
 
 export interface HttpFrontOptions {
@@ -59,8 +60,9 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
   const documents = documentRoutes({ routes: publicRoutes, methods: options.rpc.methods, version: options.version });
   const pipeline = createPipeline({ ...options, routes: [...publicRoutes, ...documents], cors: true });
   const upgrader = createUpgrader({ ...options, pipeline, targetLimitBytes: core.http.targetLimitBytes });
+  const handlerTimeoutMs = slowestMs(core, [...publicRoutes, ...options.rpc.methods]);
   const makeServer = () => {
-    const server = createListener(core.http, pipeline.meter, pipeline.handle);
+    const server = createListener({ ...core.http, handlerTimeoutMs }, pipeline.meter, pipeline.handle);
     upgrader.attach(server);
     return server;
   };

@@ -21,6 +21,7 @@ import { createResponder, type Responder } from './respond.ts';
 import { handleRest } from './rest.ts';
 import { handleRoot } from './root.ts';
 import { createRouter, type Match } from './router.ts';
+import { slowestMs } from './slowest.ts';
 import { parseTarget } from './target.ts';
 
 export interface PipelineOptions {
@@ -68,7 +69,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const isLocalChain = () => options.chainLabel?.() === 'local';
   const responder = createResponder({ clock, cors: options.cors, draining: () => draining, isLocalChain });
   const rest = { gate: options.gate, deadlines, responder };
-  const { handlerTimeoutMs, bodyLimitBytes } = core.http;
+  const { bodyLimitBytes } = core.http;
   const root =
     options.rpc === null
       ? null
@@ -76,7 +77,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
           ...rest,
           rpc: options.rpc,
           bodyLimitBytes,
-          timeoutMs: Math.max(handlerTimeoutMs, core.rpc.upstreamTimeoutMs) + ROOT_GRACE_MS,
+          timeoutMs: slowestMs(core, options.rpc.methods) + ROOT_GRACE_MS,
         };
 
   const route = (exchange: Exchange): Promise<void> | null => {
