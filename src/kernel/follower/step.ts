@@ -38,7 +38,9 @@ async function wantHole(run: Run, next: Held, slot: number): Promise<boolean> {
   const { state, fetcher, clock, follow } = run;
   const ask = fetcher.need(slot);
   const now = clock.monotonic();
-  if (state.hole?.slot !== slot) state.hole = { slot, since: now, denied: false };
+  // While the block above the hole is fetched anew, the next one names that block: the hole itself is still the same.
+  const isSame = state.hole !== null && state.hole.slot <= slot && !run.buffer.has(state.hole.slot);
+  if (state.hole === null || !isSame) state.hole = { slot, since: now, denied: false };
   fetcher.pump();
   const canGiveUp = state.listedTo >= slot && !fetcher.openBelow(slot);
   if (canGiveUp && fetcher.isPruned(slot)) return await giveUp(run, slot, 'pruned');
@@ -47,7 +49,7 @@ async function wantHole(run: Run, next: Held, slot: number): Promise<boolean> {
     state.hole.denied = true;
     run.log.error({ slot, namedBy: next.block.slot }, 'a block exists that no upstream has: waiting for it');
   }
-  const isOld = now - state.hole.since >= follow.holeTimeoutSeconds * 1_000;
+  const isOld = state.hole.slot === slot && now - state.hole.since >= follow.holeTimeoutSeconds * 1_000;
   if (canGiveUp && isOld && follow.holePolicy === 'gap') return await giveUp(run, slot, 'hole');
   // It may be the later block that is wrong: it is fetched anew once per round, and only ever dropped for another one.
   ask.deniedRounds = 0;

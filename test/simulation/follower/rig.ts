@@ -1,0 +1,89 @@
+import type { CoreConfig } from '../../../src/kernel/config/core.ts';
+import type { Follower } from '../../../src/kernel/follower/contract.ts';
+import { createFollower } from '../../../src/kernel/follower/create-follower.ts';
+import { followerMigrations } from '../../../src/kernel/follower/migrations.ts';
+import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
+import { migrate } from '../../../src/kernel/migrations.ts';
+import type { BlockProcessor } from '../../../src/kernel/plugin.ts';
+import type { Random } from '../../../src/ports/clock.ts';
+import type { Store } from '../../../src/ports/store.ts';
+import { followConfig } from '../../helpers/follow-config.ts';
+import {
+  createLedgerProcessor,
+  type LedgerView,
+  ledgerMigrations,
+  readLedger,
+} from '../../helpers/ledger-processor.ts';
+import { createManualClock } from '../../helpers/manual-clock.ts';
+import { createMemoryLog } from '../../helpers/memory-log.ts';
+import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
+import { createFakeSource, type FakeUpstream, honest } from './fake-source.ts';
+import { createWorld, FIRST_SLOT, type World } from './world.ts';
+
+export interface RigOptions {
+  readonly seed?: number;
+  readonly upstreams?: readonly FakeUpstream[];
+  readonly follow?: Partial<CoreConfig['follow']>;
+  readonly processors?: readonly BlockProcessor[];
+}
+
+/** A real follower on a real store, in a made-up world with a clock that is moved by hand. */
+export async function createRig(store: Store, options: RigOptions = {}) {
+  const draw: Sfc32 = createSfc32(options.seed ?? 1);
+  const clock = createManualClock();
+  const log = createMemoryLog();
+  const world: World = createWorld(draw);
+  const upstreams = options.upstreams ?? [honest('upstream-0'), honest('upstream-1')];
+  const source = createFakeSource(world, upstreams, draw, clock);
+  const random: Random = { float: draw.float, bytes: (count) => new Uint8Array(count), uuid: () => 'none' };
+  const core = followConfig({ startSlot: FIRST_SLOT, auditIntervalMs: 1_000, ...options.follow });
+  const fatals: unknown[] = [];
+  let processors = options.processors ?? [createLedgerProcessor()];
+  let follower: Follower | null = null;
+  await migrate(store, [
+    { scope: 'kernel.follower', migrations: followerMigrations },
+    { scope: 'test.ledger', migrations: ledgerMigrations },
+  ]);
+
+  async function start(with_: { processors?: readonly BlockProcessor[]; store?: Store } = {}): Promise<Follower> {
+    processors = with_.processors ?? processors;
+    follower = createFollower({
+      ...{ chain: 'main', source, processors, core, clock, random, log },
+      store: with_.store ?? store,
+      metrics: createMetricsRegistry().scope('follow'),
+      fatal: (error) => void fatals.push(error),
+    });
+    await follower.start();
+    return follower;
+  }
+
+  /** What a replay of the canonical chain into an empty store would give. */
+  function truth(fromSlot = FIRST_SLOT): LedgerView {
+    const blocks = world.chain.filter(({ slot }) => slot >= fromSlot);
+    const entries = blocks.flatMap(({ slot, signatures }) => [...signatures].sort().map((each) => `${slot}:${each}`));
+    return { entries, count: entries.length, lastSlot: blocks.at(-1)?.slot ?? -1 };
+  }
+
+  async function isSettled(owner?: string): Promise<boolean> {
+    return JSON.stringify(await readLedger(store, owner)) === JSON.stringify(truth());
+  }
+
+  return {
+    ...{ world, upstreams, source, clock, log, fatals, draw, start, truth, isSettled },
+    ledger: (owner?: string) => readLedger(store, owner),
+    get follower() {
+      if (follower === null) throw new Error('not started');
+      return follower;
+    },
+    /** Stops and begins anew, as a new process would. */
+    async restart(with_: Parameters<typeof start>[0] = {}) {
+      await follower?.stop();
+      return await start(with_);
+    },
+    /** Lets time pass until the store holds the truth, at most `maxMs`. */
+    async settle(maxMs = 300_000, owner?: string): Promise<void> {
+      for (let passed = 0; passed < maxMs && !(await isSettled(owner)); passed += 500) await clock.advance(500);
+    },
+    stop: async () => await follower?.stop(),
+  };
+}

@@ -1,0 +1,77 @@
+import { createHash } from 'node:crypto';
+import { encode32 } from '../../../src/lib/base58.ts';
+import type { BlockHeader, ChainBlock } from '../../../src/ports/block.ts';
+import type { Sfc32 } from '../../helpers/sfc32.ts';
+
+export interface WorldBlock extends BlockHeader {
+  readonly signatures: readonly string[];
+}
+
+/** The truth: one canonical chain that grows, skips and forks. */
+export interface World {
+  readonly chain: readonly WorldBlock[];
+  /** Newest slot, with or without a block. */
+  readonly slot: number;
+  readonly finalizedSlot: number;
+  grow(skips?: number, transactions?: number): void;
+  /** Drops the newest blocks; the next one grows from what is left, in a slot behind all dropped ones. */
+  fork(depth: number): void;
+  blockAt(slot: number): WorldBlock | undefined;
+}
+
+export const FIRST_SLOT = 100;
+
+export function createWorld(random: Sfc32, finalityDepth = 12): World {
+  let chain: WorldBlock[] = [];
+  let slot = FIRST_SLOT - 1;
+  let made = 0;
+  let finalizedSlot = FIRST_SLOT;
+
+  function grow(skips = 0, transactions = random.below(4)): void {
+    slot += 1 + skips;
+    made += 1;
+    const parent = chain.at(-1);
+    chain = [
+      ...chain,
+      {
+        slot,
+        parentSlot: parent?.slot ?? FIRST_SLOT - 1,
+        blockhash: hashOf(`block ${made} at ${slot}`),
+        previousBlockhash: parent?.blockhash ?? hashOf('genesis'),
+        blockHeight: chain.length,
+        blockTime: made % 7 === 0 ? null : 1_700_000_000 + slot,
+        signatures: Array.from({ length: transactions }, (_, index) => `tx-${made}-${index}`),
+      },
+    ];
+    finalizedSlot = Math.max(finalizedSlot, chain.at(-1 - finalityDepth)?.slot ?? 0);
+  }
+  grow();
+  return {
+    get chain() {
+      return chain;
+    },
+    get slot() {
+      return slot;
+    },
+    get finalizedSlot() {
+      return finalizedSlot;
+    },
+    grow,
+    fork(depth) {
+      const mayGo = chain.filter((block) => block.slot > finalizedSlot).length;
+      const count = Math.min(depth, mayGo, chain.length - 1);
+      if (count > 0) chain = chain.slice(0, -count);
+      // Half of the time the new branch re-uses the slots of the old one.
+      if (random.float() < 0.5) slot = chain.at(-1)!.slot;
+    },
+    blockAt: (wanted) => chain.find((block) => block.slot === wanted),
+  };
+}
+
+/** As a source would hand it over. Processors of the simulation read header and signatures only. */
+export function asChainBlock({ signatures, ...header }: WorldBlock): ChainBlock {
+  const transactions = signatures.map((signature, index) => ({ signature, index }));
+  return { ...header, transactions } as unknown as ChainBlock;
+}
+
+const hashOf = (text: string) => encode32(createHash('sha256').update(text).digest());
