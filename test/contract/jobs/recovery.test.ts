@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { LEASE_EXTRA_MS } from '../../../src/kernel/jobs/claim.ts';
+import { createOutbox } from '../../../src/kernel/jobs/outbox.ts';
+import { DONE, makeKind, makeRunner, migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
+import { createManualClock } from '../../helpers/manual-clock.ts';
+import { eachStore } from '../../helpers/store.ts';
+
+const KIND = 'test.job';
+
+eachStore('job recovery and order', (engine) => {
+  test('a job whose process died runs again after its lease, and fails when it was lost too often', async (t) => {
+    const store = await engine.store(t);
+    await migrateJobs(store);
+    const clock = createManualClock();
+    const outbox = createOutbox({ store, clock, wake: () => {} });
+    const ran: string[] = [];
+    const kind = makeKind(async (job) => {
+      ran.push(job.key);
+      return DONE;
+    });
+    const runner = makeRunner(t, { store, kinds: [kind], clock, config: { maxAttempts: 3 } });
+    await store.write((tx) => runner.enqueue(tx, newJobs(3)));
+    const lease = { state: 'running', claims: 1, lease_until: clock.now() + 1_000 } as const;
+    await store.write(async ({ db }) => {
+      await db.updateTable('outbox').set(lease).where('key', 'in', ['key-0', 'key-1']).execute();
+      await db.updateTable('outbox').set({ lost: 2 }).where('key', '=', 'key-1').execute();
+    });
+    await runner.start();
+    await until(async () => (await outbox.get(KIND, 'key-2'))?.state === 'done');
+    assert.deepEqual(ran, ['key-2'], 'leases hold');
+    // The sweep comes once in 30 s.
+    await until(async () => {
+      await clock.advance(10_000);
+      return (await outbox.get(KIND, 'key-0'))?.state === 'done';
+    });
+    assert.deepEqual(ran, ['key-2', 'key-0']);
+    const lost = await outbox.get(KIND, 'key-1');
+    assert.deepEqual([lost?.state, lost?.error], ['failed', 'the process that ran it ended without an outcome']);
+  });
+
+  test('an outcome that comes after another process took the job counts no more', async (t) => {
+    const store = await engine.store(t);
+    await migrateJobs(store);
+    const clock = createManualClock();
+    const outbox = createOutbox({ store, clock, wake: () => {} });
+    const settled: string[] = [];
+    let open = () => {};
+    const kind = makeKind(() => new Promise((resolve) => (open = () => resolve(DONE))), {
+      settle: async (_tx, list) => void settled.push(...list.map(({ job }) => job.key)),
+    });
+    const runner = makeRunner(t, { store, kinds: [kind], clock });
+    await store.write((tx) => runner.enqueue(tx, newJobs(1)));
+    await runner.start();
+    await until(async () => (await outbox.get(KIND, 'key-0'))?.state === 'running');
+    const leaseUntil = clock.now() + kind.timeoutMs + LEASE_EXTRA_MS;
+    const row = await store.read.selectFrom('outbox').selectAll().executeTakeFirstOrThrow();
+    assert.equal(row['lease_until'], leaseUntil);
+    await store.write(({ db }) => db.updateTable('outbox').set({ claims: 2 }).execute());
+    open();
+    await until(async () => (await runner.metrics.text()).includes('parhelion_jobs_late_outcomes_total 1'));
+    assert.deepEqual(settled, []);
+    assert.equal((await outbox.get(KIND, 'key-0'))?.state, 'running');
+  });
+
+  test('retries that became due while nobody was there are spread over half a minute', async (t) => {
+    const store = await engine.store(t);
+    await migrateJobs(store);
+    const clock = createManualClock();
+    const started: number[] = [];
+    const kind = makeKind(async ({ attempts }) => {
+      if (attempts > 0) started.push(clock.now());
+      return DONE;
+    });
+    const runner = makeRunner(t, { store, kinds: [kind], clock });
+    await store.write((tx) => runner.enqueue(tx, newJobs(40, { runAt: clock.now() - 100_000 })));
+    await store.write(({ db }) => db.updateTable('outbox').set({ attempts: 1 }).where('id', '>', 10).execute());
+    const outbox = createOutbox({ store, clock, wake: () => {} });
+    const start = clock.now();
+    await runner.start();
+    await until(async () => (await outbox.count({ kind: KIND, states: ['done'] })) >= 10);
+    assert.ok(started.length < 5, 'first attempts go at once, retries wait');
+    await until(async () => {
+      await clock.advance(1_000);
+      return (await outbox.count({ kind: KIND, states: ['done'] })) === 40;
+    });
+    assert.ok(started.every((time) => time <= start + 45_000));
+    assert.ok(new Set(started).size > 15, 'at different times');
+  });
+
+  test('a long queue delays no other group', async (t) => {
+    const store = await engine.store(t);
+    await migrateJobs(store);
+    const order: string[] = [];
+    const kind = makeKind(async (job) => {
+      order.push(job.group);
+      return DONE;
+    });
+    const runner = makeRunner(t, { store, kinds: [kind], config: { concurrency: 8 } });
+    const outbox = createOutbox({ store, clock: createManualClock(), wake: () => {} });
+    await store.write(async (tx) => {
+      await runner.enqueue(tx, newJobs(1_500, { group: 'long', runAt: 1 }));
+      await runner.enqueue(
+        tx,
+        newJobs(30, (index) => ({ key: `short-${index}`, group: `short-${index}`, runAt: 1_000 })),
+      );
+    });
+    await runner.start();
+    await until(async () => (await outbox.count({ kind: KIND, states: ['done'] })) === 1_530);
+    const last = order.findLastIndex((group) => group !== 'long');
+    assert.ok(last < 200, `the last job of a short queue was number ${last}`);
+  });
+
+  test('an ordered group goes one by one, past a retry and never around it', async (t) => {
+    const store = await engine.store(t);
+    await migrateJobs(store);
+    const clock = createManualClock();
+    const order: string[] = [];
+    let running = 0;
+    const kind = makeKind(async ({ key, attempts }) => {
+      running += 1;
+      assert.equal(running, 1);
+      await new Promise((resolve) => setImmediate(resolve));
+      running -= 1;
+      order.push(`${key}/${attempts}`);
+      if (key === 'key-2' && attempts < 2) return { kind: 'retry', runAt: clock.now() + 60_000, error: 'later' };
+      return key === 'key-1' ? { kind: 'failed', error: 'final' } : DONE;
+    });
+    const runner = makeRunner(t, { store, kinds: [kind], clock });
+    const outbox = createOutbox({ store, clock, wake: () => {} });
+    // Put in backwards: the position counts.
+    const jobs = newJobs(5, (index) => ({ position: index })).reverse();
+    await store.write((tx) => runner.enqueue(tx, jobs));
+    await runner.start();
+    await until(async () => {
+      await clock.advance(1_000);
+      return (await outbox.count({ kind: KIND, states: ['done', 'failed'] })) === 5;
+    });
+    assert.deepEqual(order, ['key-0/0', 'key-1/0', 'key-2/0', 'key-2/1', 'key-2/2', 'key-3/0', 'key-4/0']);
+  });
+});
