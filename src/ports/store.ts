@@ -22,8 +22,11 @@ export interface Store {
   readonly read: Queries;
   /**
    * One read-write transaction (SQLite: BEGIN IMMEDIATE; PostgreSQL: READ COMMITTED). Commits when `work` resolves, rolls
-   * back when it rejects. Within a process writers queue. `work` may run again after a serialisation failure, so it must
-   * have no effect outside the transaction. Errors: STORE_BUSY, STORE_FULL, STORE_READ_ONLY, STORE_IO, STORE_UNREACHABLE.
+   * back when it rejects. On SQLite the writers of a process queue; on PostgreSQL they run beside each other, so rows that are
+   * read to be written need a lock (`forUpdate`) or one statement. `work` may run again after a serialisation failure, so it must
+   * have no effect outside the transaction; a write inside a write would wait for itself. A failed statement spoils the whole
+   * transaction, also when `work` catches its error. Errors: STORE_BUSY, STORE_FULL, STORE_READ_ONLY, STORE_IO,
+   * STORE_UNREACHABLE, STORE_CONFLICT (unique key), STORE_CONSTRAINT, STORE_CLOSED.
    */
   write<T>(work: (tx: StoreTx) => Promise<T>): Promise<T>;
   /** Proves that a commit reaches the disk: writes one row and reads it back. */
