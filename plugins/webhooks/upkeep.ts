@@ -32,6 +32,7 @@ export interface Upkeep {
 }
 
 const COUNT_MS = 10_000;
+const RECOUNT_MS = 300_000;
 const PRUNE_MS = 600_000;
 const PRUNE_BATCH = 1_000;
 const HOUR_MS = 3_600_000;
@@ -52,7 +53,14 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
     });
     cancels.add(cancel);
   };
-  const count = async (): Promise<void> => depth.counted(await queue.depth(config.outbox.maxRows));
+  let countedAt = Number.NEGATIVE_INFINITY;
+  /** Between counts the depth only grows, so far from the bound an old count is good enough: counting reads the whole outbox. */
+  const count = async (): Promise<void> => {
+    const now = clock.monotonic();
+    if (depth.value() < config.outbox.maxRows / 2 && now - countedAt < RECOUNT_MS) return;
+    countedAt = now;
+    depth.counted(await queue.depth(config.outbox.maxRows));
+  };
   const prune = async (): Promise<void> => {
     const now = clock.now();
     for (const chain of parts.chains) {

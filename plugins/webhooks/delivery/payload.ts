@@ -10,7 +10,6 @@ export interface DeliveryPayload {
 
 /** One kind per chain: slots of different chains must not be confused when a fork is rolled back. */
 export const deliveryKind = (chain: ChainId): string => (chain === 'main' ? 'webhooks.deliver' : 'webhooks.devnet');
-export const DELIVERY_KINDS: readonly string[] = [deliveryKind('main'), deliveryKind('devnet')];
 
 /** At most one delivery per webhook and transaction. */
 export const deliveryKey = (webhookId: string, signature: string): string => `${webhookId}:${signature}`;

@@ -26,6 +26,8 @@ export interface Harness {
   readonly outbox: Outbox;
   readonly processor: BlockProcessor;
   readonly log: ReturnType<typeof createMemoryLog>;
+  /** Starts the plugin's own timers. */
+  start(): Promise<void>;
   /** Calls the handler of a route as project `p`. */
   call(method: string, path: string, body?: unknown): Promise<ApiAnswer>;
   apply(block: ChainBlock): Promise<void>;
@@ -42,7 +44,7 @@ export interface HarnessOptions {
   readonly jobs?: Partial<CoreConfig['jobs']>;
 }
 
-export const LOOPBACK = { allowCidrs: ['127.0.0.0/8'], allowHttp: true } as const;
+const LOOPBACK = { allowCidrs: ['127.0.0.0/8'], allowHttp: true } as const;
 
 export async function startHarness(t: Pick<TestContext, 'after'>, options: HarnessOptions): Promise<Harness> {
   const { store, clock = createSystemClock(), deliver = true } = options;
@@ -80,6 +82,7 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
   if (processor === undefined) throw new Error('the plugin has no processor');
   return {
     ...{ store, runner: started, outbox, processor, log },
+    start: async () => parts.start?.(AbortSignal.timeout(1_000)),
     call: (method, path, body) => callRoute(parts.routes ?? [], method, path, body),
     apply: (block) => store.write((tx) => processor.apply(tx, block, 'main')),
     revert: (...blocks) =>
