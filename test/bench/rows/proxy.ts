@@ -1,0 +1,68 @@
+/** What the proxy costs: a read through it against the same read straight from the upstream, and a cached read against node:http. */
+import assert from 'node:assert/strict';
+import { type LoadRequest, measureServers, startBenchServer } from '../http.ts';
+import { ratioOf } from '../paired.ts';
+import type { Row, RowResult, RunOptions } from '../row.ts';
+import { accountText, CACHED, PROXY_KEY, READ, transactionText } from '../samples/proxy-answers.ts';
+
+const GOAL = 0.5;
+const cases = [
+  {
+    name: 'through',
+    body: READ,
+    expected: accountText(),
+    goal: 'reported: a read through the proxy over one from the upstream',
+  },
+  { name: 'cached', body: CACHED, expected: transactionText(), goal: `>= ${GOAL}x a bare node:http server` },
+] as const;
+
+async function run({ size, seed }: RunOptions): Promise<RowResult[]> {
+  const module = new URL('../samples/proxy-server.ts', import.meta.url);
+  const upstream = await startBenchServer(module, ['upstream']);
+  const daemon = await startBenchServer(module, ['daemon', upstream.url]);
+  const options = { pairs: size === 'full' ? 10 : size === 'quick' ? 5 : 1, seconds: 1, connections: 64 };
+  try {
+    const results: RowResult[] = [];
+    for (const { name, body, expected, goal } of cases) {
+      const request: LoadRequest = {
+        method: 'POST',
+        path: `/?api-key=${PROXY_KEY}`,
+        headers: { 'Content-Type': 'application/json' },
+        body,
+      };
+      await checkAnswers(daemon.url + request.path, body, expected, name === 'cached');
+      const samples = await measureServers({ url: daemon.url, request }, { url: upstream.url, request }, options);
+      const ratio = ratioOf(samples.ours, samples.baseline);
+      const isGoal = name === 'cached' && size !== 'smoke';
+      results.push({
+        row: `G5-proxy/${name}`,
+        name: name === 'cached' ? 'cached read over the whole daemon' : 'read through the whole daemon',
+        unit: 'requests/s',
+        ...samples,
+        ratio,
+        goal,
+        verdict: isGoal ? (ratio.median >= GOAL ? 'met' : 'missed') : 'not assessed',
+        sizes: { answerBytes: expected.length, connections: options.connections },
+        seed,
+        notes: ['daemon, upstream and load share the cores', 'log level error'],
+      });
+    }
+    return results;
+  } finally {
+    daemon.stop();
+    upstream.stop();
+  }
+}
+
+/** The bytes are the upstream's; a cached answer has to come from the cache before it is timed. */
+async function checkAnswers(url: string, body: string, expected: string, isCached: boolean): Promise<void> {
+  let hit: string | null = null;
+  for (let i = 0; i < 50 && (i === 0 || (isCached && hit === null)); i++) {
+    const response = await fetch(url, { method: 'POST', body });
+    hit = response.headers.get('x-cache');
+    assert.equal(await response.text(), expected);
+  }
+  assert.equal(hit, isCached ? 'HIT' : null);
+}
+
+export const row: Row = { id: 'G5-proxy', name: 'JSON-RPC proxy', run };
