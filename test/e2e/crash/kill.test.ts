@@ -21,6 +21,8 @@ test(`${KILLS} SIGKILLs while following and delivering lose nothing and repeat n
   t.diagnostic(`seed ${SEED}`);
   const chain = await startChain({ slotMs: 100, time: { kind: 'wall' } });
   const receiver = await startReceiver();
+  // Slow enough that kills hit deliveries under way.
+  receiver.setFallback({ kind: 'answer', status: 200, delayMs: 60 });
   const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-crash-'));
   const configFile = join(dataDir, 'parhelion.yaml');
   writeFileSync(configFile, configFor(chain.rpcUrl, dataDir));
@@ -168,14 +170,14 @@ async function settle(dataDir: string, count: number, daemon: ReturnType<typeof 
 /** The cursor stands on the newest stored header, and the headers link. */
 function assertCursor(dataDir: string): void {
   const db = open(dataDir);
-  const cursors = db.prepare('SELECT processor, slot, blockhash FROM cursors').all() as {
+  const cursors = db.prepare('SELECT processor, slot, blockhash FROM follow_cursors').all() as {
     processor: string;
     slot: number;
     blockhash: string;
   }[];
   const headers = db
     .prepare(
-      'SELECT slot, blockhash, parent_slot AS parentSlot, previous_blockhash AS previousBlockhash FROM headers ORDER BY slot',
+      'SELECT slot, blockhash, parent_slot AS parentSlot, previous_blockhash AS previousBlockhash FROM follow_headers ORDER BY slot',
     )
     .all() as { slot: number; blockhash: string; parentSlot: number; previousBlockhash: string }[];
   db.close();
