@@ -31,8 +31,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     if (!core.follow.enabled || processors.length === 0) return null;
     const metrics = assembly.metrics.scope(id === 'main' ? 'follow' : `follow_${id}`);
     const follower = createFollower({
-      ...{ chain: id, source: chain.source, store, processors, core, clock, random, metrics, fatal },
-      log: log.child({ chain: id }),
+      ...{ chain: id, source: chain.source, store, processors, core, clock, random, metrics, log, fatal },
     });
     chain.follower.set(follower);
     return follower;

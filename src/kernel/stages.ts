@@ -1,8 +1,9 @@
-import { messageOf } from '../lib/coded-error.ts';
+import { CodedError, messageOf } from '../lib/coded-error.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
+import { EXIT } from './errors.ts';
 
-/** One step of the start. `stop` undoes it; it is called only when `start` was. */
+/** One step of the start. `stop` undoes it; it is called only when `start` was, and may be called twice. */
 export interface Stage {
   readonly name: string;
   start(): Promise<void> | void;
@@ -36,7 +37,7 @@ export function createStageRunner(stages: readonly Stage[], log: Log, clock: Clo
   return {
     async start() {
       for (const stage of stages) {
-        if (stopping !== null) throw new Error(`stopped before ${stage.name}`);
+        if (stopping !== null) throw stopped();
         const startedMs = clock.monotonic();
         begun.push(stage);
         try {
@@ -45,9 +46,17 @@ export function createStageRunner(stages: readonly Stage[], log: Log, clock: Clo
           await stop();
           throw error;
         }
+        if (stopping !== null) {
+          // It was undone before it was done; what it opened since has to go as well.
+          await stage.stop?.();
+          throw stopped();
+        }
         log.debug({ stage: stage.name, ms: Math.round(clock.monotonic() - startedMs) }, 'stage done');
       }
     },
     stop,
   };
 }
+
+const stopped = () =>
+  new CodedError('DAEMON_STOPPED', 'the daemon was stopped while it started', { exitCode: EXIT.ok });

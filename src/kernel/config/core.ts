@@ -214,7 +214,7 @@ export const coreConfig = Type.Object(
         Type.Object(
           {
             use: Type.String({ minLength: 1, description: 'built-in name, path or package' }),
-            enabled: Type.Boolean({ default: true, description: 'load it' }),
+            enabled: Type.Optional(Type.Boolean({ default: true, description: 'load it' })),
           },
           closed,
         ),

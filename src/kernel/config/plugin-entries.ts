@@ -8,5 +8,7 @@ export interface PluginEntry {
 }
 
 export function pluginEntries(list: CoreConfig['plugins']): readonly PluginEntry[] {
-  return list.map((entry) => (typeof entry === 'string' ? { use: entry, enabled: true } : { ...entry }));
+  return list.map((entry) =>
+    typeof entry === 'string' ? { use: entry, enabled: true } : { use: entry.use, enabled: entry.enabled ?? true },
+  );
 }

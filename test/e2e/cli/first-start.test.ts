@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { findRunFile } from '../../../src/cli/run-file.ts';
+import { chainMissing } from '../../helpers/chain.ts';
+import { cliArguments, runCommand } from '../../helpers/daemon.ts';
+
+const missing =
+  (await chainMissing()) ?? (spawnSync('curl', ['--version']).status === 0 ? null : 'curl is not installed');
+if (missing !== null) console.error(`SKIPPED: ${missing}`);
+
+test('a first start without any configuration', { skip: missing ?? false }, async (t) => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-first-'));
+  t.after(() => rmSync(dataDir, { recursive: true, force: true }));
+  const leftOver = join(dataDir, 'local', 'earlier-chain');
+  mkdirSync(leftOver, { recursive: true });
+  const env = {
+    PATH: process.env['PATH'],
+    PARHELION_HTTP__PORT: '0',
+    PARHELION_ADMIN__PORT: '0',
+    PARHELION_UPSTREAM__LOCAL__PORT: '0',
+  };
+  const child = spawn(process.execPath, [...cliArguments, 'serve', '--data-dir', dataDir], { cwd: dataDir, env });
+  const gone = once(child, 'exit');
+  t.after(() => child.kill('SIGKILL'));
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
+  for (let tries = 0; tries < 600 && !/"getSlot"[^\n]*\n[^\n]*\/v0\/webhooks[^\n]*\n/.test(output); tries++) {
+    assert.equal(child.exitCode, null, output);
+    await sleep(50);
+  }
+
+  assert.match(
+    output,
+    /^={62}\n LOCAL CHAIN {2}- {2}not a public Solana network\n/,
+    'the banner comes before anything else',
+  );
+  assert.equal(existsSync(leftOver), false, 'stores of earlier chains are gone');
+  const run = findRunFile(dataDir)!;
+  assert.equal(run.chain, 'local');
+  assert.deepEqual(readdirSync(join(dataDir, 'local')), [run.storeDir.split('/').at(-1)]);
+
+  const answers = output
+    .split('\n')
+    .filter((line) => line.startsWith('curl '))
+    .map((line) => spawnSync('bash', ['-c', `${line} -s`], { encoding: 'utf8' }).stdout);
+  assert.equal(answers.length, 3);
+  assert.equal(answers[0], 'ok');
+  assert.equal(typeof (JSON.parse(answers[1]!) as { result: number }).result, 'number', answers[1]);
+  assert.match((JSON.parse(answers[2]!) as { webhookID: string }).webhookID, /^[0-9a-f-]{36}$/, answers[2]);
+
+  const key = /API key +(\S+)/.exec(output)![1]!;
+  assert.equal(
+    output.split('\n').filter((line) => line.startsWith('{') && line.includes(key)).length,
+    0,
+    'the key is in the log',
+  );
+  assert.equal((await fetch(`${run.api}/ping`)).headers.get('x-parhelion-chain'), 'local');
+
+  // Other commands find the store of the running chain.
+  const projects = await runCommand(['projects', 'list', '--json', '--data-dir', dataDir]);
+  assert.equal((JSON.parse(projects.out) as unknown[]).length, 1, projects.err);
+  const status = await runCommand(['status', '--data-dir', dataDir]);
+  assert.match(status.out, /LOCAL, not a public network/);
+
+  const rpcUrl = /RPC {2}(\S+)/.exec(output)![1]!;
+  child.kill('SIGINT');
+  const [code] = await gone;
+  assert.equal(code, 0, output);
+  await assert.rejects(fetch(rpcUrl), 'the chain is gone');
+  await assert.rejects(fetch(`${run.api}/ping`), 'the daemon is gone');
+  assert.equal((await runCommand(['projects', 'list', '--data-dir', dataDir])).code, 75);
+});
+
+test('when the local chain dies, the daemon ends with 75', { skip: missing ?? false }, async (t) => {
+  const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-first-'));
+  t.after(() => rmSync(dataDir, { recursive: true, force: true }));
+  const env = {
+    PATH: process.env['PATH'],
+    PARHELION_HTTP__PORT: '0',
+    PARHELION_ADMIN__PORT: '0',
+    PARHELION_UPSTREAM__LOCAL__PORT: '0',
+    PARHELION_UPSTREAM__LOCAL__DEMO: 'false',
+  };
+  const child = spawn(process.execPath, [...cliArguments, 'serve', '--data-dir', dataDir], { cwd: dataDir, env });
+  const gone = once(child, 'exit');
+  t.after(() => child.kill('SIGKILL'));
+  for (let tries = 0; tries < 600 && findRunFile(dataDir) === null; tries++) await sleep(50);
+  const chain = spawnSync('ps', ['-o', 'pid=,args=', '--ppid', String(child.pid)], { encoding: 'utf8' })
+    .stdout.split('\n')
+    .find((line) => line.includes('chain/local/child'));
+  assert.ok(chain !== undefined, 'the chain is a process of its own');
+  process.kill(Number.parseInt(chain, 10), 'SIGKILL');
+  const [code] = await gone;
+  assert.equal(code, 75);
+});
