@@ -55,9 +55,10 @@ export async function claimJobs(tx: StoreTx, options: ClaimOptions): Promise<Cla
     await query(tx.db, `select pg_advisory_xact_lock(${parameters.add(CLAIM_LOCK)})`, parameters);
   }
   const window = Math.max(LEAST_WINDOW, WINDOW_PER_SLOT * room.total);
-  const due = await findDue(tx, questions, walk, { now, window, wanted: room.total });
+  const full = await fullRoom(tx, kinds, room);
+  const due = await findDue(tx, questions, walk, { now, window, wanted: room.total, running: full.running });
   if (due.length === 0) return { jobs: [], isMoreDue: false };
-  const chosen = chooseJobs(due, await fullRoom(tx, kinds, room));
+  const chosen = chooseJobs(due, full);
   return { jobs: await lease(tx, chosen, kinds, now), isMoreDue: due.length > chosen.length };
 }
 

@@ -14,6 +14,8 @@ export interface DueOptions {
   readonly window: number;
   /** Rows that will be chosen at most. */
   readonly wanted: number;
+  /** How many of a group run now. */
+  running(kind: string, group: string): number;
 }
 
 /** Where the walk through the groups of each kind and lane stands. The caller keeps it between claims. */
@@ -56,7 +58,7 @@ export async function findDue(
     const others = (await walkGroups(tx, question, step, options.now)).filter((group) => !seen.has(group));
     rows.push(...(await oldestOfGroups(tx, question, others, options)));
   }
-  return await onlyHeads(tx, rows, options.now);
+  return await onlyHeads(tx, rows, options);
 }
 
 async function oldestDue(
@@ -122,18 +124,19 @@ async function oldestOfGroups(
 }
 
 /** Replaces the rows of ordered groups by the head of each, where that one is due. */
-async function onlyHeads(tx: StoreTx, rows: readonly DueRow[], now: number): Promise<Candidate[]> {
+async function onlyHeads(tx: StoreTx, rows: readonly DueRow[], options: DueOptions): Promise<Candidate[]> {
   const free = rows.filter(({ position }) => position === null);
   const ordered = new Map(
     rows.filter(({ position }) => position !== null).map((row) => [`${row.kind}\n${row.grp}`, row]),
   );
   if (ordered.size === 0) return free.map(candidateOf);
   const heads: (DueRow & { readonly state: string })[] = [];
-  const groups = [...ordered.values()];
+  // A job that was put before the running one has to wait for it all the same.
+  const groups = [...ordered.values()].filter(({ kind, grp }) => options.running(kind, grp) === 0);
   for (let start = 0; start < groups.length; start += WALK_STEPS) {
     heads.push(...(await headsOf(tx, groups.slice(start, start + WALK_STEPS))));
   }
-  const due = heads.filter(({ state, run_at }) => state === 'pending' && run_at <= now);
+  const due = heads.filter(({ state, run_at }) => state === 'pending' && run_at <= options.now);
   return [...free, ...due].map(candidateOf);
 }
 
