@@ -47,6 +47,7 @@ export function objectMembers(bytes: Buffer, start = 0, end = bytes.length): Jso
 
 /** The text without the blanks between its tokens; blanks inside strings stay. Meant for small, valid JSON. */
 export function withoutBlanks(text: string): string {
+  if (!/[ \t\r\n]/.test(text)) return text;
   return text.replace(/("(?:[^"\\]|\\.)*")|[ \t\r\n]+/g, (_, string: string | undefined) => string ?? '');
 }
 

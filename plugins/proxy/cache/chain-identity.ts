@@ -24,6 +24,7 @@ const PUBLIC_CLUSTERS: ReadonlySet<string> = new Set([
 /** A node that is merely behind is left out of the pool before it is this far behind. */
 const RESTART_SLOTS = 150;
 const ASK_AGAIN_MS = 5_000;
+const KEEP_MS = 250;
 const ASK_TIMEOUT_MS = 10_000;
 const QUESTION = '{"jsonrpc":"2.0","id":1,"method":"getGenesisHash"}';
 
@@ -44,13 +45,20 @@ export function createChainIdentity(pool: UpstreamPool, reader: ChainReader | nu
     } else if (best > highestSlot) highestSlot = best;
   }
 
+  let kept: Identity | null = null;
+  let keptUntil = Number.NEGATIVE_INFINITY;
+
   return {
     current() {
+      // Asked for with each cacheable call; the slots behind it change with the health checks only.
+      if (kept !== null && clock.monotonic() < keptUntil) return kept;
       const genesisHash = reader?.status().genesisHash ?? learned;
       if (genesisHash !== null) {
         const isPublic = PUBLIC_CLUSTERS.has(genesisHash);
         if (!isPublic) watchForRestart();
-        return { genesisHash, life, isPublic };
+        kept = { genesisHash, life, isPublic };
+        keptUntil = clock.monotonic() + KEEP_MS;
+        return kept;
       }
       if (clock.monotonic() - askedAt >= ASK_AGAIN_MS) {
         askedAt = clock.monotonic();

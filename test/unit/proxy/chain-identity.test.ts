@@ -12,7 +12,10 @@ function at(genesisHash: string | null) {
   const slots: (number | null)[] = [null];
   const pool = { states: () => slots.map((slot) => ({ slot })), candidates: () => [] } as unknown as UpstreamPool;
   const reader = { status: () => ({ genesisHash }) } as unknown as ChainReader;
-  return { slots, identity: createChainIdentity(pool, reader, createManualClock()) };
+  let now = 0;
+  // A look is kept for a moment: each one here is later than that.
+  const clock = { ...createManualClock(), monotonic: () => (now += 1_000) };
+  return { slots, identity: createChainIdentity(pool, reader, clock) };
 }
 
 test('a chain that falls back to its beginning has another life', () => {
