@@ -29,7 +29,9 @@ export interface GateParts {
  * revoked or expired is not told.
  */
 export function createGate({ store, clock, config }: GateParts): Gate {
-  const cacheOptions = { ttl: config.keyCacheMs, ttlResolution: 0, perf: { now: () => clock.monotonic() } };
+  // One more, because the cache takes a start at 0 for none, and a clock may begin there.
+  const now = () => clock.monotonic() + 1;
+  const cacheOptions = { ttl: config.keyCacheMs, ttlResolution: 0, perf: { now } };
   const known = new LRUCache<string, KnownKey>({ ...cacheOptions, max: config.keyCacheSize });
   const unknown = new LRUCache<string, true>({ ...cacheOptions, max: UNKNOWN_KEYS });
   const asking = new Map<string, Promise<Caller>>();
