@@ -75,17 +75,7 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
     },
     { name: 'make jobs and followers', start: () => work.make(assembly.store.get()) },
     { name: 'listen for operators', start: () => fronts.listenAdmin(), stop: () => fronts.closeAdmin() },
-    {
-      name: 'connect upstreams',
-      async start() {
-        await Promise.all(assembly.chains.map(({ pool }) => pool.start()));
-        await Promise.all(assembly.chains.map(({ source }) => source.start()));
-      },
-      async stop() {
-        await Promise.all(assembly.chains.map(({ source }) => source.stop()));
-        await Promise.all(assembly.chains.map(({ pool }) => pool.stop()));
-      },
-    },
+    connectUpstreams(assembly),
     { name: 'start plugins', start: () => lifecycle.start(), stop: () => lifecycle.stop() },
     {
       name: 'make the first project',
@@ -121,6 +111,20 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
       log.info({}, 'stopped');
     },
     failed: end.failed,
+  };
+}
+
+function connectUpstreams({ chains }: Assembly): Stage {
+  return {
+    name: 'connect upstreams',
+    async start() {
+      await Promise.all(chains.map(({ pool }) => pool.start()));
+      await Promise.all(chains.map(({ source }) => source.start()));
+    },
+    async stop() {
+      await Promise.all(chains.map(({ source }) => source.stop()));
+      await Promise.all(chains.map(({ pool }) => pool.stop()));
+    },
   };
 }
 

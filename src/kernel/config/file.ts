@@ -26,7 +26,7 @@ export function readConfigFile(path: string): ConfigFile {
 }
 
 /** The same for text that is already there; `name` stands in messages. */
-export function parseConfig(text: string, name: string): ConfigFile {
+function parseConfig(text: string, name: string): ConfigFile {
   const lines = new LineCounter();
   // prettyErrors quote the source line, and a source line can hold a secret.
   const document = parseDocument(text, { lineCounter: lines, prettyErrors: false });
