@@ -52,6 +52,7 @@ export const ERRORS = {
   HTTP_PORT_TAKEN: 'an address to listen on is in use by another process',
   HTTP_LISTEN_FAILED: 'an address cannot be listened on',
   JOB_TIMEOUT: 'a job did not end within the time of its kind',
+  JOB_SETTLE_FAILED: 'the kind of a job could not write what belongs to an outcome; the job is failed',
   JOB_STOPPED: 'a job was aborted because the daemon stops',
   FOLLOW_FENCED: 'another process moved the cursor',
   FOLLOW_DEEP_FORK: 'the fork is deeper than the finalized mark or the stored headers',
