@@ -1,6 +1,7 @@
 import { CodedError } from '../../lib/coded-error.ts';
 import type { BlockHeader } from '../../ports/block.ts';
 import { findAncestor } from './ancestor.ts';
+import type { Position } from './decide.ts';
 import { readMembers } from './members.ts';
 import { readHeaders } from './positions.ts';
 import { rollBack } from './roll-back.ts';
@@ -30,8 +31,7 @@ export async function healFork(run: Run, from: BlockHeader): Promise<Healed> {
       facts: { ancestorSlot: ancestor?.slot ?? null, finalizedSlot: state.finalizedSlot, cursorSlot: cursor.slot },
     });
   }
-  await takeBack(run, ancestor);
-  return 'rolled-back';
+  return (await takeBack(run, cursor, ancestor)) ? 'rolled-back' : 'unknown';
 }
 
 /** Without an ancestor everything may go only if everything since the first block is still stored and nothing is finalized. */
@@ -46,19 +46,20 @@ function mayGo({ state }: Run, ancestor: BlockHeader | null, stored: readonly Bl
   );
 }
 
-async function takeBack(run: Run, ancestor: BlockHeader | null): Promise<void> {
+/** False when the cursor moved while the ancestor was looked for: release and audit may meet the same fork at once. */
+async function takeBack(run: Run, seen: Position, ancestor: BlockHeader | null): Promise<boolean> {
   const { state, store, chain } = run;
-  const members = [...state.live, ...state.catchingUp];
   const gone = await run.turn(async () => {
-    const cursor = state.cursor;
-    if (cursor === null) return [];
+    const { cursor } = state;
+    if (cursor?.slot !== seen.slot || cursor.blockhash !== seen.blockhash) return null;
+    const members = [...state.live, ...state.catchingUp];
     const headers = await rollBack({ store, chain, processors: members }, cursor, ancestor);
     state.cursor = ancestor === null ? null : { slot: ancestor.slot, blockhash: ancestor.blockhash };
-    if (ancestor === null) {
+    if (ancestor === null)
       Object.assign(state, await readMembers(store.read, chain, run.processors, null, state.floor));
-    }
     return headers;
   });
+  if (gone === null) return false;
   run.buffer.clear();
   run.fetcher.clear();
   state.listedTo = -1;
@@ -70,4 +71,5 @@ async function takeBack(run: Run, ancestor: BlockHeader | null): Promise<void> {
     'rolled back a fork',
   );
   run.pollWake.call();
+  return true;
 }

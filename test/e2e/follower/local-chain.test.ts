@@ -25,17 +25,22 @@ const skip = missing ?? false;
 const ADDRESS = '11111111111111111111111111111112';
 
 async function begin(t: TestContext) {
+  const stops: (() => Promise<void>)[] = [];
+  // Hooks run in the order of their making: this one comes before the one that closes the store.
+  t.after(async () => {
+    for (const stop of stops.reverse()) await stop();
+  });
   const chain = await startChain();
-  t.after(() => chain.stop());
+  stops.push(() => chain.stop());
   const store = await sqliteStore(t);
   await migrate(store, [
     { scope: 'kernel.follower', migrations: followerMigrations },
     { scope: 'test.ledger', migrations: ledgerMigrations },
   ]);
-  return { chain, store };
+  return { chain, store, stops };
 }
 
-async function follow(t: TestContext, chain: TestChain, store: Store) {
+async function follow({ chain, store, stops }: Awaited<ReturnType<typeof begin>>) {
   const clock = createSystemClock();
   const random = createSystemRandom();
   const log = createMemoryLog();
@@ -68,7 +73,7 @@ async function follow(t: TestContext, chain: TestChain, store: Store) {
     await source.stop();
     await pool.stop();
   };
-  t.after(stop);
+  stops.push(stop);
   return { follower, log, stop };
 }
 
@@ -100,8 +105,9 @@ async function blocks(chain: TestChain, count: number): Promise<void> {
 }
 
 test('a straight chain, runs of skips, empty blocks', { skip }, async (t) => {
-  const { chain, store } = await begin(t);
-  await follow(t, chain, store);
+  const place = await begin(t);
+  const { chain, store } = place;
+  await follow(place);
   await blocks(chain, 5);
   await chain.seal(3);
   for (const run of [1, 5, 40, 250]) {
@@ -114,8 +120,9 @@ test('a straight chain, runs of skips, empty blocks', { skip }, async (t) => {
 for (const depth of [1, 5, 31]) {
   for (const replay of ['all', 'none', 'reverse'] as const) {
     test(`a fork of ${depth} blocks, replay ${replay}`, { skip }, async (t) => {
-      const { chain, store } = await begin(t);
-      const { follower } = await follow(t, chain, store);
+      const place = await begin(t);
+      const { chain, store } = place;
+      const { follower } = await follow(place);
       await blocks(chain, 36);
       await settles(chain, store);
       const { dropped } = await chain.fork({ depth, replay, gap: 2, extraBlocks: 2 });
@@ -130,20 +137,22 @@ for (const depth of [1, 5, 31]) {
 }
 
 test('a fork while the follower is down', { skip }, async (t) => {
-  const { chain, store } = await begin(t);
-  const first = await follow(t, chain, store);
+  const place = await begin(t);
+  const { chain, store } = place;
+  const first = await follow(place);
   await blocks(chain, 10);
   await settles(chain, store);
   await first.stop();
   await chain.fork({ depth: 4, replay: 'none', extraBlocks: 1 });
   await blocks(chain, 3);
-  await follow(t, chain, store);
+  await follow(place);
   await settles(chain, store);
 });
 
 test('finalized blocks are marked, and their undo rows dropped', { skip }, async (t) => {
-  const { chain, store } = await begin(t);
-  const { follower } = await follow(t, chain, store);
+  const place = await begin(t);
+  const { chain, store } = place;
+  const { follower } = await follow(place);
   await blocks(chain, 40);
   await settles(chain, store);
   const finalized = await chain.connection.getSlot('finalized');
