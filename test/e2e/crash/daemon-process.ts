@@ -55,3 +55,17 @@ async function waitForAddress(child: ChildProcess, dataDir: string, output: () =
     await new Promise((resolve) => setTimeout(resolve, 25));
   }
 }
+
+/** Any free ports, one upstream, receivers on loopback. */
+export function configFor(rpcUrl: string, dataDir: string): string {
+  return [
+    `dataDir: ${dataDir}`,
+    'http: { port: 0 }',
+    'admin: { port: 0 }',
+    `upstream: { urls: ['${rpcUrl}'] }`,
+    'follow: { pollMs: 100 }',
+    'log: { level: info, format: json }',
+    'webhooks: { allowCidrs: [127.0.0.0/8] }',
+    '',
+  ].join('\n');
+}

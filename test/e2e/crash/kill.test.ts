@@ -8,7 +8,7 @@ import { chainMissing, startChain } from '../../helpers/chain.ts';
 import { startReceiver } from '../../helpers/receiver.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { keepBusy } from './busy-wallets.ts';
-import { BOOTSTRAP_KEY, startDaemonProcess } from './daemon-process.ts';
+import { BOOTSTRAP_KEY, configFor, startDaemonProcess } from './daemon-process.ts';
 
 const KILLS = Number(process.env['PARHELION_KILLS'] ?? 50);
 const SEED = Number(process.env['PARHELION_SEED'] ?? 20261121);
@@ -91,19 +91,6 @@ test(`${KILLS} SIGKILLs while following and delivering lose nothing and repeat n
   assertCursor(dataDir);
   t.diagnostic(`${rows.length} deliveries, ${receiver.received.length} requests, ${KILLS} kills`);
 });
-
-function configFor(rpcUrl: string, dataDir: string): string {
-  return [
-    `dataDir: ${dataDir}`,
-    'http: { port: 0 }',
-    'admin: { port: 0 }',
-    `upstream: { urls: ['${rpcUrl}'] }`,
-    'follow: { pollMs: 100 }',
-    'log: { level: info, format: json }',
-    'webhooks: { allowCidrs: [127.0.0.0/8] }',
-    '',
-  ].join('\n');
-}
 
 /** Pairs of webhook and signature: those that must be there, and those that may be (sent around the creation of the webhook). */
 function pairs(
