@@ -161,7 +161,8 @@ export interface RpcForward extends CallContext {
 export interface RpcForwardReply {
   readonly status: number;
   readonly headers?: Readonly<Record<string, string>>;
-  readonly body: Buffer | Readable;
+  /** Small answers are best given as a string: header and body then leave in one write. */
+  readonly body: string | Buffer | Readable;
   /** Whether the upstream answered (result or its own error object): decides charging. */
   readonly answered: boolean;
 }
