@@ -1,5 +1,5 @@
 import type { Metrics } from '../../ports/metrics.ts';
-import type { FollowState } from './run.ts';
+import type { FollowState } from './follow-state.ts';
 
 export type FollowMeter = ReturnType<typeof createFollowMeter>;
 

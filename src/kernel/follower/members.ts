@@ -2,8 +2,8 @@ import type { ChainId } from '../../ports/chain.ts';
 import type { Queries } from '../../ports/store.ts';
 import type { BlockProcessor } from '../plugin.ts';
 import type { Position } from './decide.ts';
+import type { FollowState } from './follow-state.ts';
 import { readCursor } from './positions.ts';
-import type { FollowState } from './run.ts';
 
 export type Members = Pick<FollowState, 'live' | 'joining' | 'catchingUp' | 'stuck'>;
 
