@@ -66,7 +66,7 @@ export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex 
 
   const chunkOf = (entry: number): Uint32Array => chunks[entry >>> CHUNK_BITS]!;
   const placeOf = (entry: number): number => (entry & (CHUNK_ENTRIES - 1)) * KEY_WORDS;
-  const valueOf = (entry: number): number => values[entry >>> CHUNK_BITS]![entry & (CHUNK_ENTRIES - 1)]!;
+  const ownerValueOf = (entry: number): number => values[entry >>> CHUNK_BITS]![entry & (CHUNK_ENTRIES - 1)]!;
   function setValue(entry: number, value: number): void {
     values[entry >>> CHUNK_BITS]![entry & (CHUNK_ENTRIES - 1)] = value;
   }
@@ -138,7 +138,7 @@ export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex 
       return true;
     }
     const entry = (slots[slot]! & mask) - 1;
-    const value = valueOf(entry);
+    const value = ownerValueOf(entry);
     if (value < IS_LIST) {
       if (value === owner) return false;
       setValue(entry, IS_LIST + pool.create(value, owner));
@@ -205,7 +205,7 @@ export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex 
     const slot = ask(key);
     if (slot < 0) return false;
     const entry = (slots[slot]! & mask) - 1;
-    const value = valueOf(entry);
+    const value = ownerValueOf(entry);
     if (value < IS_LIST) {
       if (value !== owner) return false;
       removeSlot(slot);
@@ -246,7 +246,7 @@ export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex 
     for (const content of slots) {
       if (content === 0) continue;
       const entry = (content & mask) - 1;
-      const value = valueOf(entry);
+      const value = ownerValueOf(entry);
       if (value >= IS_LIST) setValue(entry, IS_LIST + fresh.adopt(pool, value - IS_LIST));
     }
     pool = fresh;
@@ -258,11 +258,11 @@ export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex 
     find,
     findAll,
     ownerCount(entry) {
-      const value = valueOf(entry);
+      const value = ownerValueOf(entry);
       return value < IS_LIST ? 1 : pool.count(value - IS_LIST);
     },
     ownerAt(entry, position) {
-      const value = valueOf(entry);
+      const value = ownerValueOf(entry);
       return value < IS_LIST ? value : pool.at(value - IS_LIST, position);
     },
     get size() {

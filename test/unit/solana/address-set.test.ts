@@ -29,7 +29,7 @@ function assertEqual(index: AddressIndex, model: Model, keys: readonly Uint8Arra
   }
   assert.equal(index.size, model.size);
   const words = new Uint32Array(keys.length * 8);
-  keys.forEach((key, at) => new Uint8Array(words.buffer).set(key, at * 32));
+  for (const [at, key] of keys.entries()) new Uint8Array(words.buffer).set(key, at * 32);
   const found = new Uint32Array(keys.length + 1).fill(9);
   index.findAll(words, keys.length, found);
   assert.deepEqual([...found], [...keys.map((_, at) => index.find(words, at * 8) + 1), 9]);

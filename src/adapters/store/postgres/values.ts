@@ -1,4 +1,6 @@
-import type { TypeId } from 'pg-types';
+import type pg from 'pg';
+
+type TypeId = Parameters<typeof pg.types.getTypeParser>[0];
 
 const BOOL = 16;
 const INT8 = 20;
