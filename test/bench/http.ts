@@ -4,6 +4,7 @@
  */
 import { fork } from 'node:child_process';
 import autocannon from 'autocannon';
+import type { BenchModule } from './sibling.ts';
 
 export interface BenchServer {
   readonly url: string;
@@ -25,8 +26,8 @@ export interface LoadOptions {
 }
 
 /** Starts a module that sends `{port}` to its parent once it listens. */
-export function startBenchServer(module: URL, args: readonly string[] = []): Promise<BenchServer> {
-  const child = fork(module, args, { execArgv: ['--import', 'tsx'], stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+export function startBenchServer({ path, execArgv }: BenchModule, args: readonly string[] = []): Promise<BenchServer> {
+  const child = fork(path, args, { execArgv: [...execArgv], stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
   return new Promise((resolve, reject) => {
     child.once('error', reject);
     child.once('exit', (code) => reject(new Error(`the server ended with ${code}`)));

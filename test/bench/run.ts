@@ -6,12 +6,12 @@
 import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { availableParallelism, cpus } from 'node:os';
-import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { findProjectRoot } from '../helpers/project-root.ts';
 import type { Row, RowResult, RunOptions } from './row.ts';
 import { loadRows } from './rows.ts';
 
-const root = fileURLToPath(new URL('../../', import.meta.url));
+const root = findProjectRoot();
 
 async function main(): Promise<number> {
   const { values, positionals } = parseArgs({

@@ -1,9 +1,8 @@
 /** Recorded chain data. It is not part of the repository: PARHELION_FIXTURES names its folder, tests that need it skip without. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { findProjectRoot } from './project-root.ts';
 
-const root = fileURLToPath(new URL('../../', import.meta.url));
-const folder = process.env['PARHELION_FIXTURES'] ?? `${root}../shared/fixtures`;
+const folder = process.env['PARHELION_FIXTURES'] ?? `${findProjectRoot()}../shared/fixtures`;
 
 /** Option of a test that needs recordings: `test(name, { skip: skipWithoutFixtures }, ...)`. */
 export const skipWithoutFixtures: string | false = existsSync(`${folder}/chain`)

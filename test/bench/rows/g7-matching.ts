@@ -1,12 +1,12 @@
 /** G7a: look-ups of watched addresses. G7b: what an address costs in memory. */
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { paired, ratioOf } from '../paired.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';
 import { indexOf, keyOf, watchedAddresses } from '../samples/watched.ts';
+import { siblingModule } from '../sibling.ts';
 
 /** Questions: half hits, half misses, in random order drawn beforehand. */
 function questionsFor(watched: { readonly count: number; readonly keys: Uint8Array }, seed: number, count: number) {
@@ -83,8 +83,8 @@ function memory({ size, seed, say }: RunOptions): RowResult {
   const count = size === 'smoke' ? 2_000 : 1_000_000;
   const bytesOf = (candidate: string): number => {
     say(`memory of ${candidate}`);
-    const script = fileURLToPath(new URL('../samples/memory-child.ts', import.meta.url));
-    const args = ['--expose-gc', '--import', 'tsx', script, candidate, String(count), String(seed)];
+    const { path, execArgv } = siblingModule(import.meta.url, '../samples/memory-child.ts');
+    const args = ['--expose-gc', ...execArgv, path, candidate, String(count), String(seed)];
     const { status, stdout, stderr } = spawnSync(process.execPath, args, { encoding: 'utf8', timeout: 300_000 });
     if (status !== 0) throw new Error(`memory of ${candidate}: ${stderr}`);
     return Number(stdout) / count;

@@ -13,6 +13,7 @@ import { type Harness, startHarness } from '../../conformance/webhooks/harness.t
 import { startBenchServer } from '../http.ts';
 import { ratioOf } from '../paired.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';
+import { siblingModule } from '../sibling.ts';
 
 const CONNECTIONS = 64;
 const BODY_BYTES = 1_500;
@@ -30,7 +31,7 @@ async function run(options: RunOptions): Promise<RowResult[]> {
   const rounds = options.size === 'full' ? 10 : options.size === 'quick' ? 5 : 1;
   const blocks = options.size === 'smoke' ? 1 : 16;
   const folder = mkdtempSync(join(tmpdir(), 'parhelion-bench-'));
-  const receiver = await startBenchServer(new URL('../samples/delivery-receiver.ts', import.meta.url));
+  const receiver = await startBenchServer(siblingModule(import.meta.url, '../samples/delivery-receiver.ts'));
   const ends: (() => unknown)[] = [];
   const store = openSqliteStore({ path: join(folder, 'bench.db'), busyTimeoutMs: 5_000 });
   const after = (fn?: unknown) => void ends.push(fn as () => unknown);

@@ -4,6 +4,7 @@ import { type LoadRequest, measureServers, startBenchServer } from '../http.ts';
 import { ratioOf } from '../paired.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';
 import { BENCH_KEY, cachedText, rpcText } from '../samples/http-answers.ts';
+import { siblingModule } from '../sibling.ts';
 
 const GOAL = 0.5;
 const body =
@@ -22,7 +23,7 @@ const cases: readonly { readonly name: string; readonly request: LoadRequest; re
 ];
 
 async function run({ size, seed }: RunOptions): Promise<RowResult[]> {
-  const module = new URL('../samples/http-server.ts', import.meta.url);
+  const module = siblingModule(import.meta.url, '../samples/http-server.ts');
   const ours = await startBenchServer(module, ['front']);
   const bare = await startBenchServer(module, ['bare']);
   const options = { pairs: size === 'full' ? 10 : size === 'quick' ? 5 : 1, seconds: 1, connections: 64 };

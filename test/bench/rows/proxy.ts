@@ -4,6 +4,7 @@ import { type LoadRequest, measureServers, startBenchServer } from '../http.ts';
 import { ratioOf } from '../paired.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';
 import { accountText, CACHED, PROXY_KEY, READ, transactionText } from '../samples/proxy-answers.ts';
+import { siblingModule } from '../sibling.ts';
 
 const GOAL = 0.5;
 const cases = [
@@ -17,7 +18,7 @@ const cases = [
 ] as const;
 
 async function run({ size, seed }: RunOptions): Promise<RowResult[]> {
-  const module = new URL('../samples/proxy-server.ts', import.meta.url);
+  const module = siblingModule(import.meta.url, '../samples/proxy-server.ts');
   const upstream = await startBenchServer(module, ['upstream']);
   const daemon = await startBenchServer(module, ['daemon', upstream.url]);
   const options = { pairs: size === 'full' ? 10 : size === 'quick' ? 5 : 1, seconds: 1, connections: 64 };

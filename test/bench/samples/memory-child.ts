@@ -27,5 +27,6 @@ function mapOfLists(): Map<string, number[]> {
 }
 
 // Both are still in use here, so that nothing was collected in between.
-if (structure.size !== watched.owners.length) throw new Error(`${structure.size} of ${watched.owners.length} addresses`);
+if (structure.size !== watched.owners.length)
+  throw new Error(`${structure.size} of ${watched.owners.length} addresses`);
 process.stdout.write(String(after - before));

@@ -4,7 +4,7 @@
  */
 import { encode, encode32 } from '../../../src/lib/base58.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
-import { writeMessage, type WireMessage } from '../../helpers/write-message.ts';
+import { type WireMessage, writeMessage } from '../../helpers/write-message.ts';
 
 export interface SyntheticOptions {
   readonly seed: number;
@@ -122,7 +122,14 @@ function transaction(world: World): object {
   const budget = [5, 9].map((length) => ({ program: 5, accounts: new Uint8Array(0), data: bytes(random, length) }));
   const instructions = [...budget, ...main];
   const version = isV0 ? 0 : 'legacy';
-  const message: WireMessage = { version, header: [1, 0, 4], keys, blockhash: bytes(random, 32), instructions, lookups };
+  const message: WireMessage = {
+    version,
+    header: [1, 0, 4],
+    keys,
+    blockhash: bytes(random, 32),
+    instructions,
+    lookups,
+  };
   const tokens = random.between(2, 9);
   return entry(world, message, {
     fee: 5000 + random.below(100_000),

@@ -1,5 +1,5 @@
 /** A million watched addresses, some with several owners, as bytes in one buffer. */
-import { createAddressIndex, type AddressIndex } from '../../../src/solana/address-set.ts';
+import { type AddressIndex, createAddressIndex } from '../../../src/solana/address-set.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 
 export interface Watched {
