@@ -16,6 +16,8 @@ export interface LocalChain {
   readonly storeDir: string;
   /** Called when the chain ends by itself, with what it ended with. */
   onExit(listener: (reason: string) => void): void;
+  /** Sets the demo moving, for somebody who follows it; nothing happens without the demo. */
+  goLive(): void;
   stop(): Promise<void>;
 }
 
@@ -34,6 +36,7 @@ export async function startLocalChain(core: CoreConfig, dataDir: string): Promis
     engine: await askEngine(chain.rpcUrl),
     storeDir,
     onExit: chain.onExit,
+    goLive: chain.goLive,
     stop: chain.stop,
   };
 }

@@ -60,6 +60,7 @@ async function serve(serving: Serving): Promise<number> {
     const addresses = daemon.addresses();
     writeRunFile(dataDir, { pid: process.pid, ...addresses, chain: kind, storeDir: chain?.storeDir ?? dataDir });
     if (config.file === null) for (const line of welcome(addresses, daemon.firstKey(), kind)) io.out(line);
+    chain?.goLive();
   });
   try {
     // A failed start has closed everything already; a signal during the start cuts it short.

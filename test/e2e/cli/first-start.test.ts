@@ -68,6 +68,9 @@ test('a first start without any configuration', { skip: missing ?? false }, asyn
   const status = await runCommand(['status', '--data-dir', dataDir]);
   assert.match(status.out, /LOCAL, not a public network/);
 
+  for (let tries = 0; tries < 600 && !output.includes('rolled back a fork'); tries++) await sleep(50);
+  assert.match(output, /rolled back a fork/, 'the demo forks once somebody follows it');
+
   const rpcUrl = /RPC {2}(\S+)/.exec(output)![1]!;
   child.kill('SIGINT');
   const [code] = await gone;
