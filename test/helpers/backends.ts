@@ -1,0 +1,71 @@
+import { chainMissing, startChain } from './chain.ts';
+import { startSurfpool, surfpoolMissing } from './surfpool.ts';
+
+/** What a chain offers beyond answering like a node. */
+export type Capability = 'batch' | 'forks' | 'skips' | 'faults' | 'light' | 'recorded';
+
+/** Where the third-party node differs from a Solana node. A relaxed assertion names the quirk that it is relaxed for. */
+export const QUIRKS = {
+  noBatch: 'an array of calls is refused as a whole with -32600',
+  parsedBlocks: 'getBlock without an encoding is jsonParsed, without loadedAddresses: web3.js cannot read it',
+  recordTime: 'blockTime of getTransaction is a thousandth of the unix time',
+  recordLinks: 'blocks with transactions name themselves as parent (the helper proxy repairs that)',
+  futureNull: 'getBlock of a slot that is not there yet is null, not -32004',
+  versionCode: 'a v0 transaction without maxSupportedTransactionVersion is -32603, not -32015',
+  loadedUnlisted: 'addresses that only a lookup table names are not in getSignaturesForAddress',
+  noRootSubscribe: 'rootSubscribe is refused with -32091',
+  paddedAmount: 'uiAmountString keeps trailing zeros, and getTokenSupply gives the raw amount there',
+  emptyReturnData: 'returnData is there, and empty, where the transaction returned nothing',
+  allTokenAccounts: 'pre- and postTokenBalances stand in another order',
+} as const;
+
+export type Quirk = keyof typeof QUIRKS;
+
+export interface RunningBackend {
+  /** What a daemon follows. */
+  readonly rpcUrl: string;
+  readonly wsUrl: string;
+  fund(address: string, lamports: number): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export interface Backend {
+  readonly name: string;
+  readonly capabilities: ReadonlySet<Capability>;
+  readonly quirks: ReadonlySet<Quirk>;
+  /** Why it cannot run here, or null. */
+  missing(): Promise<string | null>;
+  /** Starts one that makes a block every `slotMs`. */
+  start(slotMs?: number): Promise<RunningBackend>;
+}
+
+const SLOT_MS = 100;
+
+export const localChain: Backend = {
+  name: 'local chain',
+  capabilities: new Set<Capability>(['batch', 'forks', 'skips', 'faults', 'light', 'recorded']),
+  quirks: new Set<Quirk>(),
+  missing: chainMissing,
+  async start(slotMs = SLOT_MS) {
+    const { rpcUrl, wsUrl, fund, stop } = await startChain({ slotMs, time: { kind: 'wall' } });
+    return { rpcUrl, wsUrl, fund: async (address, lamports) => void (await fund(address, lamports)), stop };
+  },
+};
+
+export const surfpool: Backend = {
+  name: 'surfpool',
+  capabilities: new Set<Capability>(),
+  quirks: new Set(Object.keys(QUIRKS) as Quirk[]),
+  async missing() {
+    const reason = surfpoolMissing();
+    if (reason !== null) console.error(`SKIPPED: ${reason}`);
+    return reason;
+  },
+  async start(slotMs = SLOT_MS) {
+    const { linkedUrl, wsUrl, fund, stop } = await startSurfpool(slotMs);
+    return { rpcUrl: linkedUrl, wsUrl, fund, stop };
+  },
+};
+
+/** One suite runs on each of them. */
+export const backends: readonly Backend[] = [localChain, surfpool];
