@@ -91,8 +91,9 @@ function assembleChain(setup: ChainSetup, parts: DaemonParts, metrics: MetricsRe
   return { setup, pool, ...parts.makeChain(setup, pool, lateFollower(follower)), follower };
 }
 
+/** Commands of a stopped daemon change rows without a runner: the next start looks at them. */
 function lateOutbox(store: Store, clock: Clock, runner: Late<OutboxParts>): Outbox {
-  return createOutbox({ store, clock, wake: () => runner.get().wake() });
+  return createOutbox({ store, clock, wake: () => (runner.isSet() ? runner.get().wake() : undefined) });
 }
 
 /** Readers exist before followers: listeners that come early are handed over when the follower is there. */

@@ -4,6 +4,7 @@ import { type ChainRun, createChainRun } from './chain-run.ts';
 import type { Follower } from './follower/contract.ts';
 import { createFollower } from './follower/create-follower.ts';
 import { createJobRunner, type JobRunner } from './jobs/index.ts';
+import { createOutboxGauges, type OutboxGauges } from './jobs/outbox-gauges.ts';
 import type { DaemonParts } from './parts.ts';
 
 /** What a daemon does without being asked: jobs and following. */
@@ -22,6 +23,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
   const { clock, log, random } = parts;
   const { core } = assembly.config;
   let jobs: JobRunner | null = null;
+  let gauges: OutboxGauges | null = null;
   let runs: readonly ChainRun[] = [];
 
   /** Null when nobody wants the blocks of this chain: reading them would cost the upstream for nothing. */
@@ -39,10 +41,10 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
 
   return {
     make(store) {
-      jobs = createJobRunner({
-        ...{ store, clock, random, log, fatal, kinds: assembly.merged.jobs, config: core.jobs },
-        metrics: assembly.metrics.scope('jobs'),
-      });
+      const metrics = assembly.metrics.scope('jobs');
+      const kinds = assembly.merged.jobs;
+      jobs = createJobRunner({ store, clock, random, log, fatal, kinds, config: core.jobs, metrics });
+      gauges = createOutboxGauges({ store, kinds: kinds.map(({ kind }) => kind), clock, log, metrics });
       assembly.outbox.set(jobs);
       runs = assembly.chains.map((chain) =>
         createChainRun({ chain, store, follower: followerOf(chain, store), clock, log, fatal }),
@@ -50,6 +52,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     },
     async startJobs() {
       await jobs?.start();
+      await gauges?.start();
     },
     async startFollowing() {
       await Promise.all(runs.map((run) => run.start()));
@@ -61,6 +64,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
       await Promise.all(runs.map((run) => run.stop()));
     },
     async stopJobs() {
+      gauges?.stop();
       const deadline = new AbortController();
       const cancel = clock.timeout(core.lifecycle.stopTimeoutMs, () =>
         deadline.abort(new Error('the stop deadline has passed')),

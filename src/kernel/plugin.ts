@@ -151,6 +151,8 @@ export interface Price {
   readonly groups: readonly RateGroup[];
   /** HTTP statuses beside 2xx that are charged. */
   readonly chargedStatuses?: readonly number[];
+  /** Admitted also when the credits are used up, and then not charged: what ends a cost must stay possible. */
+  readonly neverRefused?: boolean;
 }
 
 export interface Route {

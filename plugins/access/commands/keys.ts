@@ -1,31 +1,35 @@
 import type { Command } from '../../../src/kernel/plugin.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
+import { parseExpiry } from '../expiry.ts';
 import { listKeys, type Projects } from '../projects.ts';
 
 const JSON_OPTION = { flags: '--json', description: 'one JSON document' };
 
 export function keyCommands(projects: Projects, clock: Clock): Command[] {
-  return [createKeyCommand(projects), listKeysCommand(clock), revokeKeyCommand(projects)];
+  return [createKeyCommand(projects, clock), listKeysCommand(clock), revokeKeyCommand(projects)];
 }
 
-function createKeyCommand(projects: Projects): Command {
+function createKeyCommand(projects: Projects, clock: Clock): Command {
   return {
     path: ['keys', 'create'],
     summary: 'make a key; it is shown once',
     options: [
       { flags: '--project <id>', description: 'project the key belongs to', required: true },
       { flags: '--name <text>', description: 'what people call it' },
+      { flags: '--expires <when>', description: 'days such as 90d, or a date (UTC); without it never' },
       JSON_OPTION,
     ],
     async run(options, io) {
-      const name = options['name'];
+      const { name, expires } = options;
+      const expiresAt = typeof expires === 'string' ? parseExpiry(expires, clock.now()) : null;
       const made = await io.store.write((tx) =>
         projects.createKey(tx, {
           projectId: String(options['project']),
           ...(typeof name === 'string' ? { name } : {}),
+          ...(expiresAt === null ? {} : { expiresAt }),
         }),
       );
-      if (options['json'] === true) io.json({ key: made.key, id: made.id, project: made.projectId });
+      if (options['json'] === true) io.json({ key: made.key, id: made.id, project: made.projectId, expiresAt });
       else io.line(`key ${made.key}\nIt is shown this once. To revoke it: parhelion keys revoke --id ${made.id}`);
     },
   };

@@ -7,9 +7,11 @@ import { errorReply } from './schemas.ts';
 
 const WRITE_CREDITS = 100;
 
-/** Create, edit and delete. */
+/** Create and edit. */
 export const WRITE_PRICE: Price = { product: 'webhooks', credits: WRITE_CREDITS, groups: ['das'] };
-/** Reading, switching on and off, and delivery operations. */
+/** Switching and deletion: whoever ran out of credits must be able to end what costs them. */
+export const END_PRICE: Price = { ...WRITE_PRICE, neverRefused: true };
+/** Reading and delivery operations. */
 export const FREE_PRICE: Price = { product: 'webhooks', credits: 0, groups: ['das'] };
 
 /** What all routes of this plugin share. */

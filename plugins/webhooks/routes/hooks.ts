@@ -8,7 +8,17 @@ import { removeHook } from '../manage/remove.ts';
 import { readAddresses, readFirstAddresses } from '../store/addresses.ts';
 import { findHook, listHooks } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
-import { BAD_REPLIES, COMMON, callerOf, FREE_PRICE, HOOK_REPLIES, hookIdOf, viewOf, WRITE_PRICE } from './common.ts';
+import {
+  BAD_REPLIES,
+  COMMON,
+  callerOf,
+  END_PRICE,
+  FREE_PRICE,
+  HOOK_REPLIES,
+  hookIdOf,
+  viewOf,
+  WRITE_PRICE,
+} from './common.ts';
 import { errorReply, hookParams, webhookReply } from './schemas.ts';
 
 const COLLECTION = '/v0/webhooks';
@@ -112,7 +122,7 @@ function toggleRoute(context: ManageContext): Route {
     method: 'PATCH',
     path: ONE,
     summary: 'Switch a webhook on or off',
-    price: FREE_PRICE,
+    price: END_PRICE,
     bodyLimitBytes: context.config.bodyLimitBytes,
     params: hookParams,
     body: Type.Unknown(),
@@ -134,7 +144,7 @@ function removeRoute(context: ManageContext): Route {
     method: 'DELETE',
     path: ONE,
     summary: 'Delete a webhook; the answer has no body',
-    price: WRITE_PRICE,
+    price: END_PRICE,
     params: hookParams,
     replies: { 200: Type.Undefined(), ...HOOK_REPLIES },
     async handler(request) {
