@@ -56,6 +56,18 @@ test('the lock file names no download address', () => {
   assert.equal(readFileSync(`${root}package-lock.json`, 'utf8').includes('"resolved"'), false);
 });
 
+test('the lock file holds the binaries of every platform: npm refuses it otherwise', () => {
+  type Entry = { readonly optionalDependencies?: Record<string, string> };
+  const lock = JSON.parse(readFileSync(`${root}package-lock.json`, 'utf8')) as { packages: Record<string, Entry> };
+  const paths = Object.keys(lock.packages);
+  const wanted = Object.values(lock.packages).flatMap((entry) => Object.keys(entry.optionalDependencies ?? {}));
+  const isPlatform = (name: string) => /(android|darwin|freebsd|linux|win32|openharmony)/.test(name);
+  const absent = wanted.filter(
+    (name) => isPlatform(name) && !paths.some((path) => path.endsWith(`node_modules/${name}`)),
+  );
+  assert.deepEqual(absent, [], 'run `npm run lock`');
+});
+
 test('dependencies are pinned exactly', () => {
   const manifest = JSON.parse(readFileSync(`${root}package.json`, 'utf8')) as Record<string, Record<string, string>>;
   for (const group of ['dependencies', 'optionalDependencies', 'devDependencies']) {
