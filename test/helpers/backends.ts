@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises';
 import { chainMissing, startChain } from './chain.ts';
 import { startSurfpool, surfpoolMissing } from './surfpool.ts';
 
@@ -25,6 +26,7 @@ export interface RunningBackend {
   /** What a daemon follows. */
   readonly rpcUrl: string;
   readonly wsUrl: string;
+  /** Resolves when the lamports are there at `confirmed`. */
   fund(address: string, lamports: number): Promise<void>;
   stop(): Promise<void>;
 }
@@ -47,8 +49,17 @@ export const localChain: Backend = {
   quirks: new Set<Quirk>(),
   missing: chainMissing,
   async start(slotMs = SLOT_MS) {
-    const { rpcUrl, wsUrl, fund, stop } = await startChain({ slotMs, time: { kind: 'wall' } });
-    return { rpcUrl, wsUrl, fund: async (address, lamports) => void (await fund(address, lamports)), stop };
+    const { rpcUrl, wsUrl, connection, fund, stop } = await startChain({ slotMs, time: { kind: 'wall' } });
+    return {
+      ...{ rpcUrl, wsUrl, stop },
+      async fund(address, lamports) {
+        const signature = await fund(address, lamports);
+        // The payment waits for the timer that closes its block.
+        while ((await connection.getTransaction(signature, { maxSupportedTransactionVersion: 0 })) === null) {
+          await sleep(10);
+        }
+      },
+    };
   },
 };
 
