@@ -5,6 +5,7 @@ import { backoffMs } from './backoff.ts';
 import { createBlockBuffer } from './buffer.ts';
 import { catchUp } from './catch-up.ts';
 import type { Follower, FollowerOptions, FollowerStatus } from './contract.ts';
+import { settleDoubt } from './doubt.ts';
 import { createFetcher } from './fetcher.ts';
 import { auditLoop } from './finality-audit.ts';
 import { createFollowMeter } from './follow-meter.ts';
@@ -51,7 +52,7 @@ export function createFollower(options: FollowerOptions): Follower {
     },
     async drain() {
       run.state.draining = true;
-      await run.turn(async () => undefined);
+      await run.turn(async () => undefined).catch(() => undefined);
     },
     async stop() {
       run.state.draining = true;
@@ -59,7 +60,7 @@ export function createFollower(options: FollowerOptions): Follower {
       stopped.abort(new Error('the follower stops'));
       await running;
       await run.fetcher.settled();
-      await run.turn(async () => undefined);
+      await run.turn(async () => undefined).catch(() => undefined);
     },
     status: (): FollowerStatus => statusOf(run),
     onReleased(listener) {
@@ -89,10 +90,13 @@ function createRun(options: FollowerOptions, signal: AbortSignal, told: (header:
   });
   const processors = options.processors.filter(({ chains }) => chains.includes(chain));
   const pollWake = createWake(clock);
-  return {
+  const turn = createTurn();
+  const run: Run = {
     ...options,
-    ...{ processors, follow, signal, state, buffer, fetcher, meter, wake, pollWake, told, turn: createTurn() },
+    ...{ processors, follow, signal, state, buffer, fetcher, meter, wake, pollWake, told },
+    turn: (work) => turn(() => settleDoubt(run).then(work)),
   };
+  return run;
 }
 
 async function main(run: Run, isOver: (error: unknown) => boolean): Promise<void> {
@@ -127,7 +131,7 @@ async function releaseLoop(run: Run, isOver: (error: unknown) => boolean): Promi
         acted = await step(run);
       } catch (error) {
         if (signal.aborted) return;
-        if (!isOver(error)) await afterFailure(run, error);
+        if (!isOver(error)) afterFailure(run, error);
       }
     }
     if (acted) continue;

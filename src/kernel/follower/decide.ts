@@ -6,6 +6,9 @@ export interface Position {
   readonly blockhash: string;
 }
 
+export const samePosition = (a: Position | null, b: Position | null): boolean =>
+  a === null || b === null ? a === b : a.slot === b.slot && a.blockhash === b.blockhash;
+
 export interface Situation {
   /** The last released block; null before the first. */
   readonly cursor: Position | null;

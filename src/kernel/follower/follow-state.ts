@@ -1,5 +1,6 @@
 import type { BlockProcessor } from '../plugin.ts';
 import type { Position } from './decide.ts';
+import type { Doubt } from './doubt.ts';
 
 /** What a follower knows while it runs; everything that must outlive it is in the store. Times are monotonic ms. */
 export interface FollowState {
@@ -14,6 +15,8 @@ export interface FollowState {
   listedTo: number;
   /** The block that is missing, and since when. */
   hole: { readonly slot: number; readonly since: number; denied: boolean } | null;
+  /** Set while it is not known whether the last move of the cursor was committed. */
+  doubt: Doubt | null;
   /** Why the last attempt failed or has to wait; null while things go well. */
   trouble: string | null;
   /** Set for good: only an operator gets it going again. */
@@ -43,6 +46,7 @@ export const newState = (now: number): FollowState => ({
   listFrom: 0,
   listedTo: -1,
   hole: null,
+  doubt: null,
   trouble: null,
   halted: null,
   begun: false,

@@ -1,7 +1,8 @@
 import { CodedError } from '../../lib/coded-error.ts';
 import type { BlockHeader } from '../../ports/block.ts';
 import { findAncestor } from './ancestor.ts';
-import type { Position } from './decide.ts';
+import { type Position, samePosition } from './decide.ts';
+import { moveChain } from './doubt.ts';
 import { readMembers } from './members.ts';
 import { readHeaders } from './positions.ts';
 import { rollBack } from './roll-back.ts';
@@ -49,17 +50,24 @@ function mayGo({ state }: Run, ancestor: BlockHeader | null, stored: readonly Bl
 /** False when the cursor moved while the ancestor was looked for: release and audit may meet the same fork at once. */
 async function takeBack(run: Run, seen: Position, ancestor: BlockHeader | null): Promise<boolean> {
   const { state, store, chain } = run;
-  const gone = await run.turn(async () => {
+  return await run.turn(async () => {
     const { cursor } = state;
-    if (cursor?.slot !== seen.slot || cursor.blockhash !== seen.blockhash) return null;
-    const members = [...state.live, ...state.catchingUp];
-    const headers = await rollBack({ store, chain, processors: members }, cursor, ancestor);
-    state.cursor = ancestor === null ? null : { slot: ancestor.slot, blockhash: ancestor.blockhash };
-    if (ancestor === null)
-      Object.assign(state, await readMembers(store.read, chain, run.processors, null, state.floor));
-    return headers;
+    if (cursor === null || !samePosition(cursor, seen)) return false;
+    const processors = [...state.live, ...state.catchingUp];
+    let gone: readonly BlockHeader[] = [];
+    const write = async () => {
+      gone = await rollBack({ store, chain, processors }, cursor, ancestor);
+    };
+    const to = ancestor === null ? null : { slot: ancestor.slot, blockhash: ancestor.blockhash };
+    await moveChain(run, write, { to, adopt: () => wentBack(run, to, gone) });
+    return true;
   });
-  if (gone === null) return false;
+}
+
+async function wentBack(run: Run, to: Position | null, gone: readonly BlockHeader[]): Promise<void> {
+  const { state, store, chain } = run;
+  if (to === null) Object.assign(state, await readMembers(store.read, chain, run.processors, null, state.floor));
+  state.cursor = to;
   run.buffer.clear();
   run.fetcher.clear();
   state.listedTo = -1;
@@ -67,9 +75,8 @@ async function takeBack(run: Run, seen: Position, ancestor: BlockHeader | null):
   run.meter.forks.add();
   run.meter.rolledBack.add(gone.length);
   run.log.warn(
-    { chain, depth: gone.length, ancestor: ancestor?.slot ?? null, newest: gone[0]?.slot ?? null },
+    { chain, depth: gone.length, ancestor: to?.slot ?? null, newest: gone[0]?.slot ?? null },
     'rolled back a fork',
   );
   run.pollWake.call();
-  return true;
 }

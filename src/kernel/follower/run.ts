@@ -13,7 +13,7 @@ export interface Run extends FollowerOptions {
   readonly state: FollowState;
   readonly buffer: BlockBuffer;
   readonly fetcher: Fetcher;
-  /** Every write of the follower takes its turn: releases, roll-backs, lanes, audits. */
+  /** Every write of the follower takes its turn: releases, roll-backs, lanes, audits. It begins by clearing up what a lost answer left. */
   readonly turn: Turn;
   readonly meter: FollowMeter;
   /** Of the loop that releases. */

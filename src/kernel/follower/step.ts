@@ -1,18 +1,20 @@
 import { codeOf, messageOf } from '../../lib/coded-error.ts';
+import type { ChainBlock } from '../../ports/block.ts';
 import { backoffMs } from './backoff.ts';
 import type { Held } from './buffer.ts';
 import { releaseBlock } from './commit-block.ts';
-import { decide } from './decide.ts';
-import { type GapReason, recordGap } from './gaps.ts';
+import { decide, samePosition } from './decide.ts';
+import { moveChain } from './doubt.ts';
+import { countOpenGaps, type GapReason, recordGap } from './gaps.ts';
 import { healFork } from './heal-fork.ts';
 import { listInTime } from './poll.ts';
-import { readCursor } from './positions.ts';
 import type { Run } from './run.ts';
 import { reasonOf } from './trouble.ts';
 
 /** Does the next thing that can be done; false when there is nothing to do but wait. Errors: see `afterFailure`. */
 export async function step(run: Run): Promise<boolean> {
   const { state, buffer, fetcher } = run;
+  if (state.doubt !== null) await run.turn(async () => undefined);
   buffer.dropThrough(state.cursor?.slot ?? -1);
   if (state.cursor === null || state.cursor.slot < state.floor) buffer.dropThrough(state.floor - 1);
   fetcher.dropThrough(state.cursor?.slot ?? -1);
@@ -60,13 +62,18 @@ async function wantHole(run: Run, next: Held, slot: number): Promise<boolean> {
 /** Accepts that slots up to `slot` cannot be had: they become a gap record, and the chain goes on behind them. */
 async function giveUp(run: Run, slot: number, reason: GapReason): Promise<boolean> {
   const { state, chain, store, clock } = run;
-  const fromSlot = state.cursor === null ? state.floor : state.cursor.slot + 1;
-  const first = state.cursor === null ? Math.min(fromSlot, slot) : fromSlot;
-  const gap = { fromSlot: first, toSlot: slot, reason };
-  await run.turn(() => store.write((tx) => recordGap(tx, chain, gap, clock.now())));
+  const seen = state.cursor;
+  const fromSlot = seen === null ? Math.min(state.floor, slot) : seen.slot + 1;
+  const gap = { fromSlot, toSlot: slot, reason };
+  const isNoted = await run.turn(async () => {
+    if (!samePosition(state.cursor, seen)) return false;
+    await store.write((tx) => recordGap(tx, chain, gap, clock.now()));
+    return true;
+  });
+  if (!isNoted) return true;
   state.floor = slot + 1;
   state.hole = null;
-  state.openGaps += 1;
+  state.openGaps = await countOpenGaps(store.read, chain);
   run.fetcher.dropThrough(slot);
   run.log.error({ chain, ...gap }, 'slots are missing for good unless they are filled later');
   return true;
@@ -90,44 +97,40 @@ async function release(run: Run, { block }: Held): Promise<boolean> {
     state.trouble = pressed.join('; ');
     return false;
   }
-  const startedAt = clock.monotonic();
-  const released = await run.turn(async () => {
-    const { cursor, live, joining } = state;
-    await releaseBlock({ store, chain, headers: follow.headers }, block, cursor, live, joining);
-    state.cursor = { slot: block.slot, blockhash: block.blockhash };
-    state.live = [...live, ...joining];
-    state.joining = [];
-    return cursor;
+  const seen = state.cursor;
+  await run.turn(async () => {
+    // An audit may have rolled back meanwhile: then the block has to prove itself anew.
+    if (!samePosition(state.cursor, seen)) return;
+    const { live, joining } = state;
+    const startedAt = clock.monotonic();
+    const write = () => releaseBlock({ store, chain, headers: follow.headers }, block, seen, live, joining);
+    await moveChain(run, write, { to: block, adopt: () => released(run, block, startedAt) });
   });
-  run.meter.commitMs.record(clock.monotonic() - startedAt);
-  run.meter.released.add();
-  if (released !== null && released.slot >= state.floor) run.meter.skipped.add(block.slot - released.slot - 1);
+  return true;
+}
+
+/** Takes over in memory that a block is committed. */
+function released(run: Run, block: ChainBlock, startedAt: number): void {
+  const { state, meter, clock } = run;
+  const before = state.cursor;
+  state.cursor = { slot: block.slot, blockhash: block.blockhash };
+  state.live = [...state.live, ...state.joining];
+  state.joining = [];
+  meter.commitMs.record(clock.monotonic() - startedAt);
+  meter.released.add();
+  if (before !== null && before.slot >= state.floor) meter.skipped.add(block.slot - before.slot - 1);
   run.buffer.remove(block.slot);
   state.hole = null;
   state.trouble = null;
   state.failures = 0;
   state.lastReleaseAt = clock.monotonic();
   run.told(block);
-  return true;
 }
 
-/**
- * After a failed step: waits longer each time, and looks where the cursor really stands, because a commit whose answer was lost
- * may have happened.
- */
-export async function afterFailure(run: Run, error: unknown): Promise<void> {
-  const { state, log, clock, random, chain, store } = run;
+/** After a failed step: waits longer each time. */
+export function afterFailure({ state, log, clock, random, chain }: Run, error: unknown): void {
   state.failures += 1;
   state.notBefore = clock.monotonic() + backoffMs(state.failures, random);
   state.trouble = reasonOf(error, 'the last block');
   log.error({ chain, code: codeOf(error), error: messageOf(error), failures: state.failures }, 'following failed');
-  if (!(codeOf(error) ?? '').startsWith('STORE_')) return;
-  const { cursor } = state;
-  const next = run.buffer.first()?.block;
-  const stored = await readCursor(store.read, chain).catch(() => cursor);
-  if (next === undefined || stored?.slot !== next.slot || stored.blockhash !== next.blockhash) return;
-  state.cursor = stored;
-  state.live = [...state.live, ...state.joining];
-  state.joining = [];
-  run.told(next);
 }

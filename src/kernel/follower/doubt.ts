@@ -1,0 +1,40 @@
+import { codeOf } from '../../lib/coded-error.ts';
+import { type Position, samePosition } from './decide.ts';
+import { readCursor } from './positions.ts';
+import type { Run } from './run.ts';
+
+/** A write of the chain's own cursor whose answer was lost: it may have been committed or not. */
+export interface Doubt {
+  readonly to: Position | null;
+  /** Takes over in memory what the write did; may be called again when it threw. */
+  readonly adopt: () => Promise<void> | void;
+}
+
+/**
+ * Moves the chain's own cursor, inside a turn. `adopt` runs once the write is known to be committed, if need be only after the next
+ * look at the store. Errors: those of `write`.
+ */
+export async function moveChain(run: Run, write: () => Promise<void>, doubt: Doubt): Promise<void> {
+  try {
+    await write();
+  } catch (error) {
+    if (codeOf(error)?.startsWith('STORE_')) run.state.doubt = doubt;
+    throw error;
+  }
+  // Committed: should the adoption fail, the next turn has to repeat it.
+  run.state.doubt = doubt;
+  await doubt.adopt();
+  run.state.doubt = null;
+}
+
+/**
+ * Looks where the cursor really stands. Only our own write is taken over: any other position is left to the next write, which finds
+ * out the rival. Errors: those of the store.
+ */
+export async function settleDoubt({ state, store, chain }: Run): Promise<void> {
+  const { doubt } = state;
+  if (doubt === null) return;
+  const stored = await readCursor(store.read, chain);
+  if (samePosition(stored, doubt.to)) await doubt.adopt();
+  state.doubt = null;
+}
