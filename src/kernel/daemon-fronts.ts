@@ -1,4 +1,5 @@
 import type { Clock } from '../ports/clock.ts';
+import type { InheritedSockets } from '../ports/inherited-sockets.ts';
 import type { Assembly } from './assemble.ts';
 import type { Health } from './health.ts';
 import { createAdminFront, createHttpFront } from './http/index.ts';
@@ -20,12 +21,19 @@ export interface DaemonFronts {
   /** Errors when nothing listens. */
   addresses(): DaemonAddresses;
   beginDrain(): void;
+  /** Requests of the API listener since the start, and those under way. */
+  load(): { readonly requests: number; readonly inFlight: number };
   /** Waits for accepted requests up to the drain deadline. */
   closeApi(): Promise<void>;
   closeAdmin(): Promise<void>;
 }
 
-export function createFronts(assembly: Assembly, parts: DaemonParts, health: Health): DaemonFronts {
+export function createFronts(
+  assembly: Assembly,
+  parts: DaemonParts,
+  health: Health,
+  sockets: InheritedSockets | undefined,
+): DaemonFronts {
   const { merged, metrics, version } = assembly;
   const { core } = assembly.config;
   const { clock, random, log } = parts;
@@ -52,10 +60,10 @@ export function createFronts(assembly: Assembly, parts: DaemonParts, health: Hea
   const admin = createAdminFront({ ...shared, health, registry: metrics, metrics: metrics.scope('admin') });
   return {
     async listenAdmin() {
-      await admin.listen();
+      await admin.listen(sockets?.admin);
     },
     async listenApi() {
-      await http.listen();
+      await http.listen({ fd: sockets?.api ?? null, websocketFd: sockets?.websocket ?? null });
     },
     addresses() {
       const api = http.addresses();
@@ -68,6 +76,7 @@ export function createFronts(assembly: Assembly, parts: DaemonParts, health: Hea
       };
     },
     beginDrain: http.beginDrain,
+    load: http.load,
     closeApi: () => untilDeadline(clock, core.lifecycle.drainTimeoutMs, http.close),
     closeAdmin: () => untilDeadline(clock, core.lifecycle.stopTimeoutMs, admin.close),
   };

@@ -1,9 +1,11 @@
 import { messageOf } from '../lib/coded-error.ts';
 import { type AccessBootstrap, accessBootstrap, type FirstKey } from '../ports/access.ts';
+import type { InheritedSockets } from '../ports/inherited-sockets.ts';
 import type { Store } from '../ports/store.ts';
 import { type AssembleOptions, type Assembly, assemble } from './assemble.ts';
 import type { LoadedConfig } from './config/load.ts';
 import { createFronts, type DaemonAddresses } from './daemon-fronts.ts';
+import type { DaemonLoad } from './daemon-summary.ts';
 import { createWork } from './daemon-work.ts';
 import { ensureSchema } from './ensure-schema.ts';
 import { createHealth } from './health.ts';
@@ -19,6 +21,8 @@ export interface DaemonOptions extends AssembleOptions {
   readonly dataDir: string;
   /** Makes the first project and key when the store has none: with this key, or with a random one. */
   readonly firstProject: { readonly key?: string } | null;
+  /** Listeners that the service manager holds open. */
+  readonly sockets?: InheritedSockets;
 }
 
 export interface Daemon {
@@ -28,6 +32,9 @@ export interface Daemon {
   /** Made by this start, or null. */
   firstKey(): FirstKey | null;
   reload(load: () => Promise<LoadedConfig>): Promise<void>;
+  load(): DaemonLoad;
+  /** Proves that the store takes writes. Errors: those of `Store.probe`. */
+  probe(): Promise<void>;
   /** Not ready, refuses new requests, waits for accepted ones up to the drain deadline, then closes everything in reverse. */
   stop(): Promise<void>;
   /** Resolves when the daemon cannot go on; `stop` is still to be called. */
@@ -52,7 +59,7 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
   });
   const lifecycle = createLifecycle({ plugins: assembly.plugins, clock, log, ...core.lifecycle });
   tellChainKinds(assembly);
-  const fronts = createFronts(assembly, parts, health);
+  const fronts = createFronts(assembly, parts, health, options.sockets);
   const work = createWork(assembly, parts, end.fail);
   const reloader = createReloader({ config, lifecycle, setLogLevel: parts.setLogLevel, metrics, clock, log });
   let store: Store | null = null;
@@ -104,6 +111,8 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
     addresses: fronts.addresses,
     firstKey: () => first,
     reload: reloader.reload,
+    load: () => ({ chains: assembly.chains.map(({ reader }) => reader.status()), ...fronts.load() }),
+    probe: () => assembly.store.get().probe(),
     async stop() {
       log.info({}, 'stopping');
       await drain().catch((error: unknown) => log.error({ error: messageOf(error) }, 'drain failed'));

@@ -26,7 +26,8 @@ export interface AdminFrontOptions {
 }
 
 export interface AdminFront {
-  listen(): Promise<{ readonly host: string; readonly port: number }>;
+  /** Binds, or takes the inherited socket. Throws HTTP_PORT_TAKEN or HTTP_LISTEN_FAILED. */
+  listen(fd?: number | null): Promise<{ readonly host: string; readonly port: number }>;
   address(): { readonly host: string; readonly port: number } | null;
   close(deadline: AbortSignal): Promise<void>;
 }
@@ -45,8 +46,9 @@ export function createAdminFront(options: AdminFrontOptions): AdminFront {
   const server = createListener(limits, pipeline.meter, pipeline.handle);
   let bound: { readonly host: string; readonly port: number } | null = null;
   return {
-    listen: async () => {
-      const { address, port } = await listenOn(server, { host: core.admin.host, port: core.admin.port });
+    listen: async (fd = null) => {
+      const target = fd === null ? { host: core.admin.host, port: core.admin.port } : { fd };
+      const { address, port } = await listenOn(server, target);
       bound = { host: address, port };
       options.log.info({ ...bound }, 'admin listener');
       return bound;

@@ -1,3 +1,4 @@
+import type { Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { codeOf, messageOf } from '../../lib/coded-error.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
@@ -38,8 +39,9 @@ export interface HttpAddresses {
 }
 
 export interface ListenOptions {
-  /** An inherited socket for the API listener (socket activation). */
-  readonly fd?: number;
+  /** Inherited sockets (socket activation); null or absent: bind. */
+  readonly fd?: number | null;
+  readonly websocketFd?: number | null;
 }
 
 export interface HttpFront {
@@ -47,8 +49,13 @@ export interface HttpFront {
   listen(options?: ListenOptions): Promise<HttpAddresses>;
   /** Null before `listen`. */
   addresses(): HttpAddresses | null;
-  /** New requests are answered 503 from now on; accepted ones go on. */
+  /**
+   * New requests are answered 503 from now on; accepted ones go on. Inherited sockets are let go at once: connections that come now
+   * wait in them for the next process.
+   */
   beginDrain(): void;
+  /** Requests since the start, and those that are being handled. */
+  load(): { readonly requests: number; readonly inFlight: number };
   /** Stops listening, waits for accepted requests until the signal aborts, then aborts them and cuts what is left. */
   close(deadline: AbortSignal): Promise<void>;
 }
@@ -70,8 +77,16 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
   const twin = makeServer();
   let addresses: HttpAddresses | null = null;
 
-  const listenTwin = async (bound: AddressInfo): Promise<number | null> => {
-    const { host, websocketPort } = core.http;
+  const inherited: Server[] = [];
+
+  const listenTwin = async (bound: AddressInfo, { fd, websocketFd }: ListenOptions): Promise<number | null> => {
+    if (typeof websocketFd === 'number') {
+      const { port } = await listenOn(twin, { fd: websocketFd });
+      inherited.push(twin);
+      return port;
+    }
+    const { websocketPort } = core.http;
+    const host = typeof fd === 'number' ? bound.address : core.http.host;
     const port = websocketPort ?? bound.port + 1;
     if (port > 65_535) return null;
     try {
@@ -85,11 +100,13 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
   };
 
   return {
-    listen: async ({ fd } = {}) => {
+    listen: async (descriptors = {}) => {
       const { host, port } = core.http;
-      const bound = await listenOn(api, fd === undefined ? { host, port } : { fd });
+      const { fd } = descriptors;
+      const bound = await listenOn(api, typeof fd === 'number' ? { fd } : { host, port });
+      if (typeof fd === 'number') inherited.push(api);
       try {
-        addresses = { host: bound.address, port: bound.port, websocketPort: await listenTwin(bound) };
+        addresses = { host: bound.address, port: bound.port, websocketPort: await listenTwin(bound, descriptors) };
       } catch (error) {
         await closeListener(api);
         throw error;
@@ -98,7 +115,11 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
       return addresses;
     },
     addresses: () => addresses,
-    beginDrain: pipeline.beginDrain,
+    beginDrain: () => {
+      pipeline.beginDrain();
+      for (const server of inherited) void closeListener(server);
+    },
+    load: () => ({ requests: pipeline.inFlight.total, inFlight: pipeline.inFlight.count }),
     close: async (deadline) => {
       pipeline.beginDrain();
       const closed = Promise.all([closeListener(api), closeListener(twin)]);

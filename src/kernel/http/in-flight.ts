@@ -4,6 +4,8 @@ import type { Exchange } from './exchange.ts';
 /** The requests that are being handled. */
 export interface InFlight {
   readonly count: number;
+  /** Requests since the start. */
+  readonly total: number;
   enter(exchange: Exchange): void;
   leave(exchange: Exchange): void;
   /** Aborts the signals of all of them. */
@@ -15,11 +17,16 @@ export interface InFlight {
 export function createInFlight(gauge: Gauge): InFlight {
   const exchanges = new Set<Exchange>();
   const waiters = new Set<() => void>();
+  let total = 0;
   return {
     get count() {
       return exchanges.size;
     },
+    get total() {
+      return total;
+    },
     enter: (exchange) => {
+      total += 1;
       exchanges.add(exchange);
       gauge.set(exchanges.size);
     },
