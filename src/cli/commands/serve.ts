@@ -1,10 +1,13 @@
 import { resolve } from 'node:path';
 import { createLog } from '../../adapters/log.ts';
+import { createNotify } from '../../adapters/notify/index.ts';
+import { inheritedSockets } from '../../adapters/notify/inherited-sockets.ts';
 import type { LoadedConfig } from '../../kernel/config/load.ts';
 import { createDaemon, type Daemon } from '../../kernel/daemon.ts';
 import { EXIT } from '../../kernel/errors.ts';
 import type { FoundPlugin } from '../../kernel/registry.ts';
 import { handleSignals } from '../../kernel/signals.ts';
+import { createSupervision, type Supervision } from '../../kernel/supervision.ts';
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
 import { localChainBanner, welcome } from '../banner.ts';
 import { chainSetups } from '../chain-setups.ts';
@@ -54,22 +57,31 @@ async function serve(serving: Serving): Promise<number> {
     chains: chainSetups(config.core, chain === null ? null : { url: chain.rpcUrl, websocketUrl: chain.wsUrl }),
     dataDir: chain?.storeDir ?? dataDir,
     firstProject: firstProject(config, io),
+    sockets: inheritedSockets(io.env, process.pid),
   });
-  const end = untilEnd(serving, daemon, (reason) => log.info({ reason }, 'asked to stop'));
+  const notify = createNotify({ env: io.env, pid: process.pid, log });
+  const supervision = createSupervision({ notify, clock: parts.clock, log, load: daemon.load, probe: daemon.probe });
+  supervision.starting();
+  const end = untilEnd(serving, daemon, supervision, (reason) => log.info({ reason }, 'asked to stop'));
   const started = daemon.start().then(() => {
     const addresses = daemon.addresses();
     writeRunFile(dataDir, { pid: process.pid, ...addresses, chain: kind, storeDir: chain?.storeDir ?? dataDir });
     if (config.file === null) for (const line of welcome(addresses, daemon.firstKey(), kind)) io.out(line);
     chain?.goLive();
+    supervision.ready();
   });
   try {
     // A failed start has closed everything already; a signal during the start cuts it short.
     return await Promise.race([started.then(() => end.reached), end.reached]);
+  } catch (error) {
+    supervision.stopping(error);
+    throw error;
   } finally {
     await daemon.stop();
     await started.catch(() => undefined);
     end.release();
     removeRunFile(dataDir, process.pid);
+    await supervision.close();
   }
 }
 
@@ -81,7 +93,12 @@ function firstProject({ file, productionEnv }: LoadedConfig, io: CliIo): { reado
 }
 
 /** The exit code, once a signal, a fatal error or the end of the local chain asks for the end. */
-function untilEnd({ values, io, chain }: Serving, daemon: Daemon, note: (reason: string) => void) {
+function untilEnd(
+  { values, io, chain }: Serving,
+  daemon: Daemon,
+  supervision: Supervision,
+  note: (reason: string) => void,
+) {
   let finish: (code: number) => void = () => undefined;
   const reached = new Promise<number>((resolveCode) => {
     finish = resolveCode;
@@ -89,17 +106,20 @@ function untilEnd({ values, io, chain }: Serving, daemon: Daemon, note: (reason:
   const release = handleSignals(process, {
     stop(signal) {
       note(signal);
+      supervision.stopping(signal);
       finish(EXIT.ok);
     },
     force: () => process.exit(EXIT.temporary),
-    reload: () => void daemon.reload(() => loadCliConfig(values, io)).catch(() => undefined),
+    reload: () => void supervision.reload(() => daemon.reload(() => loadCliConfig(values, io))),
   });
   chain?.onExit((reason) => {
     io.err(`parhelion: the local chain ended (${reason}); its state is gone`);
+    supervision.stopping('the local chain ended');
     finish(EXIT.temporary);
   });
   void daemon.failed.then((error) => {
     io.err(`parhelion: ${codeOf(error) ?? 'error'}: ${messageOf(error)}`);
+    supervision.stopping(error);
     finish(error instanceof CodedError ? (error.exitCode ?? EXIT.bug) : EXIT.bug);
   });
   return { reached, release };
