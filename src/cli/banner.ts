@@ -25,8 +25,11 @@ const WATCHED = { local: '11111111111111111111111111111111', rpc: 'MemoSq4gqABAX
 const EXAMPLE_RECEIVER = 'http://127.0.0.1:9900/hook';
 
 /** Addresses, the key if this start made one, and commands that work as they stand. */
-export function welcome(addresses: DaemonAddresses, first: FirstKey | null, chain: 'local' | 'rpc'): string[] {
-  const { api, websocket, admin } = addresses;
+export function welcome(
+  { api, websocket, admin }: DaemonAddresses,
+  first: FirstKey | null,
+  { chain, program }: { readonly chain: 'local' | 'rpc'; readonly program: string },
+): string[] {
   const lines = [
     '',
     ` API        ${api}`,
@@ -34,12 +37,13 @@ export function welcome(addresses: DaemonAddresses, first: FirstKey | null, chai
     ` Admin      ${admin}  (/healthz, /readyz, /metrics)`,
     ` Docs       ${api}/docs`,
   ];
-  if (first === null)
-    return [...lines, ' API key    made at an earlier start; another one: parhelion keys create --project ID', ''];
+  if (first === null) {
+    const how = `${program} projects list; ${program} keys create --project ID`;
+    return [...lines, ' API key    made at an earlier start; another one:', `            ${how}`, ''];
+  }
   const hook = JSON.stringify({
     webhookURL: EXAMPLE_RECEIVER,
     webhookType: 'raw',
-    transactionTypes: ['ANY'],
     accountAddresses: [WATCHED[chain]],
   });
   return [
@@ -49,8 +53,8 @@ export function welcome(addresses: DaemonAddresses, first: FirstKey | null, chai
     '',
     ' Try:',
     `curl ${api}/ping`,
-    `curl -X POST '${api}/?api-key=${first.key}' -H 'content-type: application/json' -d '{"jsonrpc":"2.0","id":1,"method":"getSlot"}'`,
-    `curl -X POST '${api}/v0/webhooks?api-key=${first.key}' -H 'content-type: application/json' -d '${hook}'`,
+    `curl '${api}/?api-key=${first.key}' -d '{"jsonrpc":"2.0","id":1,"method":"getSlot"}'`,
+    `curl '${api}/v0/webhooks?api-key=${first.key}' -d '${hook}'`,
     '',
   ];
 }

@@ -24,7 +24,7 @@ export const commandTable: readonly CliCommand[] = [
     path: ['init'],
     summary: 'write a configuration file to start from',
     options: [
-      { flags: '--output <file>', description: 'where to; without it parhelion.yaml here' },
+      { flags: '--output <file>', description: 'where to; without it the file of --config, or parhelion.yaml here' },
       { flags: '--force', description: 'replace a file that is there' },
     ],
     load: () => import('./commands/init.ts'),

@@ -1,3 +1,5 @@
+import { relative } from 'node:path';
+
 /** What a command may touch of the process; tests give their own. */
 export interface CliIo {
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -7,6 +9,8 @@ export interface CliIo {
   /** One line on standard error. */
   err(text: string): void;
   readonly isTerminal: boolean;
+  /** How a person calls this program, for commands that are printed to be copied. */
+  readonly program: string;
 }
 
 export function processIo(): CliIo {
@@ -16,5 +20,11 @@ export function processIo(): CliIo {
     out: (text) => process.stdout.write(`${text}\n`),
     err: (text) => process.stderr.write(`${text}\n`),
     isTerminal: process.stdout.isTTY === true,
+    program: programName(process.argv[1] ?? '', process.cwd()),
   };
+}
+
+/** The source tree runs without a build, but its command does not: `npx parhelion` needs one. */
+function programName(entry: string, cwd: string): string {
+  return entry.endsWith('.ts') ? `npx tsx ${relative(cwd, entry)}` : 'npx parhelion';
 }

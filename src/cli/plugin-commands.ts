@@ -42,7 +42,7 @@ function toCliCommand(command: Command, assembly: Assembly): CliCommand {
     const { core } = assembly.config;
     const dir = findStoreDir(assembly.config, resolve(io.cwd, core.dataDir));
     if (dir === null) {
-      throw new CodedError('STORE_UNREACHABLE', 'no local chain runs, and its store lives only as long as it does', {
+      throw new CodedError('STORE_UNREACHABLE', 'no local chain runs, and its store lives only as long as it does; for another one give --config or SOLANA_RPC_URL', {
         exitCode: EXIT.temporary,
       });
     }
@@ -52,6 +52,7 @@ function toCliCommand(command: Command, assembly: Assembly): CliCommand {
         line: (text) => io.out(text),
         json: (value) => io.out(JSON.stringify(value)),
         store,
+        program: io.program,
       };
       await command.run(values, commandIo);
     } finally {

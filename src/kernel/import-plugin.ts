@@ -1,5 +1,5 @@
 import * as nodeModule from 'node:module';
-import { extname } from 'node:path';
+import { dirname, extname } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
 /**
@@ -8,21 +8,35 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
  * node_modules, so that classes and tokens are the same on both sides.
  */
 export async function importPlugin(path: string): Promise<unknown> {
-  bindPluginApi();
   if (path.endsWith('.ts') && extname(fileURLToPath(import.meta.url)) === '.js') {
     const { register } = await import('tsx/esm/api');
     register();
   }
+  bindPluginApi(path);
   const loaded = (await import(pathToFileURL(path).href)) as { default?: unknown };
   return loaded.default;
 }
 
-function bindPluginApi(): void {
+/**
+ * Node itself takes a file with `import` or `export` for a module also where no package.json says so; the loader of TypeScript
+ * does not, and its `require` knows no hooks. So the files beside the entry are looked at here. The hooks of the last
+ * registration run first.
+ */
+function bindPluginApi(path: string): void {
   const extension = extname(fileURLToPath(import.meta.url));
   const api = new URL(`./plugin${extension}`, import.meta.url).href;
-  const hook = `export async function resolve(specifier, context, next) {
+  const folder = `${pathToFileURL(dirname(path)).href}/`;
+  const hook = `import { readFileSync } from 'node:fs';
+  import { fileURLToPath } from 'node:url';
+  const isModule = (url) => /^\\s*(import|export)\\b/m.test(readFileSync(fileURLToPath(url), 'utf8'));
+  export async function resolve(specifier, context, next) {
     if (specifier === 'parhelion/plugin') return { url: ${JSON.stringify(api)}, shortCircuit: true };
-    return next(specifier, context);
+    const found = await next(specifier, context);
+    const file = found.url.split('?')[0];
+    const isOwn = file.startsWith(${JSON.stringify(folder)}) && !file.slice(${folder.length}).includes('node_modules/');
+    if (isOwn && found.format === 'commonjs' && /\\.[jt]s$/.test(file) && isModule(file))
+      return { ...found, format: 'module' };
+    return found;
   }`;
   nodeModule.register(`data:text/javascript,${encodeURIComponent(hook)}`);
 }

@@ -446,4 +446,6 @@ export interface CommandIo {
   /** For scripts: one JSON document on stdout; use it when `--json` was given. */
   json(value: unknown): void;
   readonly store: Store;
+  /** How a person calls this program, for commands that are printed to be copied. */
+  readonly program: string;
 }

@@ -149,6 +149,7 @@ export async function runCommand(
     out: (text) => void out.push(text),
     err: (text) => void err.push(text),
     isTerminal: false,
+    program: 'parhelion',
   };
   const code = await runCli(args, io);
   return { code, out: out.join('\n'), err: err.join('\n') };
@@ -188,7 +189,14 @@ function prepare(options: StartDaemonOptions): Place {
     dataDir,
     configFile,
     key: options.key ?? `test-${randomUUID()}`,
-    io: { env: options.env ?? {}, cwd: options.cwd ?? root, out: () => {}, err: () => {}, isTerminal: false },
+    io: {
+      env: options.env ?? {},
+      cwd: options.cwd ?? root,
+      out: () => {},
+      err: () => {},
+      isTerminal: false,
+      program: 'parhelion',
+    },
     async remove() {
       if (options.dataDir === undefined) await rm(dataDir, { recursive: true, force: true });
     },

@@ -30,7 +30,7 @@ function createKeyCommand(projects: Projects, clock: Clock): Command {
         }),
       );
       if (options['json'] === true) io.json({ key: made.key, id: made.id, project: made.projectId, expiresAt });
-      else io.line(`key ${made.key}\nIt is shown this once. To revoke it: parhelion keys revoke --id ${made.id}`);
+      else io.line(`key ${made.key}\nIt is shown this once. To revoke it: ${io.program} keys revoke --id ${made.id}`);
     },
   };
 }

@@ -15,7 +15,7 @@ upstream:
   urls: ["http://127.0.0.1:8899"]`;
 
 export const run: RunCommand = async (values, io) => {
-  const path = resolve(io.cwd, String(values['output'] ?? 'parhelion.yaml'));
+  const path = resolve(io.cwd, String(values['output'] ?? values['config'] ?? 'parhelion.yaml'));
   if (existsSync(path) && values['force'] !== true) {
     throw new CodedError('CONFIG_UNREADABLE', `${path} exists; --force replaces it`, { exitCode: EXIT.usage });
   }
@@ -27,6 +27,6 @@ export const run: RunCommand = async (values, io) => {
   } catch (error) {
     throw new CodedError('CONFIG_UNREADABLE', `cannot write ${path}: ${messageOf(error)}`, { exitCode: EXIT.usage });
   }
-  io.out(`${path} is written. Set upstream.urls in it, then: parhelion check-config --config ${path}`);
+  io.out(`${path} is written. Set upstream.urls in it, then: ${io.program} check-config --config ${path}`);
   return EXIT.ok;
 };

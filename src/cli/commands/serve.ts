@@ -66,7 +66,8 @@ async function serve(serving: Serving): Promise<number> {
   const started = daemon.start().then(() => {
     const addresses = daemon.addresses();
     writeRunFile(dataDir, { pid: process.pid, ...addresses, chain: kind, storeDir: chain?.storeDir ?? dataDir });
-    if (config.file === null) for (const line of welcome(addresses, daemon.firstKey(), kind)) io.out(line);
+    if (config.file === null)
+      for (const line of welcome(addresses, daemon.firstKey(), { chain: kind, program: io.program })) io.out(line);
     chain?.goLive();
     supervision.ready();
   });

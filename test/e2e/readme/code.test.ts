@@ -1,0 +1,148 @@
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+import { Keypair } from '@solana/web3.js';
+import { parse } from 'yaml';
+import { chainMissing, startChain } from '../../helpers/chain.ts';
+import { runCommand, startDaemon, startDaemonProcess } from '../../helpers/daemon.ts';
+import { findProjectRoot } from '../../helpers/project-root.ts';
+import { commandsOf, readmeBlock, readmeText } from '../../helpers/readme.ts';
+import { startReceiver } from '../../helpers/receiver.ts';
+
+const curl = spawnSync('curl', ['--version']).status === 0 ? null : 'curl is not installed';
+const missing = (await chainMissing()) ?? curl;
+if (missing !== null) console.error(`SKIPPED: ${missing}`);
+const LOOPBACK = { webhooks: { allowCidrs: ['127.0.0.1/32'] } };
+
+/** A folder with the packages of this project, as an application of someone would have them. */
+function inFolder(t: TestContext): string {
+  const dir = mkdtempSync(join(tmpdir(), 'parhelion-readme-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  symlinkSync(join(findProjectRoot(), 'node_modules'), join(dir, 'node_modules'));
+  return dir;
+}
+
+async function node(args: readonly string[], cwd: string, env: Record<string, string>): Promise<string> {
+  const child = spawn(process.execPath, args, { cwd, env: { PATH: process.env['PATH'], ...env } });
+  let out = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (out += chunk.toString()));
+  const [code] = await once(child, 'exit');
+  assert.equal(code, 0, out);
+  return out;
+}
+
+test('first commands, and a delivery that the snippet verifies', { skip: missing ?? false }, async (t) => {
+  const dir = inFolder(t);
+  const chain = await startChain();
+  t.after(() => chain.stop());
+  const daemon = await startDaemon({ chain: { rpcUrl: chain.rpcUrl, wsUrl: chain.wsUrl }, config: LOOPBACK });
+  t.after(() => daemon.stop());
+  const receiver = await startReceiver();
+  t.after(() => receiver.close());
+  const watched = Keypair.generate().publicKey.toBase58();
+
+  const answers: string[] = [];
+  for (const command of commandsOf(readmeBlock('curl '))) {
+    const real = command
+      .replace('http://127.0.0.1:8787', daemon.apiUrl)
+      .replace('http://127.0.0.1:9900', receiver.url)
+      .replace('KEY', daemon.key)
+      .replace('ADDRESS', watched);
+    // Not spawnSync: the daemon that answers is in this process.
+    const child = spawn('bash', ['-c', `${real} -s`]);
+    let out = '';
+    child.stdout.on('data', (chunk: Buffer) => (out += chunk.toString()));
+    await once(child, 'close');
+    answers.push(out);
+  }
+  assert.equal(answers[0], 'ok');
+  assert.equal(typeof (JSON.parse(answers[1]!) as { result: unknown }).result, 'number', answers[1]);
+  const { signingSecret } = JSON.parse(answers[2]!) as { signingSecret: string };
+  assert.match(signingSecret, /^whsec_/, answers[2]);
+
+  await chain.fund(watched, 1_000_000_000);
+  const [delivery] = await receiver.waitFor(1);
+  const { url, headers, body } = delivery!;
+  assert.equal(url, '/hook');
+
+  const [imported, ...statements] = readmeBlock('standardwebhooks').trim().split('\n');
+  const path = join(dir, 'receive.mjs');
+  writeFileSync(
+    path,
+    `${imported}\nexport default (signingSecret, rawBody, request) => {\n${statements.join('\n')}\nreturn event;\n};\n`,
+  );
+  const { default: receive } = (await import(pathToFileURL(path).href)) as {
+    default: (secret: string, rawBody: string, request: { headers: object }) => { meta: unknown; slot: number }[];
+  };
+  const rawBody = body.toString();
+  const event = receive(signingSecret, rawBody, { headers });
+  assert.ok(Array.isArray(event) && typeof event[0]!.slot === 'number', rawBody);
+  assert.throws(() => receive(signingSecret, `${rawBody} `, { headers }), 'a changed body is not ours');
+  assert.throws(() => receive(`whsec_${Buffer.alloc(32).toString('base64')}`, rawBody, { headers }));
+});
+
+test('the preload sends a client with the hosted addresses inside to the daemon', async (t) => {
+  const dir = inFolder(t);
+  const daemon = await startDaemonProcess({ config: LOOPBACK });
+  t.after(() => daemon.stop());
+  writeFileSync(join(dir, 'shim.mjs'), readmeBlock('PARHELION_BASE'));
+  writeFileSync(
+    join(dir, 'app.mjs'),
+    `import { createHelius } from 'helius-sdk';
+    const { webhooks } = createHelius({ apiKey: process.env.KEY });
+    const made = await webhooks.create({ webhookURL: 'http://127.0.0.1:9900/hook', webhookType: 'raw',
+      accountAddresses: ['11111111111111111111111111111111'], transactionTypes: [] });
+    const all = await webhooks.getAll();
+    await webhooks.delete(made.webhookID);
+    console.log(JSON.stringify([made.webhookID, all.length, (await webhooks.getAll()).length]));`,
+  );
+  const command = /`node (--import \.\/shim\.mjs app\.mjs)`/.exec(readmeText())![1]!;
+  const env = { PARHELION_BASE: daemon.apiUrl, KEY: daemon.key };
+  const [id, before, after] = JSON.parse(await node(command.split(' '), dir, env)) as [string, number, number];
+  assert.match(id, /^[0-9a-f-]{36}$/);
+  assert.deepEqual([before, after], [1, 0]);
+});
+
+test('the connection of web3.js', { skip: missing ?? false }, async (t) => {
+  const dir = inFolder(t);
+  const chain = await startChain();
+  t.after(() => chain.stop());
+  const daemon = await startDaemonProcess({ chain: { rpcUrl: chain.rpcUrl, wsUrl: chain.wsUrl } });
+  t.after(() => daemon.stop());
+  const snippet = /`(new Connection\('[^`]*)`/
+    .exec(readmeText())![1]!
+    .replace('http://127.0.0.1:8787', daemon.apiUrl)
+    .replace('KEY', daemon.key);
+  writeFileSync(
+    join(dir, 'app.mjs'),
+    `import { Connection } from '@solana/web3.js'; console.log(await (${snippet}).getGenesisHash());`,
+  );
+  assert.equal((await node(['app.mjs'], dir, {})).trim(), await chain.connection.getGenesisHash());
+});
+
+test('the plugin, with the configuration that stands below it', async (t) => {
+  const dir = inFolder(t);
+  mkdirSync(join(dir, 'hello'));
+  writeFileSync(join(dir, 'hello', 'index.js'), readmeBlock("id: 'hello'"));
+  const config = parse(readmeBlock('./hello]')) as Record<string, unknown>;
+  const daemon = await startDaemonProcess({ dataDir: dir, config });
+  t.after(() => daemon.stop());
+  const ask = (name: string) => fetch(`${daemon.apiUrl}/v0/hello/${name}`, { headers: { 'x-api-key': daemon.key } });
+  assert.deepEqual(await (await ask('ada')).json(), { text: 'good morning, ada' });
+  const nobody = await ask('nobody');
+  assert.deepEqual([nobody.status, await nobody.json()], [404, { error: 'nobody is not here', code: 404 }]);
+  assert.equal((await fetch(`${daemon.apiUrl}/v0/hello/ada`)).status, 401);
+  assert.match(await (await fetch(`${daemon.apiUrl}/docs`)).text(), /A greeting/);
+  const listed = await runCommand(['list-plugins', '--config', daemon.configFile]);
+  assert.match(listed.out, /hello/);
+  const wrong = await runCommand(['check-config', '--config', daemon.configFile], {
+    env: { PARHELION_HELLO__GREETIN: 'x' },
+  });
+  assert.equal(wrong.code, 78);
+  assert.match(wrong.err, /GREETIN: unknown key, did you mean hello\.greeting/);
+});
