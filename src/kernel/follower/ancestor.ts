@@ -15,6 +15,8 @@ export interface AncestorSearch {
   readonly source: ChainSource;
   readonly commitment: Commitment;
   readonly signal: AbortSignal;
+  /** Where the part behind the newest gap begins: nothing below it links to what is above. */
+  readonly floor: number;
   /** Stored headers, newest first. */
   readonly stored: readonly BlockHeader[];
   /** A header that is at hand, so that it need not be asked for. */
@@ -29,6 +31,11 @@ export async function findAncestor(from: BlockHeader, search: AncestorSearch): P
   for (;;) {
     const known = bySlot.get(child.parentSlot);
     if (known !== undefined && known.blockhash === child.previousBlockhash) return { kind: 'found', header: known };
+    // The first block behind a gap was accepted without its parent: what is below the gap stays, as far as anyone can tell.
+    if (child.parentSlot < search.floor) {
+      const below = search.stored.find((header) => header.slot < search.floor);
+      return below === undefined ? { kind: 'none' } : { kind: 'found', header: below };
+    }
     if (child.parentSlot < oldest) return { kind: 'none' };
     const held = search.held(child.parentSlot);
     const parent: BlockHeader | null =

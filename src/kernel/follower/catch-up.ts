@@ -5,6 +5,7 @@ import { createBlockBuffer, type Held } from './buffer.ts';
 import { releaseToLane } from './commit-block.ts';
 import { decide, type Position } from './decide.ts';
 import { createFetcher } from './fetcher.ts';
+import { countOpenGaps, isInGap, recordProcessorGap } from './gaps.ts';
 import { readCursor, readHeaders } from './positions.ts';
 import type { Run } from './run.ts';
 import { createWake } from './wake.ts';
@@ -35,7 +36,7 @@ export async function catchUp(run: Run, processor: BlockProcessor, onError: (err
 }
 
 function createLane(run: Run, processor: BlockProcessor) {
-  const { state, source, follow, clock, random, signal, store, chain } = run;
+  const { state, source, follow, clock, random, signal, store, chain, log } = run;
   const wake = createWake(clock);
   const buffer = createBlockBuffer(LANE_BLOCKS, follow.bufferBytes);
   let position: Position | null = null;
@@ -58,6 +59,38 @@ function createLane(run: Run, processor: BlockProcessor) {
     listedTo = to;
   }
 
+  /** What nobody has any more is noted as missing in this processor; what the chain itself has given up need not be waited for. */
+  async function meetHole(slot: number): Promise<boolean> {
+    const ask = fetcher.need(slot);
+    fetcher.pump();
+    if (fetcher.openBelow(slot)) return false;
+    const isPruned = fetcher.isPruned(slot);
+    if (!isPruned && (ask.deniedRounds === 0 || !(await isInGap(store.read, chain, slot)))) return false;
+    const gap = {
+      fromSlot: (position?.slot ?? floor - 1) + 1,
+      toSlot: slot,
+      reason: isPruned ? 'pruned' : 'hole',
+    } as const;
+    await run.turn(() => store.write((tx) => recordProcessorGap(tx, chain, processor, gap, clock.now())));
+    state.openGaps = await countOpenGaps(store.read, chain);
+    log.error({ chain, processor: processor.name, ...gap }, 'slots are missing in this processor');
+    floor = slot + 1;
+    return true;
+  }
+
+  /** A block of the chain that does not continue us: either it is not of the chain after all, or our own block was forked away. */
+  async function meetFork({ block, upstream }: Held): Promise<void> {
+    fetcher.again(block.slot, upstream);
+    if (position === null) return;
+    const stored = await readHeaders(store.read, chain, block.slot);
+    const isOfChain = stored.some(({ slot, blockhash }) => slot === block.slot && blockhash === block.blockhash);
+    const final = isOfChain ? null : await source.header(position.slot, { commitment: 'finalized', signal });
+    if (!isOfChain && (final === null || final.blockhash === position.blockhash)) return;
+    const reason = `processor ${processor.name} stands at slot ${position.slot} of another branch: index it again`;
+    if (!state.laneTrouble.has(processor.name)) log.error({ chain, processor: processor.name }, reason);
+    state.laneTrouble.set(processor.name, reason);
+  }
+
   async function commit(held: Held): Promise<void> {
     const { block } = held;
     await run.turn(async () => {
@@ -69,6 +102,7 @@ function createLane(run: Run, processor: BlockProcessor) {
         return;
       }
       await releaseToLane({ store, chain, headers: follow.headers }, block, position, processor);
+      state.laneTrouble.delete(processor.name);
       if (block.blockhash === main.blockhash) join();
     });
   }
@@ -76,7 +110,8 @@ function createLane(run: Run, processor: BlockProcessor) {
   function join(): void {
     state.catchingUp = state.catchingUp.filter((other) => other !== processor);
     state.live = [...state.live, processor];
-    run.log.info({ processor: processor.name, slot: state.cursor?.slot }, 'caught up');
+    state.laneTrouble.delete(processor.name);
+    log.info({ processor: processor.name, slot: state.cursor?.slot }, 'caught up');
   }
 
   async function step(): Promise<boolean> {
@@ -97,13 +132,8 @@ function createLane(run: Run, processor: BlockProcessor) {
       await commit(next as Held);
       return true;
     }
-    if (decision.kind === 'fork') fetcher.again((next as Held).block.slot, (next as Held).upstream);
-    if (decision.kind === 'hole') {
-      fetcher.need(decision.slot);
-      fetcher.pump();
-      if (fetcher.isPruned(decision.slot) && !fetcher.openBelow(decision.slot)) floor = decision.slot + 1;
-    }
-    return false;
+    if (decision.kind === 'fork') await meetFork(next as Held);
+    return decision.kind === 'hole' && (await meetHole(decision.slot));
   }
 
   async function joinIfEqual(): Promise<boolean> {

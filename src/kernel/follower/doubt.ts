@@ -1,14 +1,8 @@
 import { codeOf } from '../../lib/coded-error.ts';
-import { type Position, samePosition } from './decide.ts';
+import { samePosition } from './decide.ts';
+import type { Doubt } from './follow-state.ts';
 import { readCursor } from './positions.ts';
 import type { Run } from './run.ts';
-
-/** A write of the chain's own cursor whose answer was lost: it may have been committed or not. */
-export interface Doubt {
-  readonly to: Position | null;
-  /** Takes over in memory what the write did; may be called again when it threw. */
-  readonly adopt: () => Promise<void> | void;
-}
 
 /**
  * Moves the chain's own cursor, inside a turn. `adopt` runs once the write is known to be committed, if need be only after the next

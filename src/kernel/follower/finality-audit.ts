@@ -1,4 +1,5 @@
-import { codeOf, messageOf } from '../../lib/coded-error.ts';
+import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import type { BlockHeader } from '../../ports/block.ts';
 import { writeFinalized } from './chain-row.ts';
 import { countOpenGaps } from './gaps.ts';
 import { healFork } from './heal-fork.ts';
@@ -21,24 +22,50 @@ export async function auditLoop(run: Run, onError: (error: unknown) => void): Pr
 }
 
 /**
- * One audit. Released blocks are linked by their hashes, so that one equal hash proves all blocks below it as well. A slot without
- * an answer proves nothing: the mark stays.
+ * One audit. Released blocks are linked by their hashes, so that one equal hash proves all blocks below it as well, down to a gap:
+ * each side of one is proven by itself. A slot without an answer proves nothing: the mark stays.
  */
 export async function audit(run: Run): Promise<void> {
   const { state, source, chain, store, signal } = run;
   const finalized = await source.tip({ commitment: 'finalized', signal });
   const headers = await readHeaders(store.read, chain, Math.max(0, (state.finalizedSlot ?? -1) + 1));
-  const newest = headers.find((header) => header.slot <= finalized);
+  const [newest, ...lower] = topsOf(headers.filter((header) => header.slot <= finalized));
   if (newest === undefined) return;
+  for (const top of lower) if (!(await isProvenBelowGap(run, top))) return;
   const theirs = await source.header(newest.slot, { commitment: 'finalized', signal });
   if (theirs === null) return;
   if (theirs.blockhash !== newest.blockhash) {
     run.meter.mismatches.add();
     run.log.error({ chain, slot: newest.slot }, 'a finalized block is not the one that was released');
-    await healFork(run, theirs);
+    state.mismatch = `the finalized block at slot ${newest.slot} is not the one that was released`;
+    if ((await healFork(run, theirs)) === 'rolled-back') state.mismatch = null;
     return;
   }
   await run.turn(() => advance(run, newest.slot, newest.blockhash));
+  state.mismatch = null;
+}
+
+/** The newest header of each linked run, newest first. */
+function topsOf(headers: readonly BlockHeader[]): readonly BlockHeader[] {
+  return headers.filter((header, index) => {
+    const above = headers[index - 1];
+    return above === undefined || above.parentSlot !== header.slot || above.previousBlockhash !== header.blockhash;
+  });
+}
+
+/** What no upstream has any more cannot be proven; the gap record above it says that something is missing there. */
+async function isProvenBelowGap({ source, signal, chain, meter }: Run, top: BlockHeader): Promise<boolean> {
+  const theirs = await source.header(top.slot, { commitment: 'finalized', signal });
+  if (theirs === null) return top.slot < (await source.firstAvailable(signal));
+  if (theirs.blockhash === top.blockhash) return true;
+  meter.mismatches.add();
+  throw new CodedError(
+    'FOLLOW_DEEP_FORK',
+    `the last block of the ${chain} chain below a gap is not the finalized one`,
+    {
+      facts: { slot: top.slot },
+    },
+  );
 }
 
 /** Moves the mark; processors drop undo data, each only as far as it has come itself. */

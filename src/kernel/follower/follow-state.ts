@@ -1,6 +1,12 @@
 import type { BlockProcessor } from '../plugin.ts';
 import type { Position } from './decide.ts';
-import type { Doubt } from './doubt.ts';
+
+/** A write of the chain's own cursor whose answer was lost: it may have been committed or not. */
+export interface Doubt {
+  readonly to: Position | null;
+  /** Takes over in memory what the write did; may be called again when it threw. */
+  readonly adopt: () => Promise<void> | void;
+}
 
 /** What a follower knows while it runs; everything that must outlive it is in the store. Times are monotonic ms. */
 export interface FollowState {
@@ -19,6 +25,8 @@ export interface FollowState {
   doubt: Doubt | null;
   /** Why the last attempt failed or has to wait; null while things go well. */
   trouble: string | null;
+  /** What the finality audit found wrong and could not heal yet. */
+  mismatch: string | null;
   /** Set for good: only an operator gets it going again. */
   halted: string | null;
   begun: boolean;
@@ -35,6 +43,8 @@ export interface FollowState {
   catchingUp: readonly BlockProcessor[];
   /** Processors that cannot go on, with the reason. */
   stuck: readonly string[];
+  /** Why one that catches up does not get on, by its name. */
+  readonly laneTrouble: Map<string, string>;
 }
 
 export const newState = (now: number): FollowState => ({
@@ -48,6 +58,7 @@ export const newState = (now: number): FollowState => ({
   hole: null,
   doubt: null,
   trouble: null,
+  mismatch: null,
   halted: null,
   begun: false,
   draining: false,
@@ -59,4 +70,5 @@ export const newState = (now: number): FollowState => ({
   joining: [],
   catchingUp: [],
   stuck: [],
+  laneTrouble: new Map(),
 });

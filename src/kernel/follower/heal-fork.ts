@@ -24,7 +24,13 @@ export async function healFork(run: Run, from: BlockHeader): Promise<Healed> {
   if (ours !== null && ours.blockhash === cursor.blockhash) return 'stale';
   const stored = await readHeaders(store.read, chain, 0);
   const held = (slot: number) => run.buffer.get(slot)?.block ?? null;
-  const verdict = await findAncestor(from, { source, ...ask, stored, held });
+  const verdict = await findAncestor(from, {
+    source,
+    ...ask,
+    floor: cursor.slot < state.floor ? -1 : state.floor,
+    stored,
+    held,
+  });
   if (verdict.kind === 'stale' || verdict.kind === 'unknown') return verdict.kind;
   const ancestor = verdict.kind === 'found' ? verdict.header : null;
   if (!mayGo(run, ancestor, stored)) {

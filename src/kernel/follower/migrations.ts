@@ -28,4 +28,16 @@ export const followerMigrations: readonly Migration[] = [
         chain text not null primary key, floor_slot bigint not null, finalized_slot bigint)`.execute(db);
     },
   },
+  {
+    version: 2,
+    name: 'create gaps of processors',
+    breaking: false,
+    async up({ db }) {
+      await sql`create table follow_processor_gaps (
+        chain text not null, processor text not null, version integer not null,
+        from_slot bigint not null, to_slot bigint not null, reason text not null,
+        detected_at bigint not null, status text not null,
+        primary key (chain, processor, version, from_slot))`.execute(db);
+    },
+  },
 ];

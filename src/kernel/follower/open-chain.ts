@@ -1,5 +1,7 @@
 import { readMarks, writeFloor } from './chain-row.ts';
+import type { Position } from './decide.ts';
 import { countOpenGaps, recordGap } from './gaps.ts';
+import { healFork } from './heal-fork.ts';
 import { readMembers } from './members.ts';
 import { readCursor } from './positions.ts';
 import type { Run } from './run.ts';
@@ -20,6 +22,7 @@ export async function openChain(run: Run): Promise<void> {
   } else {
     state.floor = marks.floor;
     state.finalizedSlot = marks.finalizedSlot;
+    Object.assign(state, await readMembers(store.read, chain, run.processors, state.cursor, state.floor));
     await passOver(run, Math.max(first, tip - follow.maxCatchupSlots), first);
   }
   Object.assign(state, await readMembers(store.read, chain, run.processors, state.cursor, state.floor));
@@ -40,10 +43,26 @@ export async function openChain(run: Run): Promise<void> {
 /** Gives up the slots between the cursor and the earliest one that can be had. */
 async function passOver(run: Run, earliest: number, first: number): Promise<void> {
   const { state, chain } = run;
-  const next = Math.max((state.cursor?.slot ?? -1) + 1, state.cursor === null ? state.floor : 0);
-  if (state.cursor === null || earliest <= next || earliest <= state.floor) return;
-  const gap = { fromSlot: next, toSlot: earliest - 1, reason: earliest > first ? 'too_old' : 'pruned' } as const;
+  if (state.cursor === null || earliest <= state.cursor.slot + 1 || earliest <= state.floor) return;
+  // Nothing above the gap will show any more that the last block below it was forked away.
+  if (first <= state.cursor.slot) await checkCursor(run, state.cursor);
+  if (state.cursor === null) return;
+  const gap = {
+    fromSlot: state.cursor.slot + 1,
+    toSlot: earliest - 1,
+    reason: earliest > first ? 'too_old' : 'pruned',
+  } as const;
   await run.store.write((tx) => recordGap(tx, chain, gap, run.clock.now()));
   state.floor = earliest;
   run.log.error({ chain, ...gap }, 'slots are missing for good unless they are filled later');
+}
+
+/** Rolls back when the block at the cursor is no longer of the chain. */
+async function checkCursor(run: Run, cursor: Position): Promise<void> {
+  const { source, follow, signal } = run;
+  const ask = { commitment: follow.commitment, signal } as const;
+  const [slot] = await source.produced(cursor.slot + 1, cursor.slot + follow.window, ask);
+  const above = slot === undefined ? null : await source.header(slot, ask);
+  if (above === null || (above.parentSlot === cursor.slot && above.previousBlockhash === cursor.blockhash)) return;
+  await healFork(run, above);
 }

@@ -16,9 +16,12 @@ export function statusOf(run: Run): FollowerStatus {
 
 function stalledBy({ state, clock, follow }: Run, lagSlots: number | null): string | null {
   if (state.halted !== null) return state.halted;
+  if (state.mismatch !== null) return state.mismatch;
   if (state.hole?.denied) return `the block at slot ${state.hole.slot} exists and no upstream has it`;
   if (state.trouble !== null) return state.trouble;
   if (state.stuck.length > 0) return state.stuck.join('; ');
+  const [laneTrouble] = state.laneTrouble.values();
+  if (laneTrouble !== undefined) return laneTrouble;
   const now = clock.monotonic();
   const silentS = (since: number) => Math.floor((now - since) / 1_000);
   if (silentS(state.lastAnswerAt) >= follow.stalledAfterSeconds)

@@ -32,6 +32,12 @@ export interface GapRow {
   readonly status: string;
 }
 
+/** A range that one processor did not see while it caught up, though the chain as a whole may have had it. */
+export interface ProcessorGapRow extends Omit<GapRow, 'id'> {
+  readonly processor: string;
+  readonly version: number;
+}
+
 export interface ChainRow {
   readonly chain: string;
   /** The first block at or above it is accepted without its parent. */
@@ -43,6 +49,7 @@ export interface FollowTables {
   readonly follow_cursors: CursorRow;
   readonly follow_headers: HeaderRow;
   readonly follow_gaps: GapRow;
+  readonly follow_processor_gaps: ProcessorGapRow;
   readonly follow_chains: ChainRow;
 }
 

@@ -1,29 +1,10 @@
 import assert from 'node:assert/strict';
-import { type TestContext, test } from 'node:test';
+import { test } from 'node:test';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createLedgerProcessor } from '../../helpers/ledger-processor.ts';
-import { sqliteStore } from '../../helpers/store.ts';
+import { expectTruth, grow, rigOf } from './case-kit.ts';
 import { honest } from './fake-source.ts';
-import { createRig, type RigOptions } from './rig.ts';
-import { FIRST_SLOT } from './world.ts';
-
-async function rigOf(t: TestContext, options: RigOptions = {}) {
-  const store = await sqliteStore(t);
-  const rig = await createRig(store, options);
-  t.after(() => rig.stop());
-  return { store, rig };
-}
-
-function grow(rig: { world: { grow(skips?: number, transactions?: number): void } }, count: number): void {
-  for (let made = 0; made < count; made += 1) rig.world.grow(0, made % 3);
-}
-
-async function expectTruth(rig: Awaited<ReturnType<typeof createRig>>, owner?: string): Promise<void> {
-  await rig.settle(300_000, owner);
-  assert.deepEqual(await rig.ledger(owner), rig.truth());
-  assert.deepEqual(rig.fatals, []);
-}
 
 test('runs of skipped slots, also longer than the window', async (t) => {
   const { rig } = await rigOf(t, { follow: { window: 20 } });
@@ -110,23 +91,6 @@ test('a fork of the very first block begins anew', async (t) => {
   assert.deepEqual(await rig.ledger(), rig.truth(first.slot));
 });
 
-test('blocks that every upstream has pruned become a gap, and the chain goes on', async (t) => {
-  const upstreams = [honest('upstream-0'), honest('upstream-1')];
-  const { rig } = await rigOf(t, { upstreams });
-  grow(rig, 10);
-  await rig.start();
-  await expectTruth(rig);
-  await rig.stop();
-  grow(rig, 40);
-  const first = rig.world.chain.at(-10)!.slot;
-  for (const upstream of upstreams) upstream.prunedBelow = first;
-  await rig.start();
-  await rig.clock.advance(60_000);
-  const { cursorSlot, openGaps } = rig.follower.status();
-  assert.equal(cursorSlot, rig.world.chain.at(-1)!.slot);
-  assert.equal(openGaps, 1);
-});
-
 test('a full outbox pauses, and nothing is lost', async (t) => {
   let full = true;
   const pressure = () => (full ? { ok: false as const, reason: 'the outbox is full' } : { ok: true as const });
@@ -175,17 +139,28 @@ test('a commit whose answer is lost is not repeated', async (t) => {
   await expectTruth(rig);
 });
 
-test('a new processor with an earlier start catches up and joins', async (t) => {
-  const { rig } = await rigOf(t);
-  grow(rig, 30);
+test('a roll-back whose answer is lost is not repeated and not taken for a rival', async (t) => {
+  // Without audits the next write is the roll-back.
+  const { rig, store } = await rigOf(t, { follow: { auditIntervalMs: 10_000_000 } });
+  grow(rig, 20);
   await rig.start();
   await expectTruth(rig);
-  const late = createLedgerProcessor({ name: 'late', startSlot: FIRST_SLOT });
-  await rig.restart({ processors: [createLedgerProcessor(), late] });
-  await expectTruth(rig, 'late@1');
-  grow(rig, 10);
-  rig.world.fork(4);
-  grow(rig, 6);
-  await expectTruth(rig, 'late@1');
+  let lose = false;
+  const flaky: Store = {
+    ...store,
+    async write(work) {
+      const result = await store.write(work);
+      if (!lose) return result;
+      lose = false;
+      throw new CodedError('STORE_UNREACHABLE', 'the connection broke', { retryable: true });
+    },
+  };
+  await rig.restart({ store: flaky });
+  await rig.clock.advance(2_000);
+  lose = true;
+  rig.world.fork(5);
+  rig.world.grow(8);
+  grow(rig, 3);
   await expectTruth(rig);
+  assert.equal(lose, false);
 });

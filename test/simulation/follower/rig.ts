@@ -40,6 +40,7 @@ export async function createRig(store: Store, options: RigOptions = {}) {
   const fatals: unknown[] = [];
   let processors = options.processors ?? [createLedgerProcessor()];
   let follower: Follower | null = null;
+  let registry = createMetricsRegistry();
   await migrate(store, [
     { scope: 'kernel.follower', migrations: followerMigrations },
     { scope: 'test.ledger', migrations: ledgerMigrations },
@@ -47,10 +48,11 @@ export async function createRig(store: Store, options: RigOptions = {}) {
 
   async function start(with_: { processors?: readonly BlockProcessor[]; store?: Store } = {}): Promise<Follower> {
     processors = with_.processors ?? processors;
+    registry = createMetricsRegistry();
     follower = createFollower({
       ...{ chain: 'main', source, processors, core, clock, random, log },
       store: with_.store ?? store,
-      metrics: createMetricsRegistry().scope('follow'),
+      metrics: registry.scope('follow'),
       fatal: (error) => void fatals.push(error),
     });
     await follower.start();
@@ -70,6 +72,7 @@ export async function createRig(store: Store, options: RigOptions = {}) {
 
   return {
     ...{ world, upstreams, source, clock, log, fatals, draw, start, truth, isSettled },
+    metrics: () => registry.text(),
     ledger: (owner?: string) => readLedger(store, owner),
     get follower() {
       if (follower === null) throw new Error('not started');

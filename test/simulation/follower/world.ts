@@ -16,6 +16,10 @@ export interface World {
   grow(skips?: number, transactions?: number): void;
   /** Drops the newest blocks; the next one grows from what is left, in a slot behind all dropped ones. */
   fork(depth: number): void;
+  /** Puts other blocks in the places of the newest ones. */
+  replaceTop(count: number): void;
+  /** Makes everything final. */
+  finalizeAll(): void;
   blockAt(slot: number): WorldBlock | undefined;
 }
 
@@ -63,6 +67,14 @@ export function createWorld(random: Sfc32, finalityDepth = 12): World {
       if (count > 0) chain = chain.slice(0, -count);
       // Half of the time the new branch re-uses the slots of the old one.
       if (random.float() < 0.5) slot = chain.at(-1)!.slot;
+    },
+    replaceTop(count) {
+      chain = chain.slice(0, -count);
+      slot = chain.at(-1)!.slot;
+      for (let left = count; left > 0; left -= 1) grow();
+    },
+    finalizeAll() {
+      finalizedSlot = slot;
     },
     blockAt: (wanted) => chain.find((block) => block.slot === wanted),
   };

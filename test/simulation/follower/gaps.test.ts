@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { expectTruth, gapsOf, grow, rigOf } from './case-kit.ts';
+import { honest } from './fake-source.ts';
+
+test('blocks that every upstream has pruned become a gap, and the chain goes on', async (t) => {
+  const upstreams = [honest('upstream-0'), honest('upstream-1')];
+  const { rig } = await rigOf(t, { upstreams });
+  grow(rig, 10);
+  await rig.start();
+  await expectTruth(rig);
+  await rig.stop();
+  grow(rig, 40);
+  const first = rig.world.chain.at(-10)!.slot;
+  for (const upstream of upstreams) upstream.prunedBelow = first;
+  await rig.start();
+  await rig.clock.advance(60_000);
+  const { cursorSlot, openGaps } = rig.follower.status();
+  assert.equal(cursorSlot, rig.world.chain.at(-1)!.slot);
+  assert.equal(openGaps, 1);
+});
+
+test('a start too far behind records the gap, shows it, and keeps it over a restart', async (t) => {
+  const { rig, store } = await rigOf(t, { follow: { maxCatchupSlots: 20 } });
+  grow(rig, 10);
+  await rig.start();
+  await expectTruth(rig);
+  await rig.stop();
+  const last = rig.world.chain.at(-1)!.slot;
+  grow(rig, 60);
+  await rig.start();
+  await rig.clock.advance(30_000);
+  const expected = [{ from_slot: last + 1, to_slot: last + 60 - 21, reason: 'too_old', status: 'open' }];
+  assert.deepEqual(await gapsOf(store), expected);
+  assert.equal(rig.follower.status().openGaps, 1);
+  assert.equal(rig.follower.status().cursorSlot, rig.world.chain.at(-1)!.slot);
+  assert.match(await rig.metrics(), /parhelion_follow_gaps_open 1\n/);
+  await rig.restart();
+  await rig.clock.advance(3_000);
+  assert.deepEqual(await gapsOf(store), expected);
+  assert.equal(rig.follower.status().openGaps, 1);
+});
+
+test('a cursor that was forked away is rolled back before a gap is laid above it', async (t) => {
+  const { rig, store } = await rigOf(t, { follow: { maxCatchupSlots: 20 } });
+  grow(rig, 30);
+  await rig.start();
+  await expectTruth(rig);
+  await rig.stop();
+  rig.world.fork(4);
+  const kept = rig.world.chain.at(-1)!.slot;
+  rig.world.grow(8);
+  grow(rig, 60);
+  await rig.start();
+  await rig.clock.advance(30_000);
+  assert.equal((await gapsOf(store))[0]?.from_slot, kept + 1);
+  const lastLost = (await gapsOf(store))[0]!.to_slot;
+  const all = rig.truth().entries.filter((entry) => {
+    const slot = Number(entry.split(':')[0]);
+    return slot <= kept || slot > lastLost;
+  });
+  assert.deepEqual((await rig.ledger()).entries, all);
+  assert.equal(rig.follower.status().stalled, null);
+});
+
+test('a fork of the first block behind a gap goes back to the last block below it', async (t) => {
+  const upstreams = [honest('upstream-0')];
+  const { rig } = await rigOf(t, { upstreams, follow: { auditIntervalMs: 10_000_000 } });
+  grow(rig, 10);
+  await rig.start();
+  await expectTruth(rig);
+  const below = rig.truth().entries;
+  await rig.stop();
+  grow(rig, 20);
+  const first = rig.world.chain.at(-3)!.slot;
+  upstreams[0]!.prunedBelow = first;
+  await rig.start();
+  await rig.clock.advance(60_000);
+  assert.equal(rig.follower.status().cursorSlot, rig.world.chain.at(-1)!.slot);
+  rig.world.fork(3);
+  rig.world.grow(8);
+  grow(rig, 4);
+  await rig.clock.advance(60_000);
+  assert.equal(rig.follower.status().stalled, null);
+  assert.deepEqual((await rig.ledger()).entries, [...below, ...rig.truth(first).entries]);
+});
+
+test('the hole policy "gap" gives up exactly the missing slots, and only after the timeout', async (t) => {
+  const only = honest('upstream-0');
+  const follow = { holePolicy: 'gap', holeTimeoutSeconds: 120 } as const;
+  const { rig, store } = await rigOf(t, { upstreams: [only], follow });
+  grow(rig, 12);
+  const lost = rig.world.chain.slice(4, 6).map(({ slot }) => slot);
+  for (const slot of lost) only.lost.add(slot);
+  await rig.start();
+  await rig.clock.advance(100_000);
+  assert.deepEqual(await gapsOf(store), []);
+  assert.match(rig.follower.status().stalled ?? '', /exists and no upstream has it/);
+  await rig.clock.advance(200_000);
+  assert.deepEqual(await gapsOf(store), [{ from_slot: lost[0], to_slot: lost[1], reason: 'hole', status: 'open' }]);
+  assert.equal(rig.follower.status().cursorSlot, rig.world.chain.at(-1)!.slot);
+  const entries = rig.truth().entries.filter((entry) => !lost.includes(Number(entry.split(':')[0])));
+  assert.deepEqual((await rig.ledger()).entries, entries);
+});
+
+test('a finalized block that is not the released one rolls back by the audit alone', async (t) => {
+  const { rig } = await rigOf(t);
+  grow(rig, 20);
+  await rig.start();
+  await expectTruth(rig);
+  // No block follows above the cursor, so that only the audit can find it: the new branch re-uses lower slots.
+  rig.world.replaceTop(3);
+  rig.world.finalizeAll();
+  await rig.clock.advance(20_000);
+  assert.deepEqual(await rig.ledger(), rig.truth());
+  assert.equal(rig.follower.status().stalled, null);
+});
+
+test('the audit proves each side of a gap by itself', async (t) => {
+  const upstreams = [honest('upstream-0')];
+  const { rig, store } = await rigOf(t, { upstreams, follow: { maxCatchupSlots: 20, auditIntervalMs: 3_000 } });
+  grow(rig, 30);
+  await rig.start();
+  await rig.clock.advance(2_500);
+  const cursor = rig.follower.status().cursorSlot!;
+  assert.equal(rig.follower.status().finalizedSlot, null);
+  await rig.stop();
+  grow(rig, 60);
+  // A store whose last block below the gap is not the one of the chain, as when all that could tell was pruned at the start.
+  await store.write(async ({ db }) => {
+    for (const table of ['follow_headers', 'follow_cursors'])
+      await db.updateTable(table).set({ blockhash: 'another' }).where('slot', '=', cursor).execute();
+  });
+  upstreams[0]!.prunedBelow = cursor + 5;
+  await rig.start();
+  await rig.clock.advance(2_000);
+  upstreams[0]!.prunedBelow = 0;
+  grow(rig, 20);
+  await rig.clock.advance(20_000);
+  assert.match(rig.follower.status().stalled ?? '', /FOLLOW_DEEP_FORK.*below a gap/);
+});
