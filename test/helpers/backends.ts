@@ -17,7 +17,10 @@ export const QUIRKS = {
   noRootSubscribe: 'rootSubscribe is refused with -32091',
   paddedAmount: 'uiAmountString keeps trailing zeros, and getTokenSupply gives the raw amount there',
   emptyReturnData: 'returnData is there, and empty, where the transaction returned nothing',
-  allTokenAccounts: 'pre- and postTokenBalances stand in another order',
+  baseFeeOnly: 'meta.fee leaves the priority fee out, although it is taken',
+  logsInMessage: 'the message of a failed preflight goes on with the log lines',
+  signatureCode: 'a wrong signature is -32002 with a text of its own, not -32003',
+  closedTokens: 'postTokenBalances keep an account that the transaction closed',
 } as const;
 
 export type Quirk = keyof typeof QUIRKS;

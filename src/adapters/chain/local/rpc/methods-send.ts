@@ -80,6 +80,9 @@ function preflight(node: LocalNode, transaction: DecodedTransaction): void {
   if (node.bank.state.record(transaction.signatures[0]!) !== undefined) throw refusal('AlreadyProcessed', null);
   if (!isFresh(node.bank, transaction)) throw refusal('BlockhashNotFound', null);
   const outcome = node.bank.vm.simulate(transaction, true);
+  if (outcome.err === 'SignatureFailure') {
+    throw rpcError(RPC.signatureFailed, 'Transaction signature verification failure');
+  }
   if (outcome.err !== null) throw refusal(outcome.err, outcome);
 }
 

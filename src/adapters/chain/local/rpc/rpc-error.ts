@@ -4,6 +4,7 @@ import { CodedError } from '../../../../lib/coded-error.ts';
 export const RPC = {
   blockCleanedUp: -32001,
   sendFailed: -32002,
+  signatureFailed: -32003,
   blockNotAvailable: -32004,
   slotSkipped: -32007,
   unsupportedVersion: -32015,
