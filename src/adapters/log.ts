@@ -15,19 +15,55 @@ export interface RootLog extends Log {
   setLevel(level: string): void;
 }
 
+/** Lines are written together: one by one they would cost a busy daemon more than all else that it does for a request. */
+const BUFFER_BYTES = 16_384;
+const WRITE_BYTES = 65_536;
+const FLUSH_INTERVAL_MS = 1_000;
+/** Lines beyond this are dropped while nobody reads the output. */
+const MAX_WAITING_BYTES = 16_777_216;
+
+/**
+ * Writes to a descriptor without waiting for it, at the latest after a second, and whatever is left at the exit of the process,
+ * also at one by an uncaught error. `fatal` lines go out at once.
+ */
+export function bufferedOutput(dest: number | string): DestinationStream {
+  return pino.destination({
+    dest,
+    sync: false,
+    minLength: BUFFER_BYTES,
+    maxWrite: WRITE_BYTES,
+    maxLength: MAX_WAITING_BYTES,
+    periodicFlush: FLUSH_INTERVAL_MS,
+  });
+}
+
+/** The time member of a line in ISO form; the part that stays the same for a second is kept. */
+function createIsoTime(): () => string {
+  let second = -1;
+  let prefix = '';
+  return () => {
+    const now = Date.now();
+    const current = Math.floor(now / 1_000);
+    if (current !== second) {
+      second = current;
+      prefix = `,"time":"${new Date(current * 1_000).toISOString().slice(0, -4)}`;
+    }
+    return `${prefix}${String(now - current * 1_000).padStart(3, '0')}Z"`;
+  };
+}
+
 /** Fields that are cut out wherever a careless caller logs them, as a second line of defence. */
 const HIDDEN = ['apiKey', 'api-key', 'authHeader', 'authorization', 'secret', 'signingSecret', 'password'];
 
 export function createLog(options: LogOptions): RootLog {
   const pretty = options.format === 'pretty' || (options.format === 'auto' && process.stdout.isTTY === true);
   const destination =
-    options.destination ??
-    (pretty ? pinoPretty({ colorize: true, ignore: 'pid,hostname' }) : pino.destination({ fd: 1, sync: true }));
+    options.destination ?? (pretty ? pinoPretty({ colorize: true, ignore: 'pid,hostname' }) : bufferedOutput(1));
   const root = pino(
     {
       level: options.level,
       base: { pid: process.pid },
-      timestamp: pino.stdTimeFunctions.isoTime,
+      timestamp: createIsoTime(),
       formatters: { level: (label) => ({ level: label }) },
       redact: {
         paths: HIDDEN.map((name) => `["${name}"]`),

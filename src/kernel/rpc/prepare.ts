@@ -15,9 +15,10 @@ export interface Prepared {
 /** Checks the request object and finds its destination. */
 export function prepare(call: CallSpan, methods: MethodTable, caller: CallContext['caller']): Prepared {
   const name = call.method ?? '';
-  const none: Destination = { kind: 'none', fault: { code: 0, message: '', status: 200, details: undefined } };
-  if (call.problem !== null)
+  if (call.problem !== null) {
+    const none: Destination = { kind: 'none', fault: { code: 0, message: '', status: 200, details: undefined } };
     return { call, name: '', destination: none, fault: rpcFault('invalidRequest', call.problem) };
+  }
   const destination = methods.find(name);
   if (destination.kind === 'none')
     return { call, name, destination, fault: rpcFault('methodNotFound', destination.fault.details) };

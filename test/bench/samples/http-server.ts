@@ -5,9 +5,8 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Type } from '@sinclair/typebox';
-import { pino } from 'pino';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
-import { createLog } from '../../../src/adapters/log.ts';
+import { bufferedOutput, createLog } from '../../../src/adapters/log.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { createHttpFront } from '../../../src/kernel/http/index.ts';
 import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
@@ -35,8 +34,7 @@ async function serveFront(): Promise<number> {
   const core = testCore();
   const clock = createSystemClock();
   const registry = createMetricsRegistry();
-  const destination = pino.destination({ dest: '/dev/null', sync: false, minLength: 4_096 });
-  const log = createLog({ level: 'info', format: 'json', destination });
+  const log = createLog({ level: 'info', format: 'json', destination: bufferedOutput('/dev/null') });
   const gate = oneKeyGate();
   const cached = new JsonText(cachedText());
   const result = new JsonText(JSON.stringify(JSON.parse(rpcText()).result));
@@ -76,6 +74,15 @@ async function serveFront(): Promise<number> {
   return (await front.listen()).port;
 }
 
+/** What the pipeline sends too: the same bytes on both sides. */
+const HEADERS = {
+  'X-Content-Type-Options': 'nosniff',
+  'X-Request-Id': '00000000-0000-4000-8000-000000000000',
+  'Cache-Control': 'no-store',
+  'Access-Control-Allow-Origin': '*',
+  'Content-Type': 'application/json; charset=utf-8',
+};
+
 async function serveBare(): Promise<number> {
   const answers = { GET: Buffer.from(cachedText()), POST: Buffer.from(rpcText()) };
   const server = createServer((request, response) => {
@@ -83,7 +90,7 @@ async function serveBare(): Promise<number> {
     const chunks: Buffer[] = [];
     request.on('data', (chunk: Buffer) => chunks.push(chunk));
     request.on('end', () => {
-      response.writeHead(200, { 'Content-Type': 'application/json; charset=utf-8', 'Content-Length': body.length });
+      response.writeHead(200, { ...HEADERS, 'Content-Length': body.length });
       response.end(body);
     });
   });
