@@ -2,6 +2,7 @@ import { API_VERSION, CodedError, definePlugin } from '../../src/kernel/plugin.t
 import { kernelOutbox } from '../../src/ports/outbox.ts';
 import { assembleWebhooks } from './assemble.ts';
 import { webhooksConfig } from './config.ts';
+import { WEBHOOKS_ERRORS } from './errors.ts';
 import { migrations } from './store/migrations.ts';
 
 export default definePlugin({
@@ -13,7 +14,7 @@ export default definePlugin({
   migrations,
   provision(ctx) {
     const outbox = ctx.use(kernelOutbox);
-    if (outbox === undefined) throw new CodedError('WEBHOOKS_NO_OUTBOX', 'the kernel offers no outbox');
+    if (outbox === undefined) throw new CodedError('WEBHOOKS_NO_OUTBOX', WEBHOOKS_ERRORS.WEBHOOKS_NO_OUTBOX);
     return assembleWebhooks(ctx, outbox);
   },
 });

@@ -3,7 +3,7 @@ import type { FollowState } from './follow-state.ts';
 
 export type FollowMeter = ReturnType<typeof createFollowMeter>;
 
-const BUCKETS_MS = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 10_000];
+const BUCKETS_SECONDS = [0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10];
 
 export function createFollowMeter(metrics: Metrics, state: FollowState, now: () => number) {
   const { observe } = metrics;
@@ -30,6 +30,6 @@ export function createFollowMeter(metrics: Metrics, state: FollowState, now: () 
     fetched: metrics.counter('blocks_fetched_total', 'blocks that were fetched'),
     retried: metrics.counter('fetch_retries_total', 'fetches that have to be repeated', ['code']),
     mismatches: metrics.counter('finality_mismatches_total', 'finalized blocks that were not ours'),
-    commitMs: metrics.histogram('commit_ms', 'time to write a block', BUCKETS_MS),
+    commitSeconds: metrics.histogram('commit_seconds', 'time to write a block', BUCKETS_SECONDS),
   };
 }

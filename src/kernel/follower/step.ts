@@ -116,7 +116,7 @@ function released(run: Run, block: ChainBlock, startedAt: number): void {
   state.cursor = { slot: block.slot, blockhash: block.blockhash };
   state.live = [...state.live, ...state.joining];
   state.joining = [];
-  meter.commitMs.record(clock.monotonic() - startedAt);
+  meter.commitSeconds.record((clock.monotonic() - startedAt) / 1000);
   meter.released.add();
   if (before !== null && before.slot >= state.floor) meter.skipped.add(block.slot - before.slot - 1);
   run.buffer.remove(block.slot);

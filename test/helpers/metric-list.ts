@@ -1,0 +1,29 @@
+import { writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { startDaemon } from './daemon.ts';
+import { findProjectRoot } from './project-root.ts';
+
+export const metricListPath = (): string => `${findProjectRoot()}config/metrics.txt`;
+
+const HEADER = `# Every metric of the daemon beside those of the process itself (parhelion_process_*, parhelion_nodejs_*):
+# name, kind, meaning. Written by: npx tsx test/helpers/metric-list.ts
+`;
+
+/** What a whole daemon declares, sorted by name. */
+export async function renderMetricList(): Promise<string> {
+  const chain = { rpcUrl: 'http://127.0.0.1:9' };
+  const config = { upstream: { urls: [chain.rpcUrl], devnet: { urls: [chain.rpcUrl] } } };
+  const daemon = await startDaemon({ chain, config });
+  try {
+    const text = await (await fetch(`${daemon.adminUrl}/metrics`)).text();
+    const kinds = new Map([...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, kind]) => [name!, kind!]));
+    const lines = [...text.matchAll(/^# HELP (\S+) (.*)$/gm)]
+      .filter(([, name]) => !/^parhelion_(process|nodejs)_/.test(name!))
+      .map(([, name, help]) => `${name} ${kinds.get(name!)} ${help}`);
+    return `${HEADER}${lines.sort().join('\n')}\n`;
+  } finally {
+    await daemon.stop();
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) writeFileSync(metricListPath(), await renderMetricList());
