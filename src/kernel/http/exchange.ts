@@ -30,6 +30,8 @@ export class Exchange implements CallContext {
   settle: ((bytesOut: number) => void) | null = null;
   /** An answer has been begun; nothing else may be written. */
   over = false;
+  /** Counts against the requests that are handled at once. */
+  busy = false;
   status = 0;
   bytesOut = 0;
   /** Stops the handler's deadline. */

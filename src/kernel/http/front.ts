@@ -8,6 +8,7 @@ import type { CoreConfig } from '../config/core.ts';
 import type { Gate, Route, SocketHandler } from '../plugin.ts';
 import type { RpcFront } from '../rpc/front.ts';
 import { documentRoutes } from './document-routes.ts';
+import { lingerFor } from './linger.ts';
 import { closeListener, createListener, listenOn } from './listener.ts';
 import { createPipeline } from './pipeline.ts';
 import { slowestMs } from './slowest.ts';
@@ -123,6 +124,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
     close: async (deadline) => {
       pipeline.beginDrain();
       const closed = Promise.all([closeListener(api), closeListener(twin)]);
+      await lingerFor([api, twin], pipeline.inFlight, options.clock, deadline);
       await pipeline.inFlight.idle(deadline);
       pipeline.inFlight.abortAll('the service is shutting down');
       upgrader.destroyAll();

@@ -4,10 +4,14 @@ import type { Exchange } from './exchange.ts';
 /** The requests that are being handled. */
 export interface InFlight {
   readonly count: number;
+  /** Those of them that cost work: their body has arrived and their answer has not been made. */
+  readonly busy: number;
   /** Requests since the start. */
   readonly total: number;
   enter(exchange: Exchange): void;
   leave(exchange: Exchange): void;
+  /** Whether a request is busy; it is when it enters. Waiting for a slow client is not. */
+  setBusy(exchange: Exchange, busy: boolean): void;
   /** Aborts the signals of all of them. */
   abortAll(reason: string): void;
   /** Resolves when none is left, or when the signal aborts. */
@@ -18,7 +22,17 @@ export function createInFlight(gauge: Gauge): InFlight {
   const exchanges = new Set<Exchange>();
   const waiters = new Set<() => void>();
   let total = 0;
+  let busyCount = 0;
+  const setBusy = (exchange: Exchange, busy: boolean) => {
+    if (exchange.busy === busy || (busy && !exchanges.has(exchange))) return;
+    exchange.busy = busy;
+    busyCount += busy ? 1 : -1;
+  };
   return {
+    get busy() {
+      return busyCount;
+    },
+    setBusy,
     get count() {
       return exchanges.size;
     },
@@ -28,10 +42,12 @@ export function createInFlight(gauge: Gauge): InFlight {
     enter: (exchange) => {
       total += 1;
       exchanges.add(exchange);
+      setBusy(exchange, true);
       gauge.set(exchanges.size);
     },
     leave: (exchange) => {
       exchanges.delete(exchange);
+      setBusy(exchange, false);
       gauge.set(exchanges.size);
       if (exchanges.size === 0) for (const wake of waiters) wake();
     },

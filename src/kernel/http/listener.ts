@@ -11,6 +11,8 @@ const HEADER_BYTES = 16_384;
 const CHECK_INTERVAL_MS = 1_000;
 /** A connection that makes no progress is closed this long after the slowest handler would have answered. */
 const STALL_GRACE_MS = 30_000;
+/** Connections that may wait in an inherited socket while no process takes them. */
+const INHERITED_BACKLOG = 4_096;
 
 export interface ListenerLimits {
   readonly headerTimeoutMs: number;
@@ -40,17 +42,32 @@ export function createListener(limits: ListenerLimits, meter: HttpMeter, onReque
   server.on('checkContinue', (request, response) => onRequest(request, response, true));
   // Other expectations may be ignored; the default answer would not be JSON.
   server.on('checkExpectation', (request, response) => onRequest(request, response, false));
+  const refused = new WeakSet<Duplex>();
   server.on('clientError', (error, socket) => {
+    // What follows nonsense is nonsense too.
+    if (refused.has(socket)) return;
+    refused.add(socket);
     meter.malformed.add();
     refuseMalformed(error, socket, limits.targetLimitBytes);
+  });
+  // Without a listener the connection would be closed without a word.
+  server.on('connect', (_request, socket) => {
+    socket.on('error', () => socket.destroy());
+    const body = JSON.stringify({ error: 'Method not allowed', code: 405 });
+    socket.end(rawAnswer(405, body, { Allow: 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' }), () => socket.destroy());
   });
   server.on('drop', () => meter.dropped.add());
   return server;
 }
 
-/** Answers what node:http could not read, unless an answer is under way already. */
+/** Answers what node:http could not read: after the answers to what came before it, and not in the middle of one. */
 function refuseMalformed(error: Error, socket: Duplex, targetLimitBytes: number): void {
   const current = (socket as Duplex & { _httpMessage?: ServerResponse | null })._httpMessage;
+  if (socket.writable && current?.req.complete === true) {
+    socket.pause();
+    current.once('close', () => refuseMalformed(error, socket, targetLimitBytes));
+    return;
+  }
   if (!socket.writable || codeOf(error) === 'ECONNRESET' || current?.headersSent === true) {
     socket.destroy();
     return;
@@ -104,7 +121,7 @@ export function listenOn(server: Server, target: ListenTarget): Promise<AddressI
     };
     server.once('error', onError);
     server.once('listening', onListening);
-    server.listen(target);
+    server.listen('fd' in target ? { ...target, backlog: INHERITED_BACKLOG } : target);
   });
 }
 

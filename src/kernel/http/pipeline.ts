@@ -10,6 +10,7 @@ import type { RpcFront } from '../rpc/front.ts';
 import { createValidator } from '../validation.ts';
 import { BodyAborted } from './body.ts';
 import { compileRoute } from './compile.ts';
+import { createConnections } from './connections.ts';
 import { shapeOfPath } from './error-mapper.ts';
 import { Exchange } from './exchange.ts';
 import { preflightHeaders } from './headers.ts';
@@ -50,6 +51,8 @@ export interface Pipeline {
 }
 
 const ROOT_ALLOW = 'POST, OPTIONS';
+/** Requests of one connection whose answers wait for it to be read. More have no use and would be kept in memory. */
+const MAX_PIPELINED = 100;
 /** The whole request may take a little longer than its slowest part, so that the part's own error is what the caller reads. */
 const ROOT_GRACE_MS = 1_000;
 
@@ -67,8 +70,15 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const rootMeter = meter.route('POST', '/');
   let draining = false;
   const isLocalChain = () => options.chainLabel?.() === 'local';
-  const responder = createResponder({ clock, cors: options.cors, draining: () => draining, isLocalChain });
-  const rest = { gate: options.gate, deadlines, responder };
+  const responder = createResponder({
+    clock,
+    cors: options.cors,
+    draining: () => draining,
+    isLocalChain,
+    answered: (exchange) => inFlight.setBusy(exchange, false),
+  });
+  const rest = { gate: options.gate, deadlines, responder, inFlight };
+  const connections = createConnections((exchange) => finish(exchange));
   const { bodyLimitBytes } = core.http;
   const root =
     options.rpc === null
@@ -80,7 +90,13 @@ export function createPipeline(options: PipelineOptions): Pipeline {
           timeoutMs: slowestMs(core, options.rpc.methods) + ROOT_GRACE_MS,
         };
 
-  const route = (exchange: Exchange): Promise<void> | null => {
+  const finish = (exchange: Exchange) => {
+    if (!connections.leave(exchange)) return;
+    inFlight.leave(exchange);
+    conclude(exchange, meter, log, clock.monotonic());
+  };
+
+  const route = (exchange: Exchange, pipelined: number): Promise<void> | null => {
     const { request, target } = exchange;
     const isRoot = root !== null && target.path === '/';
     const match = isRoot ? null : router.match(target);
@@ -92,7 +108,11 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       : (compiled?.route.errors ?? shapeOfEntry(match) ?? shapeOfPath(target.path));
     options.guard?.(request);
     if (draining) throw new RequestError(503, 'Service unavailable', { details: 'The service is shutting down' });
-    if (inFlight.count > core.http.maxInFlight) {
+    if (pipelined > MAX_PIPELINED) {
+      const details = `More than ${MAX_PIPELINED} requests of this connection wait for their answers`;
+      throw new RequestError(503, 'Service unavailable', { details, headers: { Connection: 'close' } });
+    }
+    if (inFlight.busy > core.http.maxInFlight) {
       meter.overloaded.add();
       throw new RequestError(503, 'Service unavailable', { details: 'Too many requests are being handled' });
     }
@@ -128,9 +148,9 @@ export function createPipeline(options: PipelineOptions): Pipeline {
         log,
       });
       inFlight.enter(exchange);
-      response.on('close', () => finish(exchange, inFlight, meter, log, clock.monotonic()));
+      response.on('close', () => finish(exchange));
       try {
-        route(exchange)?.catch((error: unknown) => fail(responder, exchange, error));
+        route(exchange, connections.enter(exchange))?.catch((error: unknown) => fail(responder, exchange, error));
       } catch (error) {
         fail(responder, exchange, error);
       }
@@ -164,8 +184,7 @@ function fail(responder: Responder, exchange: Exchange, error: unknown): void {
 }
 
 /** The answer is out, or the client has gone. */
-function finish(exchange: Exchange, inFlight: InFlight, meter: HttpMeter, log: Log, now: number): void {
-  inFlight.leave(exchange);
+function conclude(exchange: Exchange, meter: HttpMeter, log: Log, now: number): void {
   exchange.cancelDeadline?.();
   if (!exchange.over) {
     exchange.over = true;

@@ -37,6 +37,8 @@ export interface ResponderOptions {
   readonly draining: () => boolean;
   /** Whether the answers come from a throw-away chain. */
   readonly isLocalChain: () => boolean;
+  /** Told when an answer is complete, although the client may not have read it. */
+  readonly answered: (exchange: Exchange) => void;
 }
 
 export function createResponder(options: ResponderOptions): Responder {
@@ -79,6 +81,7 @@ export function createResponder(options: ResponderOptions): Responder {
     if (content !== body && isStream(body)) body.destroy();
     if (isStream(content)) pipeBody(exchange, content);
     else {
+      options.answered(exchange);
       exchange.bytesOut = content === '' ? 0 : (length ?? 0);
       // All characters below 128: header and body leave as one string.
       const encoding = typeof content === 'string' && length === content.length ? 'latin1' : 'utf8';

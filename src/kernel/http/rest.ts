@@ -6,6 +6,7 @@ import { checkBodyHeaders, parseJsonBody, readBody } from './body.ts';
 import type { CompiledRoute } from './compile.ts';
 import { credentialsOf } from './credentials.ts';
 import type { Exchange } from './exchange.ts';
+import type { InFlight } from './in-flight.ts';
 import { parseQuery, typeQuery } from './query.ts';
 import type { Responder } from './respond.ts';
 
@@ -13,6 +14,7 @@ export interface RestParts {
   readonly gate: Gate | null;
   readonly deadlines: Deadlines;
   readonly responder: Responder;
+  readonly inFlight: Pick<InFlight, 'setBusy'>;
 }
 
 /** Gate, body, validation, handler, reply of one REST request. Throws what the error mapper is to write. */
@@ -25,7 +27,7 @@ export async function handleRest(
   const { route } = compiled;
   if (route.auth === 'key' || route.auth === 'optional-key') await admit(parts.gate, exchange, compiled);
   const takesBody = route.body !== undefined || route.rawBody === true;
-  const rawBody = takesBody ? await takeBody(exchange, compiled.bodyLimitBytes) : undefined;
+  const rawBody = takesBody ? await takeBody(parts, exchange, compiled.bodyLimitBytes) : undefined;
   const request = readRequest(exchange, compiled, params, rawBody);
   exchange.cancelDeadline = parts.deadlines.watch(compiled.timeoutMs, () => {
     parts.responder.sendFault(exchange, timeoutFault());
@@ -55,11 +57,18 @@ function givesKey(credentials: ReturnType<typeof credentialsOf>): boolean {
   return [...credentials.query, credentials.header, credentials.bearer].some((key) => key !== undefined && key !== '');
 }
 
-/** Reads the body up to its limit, after what its headers tell. */
-export async function takeBody(exchange: Exchange, limitBytes: number): Promise<Buffer> {
+/** Reads the body up to its limit, after what its headers tell. A client that takes its time takes no place from others. */
+export async function takeBody(
+  { inFlight }: Pick<RestParts, 'inFlight'>,
+  exchange: Exchange,
+  limitBytes: number,
+): Promise<Buffer> {
   checkBodyHeaders(exchange.request, limitBytes);
   if (exchange.expectsContinue) exchange.response.writeContinue();
-  return readBody(exchange.request, limitBytes);
+  inFlight.setBusy(exchange, false);
+  const body = await readBody(exchange.request, limitBytes);
+  inFlight.setBusy(exchange, true);
+  return body;
 }
 
 function readRequest(

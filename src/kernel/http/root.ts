@@ -7,11 +7,14 @@ import { BodyAborted } from './body.ts';
 import { credentialsOf } from './credentials.ts';
 import type { Exchange } from './exchange.ts';
 import { JSON_TYPE } from './headers.ts';
+import type { InFlight } from './in-flight.ts';
 import type { Responder } from './respond.ts';
 import { takeBody } from './rest.ts';
 
 /** How much of a body is read to find the id for the refusal of its key. */
 const PEEK_BYTES = 16_384;
+/** And for how long. */
+const PEEK_MS = 1_000;
 
 export interface RootParts {
   readonly rpc: RpcFront;
@@ -21,6 +24,7 @@ export interface RootParts {
   readonly bodyLimitBytes: number;
   /** Of a whole request; single calls have their own, shorter ones. */
   readonly timeoutMs: number;
+  readonly inFlight: Pick<InFlight, 'setBusy'>;
 }
 
 /** `POST /`: key, body, JSON-RPC. Throws what the error mapper is to write with a null id. */
@@ -34,15 +38,20 @@ export async function handleRoot(parts: RootParts, exchange: Exchange): Promise<
   } catch (error) {
     const fault = faultOf(error, exchange.requestId);
     if (fault.refusal === undefined) throw error;
-    const peeked = await peek(exchange);
+    parts.inFlight.setBusy(exchange, false);
+    const peeked = await peek(exchange, parts.deadlines);
+    parts.inFlight.setBusy(exchange, true);
     const recovered = rpc.recover(peeked.bytes.subarray(0, PEEK_BYTES));
     if (fault.refusal !== 'no-key' || !recovered.open || !peeked.complete) {
-      responder.sendFault(exchange, fault, { rpcId: recovered.id ?? 'null', close: recovered.id === undefined });
+      responder.sendFault(exchange, fault, {
+        rpcId: recovered.id ?? 'null',
+        close: recovered.id === undefined || !peeked.complete,
+      });
       return;
     }
     body = peeked.bytes;
   }
-  body ??= await takeBody(exchange, parts.bodyLimitBytes);
+  body ??= await takeBody(parts, exchange, parts.bodyLimitBytes);
   exchange.cancelDeadline = parts.deadlines.watch(parts.timeoutMs, () => {
     responder.sendFault(exchange, timeoutFault());
     exchange.lazy.abort('the time of the request is up');
@@ -53,8 +62,11 @@ export async function handleRoot(parts: RootParts, exchange: Exchange): Promise<
   responder.send(exchange, answer.status, answer.body === null ? null : JSON_TYPE, answer.headers, answer.body);
 }
 
-/** Reads the first bytes of a body and no more. The request stays paused when there are more. */
-function peek(exchange: Exchange): Promise<{ readonly bytes: Buffer; readonly complete: boolean }> {
+/** Reads the first bytes of a body and no more, and does not wait long. The request stays paused when there are more. */
+function peek(
+  exchange: Exchange,
+  deadlines: Deadlines,
+): Promise<{ readonly bytes: Buffer; readonly complete: boolean }> {
   const { request, response } = exchange;
   if (exchange.expectsContinue) response.writeContinue();
   return new Promise((resolve, reject) => {
@@ -76,7 +88,12 @@ function peek(exchange: Exchange): Promise<{ readonly bytes: Buffer; readonly co
       stop();
       reject(new BodyAborted());
     };
+    const cancel = deadlines.watch(PEEK_MS, () => {
+      request.pause();
+      done(false);
+    });
     const stop = () => {
+      cancel();
       request.off('data', onData);
       request.off('end', onEnd);
       request.off('close', onClose);
