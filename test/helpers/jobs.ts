@@ -11,7 +11,14 @@ import type { Clock, Random } from '../../src/ports/clock.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { createMemoryLog } from './memory-log.ts';
 
-export const JOBS_CONFIG = { concurrency: 64, claimBatch: 256, settleMs: 5, pollMs: 1_000, maxAttempts: 20 };
+export const JOBS_CONFIG = {
+  concurrency: 64,
+  claimBatch: 256,
+  claimAhead: 256,
+  settleMs: 5,
+  pollMs: 1_000,
+  maxAttempts: 20,
+};
 
 export async function migrateJobs(store: Store): Promise<void> {
   await migrate(store, [{ scope: 'kernel.jobs', migrations: jobMigrations }]);

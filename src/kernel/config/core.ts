@@ -181,6 +181,11 @@ export const coreConfig = Type.Object(
       {
         concurrency: count(64, 'jobs that run at once'),
         claimBatch: count(256, 'rows per claim'),
+        claimAhead: count(
+          256,
+          'rows that are claimed before a slot is free for them, so that one commit serves many',
+          0,
+        ),
         settleMs: count(5, 'how long finished attempts are collected before they are written', 0),
         pollMs: count(1_000, 'pause between looks at the outbox when nothing wakes the runner'),
         maxAttempts: count(20, 'attempts of a job whose handler throws'),

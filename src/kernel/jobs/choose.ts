@@ -6,6 +6,8 @@ export interface Candidate {
   readonly group: string;
   /** Unix milliseconds. */
   readonly runAt: number;
+  /** The head of an ordered group. */
+  readonly isOrdered?: boolean;
 }
 
 /** What may still be taken. */

@@ -1,5 +1,6 @@
 import type { StoreTx } from '../../ports/store.ts';
 import type { Job, JobKind } from '../plugin.ts';
+import { type AheadRoom, chooseAhead } from './ahead.ts';
 import { type Candidate, chooseJobs, groupKey, type Room } from './choose.ts';
 import { type DueQuestion, findDue, type GroupWalk } from './find-due.ts';
 import { createParameters, padded, query } from './statement.ts';
@@ -26,6 +27,7 @@ export interface ClaimRoom {
 export interface ClaimOptions {
   readonly kinds: ReadonlyMap<string, JobKind>;
   readonly room: ClaimRoom;
+  readonly ahead: AheadRoom;
   readonly walk: GroupWalk;
   readonly now: number;
 }
@@ -33,55 +35,79 @@ export interface ClaimOptions {
 /** A job that its process does not finish within its time and this is taken to be lost. */
 export const LEASE_EXTRA_MS = 30_000;
 
+/** How long a job that was claimed ahead may wait for its slot; its lease is longer by that. */
+export const AHEAD_WAIT_MS = 5_000;
+
 /** Any number: processes that share a database agree on it. */
 const CLAIM_LOCK = 7_036_874_417;
 const LEAST_WINDOW = 64;
 const WINDOW_PER_SLOT = 2;
 
 export interface Claim {
+  /** To be run at once. */
   readonly jobs: readonly ClaimedJob[];
+  /** To be run as soon as a slot is free and their group's limit allows it. */
+  readonly ahead: readonly ClaimedJob[];
   /** Whether due rows were left because of a limit, or because all room was used. */
   readonly isMoreDue: boolean;
 }
 
+const NOTHING: Claim = { jobs: [], ahead: [], isMoreDue: false };
+
 /** Gives due jobs a lease, within all limits. The transaction of the caller makes it one step. */
 export async function claimJobs(tx: StoreTx, options: ClaimOptions): Promise<Claim> {
-  const { kinds, room, walk, now } = options;
-  const questions = questionsOf(kinds, room);
-  if (room.total <= 0 || questions.length === 0) return { jobs: [], isMoreDue: false };
+  const { kinds, room, ahead, walk, now } = options;
+  const wanted = room.total + ahead.total;
+  const questions = questionsOf(kinds, room, ahead);
+  if (wanted <= 0 || questions.length === 0) return NOTHING;
   if (tx.dialect === 'postgres') {
     // One process at a time, so that the limits of groups hold over all of them.
     const parameters = createParameters(tx.dialect);
     await query(tx.db, `select pg_advisory_xact_lock(${parameters.add(CLAIM_LOCK)})`, parameters);
   }
-  const window = Math.max(LEAST_WINDOW, WINDOW_PER_SLOT * room.total);
-  const full = await fullRoom(tx, kinds, room);
-  const due = await findDue(tx, questions, walk, { now, window, wanted: room.total, running: full.running });
-  if (due.length === 0) return { jobs: [], isMoreDue: false };
+  const window = Math.max(LEAST_WINDOW, WINDOW_PER_SLOT * wanted);
+  const held = await heldRows(tx, ahead);
+  const full = fullRoom(kinds, room, held.all);
+  const due = await findDue(tx, questions, walk, { now, window, wanted, running: full.running });
+  if (due.length === 0) return NOTHING;
   const chosen = chooseJobs(due, full);
-  return { jobs: await lease(tx, chosen, kinds, now), isMoreDue: due.length > chosen.length };
+  const later = chooseAhead(due, chosen, { kinds, room: full, ahead, others: held.others });
+  const leased = await lease(tx, [...chosen, ...later], kinds, now + (later.length > 0 ? AHEAD_WAIT_MS : 0));
+  const first = new Set(chosen.map(({ id }) => id));
+  return {
+    jobs: leased.filter(({ job }) => first.has(job.id)),
+    ahead: leased.filter(({ job }) => !first.has(job.id)),
+    isMoreDue: due.length > chosen.length + later.length,
+  };
 }
 
-function questionsOf(kinds: ReadonlyMap<string, JobKind>, room: ClaimRoom): DueQuestion[] {
-  return [...kinds.keys()]
-    .filter((kind) => room.kind(kind) > 0)
-    .flatMap((kind) => {
-      const isSlowFree = room.slow > 0 && room.slowOfKind(kind) > 0;
-      return isSlowFree ? [{ kind, lane: 0 } as const, { kind, lane: 1 } as const] : [{ kind, lane: 0 } as const];
-    });
+function questionsOf(kinds: ReadonlyMap<string, JobKind>, room: ClaimRoom, ahead: AheadRoom): DueQuestion[] {
+  return [...kinds.keys()].flatMap((kind) => {
+    const isFree = room.total > 0 && room.kind(kind) > 0;
+    const fast = isFree || (ahead.total > 0 && ahead.kind(kind) > 0) ? [{ kind, lane: 0 } as const] : [];
+    const isSlowFree = isFree && room.slow > 0 && room.slowOfKind(kind) > 0;
+    return isSlowFree ? [...fast, { kind, lane: 1 } as const] : fast;
+  });
 }
 
-/** Adds what runs in each group, in all processes. */
-async function fullRoom(tx: StoreTx, kinds: ReadonlyMap<string, JobKind>, room: ClaimRoom): Promise<Room> {
+/** What runs or waits with a lease in each group: in all processes, and in the others. */
+async function heldRows(tx: StoreTx, ahead: AheadRoom) {
   const parameters = createParameters(tx.dialect);
   // The condition on the lease is always true: it leads to the small index of running rows, and "group by" would lead away from it.
-  const text = `select kind, grp from outbox where state = 'running' and lease_until > 0`;
-  const counts = new Map<string, number>();
-  for (const { kind, grp } of await query<{ readonly kind: string; readonly grp: string }>(tx.db, text, parameters)) {
+  const text = `select id, claims, kind, grp from outbox where state = 'running' and lease_until > 0`;
+  type Held = { readonly id: number; readonly claims: number; readonly kind: string; readonly grp: string };
+  const all = new Map<string, number>();
+  const others = new Map<string, number>();
+  for (const { id, claims, kind, grp } of await query<Held>(tx.db, text, parameters)) {
     const key = groupKey(kind, grp);
-    counts.set(key, (counts.get(key) ?? 0) + 1);
+    all.set(key, (all.get(key) ?? 0) + 1);
+    if (!ahead.isOwn(id, claims)) others.set(key, (others.get(key) ?? 0) + 1);
   }
-  const running = (kind: string, group: string) => counts.get(groupKey(kind, group)) ?? 0;
+  return { all, others };
+}
+
+function fullRoom(kinds: ReadonlyMap<string, JobKind>, room: ClaimRoom, held: ReadonlyMap<string, number>): Room {
+  const running = (kind: string, group: string) => held.get(groupKey(kind, group)) ?? 0;
   return {
     total: room.total,
     kind: room.kind,

@@ -150,6 +150,6 @@ async function headsOf({ db, dialect }: StoreTx, groups: readonly DueRow[]) {
   return await query<DueRow & { readonly state: string }>(db, parts.join(' union all '), parameters);
 }
 
-function candidateOf({ id, kind, lane, grp, run_at }: DueRow): Candidate {
-  return { id, kind, lane: lane === 0 ? 0 : 1, group: grp, runAt: run_at };
+function candidateOf({ id, kind, lane, grp, position, run_at }: DueRow): Candidate {
+  return { id, kind, lane: lane === 0 ? 0 : 1, group: grp, runAt: run_at, isOrdered: position !== null };
 }

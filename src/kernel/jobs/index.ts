@@ -4,10 +4,10 @@ import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';
 import type { Store, StoreTx } from '../../ports/store.ts';
 import type { CoreConfig } from '../config/core.ts';
-import { withDeadline } from '../deadline.ts';
-import type { JobKind, JobOutcome, NewJob } from '../plugin.ts';
-import { type AttemptOptions, runAttempt, thrown } from './attempt.ts';
+import type { JobKind, NewJob } from '../plugin.ts';
+import type { AheadRoom } from './ahead.ts';
 import { type ClaimedJob, claimJobs } from './claim.ts';
+import { createDispatcher } from './dispatch.ts';
 import { insertJobs } from './enqueue.ts';
 import type { GroupWalk } from './find-due.ts';
 import { createJobMetrics } from './job-metrics.ts';
@@ -44,6 +44,12 @@ export interface JobRunner {
 }
 
 const MOST_OUTCOMES = 256;
+/** Outcomes per transaction, and how many times the settle time they may wait, while claimed jobs keep the slots busy. */
+const FED_OUTCOMES = 128;
+const FED_PATIENCE = 4;
+/** This part of what may wait is for groups that hold nothing; and a kind may hold so many times its concurrency. */
+const AHEAD_RESERVE = 4;
+const KIND_AHEAD = 4;
 const BLOCKED_POLL_MS = 100;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5_000;
@@ -62,37 +68,81 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   const walk: GroupWalk = new Map();
   const stopper = { isStopping: false, listeners: new Set<() => void>() };
   const flushAt = Math.min(MOST_OUTCOMES, Math.max(1, Math.ceil(config.concurrency / 2)));
+  /** Claim tokens of what this process has, by row id. */
+  const held = new Map<number, number>();
   let outcomes: Finished[] = [];
+  /** Leases to be given back. */
+  let returns: ClaimedJob[] = [];
   let state: 'new' | 'claiming' | 'draining' | 'ended' = 'new';
   let loop: Promise<void> = Promise.resolve();
   let cancelFlush: (() => void) | null = null;
   /** Due rows wait for a limit of their group that time may lift, such as a rate. */
   let isBlocked = false;
 
+  const dispatcher = createDispatcher({
+    ...{ kinds, slots, clock, random, metrics, stopper, maxAttempts: config.maxAttempts, finish },
+    isOpen: () => state === 'claiming',
+    giveBack(jobs) {
+      returns.push(...jobs);
+      waker.wake();
+    },
+  });
+
+  options.metrics.observe('waiting', 'jobs that were claimed ahead and wait for a slot', () => dispatcher.waiting);
+
   /** One transaction: what is over, and what comes next. Returns whether there may be more to claim. */
   async function turn(): Promise<boolean> {
     cancelFlush?.();
     cancelFlush = null;
+    if (state === 'claiming') dispatcher.pump();
+    else returns.push(...dispatcher.clear());
     const finished = outcomes;
     outcomes = [];
-    const room = slots.room(state === 'claiming' ? config.claimBatch : 0);
-    if (finished.length === 0 && room.total <= 0) return false;
+    const back = returns;
+    returns = [];
+    const isClaiming = state === 'claiming';
+    const room = slots.room(isClaiming ? config.claimBatch : 0);
+    const ahead = aheadRoom(isClaiming ? config.claimBatch - Math.max(0, room.total) : 0);
+    if (finished.length + back.length === 0 && room.total <= 0 && ahead.total <= 0) return false;
     const now = clock.now();
+    const startedMs = clock.monotonic();
     try {
-      const { recorded, claim } = await store.write(async (tx) => ({
-        recorded: await settleAll(tx, kinds, finished, now),
-        claim: await claimJobs(tx, { kinds, room, walk, now }),
-      }));
-      const claimed = claim.jobs;
-      isBlocked = claim.isMoreDue;
+      const { recorded, claim } = await store.write(async (tx) => {
+        const recorded = await settleAll(tx, kinds, finished, now);
+        await giveBack(tx, back);
+        return { recorded, claim: await claimJobs(tx, { kinds, room, ahead, walk, now }) };
+      });
+      isBlocked = claim.isMoreDue || dispatcher.waiting > 0;
       metrics.late(finished.length - recorded.length);
-      launch(claimed, now);
-      return claimed.length > 0 && claimed.length === room.total;
+      release([...finished.map(({ claimed }) => claimed), ...back]);
+      for (const { job, claim: token } of [...claim.jobs, ...claim.ahead]) held.set(job.id, token);
+      if (state === 'claiming') dispatcher.launch(claim, now, startedMs);
+      else {
+        returns.push(...claim.ahead);
+        dispatcher.launch({ ...claim, ahead: [] }, now, startedMs);
+      }
+      return claim.jobs.length > 0 && claim.jobs.length === room.total && claim.ahead.length === 0;
     } catch (error) {
       metrics.failedTurn();
+      returns.push(...back);
       await settleAfter(error, finished, now);
       return true;
     }
+  }
+
+  /** Rows that are neither settled nor given back yet; whatever else is running is another process's. */
+  function release(jobs: readonly ClaimedJob[]): void {
+    for (const { job, claim } of jobs) if (held.get(job.id) === claim) held.delete(job.id);
+  }
+
+  function aheadRoom(limit: number): AheadRoom {
+    const most = config.claimAhead;
+    return {
+      total: Math.max(0, Math.min(limit, most - dispatcher.waiting)),
+      reserved: Math.floor(most / AHEAD_RESERVE),
+      kind: (kind) => Math.min(most, KIND_AHEAD * (kinds.get(kind)?.concurrency ?? 0)) - dispatcher.waitingOfKind(kind),
+      isOwn: (id, claim) => held.get(id) === claim,
+    };
   }
 
   /** Outcomes that are written twice do no harm: the second time they show a token that is no longer the row's. */
@@ -101,59 +151,25 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
       if (isStoreTrouble(error) || finished.length === 0) throw error;
       log.warn({ error: messageOf(error) }, 'outcomes of jobs could not be written together');
       await settleSingly(store, kinds, finished, now, log);
+      release(finished.map(({ claimed }) => claimed));
     } catch (failure) {
       outcomes = [...finished, ...outcomes];
       throw failure;
     }
   }
 
-  function launch(claimed: readonly ClaimedJob[], now: number): void {
-    for (const one of claimed) {
-      slots.take(one);
-      metrics.claimed(one, now - one.runAt);
-    }
-    for (const [name, kind] of kinds) {
-      const ofKind = claimed.filter(({ job }) => job.kind === name);
-      if (ofKind.length > 0) void runAll(kind, ofKind);
-    }
-  }
-
-  async function runAll(kind: JobKind, claimed: readonly ClaimedJob[]): Promise<void> {
-    const startedMs = clock.monotonic();
-    const optionsOf = (one: ClaimedJob, prepared: unknown): AttemptOptions => ({
-      kind,
-      claimed: one,
-      prepared,
-      timeoutMs: Math.max(1, kind.timeoutMs - (clock.monotonic() - startedMs)),
-      stopper,
-      clock,
-      random,
-      maxAttempts: config.maxAttempts,
-    });
-    const over = (one: ClaimedJob, outcome: JobOutcome) => {
-      const finished = { claimed: one, outcome };
-      metrics.finished(finished, clock.monotonic() - startedMs);
-      finish(finished);
-    };
-    let prepared: unknown;
-    try {
-      prepared = await withDeadline(clock, kind.timeoutMs, () => kind.prepare?.(claimed.map(({ job }) => job)));
-    } catch (error) {
-      for (const one of claimed) over(one, thrown(optionsOf(one, undefined), error));
-      return;
-    }
-    for (const one of claimed) void runAttempt(optionsOf(one, prepared)).then((outcome) => over(one, outcome));
-  }
-
   function finish(finished: Finished): void {
     if (!slots.running.has(finished.claimed)) return;
     slots.free(finished.claimed);
     outcomes.push(finished);
-    if (outcomes.length >= flushAt || slots.running.size === 0) waker.wake();
-    else cancelFlush ??= clock.timeout(config.settleMs, () => waker.wake());
+    // While claimed jobs wait for slots nothing stands idle: more outcomes may go into one transaction.
+    const isFed = dispatcher.waiting > config.concurrency;
+    if (outcomes.length >= (isFed ? FED_OUTCOMES : flushAt) || slots.running.size === 0) waker.wake();
+    else cancelFlush ??= clock.timeout(isFed ? config.settleMs * FED_PATIENCE : config.settleMs, () => waker.wake());
   }
 
-  const isOver = () => state !== 'claiming' && slots.running.size === 0 && outcomes.length === 0;
+  const isOver = () =>
+    state !== 'claiming' && slots.running.size + outcomes.length + returns.length + dispatcher.waiting === 0;
 
   async function work(): Promise<void> {
     let pauseMs = FIRST_PAUSE_MS;
@@ -178,7 +194,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
 
   /** Until the next due row, as far as this process could take it. */
   async function idleMs(): Promise<number> {
-    if (state !== 'claiming' || slots.room(1).total <= 0) return config.pollMs;
+    if (state !== 'claiming' || (slots.isFull() && dispatcher.waiting === 0)) return config.pollMs;
     if (isBlocked) return Math.min(config.pollMs, BLOCKED_POLL_MS);
     const now = clock.now();
     const next = await nextDueAt(store, [...kinds.keys()], now);
@@ -194,8 +210,8 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     await Promise.race([loop, whenAborted(signal)]);
     state = 'ended';
     waker.wake();
-    const left = [...slots.running];
-    for (const one of left) slots.free(one);
+    const left = [...slots.running, ...returns, ...dispatcher.clear()];
+    for (const one of slots.running) slots.free(one);
     if (left.length === 0) return;
     await store
       .write((tx) => giveBack(tx, left))
@@ -218,6 +234,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     },
     async drain() {
       if (state === 'claiming') state = 'draining';
+      returns.push(...dispatcher.clear());
       waker.wake();
       await loop;
     },

@@ -7,6 +7,10 @@ export interface Slots {
   readonly running: ReadonlySet<ClaimedJob>;
   take(claimed: ClaimedJob): void;
   free(claimed: ClaimedJob): void;
+  runningOf(kind: string, group: string): number;
+  isFull(): boolean;
+  /** Whether one more of this kind may run. */
+  hasRoom(kind: string): boolean;
   /** Free slots, of which at most `limit` are given. */
   room(limit: number): ClaimRoom;
 }
@@ -19,6 +23,7 @@ const REMEMBERED_GROUPS = 10_000;
 export function createSlots(kinds: ReadonlyMap<string, JobKind>, concurrency: number): Slots {
   const running = new Set<ClaimedJob>();
   const served = new Map<string, number>();
+  const ofGroups = new Map<string, number>();
   const counts = new Map<string, { all: number; slow: number }>();
   let slow = 0;
   let turn = 0;
@@ -34,6 +39,10 @@ export function createSlots(kinds: ReadonlyMap<string, JobKind>, concurrency: nu
   const move = ({ job, lane }: ClaimedJob, by: 1 | -1) => {
     const ofKind = count(job.kind);
     ofKind.all += by;
+    const key = groupKey(job.kind, job.group);
+    const ofGroup = (ofGroups.get(key) ?? 0) + by;
+    if (ofGroup > 0) ofGroups.set(key, ofGroup);
+    else ofGroups.delete(key);
     if (lane === 0) return;
     ofKind.slow += by;
     slow += by;
@@ -60,6 +69,9 @@ export function createSlots(kinds: ReadonlyMap<string, JobKind>, concurrency: nu
     free(claimed) {
       if (running.delete(claimed)) move(claimed, -1);
     },
+    runningOf: (kind, group) => ofGroups.get(groupKey(kind, group)) ?? 0,
+    isFull: () => running.size >= concurrency,
+    hasRoom: (kind) => running.size < concurrency && count(kind).all < limitOf(kind),
     room: (limit) => ({
       total: Math.min(limit, concurrency - running.size),
       kind: (kind) => limitOf(kind) - count(kind).all,

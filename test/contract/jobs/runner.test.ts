@@ -200,9 +200,11 @@ eachStore('job runner', (engine) => {
     assert.equal(gates.length, 4);
 
     const reasons: unknown[] = [];
+    let started = 0;
     const stubborn = makeKind(
       (_job, signal) =>
         new Promise((_, reject) => {
+          started += 1;
           signal.addEventListener('abort', () => {
             reasons.push(signal.reason);
             reject(signal.reason as Error);
@@ -211,17 +213,21 @@ eachStore('job runner', (engine) => {
     );
     const second = makeRunner(t, { store, kinds: [stubborn], config: { concurrency: 4 } });
     await second.start();
-    await until(async () => (await countOf(outbox, 'running')) === 4);
+    await until(() => started === 4);
+    assert.equal(await countOf(outbox, 'running'), 6, 'two were claimed ahead');
     await second.stop();
     assert.equal(reasons.length, 4);
     assert.equal(await countOf(outbox, 'pending'), 6);
     const rows = await outbox.list({ kind: KIND, states: ['pending'] });
     assert.deepEqual(new Set(rows.map(({ attempts }) => attempts)), new Set([0]));
 
-    const deaf = makeKind(() => new Promise<JobOutcome>(() => {}));
+    const deaf = makeKind(() => {
+      started += 1;
+      return new Promise<JobOutcome>(() => {});
+    });
     const third = makeRunner(t, { store, kinds: [deaf], config: { concurrency: 4 } });
     await third.start();
-    await until(async () => (await countOf(outbox, 'running')) === 4);
+    await until(() => started === 8);
     await third.stop(AbortSignal.timeout(20));
     assert.equal(await countOf(outbox, 'pending'), 6);
   });

@@ -15,7 +15,7 @@ import { createManualClock, type ManualClock } from '../../helpers/manual-clock.
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { sqliteStore } from '../../helpers/store.ts';
 
-const CONFIG = { concurrency: 6, claimBatch: 4, settleMs: 5, pollMs: 1_000, maxAttempts: 4 };
+const CONFIG = { concurrency: 6, claimBatch: 4, claimAhead: 8, settleMs: 5, pollMs: 1_000, maxAttempts: 4 };
 const GROUP_LIMIT = 2;
 const TIMEOUT_MS = 2_000;
 const JOBS = 60;

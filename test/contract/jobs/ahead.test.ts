@@ -1,0 +1,117 @@
+/** Jobs that are claimed before a slot is free for them: the promises of the others hold for them too. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createSystemClock } from '../../../src/adapters/clock.ts';
+import { createOutbox } from '../../../src/kernel/jobs/outbox.ts';
+import type { Job, JobKind, JobOutcome } from '../../../src/kernel/plugin.ts';
+import type { Store } from '../../../src/ports/store.ts';
+import { DONE, makeKind, makeRunner, migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
+import { eachStore } from '../../helpers/store.ts';
+
+const KIND = 'test.job';
+
+/** Handlers that wait until they are let go. */
+function gated(more: Partial<JobKind> = {}) {
+  const open: { job: Job; prepared: unknown; end(outcome: JobOutcome): void }[] = [];
+  const ran: string[] = [];
+  const kind: JobKind = {
+    ...makeKind(async () => DONE, more),
+    run: (job, prepared) =>
+      new Promise((resolve) => {
+        ran.push(job.key);
+        open.push({ job, prepared, end: resolve });
+      }),
+  };
+  return { kind, open, ran };
+}
+
+async function openStore(store: Store) {
+  await migrateJobs(store);
+  return createOutbox({ store, clock: createSystemClock(), wake: () => {} });
+}
+
+eachStore('jobs claimed ahead', (engine) => {
+  test('wait with a lease, within the bound, and run in their order', async (t) => {
+    const store = await engine.store(t);
+    const outbox = await openStore(store);
+    const { kind, open, ran } = gated({ groupConcurrency: () => 2 });
+    const runner = makeRunner(t, { store, kinds: [kind], config: { concurrency: 8, claimAhead: 8 } });
+    await store.write((tx) => runner.enqueue(tx, newJobs(40)));
+    await runner.start();
+    await until(() => open.length === 2);
+    // A quarter of what may wait is kept for groups that have nothing yet.
+    assert.equal(await outbox.count({ kind: KIND, states: ['running'] }), 2 + 6);
+    while (ran.length < 40 || open.length > 0) {
+      assert.ok(open.length <= 2, 'the limit of the group holds');
+      open.shift()?.end(DONE);
+      await until(() => open.length === 2 || (ran.length === 40 && open.length < 2));
+    }
+    assert.deepEqual(
+      ran,
+      newJobs(40).map(({ key }) => key),
+    );
+    await until(async () => (await outbox.count({ kind: KIND, states: ['done'] })) === 40);
+  });
+
+  test('are given back by a drain, without an attempt and without a trace', async (t) => {
+    const store = await engine.store(t);
+    const outbox = await openStore(store);
+    const { kind, open, ran } = gated();
+    const runner = makeRunner(t, { store, kinds: [kind], config: { concurrency: 2, claimAhead: 16 } });
+    await store.write((tx) => runner.enqueue(tx, newJobs(10)));
+    await runner.start();
+    await until(() => open.length === 2);
+    assert.ok((await outbox.count({ kind: KIND, states: ['running'] })) > 2);
+    const drained = runner.drain();
+    for (const { end } of open) end(DONE);
+    await drained;
+    assert.equal(ran.length, 2);
+    const rows = await store.read.selectFrom('outbox').selectAll().where('state', '=', 'pending').execute();
+    assert.equal(rows.length, 8);
+    for (const row of rows) {
+      assert.deepEqual([row['attempts'], row['claims'], row['lost'], row['lease_until']], [0, 0, 0, null]);
+    }
+    // Another process takes them at once.
+    const second = gated();
+    const next = makeRunner(t, { store, kinds: [second.kind] });
+    await next.start();
+    await until(() => second.open.length === 8);
+    for (const { end } of second.open) end(DONE);
+    await until(async () => (await outbox.count({ kind: KIND, states: ['done'] })) === 10);
+  });
+
+  test('do not delay a group that comes later', async (t) => {
+    const store = await engine.store(t);
+    await openStore(store);
+    const { kind, open, ran } = gated();
+    const runner = makeRunner(t, { store, kinds: [kind], config: { concurrency: 4, claimAhead: 16 } });
+    await store.write((tx) => runner.enqueue(tx, newJobs(100)));
+    await runner.start();
+    await until(() => open.length === 4);
+    await store.write((tx) => runner.enqueue(tx, newJobs(1, { key: 'late', group: 'other' })));
+    await until(async () => {
+      const row = await store.read.selectFrom('outbox').select('state').where('key', '=', 'late').executeTakeFirst();
+      return row?.['state'] === 'running';
+    });
+    open.shift()?.end(DONE);
+    await until(() => ran.length === 5);
+    assert.equal(ran[4], 'late', 'the next slot is its');
+  });
+
+  test('are loaded anew when they have waited, so that a change in between counts', async (t) => {
+    const store = await engine.store(t);
+    await openStore(store);
+    let version = 1;
+    const { kind, open } = gated({ prepare: async () => version });
+    const runner = makeRunner(t, { store, kinds: [kind], config: { concurrency: 1, claimAhead: 16 } });
+    await store.write((tx) => runner.enqueue(tx, newJobs(3)));
+    await runner.start();
+    await until(() => open.length === 1);
+    assert.equal(open[0]?.prepared, 1);
+    version = 2;
+    await new Promise((resolve) => setTimeout(resolve, 150));
+    open.shift()?.end(DONE);
+    await until(() => open.length === 1);
+    assert.equal(open[0]?.prepared, 2);
+  });
+});
