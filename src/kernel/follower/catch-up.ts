@@ -1,4 +1,5 @@
 import { codeOf, messageOf } from '../../lib/coded-error.ts';
+import type { BlockHeader } from '../../ports/block.ts';
 import type { BlockProcessor } from '../plugin.ts';
 import { backoffMs } from './backoff.ts';
 import { createBlockBuffer, type Held } from './buffer.ts';
@@ -6,7 +7,7 @@ import { releaseToLane } from './commit-block.ts';
 import { decide, type Position } from './decide.ts';
 import { createFetcher } from './fetcher.ts';
 import { countOpenGaps, isInGap, recordProcessorGap } from './gaps.ts';
-import { readCursor, readHeaders } from './positions.ts';
+import { readCursor, readHeader, readOldestSlot } from './positions.ts';
 import type { Run } from './run.ts';
 import { createWake } from './wake.ts';
 
@@ -82,22 +83,29 @@ function createLane(run: Run, processor: BlockProcessor) {
   async function meetFork({ block, upstream }: Held): Promise<void> {
     fetcher.again(block.slot, upstream);
     if (position === null) return;
-    const stored = await readHeaders(store.read, chain, block.slot);
-    const isOfChain = stored.some(({ slot, blockhash }) => slot === block.slot && blockhash === block.blockhash);
-    const final = isOfChain ? null : await source.header(position.slot, { commitment: 'finalized', signal });
-    if (!isOfChain && (final === null || final.blockhash === position.blockhash)) return;
+    const stored = await readHeader(store.read, chain, block.slot);
+    const isOurs = stored?.blockhash === block.blockhash;
+    const final = isOurs ? null : await source.header(position.slot, { commitment: 'finalized', signal });
+    if (!isOurs && (final === null || final.blockhash === position.blockhash)) return;
     const reason = `processor ${processor.name} stands at slot ${position.slot} of another branch: index it again`;
     if (!state.laneTrouble.has(processor.name)) log.error({ chain, processor: processor.name }, reason);
     state.laneTrouble.set(processor.name, reason);
   }
 
+  /** Blocks older than the stored headers are taken as they are: forks do not reach there. */
+  async function isOfChain(block: BlockHeader): Promise<boolean> {
+    const known = await readHeader(store.read, chain, block.slot);
+    if (known !== null) return known.blockhash === block.blockhash;
+    const oldest = await readOldestSlot(store.read, chain);
+    return oldest !== null && block.slot < oldest;
+  }
+
   async function commit(held: Held): Promise<void> {
     const { block } = held;
     await run.turn(async () => {
-      const known = (await readHeaders(store.read, chain, block.slot)).find((header) => header.slot === block.slot);
       const main = state.cursor;
-      // Never another branch than the chain's own cursor is on, and never beyond it.
-      if (main === null || block.slot > main.slot || (known !== undefined && known.blockhash !== block.blockhash)) {
+      // Never another branch than the chain's own cursor is on, also where that one has no block, and never beyond it.
+      if (main === null || block.slot > main.slot || !(await isOfChain(block))) {
         fetcher.again(block.slot, held.upstream);
         return;
       }

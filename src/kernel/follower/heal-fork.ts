@@ -1,6 +1,7 @@
 import { CodedError } from '../../lib/coded-error.ts';
 import type { BlockHeader } from '../../ports/block.ts';
 import { findAncestor } from './ancestor.ts';
+import { readMarks } from './chain-row.ts';
 import { type Position, samePosition } from './decide.ts';
 import { moveChain } from './doubt.ts';
 import { readMembers } from './members.ts';
@@ -33,24 +34,26 @@ export async function healFork(run: Run, from: BlockHeader): Promise<Healed> {
   });
   if (verdict.kind === 'stale' || verdict.kind === 'unknown') return verdict.kind;
   const ancestor = verdict.kind === 'found' ? verdict.header : null;
-  if (!mayGo(run, ancestor, stored)) {
+  // From the store: the answer to the write that moved the mark may have been lost.
+  const finalizedSlot = (await readMarks(store.read, chain))?.finalizedSlot ?? null;
+  if (!mayGo(run.state.floor, finalizedSlot, ancestor, stored)) {
     throw new CodedError('FOLLOW_DEEP_FORK', `a fork reaches below finalized or known blocks of the ${chain} chain`, {
-      facts: { ancestorSlot: ancestor?.slot ?? null, finalizedSlot: state.finalizedSlot, cursorSlot: cursor.slot },
+      facts: { ancestorSlot: ancestor?.slot ?? null, finalizedSlot, cursorSlot: cursor.slot },
     });
   }
   return (await takeBack(run, cursor, ancestor)) ? 'rolled-back' : 'unknown';
 }
 
 /** Without an ancestor everything may go only if everything since the first block is still stored and nothing is finalized. */
-function mayGo({ state }: Run, ancestor: BlockHeader | null, stored: readonly BlockHeader[]): boolean {
-  if (ancestor !== null) return state.finalizedSlot === null || ancestor.slot >= state.finalizedSlot;
+function mayGo(
+  floor: number,
+  finalizedSlot: number | null,
+  ancestor: BlockHeader | null,
+  stored: readonly BlockHeader[],
+): boolean {
+  if (ancestor !== null) return finalizedSlot === null || ancestor.slot >= finalizedSlot;
   const oldest = stored.at(-1);
-  return (
-    state.finalizedSlot === null &&
-    oldest !== undefined &&
-    oldest.parentSlot < state.floor &&
-    oldest.slot >= state.floor
-  );
+  return finalizedSlot === null && oldest !== undefined && oldest.parentSlot < floor && oldest.slot >= floor;
 }
 
 /** False when the cursor moved while the ancestor was looked for: release and audit may meet the same fork at once. */

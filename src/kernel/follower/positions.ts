@@ -6,7 +6,7 @@ import type { Queries, StoreTx } from '../../ports/store.ts';
 import { EXIT } from '../errors.ts';
 import type { BlockProcessor } from '../plugin.ts';
 import type { Position } from './decide.ts';
-import { type FollowTables, followTables, MAIN } from './tables.ts';
+import { type FollowTables, followTables, type HeaderRow, MAIN } from './tables.ts';
 
 /** Whose cursor: a processor, or `MAIN` for the chain itself. */
 export type CursorOwner = Pick<BlockProcessor, 'name' | 'version'>;
@@ -110,15 +110,38 @@ export async function readHeaders(db: Queries, chain: ChainId, fromSlot: number)
     .where('slot', '>=', fromSlot)
     .orderBy('slot', 'desc')
     .execute();
-  return rows.map((row) => ({
-    slot: row.slot,
-    parentSlot: row.parent_slot,
-    blockhash: row.blockhash,
-    previousBlockhash: row.previous_blockhash,
-    blockHeight: row.block_height,
-    blockTime: row.block_time,
-  }));
+  return rows.map(headerOf);
 }
+
+export async function readHeader(db: Queries, chain: ChainId, slot: number): Promise<BlockHeader | null> {
+  const row = await followTables(db)
+    .selectFrom('follow_headers')
+    .selectAll()
+    .where('chain', '=', chain)
+    .where('slot', '=', slot)
+    .executeTakeFirst();
+  return row === undefined ? null : headerOf(row);
+}
+
+export async function readOldestSlot(db: Queries, chain: ChainId): Promise<number | null> {
+  const row = await followTables(db)
+    .selectFrom('follow_headers')
+    .select('slot')
+    .where('chain', '=', chain)
+    .orderBy('slot')
+    .limit(1)
+    .executeTakeFirst();
+  return row?.slot ?? null;
+}
+
+const headerOf = (row: HeaderRow): BlockHeader => ({
+  slot: row.slot,
+  parentSlot: row.parent_slot,
+  blockhash: row.blockhash,
+  previousBlockhash: row.previous_blockhash,
+  blockHeight: row.block_height,
+  blockTime: row.block_time,
+});
 
 /** Keeps the newest `keep` headers. */
 export async function pruneHeaders(tx: StoreTx, chain: ChainId, keep: number): Promise<void> {

@@ -15,6 +15,10 @@ export interface FakeUpstream {
   /** Leaves slots out of lists. */
   hideRate: number;
   notYetRate: number;
+  /** Serves blocks with a forged hash or link. */
+  lieRate: number;
+  /** Slots by which its tip jumps back, drawn for each call. */
+  tipBackBy: number;
   /** Says "skipped" for these for ever. */
   readonly lost: Set<number>;
   /** Has nothing below. */
@@ -24,7 +28,7 @@ export interface FakeUpstream {
 }
 
 export const honest = (label: string): FakeUpstream => ({
-  ...{ label, lag: 0, failRate: 0, wrongSkipRate: 0, hideRate: 0, notYetRate: 0 },
+  ...{ label, lag: 0, failRate: 0, wrongSkipRate: 0, hideRate: 0, notYetRate: 0, lieRate: 0, tipBackBy: 0 },
   ...{ lost: new Set<number>(), prunedBelow: 0, frozen: null },
 });
 
@@ -61,7 +65,9 @@ export function createFakeSource(
     upstreamCount: upstreams.length,
     distrusted,
     async tip({ commitment, signal, avoid = [] }) {
-      return view(await pick(avoid, signal), commitment).at(-1)?.slot ?? 0;
+      const upstream = await pick(avoid, signal);
+      const tip = view(upstream, commitment).at(-1)?.slot ?? 0;
+      return Math.max(0, tip - (upstream.tipBackBy === 0 ? 0 : random.below(upstream.tipBackBy)));
     },
     async produced(from, to, { commitment, signal, avoid = [] }) {
       const upstream = await pick(avoid, signal);
@@ -78,7 +84,8 @@ export function createFakeSource(
       const block = blocks.find((candidate) => candidate.slot === slot);
       if (block === undefined || upstream.lost.has(slot) || random.float() < upstream.wrongSkipRate)
         return { kind: 'skipped', upstream: label };
-      return { kind: 'block', block: asChainBlock(block), upstream: label };
+      const told = random.float() < upstream.lieRate ? forge(block, random) : block;
+      return { kind: 'block', block: asChainBlock(told), upstream: label };
     },
     async header(slot, { commitment, signal, avoid = [] }) {
       const upstream = await pick(avoid, signal);
@@ -95,4 +102,16 @@ export function createFakeSource(
     start: async () => {},
     stop: async () => {},
   };
+}
+
+/** A block that is well-formed and not of the chain. */
+function forge(block: WorldBlock, random: Sfc32): WorldBlock {
+  const lies: readonly Partial<WorldBlock>[] = [
+    { blockhash: `forged-${block.slot}` },
+    // Never the name of a forged block: links are all there is, and lies that agree with each other cannot be told from the truth.
+    { previousBlockhash: `false-link-of-${block.slot}` },
+    { parentSlot: block.parentSlot - 1 },
+    { parentSlot: block.slot - 1 },
+  ];
+  return { ...block, ...lies[random.below(lies.length)] };
 }
