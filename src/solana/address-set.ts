@@ -63,6 +63,7 @@ export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex 
   const questionBytes = new Uint8Array(question.buffer);
   const codes = new Int32Array(BATCH);
   const contents = new Uint32Array(BATCH);
+  const firstWords = new Uint32Array(BATCH);
 
   const chunkOf = (entry: number): Uint32Array => chunks[entry >>> CHUNK_BITS]!;
   const placeOf = (entry: number): number => (entry & (CHUNK_ENTRIES - 1)) * KEY_WORDS;
@@ -106,20 +107,24 @@ export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex 
       contents[at] = usedSlots[code & usedMask]!;
     }
     for (let at = 0; at < count; at++) {
-      const content = contents[at]!;
-      let entry = -1;
-      if (content !== 0 && ((content ^ codes[at]!) & ~usedMask) === 0) {
-        entry = (content & usedMask) - 1;
-        // One word of each candidate first: the others lie beside it.
-        if (chunks[entry >>> CHUNK_BITS]![placeOf(entry)] !== words[(from + at) * KEY_WORDS]) entry = -1;
+      const code = codes[at]!;
+      let content = contents[at]!;
+      // The next slots lie beside the first: going on here costs no wait.
+      for (let slot = code & usedMask; content !== 0 && ((content ^ code) & ~usedMask) !== 0; ) {
+        slot = (slot + 1) & usedMask;
+        content = usedSlots[slot]!;
       }
+      const entry = (content & usedMask) - 1;
       found[from + at] = entry + 1;
+      // One word of each candidate first: the others lie beside it.
+      if (entry >= 0) firstWords[at] = chunks[entry >>> CHUNK_BITS]![placeOf(entry)]!;
     }
     for (let at = 0; at < count; at++) {
-      if (contents[at] === 0) continue;
       const entry = found[from + at]! - 1;
+      if (entry < 0) continue;
       const key = (from + at) * KEY_WORDS;
-      if (entry >= 0 && sameKey(chunks[entry >>> CHUNK_BITS]!, placeOf(entry), words, key)) continue;
+      if (firstWords[at] === words[key] && sameKey(chunks[entry >>> CHUNK_BITS]!, placeOf(entry), words, key)) continue;
+      // Another key with the same bits of its hash: seldom.
       found[from + at] = find(words, key) + 1;
     }
   }

@@ -3,11 +3,15 @@
  * median of the quotients of each pair is the result.
  */
 import { fork } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import autocannon from 'autocannon';
+import { ratioOf } from './paired.ts';
 import type { BenchModule } from './sibling.ts';
 
 export interface BenchServer {
   readonly url: string;
+  /** CPU time of its process so far in microseconds, all threads; null where the system does not tell. */
+  cpuUs(): number | null;
   stop(): void;
 }
 
@@ -33,35 +37,71 @@ export function startBenchServer({ path, execArgv }: BenchModule, args: readonly
     child.once('exit', (code) => reject(new Error(`the server ended with ${code}`)));
     child.once('message', (message: { port: number }) => {
       child.removeAllListeners('exit');
-      resolve({ url: `http://127.0.0.1:${message.port}`, stop: () => child.disconnect() });
+      resolve({
+        url: `http://127.0.0.1:${message.port}`,
+        cpuUs: () => cpuUsOf(child.pid),
+        stop: () => child.disconnect(),
+      });
     });
   });
 }
 
+/** Linux counts in hundredths of a second: user and system time are the 14th and 15th field, the name before may have spaces. */
+function cpuUsOf(pid: number | undefined): number | null {
+  try {
+    const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)!.split(' ');
+    return (Number(fields[11]) + Number(fields[12])) * 10_000;
+  } catch {
+    return null;
+  }
+}
+
+export interface LoadSamples {
+  readonly ours: number[];
+  readonly baseline: number[];
+  /** CPU time of a request on both sides, which the load of the machine changes less than their rates. */
+  readonly cpuNote: string;
+}
+
+interface Target {
+  readonly server: BenchServer;
+  readonly request: LoadRequest;
+}
+
 /** Requests per second of each measurement, pair by pair. Throws when an answer was not 2xx. */
-export async function measureServers(
-  ours: { readonly url: string; readonly request: LoadRequest },
-  baseline: { readonly url: string; readonly request: LoadRequest },
-  options: LoadOptions,
-): Promise<{ readonly ours: number[]; readonly baseline: number[] }> {
-  const load = async ({ url, request }: typeof ours, seconds: number): Promise<number> => {
-    const result = await autocannon({
-      url: url + request.path,
-      method: request.method,
-      headers: { ...request.headers },
-      ...(request.body === undefined ? {} : { body: request.body }),
-      connections: options.connections,
-      duration: seconds,
-    });
-    if (result.non2xx > 0 || result.errors > 0)
-      throw new Error(`${url}${request.path}: ${result.non2xx} answers were not 2xx, ${result.errors} errors`);
-    return result.requests.total / result.duration;
-  };
-  for (const target of [ours, baseline]) for (let i = 0; i < 2; i += 1) await load(target, options.seconds);
+export async function measureServers(ours: Target, baseline: Target, options: LoadOptions): Promise<LoadSamples> {
+  const targets = { ours, baseline };
+  const cpu = { ours: [] as number[], baseline: [] as number[] };
   const samples = { ours: [] as number[], baseline: [] as number[] };
+  for (const target of [ours, baseline]) for (let i = 0; i < 2; i += 1) await load(target, options);
   for (let pair = 0; pair < options.pairs; pair += 1) {
     const order = pair % 2 === 0 ? (['ours', 'baseline'] as const) : (['baseline', 'ours'] as const);
-    for (const who of order) samples[who].push(await load(who === 'ours' ? ours : baseline, options.seconds));
+    for (const who of order) {
+      const { rate, cpuUs } = await load(targets[who], options);
+      samples[who].push(rate);
+      cpu[who].push(cpuUs);
+    }
   }
-  return samples;
+  const ratio = ratioOf(cpu.baseline, cpu.ours);
+  const [mine, theirs] = [cpu.ours, cpu.baseline].map((list) =>
+    list.sort((a, b) => a - b)[list.length >> 1]!.toFixed(0),
+  );
+  const cpuNote = `CPU time of a request: ours ${mine} us, baseline ${theirs} us, by that ${ratio.median.toFixed(2)}x (${ratio.min.toFixed(2)}-${ratio.max.toFixed(2)})`;
+  return { ...samples, cpuNote };
+}
+
+async function load({ server, request }: Target, { connections, seconds }: LoadOptions) {
+  const before = server.cpuUs();
+  const result = await autocannon({
+    url: server.url + request.path,
+    method: request.method,
+    headers: { ...request.headers },
+    ...(request.body === undefined ? {} : { body: request.body }),
+    connections,
+    duration: seconds,
+  });
+  if (result.non2xx > 0 || result.errors > 0)
+    throw new Error(`${request.path}: ${result.non2xx} answers were not 2xx, ${result.errors} errors`);
+  const spent = before === null ? Number.NaN : (server.cpuUs() ?? Number.NaN) - before;
+  return { rate: result.requests.total / result.duration, cpuUs: spent / result.requests.total };
 }

@@ -37,14 +37,16 @@ function speed({ size, seed, say }: RunOptions): RowResult {
   for (let at = 0; at < count; at++) map.set(encode32(keyOf(watched, at)), watched.owners[at]!);
   const questions = Math.min(count, 400_000);
   const { words, texts } = questionsFor(watched, seed + 2, questions);
+  const found = new Uint32Array(questions);
+  index.findAll(words, questions, found);
   for (let at = 0; at < questions; at++) {
     const entry = index.find(words, at * 8);
+    assert.equal(found[at], entry + 1);
     const expected = map.get(texts[at]!);
     const owners = entry < 0 ? 0 : index.ownerCount(entry);
     assert.equal(owners, expected?.length ?? 0);
     for (let place = 0; place < owners; place++) assert.ok(expected!.includes(index.ownerAt(entry, place)));
   }
-  const found = new Uint32Array(questions);
   // As the follower asks: all keys of a block in one call. Both sides answer where the owners are, without reading them.
   const mine = () => {
     let sum = 0;

@@ -32,7 +32,11 @@ async function run({ size, seed }: RunOptions): Promise<RowResult[]> {
         body,
       };
       await checkAnswers(daemon.url + request.path, body, expected, name === 'cached');
-      const samples = await measureServers({ url: daemon.url, request }, { url: upstream.url, request }, options);
+      const { cpuNote, ...samples } = await measureServers(
+        { server: daemon, request },
+        { server: upstream, request },
+        options,
+      );
       const ratio = ratioOf(samples.ours, samples.baseline);
       const isGoal = name === 'cached' && size !== 'smoke';
       results.push({
@@ -45,7 +49,7 @@ async function run({ size, seed }: RunOptions): Promise<RowResult[]> {
         verdict: isGoal ? (ratio.median >= GOAL ? 'met' : 'missed') : 'not assessed',
         sizes: { answerBytes: expected.length, connections: options.connections },
         seed,
-        notes: ['daemon, upstream and load share the cores', 'log level error'],
+        notes: [cpuNote, 'daemon, upstream and load share the cores', 'log level error'],
       });
     }
     return results;
