@@ -25,13 +25,24 @@ export async function startPeerBed(backend: Backend): Promise<PeerBed> {
     config: { webhooks: { allowCidrs: ['127.0.0.0/8'], allowHttp: true } },
   });
   const connections: Connection[] = [];
+  const calls = new Set<Promise<unknown>>();
+  /** A confirmation leaves calls behind that nobody waits for: they must be over before the daemon goes. */
+  const counted: typeof fetch = (input, init) => {
+    const call = fetch(input, init);
+    calls.add(call);
+    call.then(
+      () => calls.delete(call),
+      () => calls.delete(call),
+    );
+    return call;
+  };
   const query = `/?api-key=${daemon.key}`;
   const [url, socketUrl] = [daemon.apiUrl + query, daemon.apiUrl.replace('http', 'ws') + query];
   return {
     ...{ chain, daemon, url, socketUrl },
     has: (quirk) => backend.quirks.has(quirk),
     connect() {
-      const connection = new Connection(url, { commitment: 'confirmed', wsEndpoint: socketUrl });
+      const connection = new Connection(url, { commitment: 'confirmed', wsEndpoint: socketUrl, fetch: counted });
       connections.push(connection);
       return connection;
     },
@@ -42,6 +53,7 @@ export async function startPeerBed(backend: Backend): Promise<PeerBed> {
     },
     async stop() {
       for (const connection of connections) hangUp(connection);
+      while (calls.size > 0) await Promise.allSettled(calls);
       await daemon.stop();
       await chain.stop();
     },
