@@ -15,23 +15,23 @@ const DEFAULT_PATH = '/usr/local/bin:/usr/bin:/bin';
  * the message (that is, without `--no-block`): the manager finds the service of a message by the process that sent it, and a process
  * without privileges that has ended by then belongs to none, so that READY=1 would now and then be lost. See sd_notify(3).
  */
-export function systemdNotify(env: NotifyEnv): SendNotice {
+export function systemdNotify(env: NotifyEnv, timeoutMs = TIMEOUT_MS): SendNotice {
   const childEnv = { NOTIFY_SOCKET: env['NOTIFY_SOCKET'] ?? '', PATH: env['PATH'] ?? DEFAULT_PATH };
   return (lines) =>
     new Promise((resolve, reject) => {
       const options = {
-        ...({ env: childEnv, timeout: TIMEOUT_MS, killSignal: 'SIGKILL', maxBuffer: MAX_OUTPUT_BYTES } as const),
+        ...({ env: childEnv, timeout: timeoutMs, killSignal: 'SIGKILL', maxBuffer: MAX_OUTPUT_BYTES } as const),
         encoding: 'utf8' as const,
       };
       execFile('systemd-notify', ['--', ...lines], options, (error, _stdout, stderr) => {
         if (error === null) resolve();
-        else reject(new Error(reasonOf(error, stderr)));
+        else reject(new Error(reasonOf(error, stderr, timeoutMs)));
       });
     });
 }
 
-function reasonOf(error: Error & { readonly killed?: boolean }, stderr: string): string {
+function reasonOf(error: Error & { readonly killed?: boolean }, stderr: string, timeoutMs: number): string {
   if (codeOf(error) === 'ENOENT') return 'the program systemd-notify is not installed';
-  if (error.killed === true) return `systemd-notify did not end within ${TIMEOUT_MS} ms`;
+  if (error.killed === true) return `systemd-notify did not end within ${timeoutMs} ms`;
   return stderr.trim() || messageOf(error);
 }
