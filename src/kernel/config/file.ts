@@ -47,7 +47,7 @@ function parseConfig(text: string, name: string): ConfigFile {
 }
 
 function invalid(name: string, problems: readonly string[]): CodedError {
-  return new CodedError('CONFIG_INVALID', `${name} is not valid YAML`, {
+  return new CodedError('CONFIG_INVALID', `${name} is not valid YAML: ${problems.join('; ')}`, {
     exitCode: EXIT.config,
     facts: { problems },
   });

@@ -3,6 +3,7 @@ import type { Clock } from '../../../ports/clock.ts';
 import type { Log } from '../../../ports/log.ts';
 import type { Metrics } from '../../../ports/metrics.ts';
 import type { Upstream, UpstreamConfig, UpstreamPool } from '../../../ports/upstream.ts';
+import { checkAddresses } from './check-addresses.ts';
 import { applyOutcome, byPreference, isHealthy, markBehind } from './health.ts';
 import { createHealthLoop } from './health-loop.ts';
 import { type Member, makeMember, openSocket, stateOf } from './member.ts';
@@ -17,9 +18,10 @@ export interface PoolOptions {
   readonly userAgent?: string;
 }
 
-/** The upstreams of one chain. Opens nothing before `start`; `send` works before as well. */
+/** The upstreams of one chain. Opens nothing before `start`; `send` works before as well. Error: CONFIG_INVALID. */
 export function createUpstreamPool(options: PoolOptions): UpstreamPool {
   const { label, core, clock, log } = options;
+  checkAddresses(label, options.upstreams);
   const members = options.upstreams.map((config, order) => makeMember(config, order, options));
   const byUpstream = new Map(members.map((member) => [member.upstream.label, member]));
   const listeners = new Set<() => void>();

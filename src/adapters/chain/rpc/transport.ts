@@ -3,6 +3,7 @@ import { type Dispatcher, Pool } from 'undici';
 import { CodedError, codeOf } from '../../../lib/coded-error.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Upstream, UpstreamReply, UpstreamRequest } from '../../../ports/upstream.ts';
+import { basicAuth } from './check-addresses.ts';
 
 export interface Transport {
   send(request: UpstreamRequest): Promise<UpstreamReply>;
@@ -26,7 +27,12 @@ export function createTransport(upstream: Upstream, userAgent: string, clock: Cl
     headersTimeout: 0,
     bodyTimeout: 0,
   });
-  const headers = { ...upstream.headers, 'content-type': 'application/json', 'user-agent': userAgent };
+  const headers = {
+    ...basicAuth(upstream.url),
+    ...upstream.headers,
+    'content-type': 'application/json',
+    'user-agent': userAgent,
+  };
 
   return {
     async send(request) {
