@@ -55,7 +55,9 @@ function createLane(run: Run, processor: BlockProcessor) {
   async function list(): Promise<void> {
     const from = Math.max((position?.slot ?? -1) + 1, floor, listedTo + 1, state.listFrom);
     const to = Math.min(state.cursor?.slot ?? -1, from + follow.window - 1);
-    if (to < from || from > (position?.slot ?? floor) + follow.window * 2) return;
+    // A stretch without blocks, however long, must not hide what comes behind it.
+    const hasWork = buffer.size > 0 || fetcher.nextDueAt() !== null;
+    if (to < from || (hasWork && from > (position?.slot ?? floor) + follow.window * 2)) return;
     for (const slot of await source.produced(from, to, { commitment: follow.commitment, signal })) fetcher.want(slot);
     listedTo = to;
   }

@@ -91,3 +91,15 @@ test('a processor whose last block was forked away while it was off says so, and
   assert.match(rig.follower.status().stalled ?? '', /processor other .* another branch/);
   assert.deepEqual(await rig.ledger('other@1'), before);
 });
+
+test('a processor that catches up gets over a stretch without blocks that is longer than the window', async (t) => {
+  const { rig } = await rigOf(t, { follow: { window: 20 } });
+  grow(rig, 3);
+  rig.world.grow(500);
+  grow(rig, 3);
+  await rig.start();
+  await expectTruth(rig);
+  const late = createLedgerProcessor({ name: 'late', startSlot: FIRST_SLOT });
+  await rig.restart({ processors: [createLedgerProcessor(), late] });
+  await expectTruth(rig, 'late@1');
+});

@@ -59,7 +59,8 @@ export async function randomRun(seed: number, store: Store): Promise<RunReport> 
   processors = [createLedgerProcessor(), late];
   await restart();
   // A branch shows itself only by a block above the cursor.
-  for (let made = 0; made < 14; made += 1) rig.world.grow(made === 0 ? 40 : 0);
+  const { highestSlot, slot } = rig.world;
+  for (let made = 0; made < 14; made += 1) rig.world.grow(made === 0 ? 40 + highestSlot - slot : 0);
   await rig.settle();
   await rig.settle(300_000, 'late@1');
   const isRight = (await rig.isSettled()) && (await rig.isSettled('late@1'));

@@ -12,6 +12,8 @@ export interface World {
   readonly chain: readonly WorldBlock[];
   /** Newest slot, with or without a block. */
   readonly slot: number;
+  /** The newest slot that any branch ever had. */
+  readonly highestSlot: number;
   readonly finalizedSlot: number;
   grow(skips?: number, transactions?: number): void;
   /** Drops the newest blocks; the next one grows from what is left, in a slot behind all dropped ones. */
@@ -28,11 +30,13 @@ export const FIRST_SLOT = 100;
 export function createWorld(random: Sfc32, finalityDepth = 12): World {
   let chain: WorldBlock[] = [];
   let slot = FIRST_SLOT - 1;
+  let highestSlot = slot;
   let made = 0;
   let finalizedSlot = FIRST_SLOT;
 
   function grow(skips = 0, transactions = random.below(4)): void {
     slot += 1 + skips;
+    highestSlot = Math.max(highestSlot, slot);
     made += 1;
     const parent = chain.at(-1);
     chain = [
@@ -56,6 +60,9 @@ export function createWorld(random: Sfc32, finalityDepth = 12): World {
     },
     get slot() {
       return slot;
+    },
+    get highestSlot() {
+      return highestSlot;
     },
     get finalizedSlot() {
       return finalizedSlot;
