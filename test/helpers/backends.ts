@@ -6,7 +6,7 @@ import { startSurfpool, surfpoolMissing } from './surfpool.ts';
 export type Capability = 'batch' | 'forks' | 'skips' | 'faults' | 'light' | 'recorded';
 
 /** Where the third-party node differs from a Solana node. A relaxed assertion names the quirk that it is relaxed for. */
-export const QUIRKS = {
+const QUIRKS = {
   noBatch: 'an array of calls is refused as a whole with -32600',
   parsedBlocks: 'getBlock without an encoding is jsonParsed, without loadedAddresses: web3.js cannot read it',
   recordTime: 'blockTime of getTransaction is a thousandth of the unix time',
