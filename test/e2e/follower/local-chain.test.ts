@@ -159,3 +159,23 @@ test('finalized blocks are marked, and their undo rows dropped', { skip }, async
   for (let tries = 0; tries < 250 && (follower.status().finalizedSlot ?? 0) < finalized; tries += 1) await sleep(20);
   assert.equal(follower.status().finalizedSlot, finalized);
 });
+
+test('a node that calls a real block skipped: following stands still, says so, and goes on when the block comes', {
+  skip,
+}, async (t) => {
+  const place = await begin(t);
+  const { chain, store } = place;
+  const { follower } = await follow(place);
+  await blocks(chain, 3);
+  await settles(chain, store);
+  const lost = (await chain.connection.getSlot('confirmed')) + 1;
+  chain.faults.set([{ action: 'wrongSkip', match: { method: 'getBlock', slot: lost } }]);
+  await blocks(chain, 6);
+  const says = () => follower.status().stalled ?? '';
+  for (let tries = 0; tries < 500 && !says().includes('exists'); tries += 1) await sleep(20);
+  assert.match(says(), new RegExp(`slot ${lost} exists and no upstream has it`));
+  assert.equal(follower.status().cursorSlot, lost - 1);
+  chain.faults.clear();
+  await settles(chain, store);
+  assert.equal(follower.status().stalled, null);
+});

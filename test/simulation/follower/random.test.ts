@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { sqliteStore } from '../../helpers/store.ts';
 import { randomRun } from './random-run.ts';
 
-const SEEDS = Number(process.env['PARHELION_SIMULATION_SEEDS'] ?? 150);
+const SEEDS = Number(process.env['PARHELION_SIMULATION_SEEDS'] ?? 100);
 
 test(`${SEEDS} random lives of a follower end in the truth`, { concurrency: 6 }, async (t) => {
   const lives = Array.from({ length: SEEDS }, (_, index) =>
