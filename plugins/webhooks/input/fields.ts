@@ -32,6 +32,8 @@ export interface InputRules {
 }
 
 const MAX_URL_CHARS = 2_048;
+/** Half a surrogate pair has no bytes, and a URL would drop or escape control characters: what is stored would not be what was sent. */
+const UNSTORABLE = /[\p{Cc}\p{Cs}]/u;
 const MAX_AUTH_CHARS = 4_096;
 const MAX_TYPES = 1_000;
 const NAMED_TYPES = 5;
@@ -66,6 +68,7 @@ const isSet = (value: unknown): boolean => value !== undefined && value !== null
 function parseUrl(value: unknown, rules: InputRules): string {
   if (typeof value !== 'string' || value === '') return refuse('webhookURL must be a string');
   if (value.length > MAX_URL_CHARS) return refuse(`webhookURL: at most ${MAX_URL_CHARS} characters`);
+  if (UNSTORABLE.test(value)) return refuse('webhookURL: control characters are not allowed');
   const reason = rules.urlRefusal(value);
   if (reason !== null) return refuse(`webhookURL: ${reason}`);
   if (new URL(value).hash !== '' || value.includes('#')) return refuse('webhookURL: a fragment is not allowed');
