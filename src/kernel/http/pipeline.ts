@@ -191,7 +191,8 @@ function conclude(exchange: Exchange, meter: HttpMeter, log: Log, now: number): 
     // nginx's number for a client that did not wait.
     exchange.status = 499;
   }
-  exchange.lazy.abort('the client has gone');
+  // Nothing is left to stop after a whole answer, and an abort is dear.
+  if (!exchange.response.writableFinished) exchange.lazy.abort('the client has gone');
   exchange.settle?.(exchange.bytesOut);
   const elapsedMs = now - exchange.startedMs;
   (exchange.meter ?? meter.unmatched).done(exchange.status, elapsedMs, exchange.bytesOut);
