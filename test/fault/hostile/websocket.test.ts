@@ -75,7 +75,7 @@ const abuses: Record<string, readonly Buffer[]> = {
 };
 
 for (const [name, frames] of Object.entries(abuses)) {
-  test(`${name} ends the socket`, async () => {
+  test(`${name} ends the socket`, { timeout: 30_000 }, async () => {
     await bed.during(async () => {
       const connection = await rawSocket();
       for (const one of frames) connection.send(one);
@@ -135,7 +135,7 @@ test('a flood of calls waits for its turn', async () => {
   });
 });
 
-test('a client that never reads is let go: calls, pings and notifications', async () => {
+test('a client that never reads is let go: calls and pings', { timeout: 60_000 }, async () => {
   bed.upstream.on('getBig', { result: `"${'y'.repeat(50_000)}"` });
   const call = (id: number) => `{"jsonrpc":"2.0","id":${id},"method":"getBig"}`;
   await bed.during(async () => {
@@ -162,7 +162,7 @@ test('a client that never reads is let go: calls, pings and notifications', asyn
   });
 });
 
-test('a client that answers no ping is cut', async () => {
+test('a client that answers no ping is cut', { timeout: 30_000 }, async () => {
   await bed.during(async () => {
     const silent = await rawSocket();
     await silent.closed;
