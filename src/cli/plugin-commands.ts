@@ -42,9 +42,13 @@ function toCliCommand(command: Command, assembly: Assembly): CliCommand {
     const { core } = assembly.config;
     const dir = findStoreDir(assembly.config, resolve(io.cwd, core.dataDir));
     if (dir === null) {
-      throw new CodedError('STORE_UNREACHABLE', 'no local chain runs, and its store lives only as long as it does; for another one give --config or SOLANA_RPC_URL', {
-        exitCode: EXIT.temporary,
-      });
+      throw new CodedError(
+        'STORE_UNREACHABLE',
+        'no local chain runs, and its store lives only as long as it does; for another one give --config or SOLANA_RPC_URL',
+        {
+          exitCode: EXIT.temporary,
+        },
+      );
     }
     const store = await openMigratedStore(assembly, dir);
     try {

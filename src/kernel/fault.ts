@@ -98,7 +98,7 @@ export function faultOf(error: unknown, requestId: string): Fault {
   return { ...internalFault(requestId), unexpected: true };
 }
 
-export function unavailableFault(details: string): Fault {
+function unavailableFault(details: string): Fault {
   return make(503, 'Service unavailable', 'unavailable', { details, rpcDetails: details, retryAfterS: 1 });
 }
 

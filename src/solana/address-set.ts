@@ -46,6 +46,18 @@ const MAX_OWNER = 0x7fffffff;
 /** Dead words of lists below which copying is not worth it. */
 const MIN_DEAD_WORDS = 16_384;
 
+/** Room for one question and for one batch of them, made once. */
+function createScratch() {
+  const question = new Uint32Array(KEY_WORDS);
+  return {
+    question,
+    questionBytes: new Uint8Array(question.buffer),
+    codes: new Int32Array(BATCH),
+    contents: new Uint32Array(BATCH),
+    firstWords: new Uint32Array(BATCH),
+  };
+}
+
 export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex {
   let hash = createKeyHash(seed, false);
   let slots = new Uint32Array(FIRST_SLOTS);
@@ -59,11 +71,7 @@ export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex 
   /** First unused entry below `usedEntries`, or -1; its first word leads to the next. */
   let freeEntry = -1;
   let size = 0;
-  const question = new Uint32Array(KEY_WORDS);
-  const questionBytes = new Uint8Array(question.buffer);
-  const codes = new Int32Array(BATCH);
-  const contents = new Uint32Array(BATCH);
-  const firstWords = new Uint32Array(BATCH);
+  const { question, questionBytes, codes, contents, firstWords } = createScratch();
 
   const chunkOf = (entry: number): Uint32Array => chunks[entry >>> CHUNK_BITS]!;
   const placeOf = (entry: number): number => (entry & (CHUNK_ENTRIES - 1)) * KEY_WORDS;

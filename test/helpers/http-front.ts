@@ -22,7 +22,7 @@ import { createRpcFront } from '../../src/kernel/rpc/index.ts';
 import { createMemoryLog } from './memory-log.ts';
 
 export const GOOD_KEY = 'good-key-0123456789';
-export const PROJECT = '11111111-2222-4333-8444-555555555555';
+const PROJECT = '11111111-2222-4333-8444-555555555555';
 
 export interface Settlement {
   readonly name: string;
@@ -34,7 +34,7 @@ export interface Settlement {
  * A gate whose keys say what happens to them: `good-key…` passes, `ip`, `plan`, `permission`, `credits`, `rate` and `batch` are
  * refused for that reason, everything else is unknown. `plan:NAME` refuses only the item with that name.
  */
-export function createTestGate(): Gate & { readonly settled: Settlement[]; readonly admitted: string[][] } {
+function createTestGate(): Gate & { readonly settled: Settlement[]; readonly admitted: string[][] } {
   const settled: Settlement[] = [];
   const admitted: string[][] = [];
   const caller = (keyId: string): Caller => ({ projectId: PROJECT, keyId, plan: 'free', wallet: null });

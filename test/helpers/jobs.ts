@@ -11,7 +11,7 @@ import type { Clock, Random } from '../../src/ports/clock.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { createMemoryLog } from './memory-log.ts';
 
-export const JOBS_CONFIG = {
+const JOBS_CONFIG = {
   concurrency: 64,
   claimBatch: 256,
   claimAhead: 256,

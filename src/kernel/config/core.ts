@@ -10,7 +10,7 @@ const count = (value: number, description: string, minimum = 1) =>
 export const secret = { secret: true } as const;
 
 /** One entry of a list of upstreams: an address, or an address with details. */
-export const upstreamEntry = Type.Union([
+const upstreamEntry = Type.Union([
   Type.String({ minLength: 1, ...secret }),
   Type.Object(
     {

@@ -25,7 +25,7 @@ export async function auditLoop(run: Run, onError: (error: unknown) => void): Pr
  * One audit. Released blocks are linked by their hashes, so that one equal hash proves all blocks below it as well, down to a gap:
  * each side of one is proven by itself. A slot without an answer proves nothing: the mark stays.
  */
-export async function audit(run: Run): Promise<void> {
+async function audit(run: Run): Promise<void> {
   const { state, source, chain, store, signal } = run;
   const finalized = await source.tip({ commitment: 'finalized', signal });
   const headers = await readHeaders(store.read, chain, Math.max(0, (state.finalizedSlot ?? -1) + 1));

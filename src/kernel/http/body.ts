@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer';
 import type { IncomingMessage } from 'node:http';
 import { RequestError } from '../request.ts';
 
-export const MAX_JSON_DEPTH = 64;
+const MAX_JSON_DEPTH = 64;
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
@@ -14,7 +14,7 @@ export class BodyAborted extends Error {
   }
 }
 
-export function tooLarge(limitBytes: number): RequestError {
+function tooLarge(limitBytes: number): RequestError {
   return new RequestError(413, 'Request body too large', { details: `The limit is ${limitBytes} bytes` });
 }
 

@@ -31,7 +31,7 @@ export interface JobTables {
 }
 
 /** Finished attempts up to which a job is in the fast lane. */
-export const FAST_LANE_ATTEMPTS = 1;
+const FAST_LANE_ATTEMPTS = 1;
 
 export function laneOf(attempts: number): 0 | 1 {
   return attempts <= FAST_LANE_ATTEMPTS ? 0 : 1;
