@@ -71,6 +71,8 @@ async function serve(serving: Serving): Promise<number> {
     chain?.goLive();
     supervision.ready();
   });
+  // Timers of the daemon keep nothing alive: while a drain waits for one of them, the process must not end by itself.
+  const hold = setInterval(() => undefined, 60_000);
   try {
     // A failed start has closed everything already; a signal during the start cuts it short.
     return await Promise.race([started.then(() => end.reached), end.reached]);
@@ -83,6 +85,7 @@ async function serve(serving: Serving): Promise<number> {
     end.release();
     removeRunFile(dataDir, process.pid);
     await supervision.close();
+    clearInterval(hold);
   }
 }
 

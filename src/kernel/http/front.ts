@@ -79,6 +79,11 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
   let addresses: HttpAddresses | null = null;
 
   const inherited: Server[] = [];
+  const closings = new Map<Server, Promise<void>>();
+  const closeOnce = (server: Server): Promise<void> => {
+    if (server.listening) closings.set(server, closeListener(server));
+    return closings.get(server) ?? Promise.resolve();
+  };
 
   const listenTwin = async (bound: AddressInfo, { fd, websocketFd }: ListenOptions): Promise<number | null> => {
     if (typeof websocketFd === 'number') {
@@ -118,13 +123,13 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
     addresses: () => addresses,
     beginDrain: () => {
       pipeline.beginDrain();
-      for (const server of inherited) void closeListener(server);
+      for (const server of inherited) void closeOnce(server);
     },
     load: () => ({ requests: pipeline.inFlight.total, inFlight: pipeline.inFlight.count }),
     close: async (deadline) => {
       pipeline.beginDrain();
-      const closed = Promise.all([closeListener(api), closeListener(twin)]);
-      await lingerFor([api, twin], pipeline.inFlight, options.clock, deadline);
+      const closed = Promise.all([closeOnce(api), closeOnce(twin)]);
+      await lingerFor([api, twin], closed, pipeline.inFlight, options.clock, deadline);
       await pipeline.inFlight.idle(deadline);
       pipeline.inFlight.abortAll('the service is shutting down');
       upgrader.destroyAll();

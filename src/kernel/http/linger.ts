@@ -12,16 +12,22 @@ const LOOK_MS = 20;
  */
 export async function lingerFor(
   servers: readonly Server[],
+  /** Resolves when the last connection has gone. */
+  closed: Promise<unknown>,
   inFlight: InFlight,
   clock: Clock,
   deadline: AbortSignal,
 ): Promise<void> {
+  const ended = new AbortController();
+  const signal = AbortSignal.any([deadline, ended.signal]);
+  // Not by the clock alone: its timers do not keep the process alive, and the last connection may be all that does.
+  void closed.then(() => ended.abort());
   const endsAtMs = clock.monotonic() + LINGER_MS;
-  while (!deadline.aborted && clock.monotonic() < endsAtMs) {
+  while (!signal.aborted && clock.monotonic() < endsAtMs) {
     for (const server of servers) server.closeIdleConnections();
     const open = await Promise.all(servers.map(countConnections));
     if (open.reduce((sum, count) => sum + count, 0) <= inFlight.count) return;
-    await clock.sleep(LOOK_MS, deadline).catch(() => undefined);
+    await clock.sleep(LOOK_MS, signal).catch(() => undefined);
   }
 }
 

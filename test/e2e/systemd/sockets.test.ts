@@ -107,6 +107,9 @@ test('a restart refuses nobody: connections wait in the sockets until the next p
   assert.equal(await ask(adminPort, '/healthz'), 200);
 
   let isDone = false;
+  t.after(() => {
+    isDone = true;
+  });
   const statuses = new Map<number | string, number>();
   const clients = Array.from({ length: 4 }, async () => {
     while (!isDone) {
