@@ -68,7 +68,7 @@ export function createAdminFront(options: AdminFrontOptions): AdminFront {
  * Refuses what a browser was tricked into: a page whose name was rebound to this address sends its own name as Host, and a page of
  * another origin sends an Origin that is not this host. Literal addresses cannot be rebound.
  */
-export function hostGuard(ownHost: string, allowedHosts: readonly string[]): (request: IncomingMessage) => void {
+function hostGuard(ownHost: string, allowedHosts: readonly string[]): (request: IncomingMessage) => void {
   const allowed = new Set(['localhost', ownHost, ...allowedHosts].map((host) => host.toLowerCase()));
   return (request) => {
     const { host, origin } = request.headers;
