@@ -31,11 +31,12 @@ function runNode(files: readonly string[], env: Record<string, string>): Promise
     process.execPath,
     [
       '--import=tsx',
+      '--import=./test/helpers/leave.mjs',
       '--conditions=parhelion-source',
       '--expose-gc',
       '--test',
       `--test-concurrency=${Math.max(2, availableParallelism())}`,
-      '--test-timeout=900000',
+      '--test-timeout=240000',
       '--test-reporter=spec',
       '--test-reporter-destination=stdout',
       '--test-reporter=./test/helpers/skip-reporter.mjs',
