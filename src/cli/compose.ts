@@ -4,8 +4,8 @@ import { createOutbound } from '../adapters/http/index.ts';
 import { createLog, type RootLog } from '../adapters/log.ts';
 import { createSystemRandom } from '../adapters/random.ts';
 import { openStore } from '../adapters/store/index.ts';
+import type { DaemonParts } from '../kernel/assembly/parts.ts';
 import type { CoreConfig } from '../kernel/config/core.ts';
-import type { DaemonParts } from '../kernel/parts.ts';
 
 /** The adapters of a real daemon. */
 export function composeParts(core: CoreConfig, log: RootLog = createLog(core.log)): DaemonParts {

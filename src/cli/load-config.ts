@@ -3,7 +3,7 @@ import { fileURLToPath } from 'node:url';
 import type { Override } from '../kernel/config/env.ts';
 import { type LoadedConfig, loadConfig } from '../kernel/config/load.ts';
 import { EXIT } from '../kernel/errors.ts';
-import { type FoundPlugin, findPlugins } from '../kernel/registry.ts';
+import { type FoundPlugin, findPlugins } from '../kernel/plugins/registry.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import type { CommandValues } from './command.ts';
 import type { CliIo } from './io.ts';

@@ -1,7 +1,7 @@
 import { createLog } from '../adapters/log.ts';
-import { type Assembly, assemble } from '../kernel/assemble.ts';
+import { type Assembly, assemble } from '../kernel/assembly/assemble.ts';
 import type { LoadedConfig } from '../kernel/config/load.ts';
-import type { FoundPlugin } from '../kernel/registry.ts';
+import type { FoundPlugin } from '../kernel/plugins/registry.ts';
 import { chainSetups } from './chain-setups.ts';
 import { composeParts } from './compose.ts';
 import { readVersion } from './version.ts';

@@ -1,9 +1,9 @@
 import { join } from 'node:path';
 import { openStore } from '../adapters/store/index.ts';
-import type { Assembly } from '../kernel/assemble.ts';
+import type { Assembly } from '../kernel/assembly/assemble.ts';
 import type { LoadedConfig } from '../kernel/config/load.ts';
-import { ensureSchema } from '../kernel/ensure-schema.ts';
-import { migrationScopes } from '../kernel/migration-scopes.ts';
+import { ensureSchema } from '../kernel/schema/ensure-schema.ts';
+import { migrationScopes } from '../kernel/schema/migration-scopes.ts';
 import type { Store } from '../ports/store.ts';
 import { findRunFile } from './run-file.ts';
 import { chooseUpstream } from './upstream-choice.ts';

@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { Assembly } from '../kernel/assemble.ts';
+import type { Assembly } from '../kernel/assembly/assemble.ts';
 import { EXIT } from '../kernel/errors.ts';
 import type { Command, CommandIo } from '../kernel/plugin.ts';
 import { CodedError } from '../lib/coded-error.ts';

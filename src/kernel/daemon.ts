@@ -2,19 +2,19 @@ import { messageOf } from '../lib/coded-error.ts';
 import { type AccessBootstrap, accessBootstrap, type FirstKey } from '../ports/access.ts';
 import type { InheritedSockets } from '../ports/inherited-sockets.ts';
 import type { Store } from '../ports/store.ts';
-import { type AssembleOptions, type Assembly, assemble } from './assemble.ts';
+import { type AssembleOptions, type Assembly, assemble } from './assembly/assemble.ts';
+import { createFronts, type DaemonAddresses } from './assembly/daemon-fronts.ts';
+import type { DaemonLoad } from './assembly/daemon-summary.ts';
+import { createWork } from './assembly/daemon-work.ts';
+import { createStageRunner, type Stage } from './assembly/stages.ts';
 import type { LoadedConfig } from './config/load.ts';
-import { createFronts, type DaemonAddresses } from './daemon-fronts.ts';
-import type { DaemonLoad } from './daemon-summary.ts';
-import { createWork } from './daemon-work.ts';
-import { ensureSchema } from './ensure-schema.ts';
 import { createHealth } from './health.ts';
-import { createLifecycle } from './lifecycle.ts';
-import { migrationScopes } from './migration-scopes.ts';
-import { createReloader } from './reload.ts';
-import { createStageRunner, type Stage } from './stages.ts';
+import { createLifecycle } from './plugins/lifecycle.ts';
+import { createReloader } from './plugins/reload.ts';
+import { ensureSchema } from './schema/ensure-schema.ts';
+import { migrationScopes } from './schema/migration-scopes.ts';
 
-export type { DaemonAddresses } from './daemon-fronts.ts';
+export type { DaemonAddresses } from './assembly/daemon-fronts.ts';
 
 export interface DaemonOptions extends AssembleOptions {
   /** Folder of store and caches. */

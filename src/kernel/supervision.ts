@@ -2,8 +2,8 @@ import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import type { Notify } from '../ports/notify.ts';
-import { type DaemonLoad, summarize } from './daemon-summary.ts';
-import { withDeadline } from './deadline.ts';
+import { type DaemonLoad, summarize } from './assembly/daemon-summary.ts';
+import { withDeadline } from './calls/deadline.ts';
 import { createWatchdog, type Watchdog } from './watchdog.ts';
 
 export interface SupervisionOptions {

@@ -1,7 +1,7 @@
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
-import { withDeadline } from './deadline.ts';
+import { withDeadline } from './calls/deadline.ts';
 
 export interface WatchdogOptions {
   /** The service manager ends the process when it hears nothing for this long. */

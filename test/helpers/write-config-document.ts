@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { renderConfigDocument } from '../../src/kernel/config/document.ts';
 import { assembleSchema } from '../../src/kernel/config/schema.ts';
-import { findPlugins } from '../../src/kernel/registry.ts';
+import { findPlugins } from '../../src/kernel/plugins/registry.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 

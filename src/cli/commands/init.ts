@@ -3,7 +3,7 @@ import { resolve } from 'node:path';
 import { renderConfigDocument } from '../../kernel/config/document.ts';
 import { assembleSchema } from '../../kernel/config/schema.ts';
 import { EXIT } from '../../kernel/errors.ts';
-import { findPlugins } from '../../kernel/registry.ts';
+import { findPlugins } from '../../kernel/plugins/registry.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { RunCommand } from '../command.ts';
 import { builtInDir } from '../load-config.ts';

@@ -1,8 +1,8 @@
 import { resolve } from 'node:path';
 import { openStore } from '../../adapters/store/index.ts';
 import { EXIT } from '../../kernel/errors.ts';
-import { migrationScopes } from '../../kernel/migration-scopes.ts';
-import { migrate } from '../../kernel/migrations.ts';
+import { migrationScopes } from '../../kernel/schema/migration-scopes.ts';
+import { migrate } from '../../kernel/schema/migrations.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
 import { assembleOffline } from '../offline.ts';

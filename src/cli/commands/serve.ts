@@ -5,7 +5,7 @@ import { inheritedSockets } from '../../adapters/notify/inherited-sockets.ts';
 import type { LoadedConfig } from '../../kernel/config/load.ts';
 import { createDaemon, type Daemon } from '../../kernel/daemon.ts';
 import { EXIT } from '../../kernel/errors.ts';
-import type { FoundPlugin } from '../../kernel/registry.ts';
+import type { FoundPlugin } from '../../kernel/plugins/registry.ts';
 import { handleSignals } from '../../kernel/signals.ts';
 import { createSupervision, type Supervision } from '../../kernel/supervision.ts';
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';

@@ -1,5 +1,5 @@
+import type { Check, Validator } from '../calls/validation.ts';
 import type { GateItem, Route } from '../plugin.ts';
-import type { Check, Validator } from '../validation.ts';
 import type { HttpMeter, RouteMeter } from './meter.ts';
 import { type QueryKind, queryKinds } from './query.ts';
 

@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http';
-import type { Fault } from '../fault.ts';
+import type { Fault } from '../calls/fault.ts';
 import type { ErrorShape } from '../plugin.ts';
 import { rpcErrorText } from '../rpc/envelope.ts';
 import { JSON_TYPE } from './headers.ts';

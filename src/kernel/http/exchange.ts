@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Caller } from '../../ports/access.ts';
 import type { Log } from '../../ports/log.ts';
-import { LazySignal } from '../lazy-signal.ts';
+import { LazySignal } from '../calls/lazy-signal.ts';
 import type { Admission, CallContext, ErrorShape } from '../plugin.ts';
 import type { RouteMeter } from './meter.ts';
 import type { Target } from './target.ts';

@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { stringify } from '../../lib/json.ts';
 import type { Clock } from '../../ports/clock.ts';
-import type { Fault } from '../fault.ts';
+import type { Fault } from '../calls/fault.ts';
 import { JsonText, type Reply } from '../plugin.ts';
 import { declaredLength } from './body.ts';
 import { errorAnswer } from './error-mapper.ts';

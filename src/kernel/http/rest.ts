@@ -1,6 +1,6 @@
-import type { Deadlines } from '../deadlines.ts';
-import { timeoutFault } from '../fault.ts';
-import { HandlerContext } from '../handler-context.ts';
+import type { Deadlines } from '../calls/deadlines.ts';
+import { timeoutFault } from '../calls/fault.ts';
+import { HandlerContext } from '../calls/handler-context.ts';
 import { type Gate, GateRefusal, RequestError, type RouteRequest } from '../plugin.ts';
 import { checkBodyHeaders, parseJsonBody, readBody } from './body.ts';
 import type { CompiledRoute } from './compile.ts';

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import type { Deadlines } from '../deadlines.ts';
-import { faultOf, timeoutFault } from '../fault.ts';
+import type { Deadlines } from '../calls/deadlines.ts';
+import { faultOf, timeoutFault } from '../calls/fault.ts';
 import { type Gate, GateRefusal } from '../plugin.ts';
 import type { RpcFront } from '../rpc/front.ts';
 import { BodyAborted } from './body.ts';

@@ -3,8 +3,8 @@ import type { Duplex } from 'node:stream';
 import type { Caller } from '../../ports/access.ts';
 import type { Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
-import { faultOf } from '../fault.ts';
-import { LazySignal } from '../lazy-signal.ts';
+import { faultOf } from '../calls/fault.ts';
+import { LazySignal } from '../calls/lazy-signal.ts';
 import {
   type Admission,
   type CallContext,

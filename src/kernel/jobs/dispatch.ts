@@ -1,5 +1,5 @@
 import type { Clock, Random } from '../../ports/clock.ts';
-import { withDeadline } from '../deadline.ts';
+import { withDeadline } from '../calls/deadline.ts';
 import type { JobKind, JobOutcome } from '../plugin.ts';
 import { type AttemptOptions, runAttempt, type Stopper, thrown } from './attempt.ts';
 import { AHEAD_WAIT_MS, type Claim, type ClaimedJob } from './claim.ts';

@@ -1,4 +1,4 @@
-import type { RpcFault } from '../fault.ts';
+import type { RpcFault } from '../calls/fault.ts';
 
 /** A whole response object for a result that is JSON text already. `id` is raw JSON text and comes back as it was sent. */
 export function rpcResultText(result: string, id: string): string {

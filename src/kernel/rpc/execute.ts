@@ -1,9 +1,9 @@
 import type { Readable } from 'node:stream';
 import { stringify } from '../../lib/json.ts';
-import type { Deadlines } from '../deadlines.ts';
-import { type Fault, faultOf } from '../fault.ts';
-import { HandlerContext } from '../handler-context.ts';
-import { LazySignal } from '../lazy-signal.ts';
+import type { Deadlines } from '../calls/deadlines.ts';
+import { type Fault, faultOf } from '../calls/fault.ts';
+import { HandlerContext } from '../calls/handler-context.ts';
+import { LazySignal } from '../calls/lazy-signal.ts';
 import { type CallContext, JsonText, RpcError, type RpcFallback } from '../plugin.ts';
 import { rpcErrorText, rpcResultText } from './envelope.ts';
 import type { LocalMethod } from './methods.ts';

@@ -2,9 +2,9 @@ import type { Readable } from 'node:stream';
 import type { Clock } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';
+import { createDeadlines, type Deadlines } from '../calls/deadlines.ts';
+import { type Fault, faultOf } from '../calls/fault.ts';
 import type { CoreConfig } from '../config/core.ts';
-import { createDeadlines, type Deadlines } from '../deadlines.ts';
-import { type Fault, faultOf } from '../fault.ts';
 import { withoutMark } from '../http/body.ts';
 import {
   type CallContext,

@@ -1,7 +1,7 @@
+import { faultOf, type RpcFault } from '../calls/fault.ts';
+import { type Check, createValidator } from '../calls/validation.ts';
 import type { CoreConfig } from '../config/core.ts';
-import { faultOf, type RpcFault } from '../fault.ts';
 import { type Price, RpcError, type RpcFallback, type RpcMethod } from '../plugin.ts';
-import { type Check, createValidator } from '../validation.ts';
 
 /** A method that a plugin answers, with its compiled check of `params`. */
 export interface LocalMethod {

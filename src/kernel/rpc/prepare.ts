@@ -1,4 +1,4 @@
-import { type Fault, faultOf } from '../fault.ts';
+import { type Fault, faultOf } from '../calls/fault.ts';
 import { type Admission, type CallContext, type Gate, type GateItem, GateRefusal, RpcError } from '../plugin.ts';
 import { paramsValue } from './execute.ts';
 import { type Destination, type MethodTable, priceOf } from './methods.ts';

@@ -10,8 +10,8 @@ import { createJobRunner, type JobRunner } from '../../../src/kernel/jobs/index.
 import { jobMigrations } from '../../../src/kernel/jobs/migrations.ts';
 import { createOutbox } from '../../../src/kernel/jobs/outbox.ts';
 import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
-import { migrate } from '../../../src/kernel/migrations.ts';
 import type { BlockProcessor, Contribution, PluginContext, RequestError, Route } from '../../../src/kernel/plugin.ts';
+import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import { kernelOutbox, type Outbox } from '../../../src/ports/outbox.ts';

@@ -7,7 +7,7 @@ import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { createFollower } from '../../../src/kernel/follower/create-follower.ts';
 import { followerMigrations } from '../../../src/kernel/follower/migrations.ts';
 import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
-import { migrate } from '../../../src/kernel/migrations.ts';
+import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { followConfig } from '../../helpers/follow-config.ts';

@@ -25,7 +25,7 @@ interface Cleanup {
   after(fn: () => unknown): void;
 }
 
-export function temporary(t: Cleanup): string {
+function temporary(t: Cleanup): string {
   const dir = mkdtempSync(join(tmpdir(), 'parhelion-systemd-'));
   t.after(() => rmSync(dir, { recursive: true, force: true }));
   return dir;

@@ -7,7 +7,7 @@ import { renderConfigDocument } from '../../../src/kernel/config/document.ts';
 import { loadConfig } from '../../../src/kernel/config/load.ts';
 import type { SchemaNode } from '../../../src/kernel/config/node.ts';
 import { assembleSchema, sectionProblems } from '../../../src/kernel/config/schema.ts';
-import { findPlugins } from '../../../src/kernel/registry.ts';
+import { findPlugins } from '../../../src/kernel/plugins/registry.ts';
 import { configDocument } from '../../helpers/write-config-document.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));

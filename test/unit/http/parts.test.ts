@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createDeadlines } from '../../../src/kernel/deadlines.ts';
+import { createDeadlines } from '../../../src/kernel/calls/deadlines.ts';
+import { LazySignal } from '../../../src/kernel/calls/lazy-signal.ts';
 import { deeperThan } from '../../../src/kernel/http/body.ts';
 import { maskQuery, parseQuery } from '../../../src/kernel/http/query.ts';
 import { createRemoteAddress } from '../../../src/kernel/http/remote-address.ts';
 import { parseTarget } from '../../../src/kernel/http/target.ts';
-import { LazySignal } from '../../../src/kernel/lazy-signal.ts';
 import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AssembledChain } from '../../../src/kernel/assemble.ts';
-import { identityMigrations } from '../../../src/kernel/chain-identity.ts';
-import { createChainRun } from '../../../src/kernel/chain-run.ts';
-import { migrate } from '../../../src/kernel/migrations.ts';
+import type { AssembledChain } from '../../../src/kernel/assembly/assemble.ts';
+import { identityMigrations } from '../../../src/kernel/assembly/chain-identity.ts';
+import { createChainRun } from '../../../src/kernel/assembly/chain-run.ts';
 import { CodedError } from '../../../src/kernel/plugin.ts';
+import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { eachStore } from '../../helpers/store.ts';

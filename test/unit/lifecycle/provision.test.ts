@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Type } from '@sinclair/typebox';
-import { createLate, createLateStore } from '../../../src/kernel/late.ts';
-import { mergeContributions } from '../../../src/kernel/merge-contributions.ts';
+import { createLate, createLateStore } from '../../../src/kernel/assembly/late.ts';
 import {
   API_VERSION,
   type Contribution,
@@ -11,7 +10,8 @@ import {
   type PluginDefinition,
   serviceToken,
 } from '../../../src/kernel/plugin.ts';
-import { type PluginSurroundings, provisionPlugins } from '../../../src/kernel/provision.ts';
+import { mergeContributions } from '../../../src/kernel/plugins/merge-contributions.ts';
+import { type PluginSurroundings, provisionPlugins } from '../../../src/kernel/plugins/provision.ts';
 import type { Store } from '../../../src/ports/store.ts';
 
 const numbers = serviceToken<{ next(): number }>('test.numbers');

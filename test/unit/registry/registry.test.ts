@@ -5,9 +5,9 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { Type } from '@sinclair/typebox';
 import fc from 'fast-check';
-import { orderPlugins } from '../../../src/kernel/order-plugins.ts';
 import { API_VERSION, type CodedError, type PluginDefinition, serviceToken } from '../../../src/kernel/plugin.ts';
-import { checkDefinition, findPlugins } from '../../../src/kernel/registry.ts';
+import { orderPlugins } from '../../../src/kernel/plugins/order-plugins.ts';
+import { checkDefinition, findPlugins } from '../../../src/kernel/plugins/registry.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'parhelion-registry-'));
 function write(path: string, text: string): void {

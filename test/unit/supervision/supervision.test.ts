@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { summarize } from '../../../src/kernel/daemon-summary.ts';
+import { summarize } from '../../../src/kernel/assembly/daemon-summary.ts';
 import { createSupervision } from '../../../src/kernel/supervision.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import type { ChainStatus } from '../../../src/ports/chain.ts';

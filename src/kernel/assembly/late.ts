@@ -1,5 +1,5 @@
-import { CodedError } from '../lib/coded-error.ts';
-import type { Store } from '../ports/store.ts';
+import { CodedError } from '../../lib/coded-error.ts';
+import type { Store } from '../../ports/store.ts';
 
 /** A value that exists only after provisioning, such as the store. It is set once. */
 export interface Late<T> {

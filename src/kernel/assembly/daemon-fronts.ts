@@ -1,10 +1,10 @@
-import type { Clock } from '../ports/clock.ts';
-import type { InheritedSockets } from '../ports/inherited-sockets.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { InheritedSockets } from '../../ports/inherited-sockets.ts';
+import type { Health } from '../health.ts';
+import { createAdminFront, createHttpFront } from '../http/index.ts';
+import { createRpcFront } from '../rpc/front.ts';
 import type { Assembly } from './assemble.ts';
-import type { Health } from './health.ts';
-import { createAdminFront, createHttpFront } from './http/index.ts';
 import type { DaemonParts } from './parts.ts';
-import { createRpcFront } from './rpc/front.ts';
 
 /** Base addresses of the listeners, with the ports that were really taken. */
 export interface DaemonAddresses {

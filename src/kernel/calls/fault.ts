@@ -1,5 +1,5 @@
-import { CodedError, codeOf } from '../lib/coded-error.ts';
-import { GateRefusal, type GateRefusalReason, RequestError, RPC_CODES, type RpcCodeName, RpcError } from './plugin.ts';
+import { CodedError, codeOf } from '../../lib/coded-error.ts';
+import { GateRefusal, type GateRefusalReason, RequestError, RPC_CODES, type RpcCodeName, RpcError } from '../plugin.ts';
 
 /** Any thrown value as the fronts see it: protocol-free, without anything that a caller must not read. */
 export interface Fault {

@@ -24,7 +24,7 @@ export async function importPlugin(path: string): Promise<unknown> {
  */
 function bindPluginApi(path: string): void {
   const extension = extname(fileURLToPath(import.meta.url));
-  const api = new URL(`./plugin${extension}`, import.meta.url).href;
+  const api = new URL(`../plugin${extension}`, import.meta.url).href;
   const folder = `${pathToFileURL(dirname(path)).href}/`;
   const hook = `import { readFileSync } from 'node:fs';
   import { fileURLToPath } from 'node:url';

@@ -1,10 +1,10 @@
-import type { Store } from '../ports/store.ts';
+import type { Store } from '../../ports/store.ts';
+import type { Follower } from '../follower/contract.ts';
+import { createFollower } from '../follower/create-follower.ts';
+import { createJobRunner, type JobRunner } from '../jobs/index.ts';
+import { createOutboxGauges, type OutboxGauges } from '../jobs/outbox-gauges.ts';
 import type { AssembledChain, Assembly } from './assemble.ts';
 import { type ChainRun, createChainRun } from './chain-run.ts';
-import type { Follower } from './follower/contract.ts';
-import { createFollower } from './follower/create-follower.ts';
-import { createJobRunner, type JobRunner } from './jobs/index.ts';
-import { createOutboxGauges, type OutboxGauges } from './jobs/outbox-gauges.ts';
 import type { DaemonParts } from './parts.ts';
 
 /** What a daemon does without being asked: jobs and following. */

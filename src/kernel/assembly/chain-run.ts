@@ -1,7 +1,7 @@
-import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
-import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
-import type { Store } from '../ports/store.ts';
+import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { Log } from '../../ports/log.ts';
+import type { Store } from '../../ports/store.ts';
 import type { AssembledChain } from './assemble.ts';
 import { bindStoreToChain } from './chain-identity.ts';
 

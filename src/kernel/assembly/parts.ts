@@ -1,12 +1,12 @@
-import type { BlockHeader } from '../ports/block.ts';
-import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../ports/chain.ts';
-import type { Clock, Random } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
-import type { Metrics } from '../ports/metrics.ts';
-import type { Outbound } from '../ports/outbound.ts';
-import type { Store } from '../ports/store.ts';
-import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
-import type { CoreConfig } from './config/core.ts';
+import type { BlockHeader } from '../../ports/block.ts';
+import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../../ports/chain.ts';
+import type { Clock, Random } from '../../ports/clock.ts';
+import type { Log } from '../../ports/log.ts';
+import type { Metrics } from '../../ports/metrics.ts';
+import type { Outbound } from '../../ports/outbound.ts';
+import type { Store } from '../../ports/store.ts';
+import type { UpstreamConfig, UpstreamPool } from '../../ports/upstream.ts';
+import type { CoreConfig } from '../config/core.ts';
 
 /** A chain as the configuration has it. */
 export interface ChainSetup {

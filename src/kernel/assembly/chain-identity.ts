@@ -1,7 +1,7 @@
-import { CodedError } from '../lib/coded-error.ts';
-import type { ChainId } from '../ports/chain.ts';
-import type { Migration, Queries, Store } from '../ports/store.ts';
-import { EXIT } from './errors.ts';
+import { CodedError } from '../../lib/coded-error.ts';
+import type { ChainId } from '../../ports/chain.ts';
+import type { Migration, Queries, Store } from '../../ports/store.ts';
+import { EXIT } from '../errors.ts';
 
 interface IdentityTables {
   chain_identity: { chain: string; genesis_hash: string };

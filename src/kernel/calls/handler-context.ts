@@ -1,6 +1,6 @@
-import type { Caller } from '../ports/access.ts';
-import type { Log } from '../ports/log.ts';
-import type { CallContext } from './request.ts';
+import type { Caller } from '../../ports/access.ts';
+import type { Log } from '../../ports/log.ts';
+import type { CallContext } from '../request.ts';
 
 /** What a handler sees of its call: the context's log and signal, passed through without being made. */
 export class HandlerContext implements CallContext {

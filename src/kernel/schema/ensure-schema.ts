@@ -1,9 +1,9 @@
-import { CodedError } from '../lib/coded-error.ts';
-import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
-import type { Store } from '../ports/store.ts';
-import type { CoreConfig } from './config/core.ts';
-import { EXIT } from './errors.ts';
+import { CodedError } from '../../lib/coded-error.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { Log } from '../../ports/log.ts';
+import type { Store } from '../../ports/store.ts';
+import type { CoreConfig } from '../config/core.ts';
+import { EXIT } from '../errors.ts';
 import type { MigrationScope } from './migration-scopes.ts';
 import { migrate } from './migrations.ts';
 

@@ -1,4 +1,4 @@
-import type { Clock } from '../ports/clock.ts';
+import type { Clock } from '../../ports/clock.ts';
 
 const TICK_MS = 100;
 

@@ -1,4 +1,4 @@
-import type { ChainStatus } from '../ports/chain.ts';
+import type { ChainStatus } from '../../ports/chain.ts';
 
 /** What a daemon does, in numbers. */
 export interface DaemonLoad {

@@ -1,7 +1,7 @@
-import { CodedError, messageOf } from '../lib/coded-error.ts';
-import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
-import { EXIT } from './errors.ts';
+import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { Log } from '../../ports/log.ts';
+import { EXIT } from '../errors.ts';
 
 /** One step of the start. `stop` undoes it; it is called only when `start` was, and may be called twice. */
 export interface Stage {

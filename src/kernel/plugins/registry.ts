@@ -1,14 +1,14 @@
 import type { TObject } from '@sinclair/typebox';
-import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
-import { nearest } from '../lib/edit-distance.ts';
-import { isPlainObject } from '../lib/plain-object.ts';
-import type { PluginEntry } from './config/plugin-entries.ts';
-import { coreSections, sectionProblems } from './config/schema.ts';
-import { EXIT } from './errors.ts';
+import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import { nearest } from '../../lib/edit-distance.ts';
+import { isPlainObject } from '../../lib/plain-object.ts';
+import type { PluginEntry } from '../config/plugin-entries.ts';
+import { coreSections, sectionProblems } from '../config/schema.ts';
+import { EXIT } from '../errors.ts';
+import { API_VERSION, type PluginDefinition } from '../plugin.ts';
 import { importPlugin } from './import-plugin.ts';
 import { builtInNames, locatePlugin, type PluginPlaces } from './locate-plugin.ts';
 import { orderPlugins } from './order-plugins.ts';
-import { API_VERSION, type PluginDefinition } from './plugin.ts';
 
 export interface FoundPlugin {
   readonly id: string;

@@ -1,6 +1,6 @@
-import { CodedError } from '../lib/coded-error.ts';
-import { EXIT } from './errors.ts';
-import type { PluginDefinition } from './plugin.ts';
+import { CodedError } from '../../lib/coded-error.ts';
+import { EXIT } from '../errors.ts';
+import type { PluginDefinition } from '../plugin.ts';
 
 /**
  * Plugins in the order of provisioning: whoever offers a service comes before whoever uses it, otherwise as configured.

@@ -1,4 +1,4 @@
-import type { Clock } from '../ports/clock.ts';
+import type { Clock } from '../../ports/clock.ts';
 
 /** Thrown by `withDeadline`; callers turn it into an error that names what was late. */
 export class DeadlinePassed extends Error {

@@ -1,8 +1,8 @@
-import type { Migration } from '../ports/store.ts';
-import { identityMigrations } from './chain-identity.ts';
-import { followerMigrations } from './follower/migrations.ts';
-import { jobMigrations } from './jobs/migrations.ts';
-import type { ProvisionedPlugin } from './provision.ts';
+import type { Migration } from '../../ports/store.ts';
+import { identityMigrations } from '../assembly/chain-identity.ts';
+import { followerMigrations } from '../follower/migrations.ts';
+import { jobMigrations } from '../jobs/migrations.ts';
+import type { ProvisionedPlugin } from '../plugins/provision.ts';
 
 /** The migrations of one owner of tables. */
 export interface MigrationScope {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { isPlainObject } from '../lib/plain-object.ts';
+import { isPlainObject } from '../../lib/plain-object.ts';
 
 /** Dotted paths of the keys in which two configurations differ. */
 export function changedKeys(before: unknown, after: unknown, path = ''): string[] {

@@ -1,5 +1,5 @@
-import { CodedError } from '../lib/coded-error.ts';
-import { EXIT } from './errors.ts';
+import { CodedError } from '../../lib/coded-error.ts';
+import { EXIT } from '../errors.ts';
 import type {
   BlockProcessor,
   Command,
@@ -11,7 +11,7 @@ import type {
   RpcFallback,
   RpcMethod,
   SocketHandler,
-} from './plugin.ts';
+} from '../plugin.ts';
 
 /** The contributions of all plugins as one. */
 export interface Merged {

@@ -1,15 +1,15 @@
-import { CodedError, messageOf } from '../lib/coded-error.ts';
-import type { ChainId, ChainReader } from '../ports/chain.ts';
-import type { Clock, Random } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
-import type { Metrics } from '../ports/metrics.ts';
-import type { Outbound } from '../ports/outbound.ts';
-import type { ServiceToken } from '../ports/service.ts';
-import type { Store, StoreTx } from '../ports/store.ts';
-import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
-import type { CoreConfig } from './config/core.ts';
-import { EXIT } from './errors.ts';
-import type { Contribution, NewJob, PluginContext, PluginDefinition, ProvidedService } from './plugin.ts';
+import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import type { ChainId, ChainReader } from '../../ports/chain.ts';
+import type { Clock, Random } from '../../ports/clock.ts';
+import type { Log } from '../../ports/log.ts';
+import type { Metrics } from '../../ports/metrics.ts';
+import type { Outbound } from '../../ports/outbound.ts';
+import type { ServiceToken } from '../../ports/service.ts';
+import type { Store, StoreTx } from '../../ports/store.ts';
+import type { UpstreamConfig, UpstreamPool } from '../../ports/upstream.ts';
+import type { CoreConfig } from '../config/core.ts';
+import { EXIT } from '../errors.ts';
+import type { Contribution, NewJob, PluginContext, PluginDefinition, ProvidedService } from '../plugin.ts';
 
 /** What all plugins share. */
 export interface PluginSurroundings {

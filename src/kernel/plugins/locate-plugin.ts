@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
-import { isPlainObject } from '../lib/plain-object.ts';
+import { isPlainObject } from '../../lib/plain-object.ts';
 
 /** Where plugins are looked for. */
 export interface PluginPlaces {

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
-import { CodedError, messageOf } from '../lib/coded-error.ts';
-import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
-import { DeadlinePassed, withDeadline } from './deadline.ts';
-import { EXIT } from './errors.ts';
+import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { Log } from '../../ports/log.ts';
+import { DeadlinePassed, withDeadline } from '../calls/deadline.ts';
+import { EXIT } from '../errors.ts';
 import type { ProvisionedPlugin } from './provision.ts';
 
 export interface LifecycleOptions {

@@ -1,8 +1,8 @@
-import { CodedError, messageOf } from '../lib/coded-error.ts';
-import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
-import type { Migration, Queries, Store, StoreTx } from '../ports/store.ts';
-import { EXIT } from './errors.ts';
+import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { Log } from '../../ports/log.ts';
+import type { Migration, Queries, Store, StoreTx } from '../../ports/store.ts';
+import { EXIT } from '../errors.ts';
 import type { MigrationScope } from './migration-scopes.ts';
 
 export interface MigrateOptions {

@@ -1,20 +1,20 @@
-import type { BlockHeader } from '../ports/block.ts';
-import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../ports/chain.ts';
-import type { Clock } from '../ports/clock.ts';
-import { kernelOutbox, type Outbox } from '../ports/outbox.ts';
-import type { Store } from '../ports/store.ts';
-import type { UpstreamPool } from '../ports/upstream.ts';
-import { type CoreConfig, coreConfig } from './config/core.ts';
-import type { LoadedConfig } from './config/load.ts';
-import { maskSecrets } from './config/mask.ts';
-import type { JobRunner } from './jobs/index.ts';
-import { createOutbox } from './jobs/outbox.ts';
+import type { BlockHeader } from '../../ports/block.ts';
+import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../../ports/chain.ts';
+import type { Clock } from '../../ports/clock.ts';
+import { kernelOutbox, type Outbox } from '../../ports/outbox.ts';
+import type { Store } from '../../ports/store.ts';
+import type { UpstreamPool } from '../../ports/upstream.ts';
+import { type CoreConfig, coreConfig } from '../config/core.ts';
+import type { LoadedConfig } from '../config/load.ts';
+import { maskSecrets } from '../config/mask.ts';
+import type { JobRunner } from '../jobs/index.ts';
+import { createOutbox } from '../jobs/outbox.ts';
+import { createMetricsRegistry, type MetricsRegistry } from '../metrics.ts';
+import { type Merged, mergeContributions } from '../plugins/merge-contributions.ts';
+import { type ProvisionedPlugin, provisionPlugins } from '../plugins/provision.ts';
+import type { FoundPlugin } from '../plugins/registry.ts';
 import { createLate, createLateStore, type Late } from './late.ts';
-import { type Merged, mergeContributions } from './merge-contributions.ts';
-import { createMetricsRegistry, type MetricsRegistry } from './metrics.ts';
 import type { ChainSetup, DaemonParts, FollowerView } from './parts.ts';
-import { type ProvisionedPlugin, provisionPlugins } from './provision.ts';
-import type { FoundPlugin } from './registry.ts';
 
 /** The parts of the job runner that plugins reach. */
 export type OutboxParts = Pick<JobRunner, 'enqueue' | 'wake'>;

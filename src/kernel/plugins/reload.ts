@@ -1,11 +1,11 @@
-import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
-import type { Clock } from '../ports/clock.ts';
-import type { Log } from '../ports/log.ts';
+import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { Log } from '../../ports/log.ts';
+import type { CoreConfig } from '../config/core.ts';
+import type { LoadedConfig } from '../config/load.ts';
+import type { MetricsRegistry } from '../metrics.ts';
 import { changedKeys } from './changed-keys.ts';
-import type { CoreConfig } from './config/core.ts';
-import type { LoadedConfig } from './config/load.ts';
 import type { Lifecycle } from './lifecycle.ts';
-import type { MetricsRegistry } from './metrics.ts';
 
 /** Keys of the kernel that a running daemon can change. */
 const LIVE_KEYS: readonly string[] = ['log.level'];
