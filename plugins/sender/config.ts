@@ -6,10 +6,10 @@ const count = (value: number, description: string, minimum = 1) =>
   Type.Integer({ minimum, default: value, description });
 
 const upstream = Type.Union([
-  Type.String({ minLength: 1, ...secret }),
+  Type.String({ format: 'http-url', ...secret }),
   Type.Object(
     {
-      url: Type.String({ minLength: 1, description: 'http or https address', ...secret }),
+      url: Type.String({ format: 'http-url', description: 'http or https address', ...secret }),
       headers: Type.Optional(
         Type.Record(Type.String(), Type.String(secret), { description: 'headers sent with each request' }),
       ),

@@ -93,7 +93,7 @@ export const webhooksConfig = Type.Object(
       { ...closed, default: {}, description: 'signing secrets' },
     ),
     allowHttp: Type.Boolean({ default: false, description: 'deliver to http addresses anywhere' }),
-    allowCidrs: Type.Array(Type.String(), {
+    allowCidrs: Type.Array(Type.String({ format: 'cidr' }), {
       default: [],
       description: 'networks that may be delivered to although they are private, for example 127.0.0.0/8',
     }),

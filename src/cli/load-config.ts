@@ -7,6 +7,7 @@ import { type FoundPlugin, findPlugins } from '../kernel/plugins/registry.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import type { CommandValues } from './command.ts';
 import type { CliIo } from './io.ts';
+import { upstreamProblems } from './upstream-choice.ts';
 
 /** `plugins/` beside `src/`, in the source tree and in the built one. */
 export const builtInDir = fileURLToPath(new URL('../../plugins', import.meta.url));
@@ -14,14 +15,27 @@ export const builtInDir = fileURLToPath(new URL('../../plugins', import.meta.url
 /** What a start for a person sets: its demo delivers webhooks to a receiver on the same machine. */
 const PLAIN_START = { webhooks: { allowCidrs: ['127.0.0.1/32'] } };
 
+export interface LoadCliOptions {
+  /** A missing upstream is one more error; commands that only use the store do without. */
+  readonly needsUpstream?: boolean;
+}
+
 /** Configuration of a command line: file, environment, flags. Errors: those of `loadConfig` and `findPlugins`, exit 78. */
-export async function loadCliConfig(values: CommandValues, io: CliIo): Promise<LoadedConfig<FoundPlugin>> {
+export async function loadCliConfig(
+  values: CommandValues,
+  io: CliIo,
+  { needsUpstream = false }: LoadCliOptions = {},
+): Promise<LoadedConfig<FoundPlugin>> {
   const given = values['config'];
   const file = typeof given === 'string' ? resolve(io.cwd, given) : null;
   const plain = file === null && io.env['NODE_ENV'] !== 'production';
   return await loadConfig(
-    { file, env: io.env, flags: flagOverrides(values), ...(plain ? { base: PLAIN_START } : {}) },
-    (entries, baseDir) => findPlugins(entries, { builtInDir, baseDir, packageDir: io.cwd }),
+    {
+      ...{ file, env: io.env, flags: flagOverrides(values) },
+      ...(plain ? { base: PLAIN_START } : {}),
+      ...(needsUpstream ? { check: upstreamProblems } : {}),
+    },
+    (entries, baseDir, report) => findPlugins(entries, { builtInDir, baseDir, packageDir: io.cwd }, report),
   );
 }
 

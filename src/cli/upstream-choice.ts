@@ -1,5 +1,6 @@
 import { checkUpstream, type UpstreamChoice } from '../kernel/config/check-upstream.ts';
 import type { LoadedConfig } from '../kernel/config/load.ts';
+import { messageOf } from '../lib/coded-error.ts';
 
 /** Errors: CONFIG_INVALID, exit 78. */
 export function chooseUpstream({ core, file, productionEnv }: LoadedConfig): UpstreamChoice {
@@ -9,4 +10,14 @@ export function chooseUpstream({ core, file, productionEnv }: LoadedConfig): Ups
     fromFile: file !== null,
     productionEnv,
   });
+}
+
+/** What is wrong with that choice, as sentences. */
+export function upstreamProblems(config: LoadedConfig): readonly string[] {
+  try {
+    chooseUpstream(config);
+    return [];
+  } catch (error) {
+    return [messageOf(error)];
+  }
 }

@@ -11,12 +11,20 @@ export const secret = { secret: true } as const;
 
 /** One entry of a list of upstreams: an address, or an address with details. */
 const upstreamEntry = Type.Union([
-  Type.String({ minLength: 1, ...secret }),
+  Type.String({ format: 'http-url', ...secret }),
   Type.Object(
     {
-      url: Type.String({ minLength: 1, description: 'http or https address of the JSON-RPC endpoint', ...secret }),
+      url: Type.String({
+        format: 'http-url',
+        description: 'http or https address of the JSON-RPC endpoint',
+        ...secret,
+      }),
       websocketUrl: Type.Optional(
-        Type.String({ description: 'websocket address; default: the same host, or port + 1 on loopback', ...secret }),
+        Type.String({
+          format: 'ws-url',
+          description: 'websocket address; default: the same host, or port + 1 on loopback',
+          ...secret,
+        }),
       ),
       headers: Type.Optional(
         Type.Record(Type.String(), Type.String(secret), { description: 'headers sent with each request' }),
@@ -48,7 +56,7 @@ export const coreConfig = Type.Object(
         maxConnections: count(10_000, 'open sockets'),
         maxInFlight: count(2_000, 'requests handled at once; more are answered 503 with Retry-After'),
         targetLimitBytes: count(8_192, 'longest request target'),
-        trustedProxies: Type.Array(Type.String(), {
+        trustedProxies: Type.Array(Type.String({ format: 'cidr' }), {
           default: [],
           description: 'CIDRs whose X-Forwarded-For is believed',
         }),
@@ -85,6 +93,7 @@ export const coreConfig = Type.Object(
       {
         url: Type.String({
           default: 'sqlite:',
+          format: 'store-url',
           description: '`sqlite:` = parhelion.db in dataDir, `sqlite:/path`, or postgres://…',
           ...secret,
         }),

@@ -1,4 +1,5 @@
 import { isPlainObject } from '../../lib/plain-object.ts';
+import { TEXT_FORMATS } from './formats.ts';
 import type { SchemaNode } from './node.ts';
 
 /** What a schema wants, in words: `an integer between 0 and 65535`. */
@@ -12,7 +13,7 @@ export function describeSchema(schema: SchemaNode): string {
     case 'number':
       return 'a number' + range(schema);
     case 'string':
-      return (schema.minLength ?? 0) > 0 ? 'text that is not empty' : 'text';
+      return formatWords(schema) ?? ((schema.minLength ?? 0) > 0 ? 'text that is not empty' : 'text');
     case 'boolean':
       return 'true or false';
     case 'null':
@@ -34,6 +35,8 @@ export function describeValue(value: unknown): string {
   if (typeof value === 'number') return Number.isInteger(value) ? 'an integer' : 'a number';
   return typeof value === 'boolean' ? 'true or false' : 'text';
 }
+
+const formatWords = (schema: SchemaNode) => TEXT_FORMATS.get(schema.format ?? '')?.words;
 
 function range({ minimum, maximum }: SchemaNode): string {
   if (minimum !== undefined && maximum !== undefined) return ` between ${minimum} and ${maximum}`;

@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { TObject } from '@sinclair/typebox';
 import { CodedError } from '../../lib/coded-error.ts';
+import { isPlainObject } from '../../lib/plain-object.ts';
 import { EXIT } from '../errors.ts';
 import { type CoreConfig, coreConfig } from './core.ts';
 import { fillDefaults } from './defaults.ts';
@@ -10,7 +11,7 @@ import { type ConfigFile, type ConfigPath, emptyFile, readConfigFile } from './f
 import type { SchemaNode } from './node.ts';
 import { type PluginEntry, pluginEntries } from './plugin-entries.ts';
 import { assembleSchema, type ConfigSection } from './schema.ts';
-import { validateConfig } from './validate.ts';
+import { UNKNOWN_KEY, validateConfig } from './validate.ts';
 
 export interface ConfigSources {
   /** Path of the configuration file; null for a start without one. */
@@ -20,12 +21,18 @@ export interface ConfigSources {
   readonly flags?: readonly Override[];
   /** Values of lowest rank beside the schema's defaults, for a start without a file. */
   readonly base?: Readonly<Record<string, unknown>>;
+  /** Looks at a configuration that fits its schema, or whose errors are elsewhere; returns sentences. */
+  readonly check?: (loaded: LoadedConfig) => readonly string[];
 }
 
-/** Finds the plugins whose sections the schema holds. `baseDir` is where relative paths of the list start. */
+/**
+ * Finds the plugins whose sections the schema holds. `baseDir` is where relative paths of the list start. What is wrong with one of
+ * them goes to `report`, so that everything else is checked all the same.
+ */
 export type FindSections<P extends ConfigSection> = (
   entries: readonly PluginEntry[],
   baseDir: string,
+  report: (error: CodedError) => void,
 ) => Promise<readonly P[]>;
 
 export interface LoadedConfig<P extends ConfigSection = ConfigSection> {
@@ -50,18 +57,20 @@ export async function loadConfig<P extends ConfigSection>(
   const file = sources.file === null ? emptyFile : readConfigFile(sources.file);
   const base = sources.base ?? {};
   const baseDir = sources.file === null ? process.cwd() : dirname(resolve(sources.file));
-  const plugins = await findSections(readPluginList(file, sources), baseDir);
+  const list = readPluginList(file, sources);
+  const broken: CodedError[] = [];
+  const plugins = await findSections(pluginEntries(list.entries), baseDir, (error) => void broken.push(error));
 
   const schema = assembleSchema(plugins);
   const reading = readEnvironment(schema, sources.env, (path) => readFileSync(path, 'utf8'));
   const overrides = [...reading.overrides, ...(sources.flags ?? [])];
   const values = fillDefaults(schema, applyOverrides({ ...known(schema, base), ...file.values }, overrides));
-  const problems = [
-    ...reading.problems,
-    ...validateConfig(schema, values).map(({ path, message }) => `${place(path, file, overrides)}: ${message}`),
-  ];
-  if (problems.length > 0) throw configInvalid(sources.file, problems);
-  return {
+  const isListWhole = list.isWhole && broken.length === 0;
+  // A key without meaning may be the section of a plugin that could not be loaded.
+  const faults = validateConfig(schema, values).filter(
+    ({ path, message }) => isListWhole || path.length > 1 || message !== UNKNOWN_KEY,
+  );
+  const loaded: LoadedConfig<P> = {
     values: values as Record<string, unknown>,
     core: pickCore(values as Record<string, unknown>),
     schema,
@@ -69,23 +78,51 @@ export async function loadConfig<P extends ConfigSection>(
     file: sources.file,
     productionEnv: sources.env['NODE_ENV'] === 'production',
   };
+  const problems = [
+    ...reading.problems,
+    ...faults.map(({ path, message }) => `${place(path, file, overrides)}: ${message}`),
+  ];
+  // What fits its schema is looked at once more, unless that would only repeat what is wrong already.
+  const checked = faults.some(({ path }) => path[0] === 'upstream') ? [] : (sources.check?.(loaded) ?? []);
+  if (problems.length + broken.length + checked.length === 0) return loaded;
+  if (problems.length + broken.length === 0 && checked.length === 1) throw configInvalid(null, checked);
+  // Alone, an error of a plugin keeps its own code.
+  if (problems.length + checked.length === 0 && broken.length === 1) throw broken[0];
+  const pathOf = ({ facts }: CodedError) => ['plugins', ...list.indexOf(facts['use'])];
+  throw configInvalid(sources.file, [
+    ...broken.map((error) => `${place(pathOf(error), file, overrides)}: ${error.message}`),
+    ...problems,
+    ...checked,
+  ]);
 }
 
-/** The list decides which sections exist, so it is read and checked before the rest. */
-function readPluginList(file: ConfigFile, sources: ConfigSources): readonly PluginEntry[] {
+interface PluginList {
+  /** Those that can be read; the others are errors of the whole configuration. */
+  readonly entries: CoreConfig['plugins'];
+  readonly isWhole: boolean;
+  /** Place of the entry that names a plugin so, as the end of a path; empty when none does. */
+  indexOf(use: unknown): readonly number[];
+}
+
+/** The list decides which sections exist, so it is read before the rest. */
+function readPluginList(file: ConfigFile, sources: ConfigSources): PluginList {
   const reading = readEnvironment(coreConfig, pick(sources.env, 'PARHELION_PLUGINS'), (path) =>
     readFileSync(path, 'utf8'),
   );
   const overrides = [...reading.overrides, ...(sources.flags ?? [])].filter(({ path }) => path[0] === 'plugins');
   const list = fillDefaults(coreConfig.properties.plugins, applyOverrides(file.values, overrides)['plugins']);
-  const problems = validateConfig(coreConfig.properties.plugins, list);
-  if (problems.length > 0) {
-    throw configInvalid(
-      sources.file,
-      problems.map(({ path, message }) => `${place(['plugins', ...path], file, overrides)}: ${message}`),
-    );
-  }
-  return pluginEntries(list as CoreConfig['plugins']);
+  const given: readonly unknown[] = Array.isArray(list) ? list : [];
+  const entries = given.filter(
+    (entry) => validateConfig(coreConfig.properties.plugins, [entry]).length === 0,
+  ) as CoreConfig['plugins'];
+  return {
+    entries,
+    isWhole: Array.isArray(list) && entries.length === given.length,
+    indexOf(use) {
+      const index = given.findIndex((entry) => entry === use || (isPlainObject(entry) && entry['use'] === use));
+      return index < 0 || use === undefined ? [] : [index];
+    },
+  };
 }
 
 /** Values for plugins that are not there are left out: the base is written for the usual set of them. */
@@ -112,7 +149,8 @@ function pickCore(values: Readonly<Record<string, unknown>>): CoreConfig {
 
 function configInvalid(file: string | null, problems: readonly string[]): CodedError {
   const count = problems.length === 1 ? 'one error' : `${problems.length} errors`;
-  return new CodedError('CONFIG_INVALID', `${file ?? 'the configuration'} has ${count}: ${problems.join('; ')}`, {
+  const where = file === null && problems.length === 1 ? '' : `${file ?? 'the configuration'} has ${count}: `;
+  return new CodedError('CONFIG_INVALID', `${where}${problems.join('; ')}`, {
     exitCode: EXIT.config,
     facts: { problems },
   });

@@ -12,6 +12,8 @@ export interface SchemaNode {
   readonly maximum?: number;
   readonly minLength?: number;
   readonly pattern?: string;
+  /** One of the kernel's own (formats.ts); others are documentation. */
+  readonly format?: string;
   readonly description?: string;
   readonly default?: unknown;
   /** Values never appear in logs, dumps or errors. */

@@ -3,7 +3,11 @@ import { nearest } from '../../lib/edit-distance.ts';
 import { isPlainObject } from '../../lib/plain-object.ts';
 import { describeSchema, describeValue } from './describe.ts';
 import type { ConfigPath } from './file.ts';
+import { TEXT_FORMATS } from './formats.ts';
 import type { SchemaNode } from './node.ts';
+
+/** The whole message when no key is near enough to be suggested. */
+export const UNKNOWN_KEY = 'unknown key';
 
 export interface ConfigProblem {
   readonly path: ConfigPath;
@@ -13,7 +17,9 @@ export interface ConfigProblem {
 
 /** Everything that is wrong with a value, in the order of its paths. */
 export function validateConfig(schema: SchemaNode, value: unknown): ConfigProblem[] {
-  const ajv = new Ajv({ allErrors: true, verbose: true, strict: false, validateFormats: false });
+  // Formats that are not ours are documentation: without a logger nothing is said about them.
+  const ajv = new Ajv({ allErrors: true, verbose: true, strict: false, logger: false });
+  for (const [name, { holds }] of TEXT_FORMATS) ajv.addFormat(name, holds);
   const check = ajv.compile(schema as object);
   if (check(value)) return [];
   const problems = relevant(check.errors ?? []).map(toProblem);
@@ -56,7 +62,7 @@ function toProblem(error: ErrorObject): ConfigProblem {
   if (error.keyword === 'additionalProperties') {
     const key = String(error.params['additionalProperty']);
     const meant = nearest(key, Object.keys(schema.properties ?? {}));
-    return { path: [...path, key], message: 'unknown key' + (meant === null ? '' : `, did you mean "${meant}"?`) };
+    return { path: [...path, key], message: UNKNOWN_KEY + (meant === null ? '' : `, did you mean "${meant}"?`) };
   }
   if (error.keyword === 'required') {
     return { path: [...path, String(error.params['missingProperty'])], message: 'missing' };

@@ -1,6 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP } from 'node:net';
+import { parseCidr } from '../../lib/cidr.ts';
 import { CodedError } from '../../lib/coded-error.ts';
+import { EXIT } from '../errors.ts';
 
 export type RemoteAddress = (request: IncomingMessage) => string;
 
@@ -30,12 +32,12 @@ export function createRemoteAddress(trustedProxies: readonly string[]): RemoteAd
 }
 
 function addNetwork(list: BlockList, cidr: string): void {
-  const [address = '', bits] = cidr.split('/');
-  const version = isIP(address);
-  const prefix = bits === undefined ? (version === 6 ? 128 : 32) : Number(bits);
-  if (version === 0 || !Number.isInteger(prefix) || prefix < 0 || prefix > (version === 6 ? 128 : 32))
-    throw new CodedError('CONFIG_INVALID', `http.trustedProxies: "${cidr}" is not a network like 10.0.0.0/8`);
-  list.addSubnet(address, prefix, version === 6 ? 'ipv6' : 'ipv4');
+  const network = parseCidr(cidr);
+  if (network === null)
+    throw new CodedError('CONFIG_INVALID', `http.trustedProxies: "${cidr}" is not a network like 10.0.0.0/8`, {
+      exitCode: EXIT.config,
+    });
+  list.addSubnet(network.address, network.prefix, network.family === 6 ? 'ipv6' : 'ipv4');
 }
 
 /** IPv4 addresses on a dual-stack socket come as `::ffff:1.2.3.4`. */

@@ -21,32 +21,58 @@ export interface FoundPlugin {
   readonly builtIn: boolean;
 }
 
+/** Takes the error of one plugin; the others are looked at all the same. */
+export type ReportPlugin = (error: CodedError) => void;
+
+const throwIt: ReportPlugin = (error) => {
+  throw error;
+};
+
 /**
  * Loads the plugins of the configuration and, for their sections, the other built-in ones; enabled ones come in the order of
- * provisioning. Loading runs no plugin code but the module itself. Errors (exit 78): PLUGIN_NOT_FOUND, PLUGIN_INVALID,
- * PLUGIN_CONFLICT, PLUGIN_CYCLE.
+ * provisioning. Loading runs no plugin code but the module itself. Errors (exit 78) go to `report`, without one the first is
+ * thrown: PLUGIN_NOT_FOUND, PLUGIN_INVALID, PLUGIN_CONFLICT, PLUGIN_CYCLE.
  */
-export async function findPlugins(entries: readonly PluginEntry[], places: PluginPlaces): Promise<FoundPlugin[]> {
+export async function findPlugins(
+  entries: readonly PluginEntry[],
+  places: PluginPlaces,
+  report: ReportPlugin = throwIt,
+): Promise<FoundPlugin[]> {
   const builtIns = builtInNames(places.builtInDir);
   const listed = new Set(entries.map(({ use }) => use));
-  const found = await loadAll(entries, places, builtIns);
-  refuseTwins(found);
+  const loaded = await loadAll(entries, { places, builtIns, report });
+  const found = withoutTwins(loaded, report);
   const taken = new Set(found.map(({ id }) => id));
   const silent = builtIns.filter((name) => !listed.has(name)).map((use) => ({ use, enabled: false }));
   // A listed plugin may take the id, and with it the section, of a built-in one: that is how a capability is replaced.
-  found.push(...(await loadAll(silent, places, builtIns)).filter(({ id }) => !taken.has(id)));
+  found.push(...(await loadAll(silent, { places, builtIns, report })).filter(({ id }) => !taken.has(id)));
   const enabled = found.filter((plugin) => plugin.enabled);
-  return [...orderPlugins(enabled), ...found.filter((plugin) => !plugin.enabled)];
+  const ordered = await attempt(() => orderPlugins(enabled), report);
+  return [...(ordered ?? enabled), ...found.filter((plugin) => !plugin.enabled)];
 }
 
-async function loadAll(
-  entries: readonly PluginEntry[],
-  places: PluginPlaces,
-  builtIns: readonly string[],
-): Promise<FoundPlugin[]> {
+/** Null when it failed; errors of the configuration are reported, others are passed on. */
+async function attempt<T>(run: () => T | Promise<T>, report: ReportPlugin): Promise<T | null> {
+  try {
+    return await run();
+  } catch (error) {
+    if (!(error instanceof CodedError) || error.exitCode !== EXIT.config) throw error;
+    report(error);
+    return null;
+  }
+}
+
+interface Loading {
+  readonly places: PluginPlaces;
+  readonly builtIns: readonly string[];
+  readonly report: ReportPlugin;
+}
+
+async function loadAll(entries: readonly PluginEntry[], loading: Loading): Promise<FoundPlugin[]> {
+  const { places, builtIns, report } = loading;
   const found: FoundPlugin[] = [];
   for (const entry of entries) {
-    const plugin = await loadOne(entry, places, builtIns);
+    const plugin = await attempt(() => loadOne(entry, places, builtIns), report);
     if (plugin !== null) found.push(plugin);
   }
   return found;
@@ -113,19 +139,16 @@ function invalid(use: string, problems: readonly string[]): CodedError {
   });
 }
 
-function refuseTwins(found: readonly FoundPlugin[]): void {
+/** The first of each id stays. */
+function withoutTwins(found: readonly FoundPlugin[], report: ReportPlugin): FoundPlugin[] {
   const byId = new Map<string, FoundPlugin>();
   for (const plugin of found) {
     const other = byId.get(plugin.id);
-    if (other !== undefined) {
-      throw new CodedError(
-        'PLUGIN_CONFLICT',
-        `"${other.use}" and "${plugin.use}" are both plugins with the id "${plugin.id}"`,
-        {
-          exitCode: EXIT.config,
-        },
-      );
+    if (other === undefined) byId.set(plugin.id, plugin);
+    else {
+      const message = `"${other.use}" and "${plugin.use}" are both plugins with the id "${plugin.id}"`;
+      report(new CodedError('PLUGIN_CONFLICT', message, { exitCode: EXIT.config, facts: { use: plugin.use } }));
     }
-    byId.set(plugin.id, plugin);
   }
+  return [...byId.values()];
 }

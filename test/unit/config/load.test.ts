@@ -91,7 +91,7 @@ test('inside a union only the branch of the written kind complains', async () =>
     'line 3, upstream.urls.0.maxConcurent: unknown key, did you mean "maxConcurrent"?',
   ]);
   assert.deepEqual(await problemsOf(load('upstream:\n  urls: [7]\n')), [
-    'line 2, upstream.urls.0: expected text that is not empty or a section, got an integer',
+    'line 2, upstream.urls.0: expected an http or https address or a section, got an integer',
   ]);
 });
 
