@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { expectTruth, gapsOf, grow, rigOf } from './case-kit.ts';
-import { honest } from './fake-source.ts';
+import { honest } from './fake-node.ts';
 
 test('blocks that every upstream has pruned become a gap, and the chain goes on', async (t) => {
   const upstreams = [honest('upstream-0'), honest('upstream-1')];

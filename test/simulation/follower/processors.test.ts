@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLedgerProcessor } from '../../helpers/ledger-processor.ts';
 import { expectTruth, gapsOf, grow, rigOf } from './case-kit.ts';
-import { honest } from './fake-source.ts';
+import { honest } from './fake-node.ts';
 import { FIRST_SLOT } from './world.ts';
 
 test('a new processor with an earlier start catches up and joins', async (t) => {

@@ -2,7 +2,7 @@ import { CodedError, codeOf } from '../../../src/lib/coded-error.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createLedgerProcessor } from '../../helpers/ledger-processor.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
-import { type FakeUpstream, honest } from './fake-source.ts';
+import { type FakeUpstream, honest } from './fake-node.ts';
 import { createRig } from './rig.ts';
 import { FIRST_SLOT } from './world.ts';
 
@@ -81,6 +81,8 @@ function misbehave(upstream: FakeUpstream, draw: Sfc32, chain: FakeUpstream['fro
   const sometimes = (chance: number, most: number) => (draw.float() < chance ? draw.float() * most : 0);
   upstream.lag = draw.float() < 0.3 ? draw.below(5) : 0;
   upstream.failRate = sometimes(0.3, 0.7);
+  upstream.unwellRate = sometimes(0.2, 0.5);
+  upstream.brokenRate = sometimes(0.2, 0.3);
   upstream.wrongSkipRate = sometimes(0.4, 0.5);
   upstream.hideRate = sometimes(0.4, 0.6);
   upstream.notYetRate = sometimes(0.3, 0.5);

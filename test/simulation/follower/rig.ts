@@ -1,3 +1,4 @@
+import { createRpcChainSource, createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
 import type { CoreConfig } from '../../../src/kernel/config/core.ts';
 import type { Follower } from '../../../src/kernel/follower/contract.ts';
 import { createFollower } from '../../../src/kernel/follower/create-follower.ts';
@@ -7,6 +8,7 @@ import type { BlockProcessor } from '../../../src/kernel/plugin.ts';
 import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import type { Random } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
+import type { UpstreamPool } from '../../../src/ports/upstream.ts';
 import { followConfig } from '../../helpers/follow-config.ts';
 import {
   createLedgerProcessor,
@@ -17,7 +19,8 @@ import {
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
-import { createFakeSource, type FakeUpstream, honest } from './fake-source.ts';
+import { type FakeUpstream, honest } from './fake-node.ts';
+import { createFakeTransport } from './fake-transport.ts';
 import { createWorld, FIRST_SLOT, type World } from './world.ts';
 
 export interface RigOptions {
@@ -34,12 +37,11 @@ export async function createRig(store: Store, options: RigOptions = {}) {
   const log = createMemoryLog();
   const world: World = createWorld(draw);
   const upstreams = options.upstreams ?? [honest('upstream-0'), honest('upstream-1')];
-  const source = createFakeSource(world, upstreams, draw, clock);
   const random: Random = { float: draw.float, bytes: (count) => new Uint8Array(count), uuid: () => 'none' };
   const core = followConfig({ startSlot: FIRST_SLOT, auditIntervalMs: 1_000, ...options.follow });
   const fatals: unknown[] = [];
   let processors = options.processors ?? [createLedgerProcessor()];
-  let follower: Follower | null = null;
+  let running: { readonly follower: Follower; readonly pool: UpstreamPool } | null = null;
   let registry = createMetricsRegistry();
   await migrate(store, [
     { scope: 'kernel.follower', migrations: followerMigrations },
@@ -49,14 +51,30 @@ export async function createRig(store: Store, options: RigOptions = {}) {
   async function start(with_: { processors?: readonly BlockProcessor[]; store?: Store } = {}): Promise<Follower> {
     processors = with_.processors ?? processors;
     registry = createMetricsRegistry();
-    follower = createFollower({
-      ...{ chain: 'main', source, processors, core, clock, random, log },
+    const pool = createUpstreamPool({
+      ...{ label: 'main', core, clock, log, metrics: registry.scope('upstream') },
+      upstreams: upstreams.map(({ label }) => ({ url: `http://${label}.invalid` })),
+      makeTransport: ({ label }) => createFakeTransport(world, upstreams[Number(label.split('-')[1])]!, draw, clock),
+    });
+    const follower = createFollower({
+      // Never started: hints are sockets, which the simulation has none of.
+      source: createRpcChainSource({ chain: 'main', pool, core, clock, random, log }),
+      ...{ chain: 'main', processors, core, clock, random, log },
       store: with_.store ?? store,
       metrics: registry.scope('follow'),
       fatal: (error) => void fatals.push(error),
     });
+    // Not waited for: its first round needs the clock.
+    void pool.start();
     await follower.start();
+    running = { follower, pool };
     return follower;
+  }
+
+  async function stop(): Promise<void> {
+    await running?.follower.stop();
+    await running?.pool.stop();
+    running = null;
   }
 
   /** What a replay of the canonical chain into an empty store would give. */
@@ -71,16 +89,18 @@ export async function createRig(store: Store, options: RigOptions = {}) {
   }
 
   return {
-    ...{ world, upstreams, source, clock, log, fatals, draw, start, truth, isSettled },
+    ...{ world, upstreams, clock, log, fatals, draw, start, truth, isSettled },
     metrics: () => registry.text(),
     ledger: (owner?: string) => readLedger(store, owner),
     get follower() {
-      if (follower === null) throw new Error('not started');
-      return follower;
+      if (running === null) throw new Error('not started');
+      return running.follower;
     },
+    /** What the follower of now thinks of its upstreams. */
+    upstreamStates: () => running?.pool.states() ?? [],
     /** Stops and begins anew, as a new process would. */
     async restart(with_: Parameters<typeof start>[0] = {}) {
-      await follower?.stop();
+      await stop();
       return await start(with_);
     },
     /** Lets time pass until the store holds the truth, at most `maxMs`. */
@@ -91,6 +111,6 @@ export async function createRig(store: Store, options: RigOptions = {}) {
         await new Promise((resolve) => setTimeout(resolve, 2));
       }
     },
-    stop: async () => await follower?.stop(),
+    stop,
   };
 }

@@ -1,10 +1,17 @@
 import { createHash } from 'node:crypto';
-import { encode32 } from '../../../src/lib/base58.ts';
-import type { BlockHeader, ChainBlock } from '../../../src/ports/block.ts';
+import { encode, encode32 } from '../../../src/lib/base58.ts';
+import type { BlockHeader } from '../../../src/ports/block.ts';
+import { entryOf, sampleMessage } from '../../helpers/rpc-block.ts';
 import type { Sfc32 } from '../../helpers/sfc32.ts';
 
 export interface WorldBlock extends BlockHeader {
+  /** base58, as they are found in the transactions of the block. */
   readonly signatures: readonly string[];
+  /** JSON of the transactions, in encoding base64. */
+  readonly transactionsText: string;
+  /** Hashes for liars; of no block. */
+  readonly forgedHash: string;
+  readonly falseLink: string;
 }
 
 /** The truth: one canonical chain that grows, skips and forks. */
@@ -48,7 +55,9 @@ export function createWorld(random: Sfc32, finalityDepth = 12): World {
         previousBlockhash: parent?.blockhash ?? hashOf('genesis'),
         blockHeight: chain.length,
         blockTime: made % 7 === 0 ? null : 1_700_000_000 + slot,
-        signatures: Array.from({ length: transactions }, (_, index) => `tx-${made}-${index}`),
+        ...transactionsOf(Array.from({ length: transactions }, (_, index) => `tx-${made}-${index}`)),
+        forgedHash: hashOf(`forged-${slot}`),
+        falseLink: hashOf(`false-link-of-${slot}`),
       },
     ];
     finalizedSlot = Math.max(finalizedSlot, chain.at(-1 - finalityDepth)?.slot ?? 0);
@@ -87,10 +96,24 @@ export function createWorld(random: Sfc32, finalityDepth = 12): World {
   };
 }
 
-/** As a source would hand it over. Processors of the simulation read header and signatures only. */
-export function asChainBlock({ signatures, ...header }: WorldBlock): ChainBlock {
-  const transactions = signatures.map((signature, index) => ({ signature, index }));
-  return { ...header, transactions } as unknown as ChainBlock;
+/** The result of getBlock without transactions. */
+export function headerText({ parentSlot, blockhash, previousBlockhash, blockHeight, blockTime }: WorldBlock): string {
+  return JSON.stringify({ parentSlot, blockhash, previousBlockhash, blockHeight, blockTime });
+}
+
+/** The result of getBlock. */
+export function blockText(block: WorldBlock): string {
+  return headerText(block).replace(/}$/, `,"transactions":${block.transactionsText}}`);
+}
+
+function transactionsOf(names: readonly string[]): Pick<WorldBlock, 'signatures' | 'transactionsText'> {
+  const made = names.map((name) => createHash('sha512').update(name).digest());
+  return {
+    signatures: made.map((bytes) => encode(bytes)),
+    transactionsText: JSON.stringify(
+      made.map((signature) => entryOf({ message: sampleMessage(), signatures: [signature] })),
+    ),
+  };
 }
 
 const hashOf = (text: string) => encode32(createHash('sha256').update(text).digest());

@@ -17,6 +17,8 @@ export interface MemberOptions {
   readonly label: string;
   readonly userAgent?: string;
   readonly clock: Clock;
+  /** How bytes reach an upstream; default: HTTP over kept connections. */
+  readonly makeTransport?: typeof createTransport;
 }
 
 const DEFAULT_MAX_CONCURRENT = 64;
@@ -32,7 +34,7 @@ export function makeMember(config: UpstreamConfig, order: number, options: Membe
   return {
     upstream,
     health: newHealth(order),
-    transport: createTransport(upstream, options.userAgent ?? 'parhelion', options.clock),
+    transport: (options.makeTransport ?? createTransport)(upstream, options.userAgent ?? 'parhelion', options.clock),
     socketUrls: config.websocketUrl === undefined ? socketUrlsOf(upstream.url) : [config.websocketUrl],
     socketTurn: 0,
   };

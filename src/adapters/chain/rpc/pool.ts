@@ -1,21 +1,17 @@
 import type { CoreConfig } from '../../../kernel/config/core.ts';
-import type { Clock } from '../../../ports/clock.ts';
 import type { Log } from '../../../ports/log.ts';
 import type { Metrics } from '../../../ports/metrics.ts';
 import type { Upstream, UpstreamConfig, UpstreamPool } from '../../../ports/upstream.ts';
 import { checkAddresses } from './check-addresses.ts';
 import { applyOutcome, byPreference, isHealthy, markBehind } from './health.ts';
 import { createHealthLoop } from './health-loop.ts';
-import { type Member, makeMember, openSocket, stateOf } from './member.ts';
+import { type Member, type MemberOptions, makeMember, openSocket, stateOf } from './member.ts';
 
-export interface PoolOptions {
-  readonly label: string;
+export interface PoolOptions extends MemberOptions {
   readonly upstreams: readonly UpstreamConfig[];
   readonly core: CoreConfig;
-  readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  readonly userAgent?: string;
 }
 
 /** The upstreams of one chain. Opens nothing before `start`; `send` works before as well. Error: CONFIG_INVALID. */
