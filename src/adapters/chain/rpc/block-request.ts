@@ -24,6 +24,7 @@ export function createBlockRequest({ client, timeoutMs, maxBytes, maxVersion }: 
   async function once(
     slot: number,
     encoding: Encoding,
+    asked: number,
     options: AskOptions,
   ): Promise<BlockAnswer | 'higher' | 'as-json'> {
     let block: ChainBlock | null = null;
@@ -37,7 +38,7 @@ export function createBlockRequest({ client, timeoutMs, maxBytes, maxVersion }: 
           transactionDetails: 'full',
           rewards: false,
           commitment: options.commitment,
-          maxSupportedTransactionVersion: version,
+          maxSupportedTransactionVersion: asked,
         },
       ],
       timeoutMs,
@@ -65,12 +66,14 @@ export function createBlockRequest({ client, timeoutMs, maxBytes, maxVersion }: 
   return async function askBlock(slot: number, options: AskOptions): Promise<BlockAnswer> {
     let encoding: Encoding = 'base64';
     for (;;) {
-      const answer = await once(slot, encoding, options);
+      const asked = version;
+      const answer = await once(slot, encoding, asked, options);
       if (answer === 'as-json') encoding = 'json';
       else if (answer !== 'higher') return answer;
-      else if (version >= HIGHEST_VERSION)
+      else if (asked >= HIGHEST_VERSION)
         throw new CodedError('CHAIN_BAD_BLOCK', `no upstream serves block ${slot} at any transaction version`);
-      else version += 1;
+      // Blocks are asked for beside each other: what one of them has raised, the others need not raise again.
+      else version = Math.max(version, asked + 1);
     }
   };
 }

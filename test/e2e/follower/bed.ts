@@ -1,0 +1,153 @@
+/** A real follower on a real store, over HTTP and websockets to scripted nodes with views of their own on one made-up chain. */
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createRpcChainSource, createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
+import { createSystemRandom } from '../../../src/adapters/random.ts';
+import type { CoreConfig } from '../../../src/kernel/config/core.ts';
+import { createFollower } from '../../../src/kernel/follower/create-follower.ts';
+import { followerMigrations } from '../../../src/kernel/follower/migrations.ts';
+import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
+import { migrate } from '../../../src/kernel/schema/migrations.ts';
+import type { Store } from '../../../src/ports/store.ts';
+import { followConfig } from '../../helpers/follow-config.ts';
+import {
+  createLedgerProcessor,
+  type LedgerView,
+  ledgerMigrations,
+  readLedger,
+} from '../../helpers/ledger-processor.ts';
+import { createMemoryLog } from '../../helpers/memory-log.ts';
+import { createSfc32 } from '../../helpers/sfc32.ts';
+import { sqliteStore } from '../../helpers/store.ts';
+import { type Behaviour, type SeenCall, startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
+import { createFakeNode, type FakeUpstream, honest } from '../../simulation/follower/fake-node.ts';
+import { createWorld, FIRST_SLOT, type World } from '../../simulation/follower/world.ts';
+import { createFastClock } from './fast-clock.ts';
+
+const SPEED = 25;
+
+/** What stands between a call and the node's own answer; undefined lets the node answer. */
+export type Interruption = (call: SeenCall) => Behaviour | undefined;
+
+export interface BedNode {
+  readonly view: FakeUpstream;
+  readonly server: TestUpstream;
+  /** Asked before each call of following; null for none. */
+  interrupt: Interruption | null;
+}
+
+export interface BedOptions {
+  readonly nodes?: number;
+  readonly finalityDepth?: number;
+  readonly follow?: Partial<CoreConfig['follow']>;
+  readonly upstream?: Partial<CoreConfig['upstream']>;
+}
+
+export const errorOf = (code: number): Behaviour => ({
+  chunks: [`{"jsonrpc":"2.0","error":{"code":${code},"message":"no"},"id":1}`],
+});
+
+export async function startNode(world: World, label: string, genesisHash?: string): Promise<BedNode> {
+  const view = honest(label);
+  const answer = createFakeNode(world, view, createSfc32(label.length));
+  const server = await startUpstream(genesisHash === undefined ? {} : { genesisHash });
+  const node: BedNode = { view, server, interrupt: null };
+  for (const method of ['getSlot', 'getBlocks', 'getBlock', 'getFirstAvailableBlock'])
+    server.on(method, (call) => {
+      const instead = node.interrupt?.(call);
+      if (instead !== undefined) return instead;
+      const own = answer(method, call.params as unknown[]);
+      if ('result' in own) return own;
+      return { chunks: [JSON.stringify({ jsonrpc: '2.0', error: own.error, id: call.id })] };
+    });
+  return node;
+}
+
+export async function createBed(t: TestContext, options: BedOptions = {}) {
+  const stops: (() => Promise<void>)[] = [];
+  // Hooks run in the order of their making: this one comes before the one that closes the store.
+  t.after(async () => {
+    for (const stop of stops.reverse()) await stop();
+  });
+  const alive = setInterval(() => {}, 1_000);
+  stops.push(async () => clearInterval(alive));
+  const world = createWorld(createSfc32(7), options.finalityDepth);
+  const nodes: BedNode[] = [];
+  for (let made = 0; made < (options.nodes ?? 1); made += 1) {
+    const node = await startNode(world, `node-${made}`);
+    nodes.push(node);
+    stops.push(() => node.server.stop());
+  }
+  const store = await sqliteStore(t);
+  await migrate(store, [
+    { scope: 'kernel.follower', migrations: followerMigrations },
+    { scope: 'test.ledger', migrations: ledgerMigrations },
+  ]);
+  return { world, nodes, store, follow: () => follow(nodes, store, stops, options) };
+}
+
+export type Bed = Awaited<ReturnType<typeof createBed>>;
+
+async function follow(nodes: readonly BedNode[], store: Store, stops: (() => Promise<void>)[], options: BedOptions) {
+  const clock = createFastClock(SPEED);
+  const random = createSystemRandom();
+  const log = createMemoryLog();
+  const base = followConfig({ startSlot: FIRST_SLOT, auditIntervalMs: 1_000, ...options.follow });
+  const core = { ...base, upstream: { ...base.upstream, ...options.upstream } };
+  const registry = createMetricsRegistry();
+  const pool = createUpstreamPool({
+    ...{ label: 'main', core, clock, log, metrics: registry.scope('upstream') },
+    upstreams: nodes.map(({ server }) => ({ url: server.url })),
+  });
+  const source = createRpcChainSource({ chain: 'main', pool, core, clock, random, log });
+  const fatals: unknown[] = [];
+  const follower = createFollower({
+    ...{ chain: 'main', source, store, core, clock, random, log, metrics: registry.scope('follow') },
+    processors: [createLedgerProcessor()],
+    fatal: (error) => void fatals.push(error),
+  });
+  await pool.start();
+  await source.start();
+  await follower.start();
+  let stopped = false;
+  const stop = async () => {
+    if (stopped) return;
+    stopped = true;
+    await follower.stop();
+    await source.stop();
+    await pool.stop();
+  };
+  stops.push(stop);
+  return { follower, pool, log, clock, fatals, stop, metrics: () => registry.text() };
+}
+
+export type Running = Awaited<ReturnType<typeof follow>>;
+
+export function grow(world: World, count: number): void {
+  for (let made = 0; made < count; made += 1) world.grow(0, made % 3);
+}
+
+/** What an empty store would hold after a replay of the chain. */
+export function truthOf(world: World, fromSlot = FIRST_SLOT): LedgerView {
+  const blocks = world.chain.filter(({ slot }) => slot >= fromSlot);
+  const entries = blocks.flatMap(({ slot, signatures }) => [...signatures].sort().map((each) => `${slot}:${each}`));
+  return { entries, count: entries.length, lastSlot: blocks.at(-1)?.slot ?? -1 };
+}
+
+/** Polls in real time. The suite's own limit ends a wait that never does; the last value tells what was missing. */
+export async function until(check: () => boolean | Promise<boolean>, tries = 1_500): Promise<void> {
+  for (let tried = 0; tried < tries && !(await check()); tried += 1) await sleep(10);
+}
+
+export async function settles({ world, store }: Pick<Bed, 'world' | 'store'>, fromSlot?: number): Promise<void> {
+  const expected = JSON.stringify(truthOf(world, fromSlot));
+  await until(async () => JSON.stringify(await readLedger(store)) === expected);
+  assert.deepEqual(await readLedger(store), truthOf(world, fromSlot));
+}
+
+export const stalledBy = (running: Running, pattern: RegExp) => async () => {
+  const says = () => running.follower.status().stalled ?? '';
+  await until(() => pattern.test(says()));
+  assert.match(says(), pattern);
+};

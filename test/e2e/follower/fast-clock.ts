@@ -1,0 +1,29 @@
+import type { Clock } from '../../../src/ports/clock.ts';
+
+/** Real time that passes `factor` times as fast, so that pauses of seconds fit into a test whose sockets are real. */
+export function createFastClock(factor: number): Clock {
+  const startedMs = performance.now();
+  const monotonic = () => (performance.now() - startedMs) * factor;
+  const timeout = (ms: number, fn: () => void) => {
+    const timer = setTimeout(fn, ms / factor);
+    return () => clearTimeout(timer);
+  };
+  return {
+    now: () => 1_700_000_000_000 + monotonic(),
+    monotonic,
+    timeout,
+    sleep: (ms, signal) =>
+      new Promise((resolve, reject) => {
+        const onAbort = () => {
+          cancel();
+          reject(signal?.reason as Error);
+        };
+        const cancel = timeout(ms, () => {
+          signal?.removeEventListener('abort', onAbort);
+          resolve();
+        });
+        if (signal?.aborted) onAbort();
+        else signal?.addEventListener('abort', onAbort, { once: true });
+      }),
+  };
+}
