@@ -2,6 +2,7 @@ import { join, resolve } from 'node:path';
 import { EXIT } from '../../kernel/errors.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import type { Store } from '../../ports/store.ts';
+import type { WriteLock } from './write-lock.ts';
 
 export interface StoreConfig {
   /** `sqlite:` = parhelion.db in the data directory, `sqlite:/path`, or postgres://… */
@@ -14,14 +15,14 @@ export interface StoreConfig {
 const DEFAULT_FILE = 'parhelion.db';
 
 /**
- * Opens the database that the configuration names. The engine's library is loaded only when it is the one in use.
- * Errors: CONFIG_INVALID for an unknown kind of address, else those of the engine.
+ * Opens the database that the configuration names. The engine's library is loaded only when it is the one in use. Threads that open the same
+ * embedded database share a `lock`. Errors: CONFIG_INVALID for an unknown kind of address, else those of the engine.
  */
-export async function openStore(config: StoreConfig, dataDir: string): Promise<Store> {
+export async function openStore(config: StoreConfig, dataDir: string, lock?: WriteLock): Promise<Store> {
   const { url, poolSize, busyTimeoutMs, statementTimeoutMs } = config;
   if (url.startsWith('sqlite:')) {
     const { openSqliteStore } = await import('./sqlite/index.ts');
-    return openSqliteStore({ path: sqlitePath(url, dataDir), busyTimeoutMs });
+    return openSqliteStore({ path: sqlitePath(url, dataDir), busyTimeoutMs, ...(lock === undefined ? {} : { lock }) });
   }
   if (url.startsWith('postgres://') || url.startsWith('postgresql://')) {
     const { openPostgresStore } = await import('./postgres/index.ts');

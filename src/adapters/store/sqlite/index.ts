@@ -6,6 +6,7 @@ import type { Store, StoreTx } from '../../../ports/store.ts';
 import { createDialect } from '../dialect.ts';
 import { beat } from '../probe.ts';
 import { createTransaction } from '../transaction.ts';
+import type { WriteLock } from '../write-lock.ts';
 import { createWriteQueue } from '../write-queue.ts';
 import { createCheckpointer } from './checkpoint.ts';
 import { createSqliteConnection, type SqliteConnection } from './connection.ts';
@@ -20,14 +21,17 @@ export interface SqliteStoreOptions {
   readonly path: string;
   /** How long another process may keep the database locked. */
   readonly busyTimeoutMs: number;
-  /** How long a writer waits for earlier writers of this process; default 60,000. */
+  /** How long a writer waits for earlier writers of this thread, and then for those of others; default 60,000. */
   readonly queueTimeoutMs?: number;
+  /** Shared with the other threads of this process that write to the file. */
+  readonly lock?: WriteLock;
   /** Length of the write-ahead log beyond which it is moved into the database; default 64 MiB. */
   readonly walLimitBytes?: number;
 }
 
 const MAX_READERS = 8;
 const MAX_WAITING_WRITERS = 10_000;
+const QUEUE_TIMEOUT_MS = 60_000;
 const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
 
 /**
@@ -39,7 +43,8 @@ export function openSqliteStore(options: SqliteStoreOptions): Store {
   const connection = openWriter(options);
   const checkpoint = createCheckpointer(connection.db, options.walLimitBytes ?? WAL_LIMIT_BYTES);
   const writer = createWriter(connection, options.busyTimeoutMs, checkpoint);
-  const queue = createWriteQueue({ maxWaiting: MAX_WAITING_WRITERS, timeoutMs: options.queueTimeoutMs ?? 60_000 });
+  const queueTimeoutMs = options.queueTimeoutMs ?? QUEUE_TIMEOUT_MS;
+  const queue = createWriteQueue({ maxWaiting: MAX_WAITING_WRITERS, timeoutMs: queueTimeoutMs });
   const readers = createReaderPool(() => openReader(options), MAX_READERS);
   const read = new Kysely({
     dialect: createDialect('sqlite', {
@@ -52,16 +57,18 @@ export function openSqliteStore(options: SqliteStoreOptions): Store {
 
   const write = <T>(work: (tx: StoreTx) => Promise<T>): Promise<T> =>
     queue.run(async () => {
-      await writer.begin();
       const transaction = createTransaction('sqlite', connection, insertRows);
-      let result: T;
-      try {
-        result = await transaction.run(work);
-        writer.commit();
-      } catch (error) {
-        writer.rollback(error);
-        throw error;
-      }
+      const result = await locked(options.lock, queueTimeoutMs, async () => {
+        await writer.begin();
+        try {
+          const made = await transaction.run(work);
+          writer.commit();
+          return made;
+        } catch (error) {
+          writer.rollback(error);
+          throw error;
+        }
+      });
       transaction.committed();
       return result;
     });
@@ -83,6 +90,20 @@ export function openSqliteStore(options: SqliteStoreOptions): Store {
       return closing;
     },
   };
+}
+
+/** Runs `work` while no other thread of this process is in a transaction. */
+async function locked<T>(lock: WriteLock | undefined, timeoutMs: number, work: () => Promise<T>): Promise<T> {
+  if (lock === undefined) return await work();
+  if (!(await lock.acquire(timeoutMs))) {
+    const why = `another thread of this process has been in a transaction for ${timeoutMs} ms`;
+    throw new CodedError('STORE_BUSY', `the database cannot take the write: ${why}`, { retryable: true });
+  }
+  try {
+    return await work();
+  } finally {
+    lock.release();
+  }
 }
 
 function openWriter({ path, busyTimeoutMs }: SqliteStoreOptions): SqliteConnection {

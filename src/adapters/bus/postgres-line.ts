@@ -1,0 +1,134 @@
+import type pg from 'pg';
+import { codeOf } from '../../lib/coded-error.ts';
+import type { Clock, Random } from '../../ports/clock.ts';
+import type { Log } from '../../ports/log.ts';
+import type { Line, Parcel } from './line.ts';
+
+export interface PostgresLineOptions {
+  /** postgres://user:password@host:port/database; never logged. */
+  readonly url: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+}
+
+/** A parcel with the mark of its sender: the server gives everybody everything, also their own. */
+interface Notice {
+  readonly from: string;
+  readonly topic: string;
+  readonly message: unknown;
+}
+
+const CHANNEL = 'parhelion_bus';
+/** The server takes less than 8,000 bytes. */
+const MAX_BYTES = 7_900;
+/** Parcels that wait for the one under way; the oldest go first when there are more. */
+const MAX_WAITING = 1_000;
+const BATCH = 100;
+const CONNECT_TIMEOUT_MS = 10_000;
+const QUERY_TIMEOUT_MS = 10_000;
+const FIRST_PAUSE_MS = 500;
+const LONGEST_PAUSE_MS = 30_000;
+
+/**
+ * A line to all processes on one PostgreSQL database, over LISTEN and NOTIFY on a connection of its own. It connects in the background
+ * and again whenever the connection is lost; what is sent meanwhile is lost.
+ */
+export function postgresLine(options: PostgresLineOptions): Line {
+  const { clock, random, log } = options;
+  const own = random.uuid();
+  const ended = new AbortController();
+  const waiting: string[] = [];
+  let take: (parcel: Parcel) => void = () => undefined;
+  let client: pg.Client | null = null;
+  let sending: Promise<void> = Promise.resolve();
+  let isSending = false;
+
+  function receive(payload: string | undefined): void {
+    let notice: Notice;
+    try {
+      notice = JSON.parse(payload ?? '') as Notice;
+    } catch {
+      return;
+    }
+    if (notice === null || notice.from === own || typeof notice.topic !== 'string') return;
+    take({ topic: notice.topic, message: notice.message });
+  }
+
+  async function sendWaiting(): Promise<void> {
+    while (waiting.length > 0 && client !== null) {
+      const batch = waiting.splice(0, BATCH);
+      try {
+        await client.query('select pg_notify($1, t) from unnest($2::text[]) as t', [CHANNEL, batch]);
+      } catch (error) {
+        log.debug({ code: codeOf(error), lost: batch.length }, 'messages to other processes are lost');
+      }
+    }
+    isSending = false;
+  }
+
+  /** Resolves when the connection is lost, or was never there. Returns whether it was. */
+  async function listenOnce(library: typeof pg): Promise<boolean> {
+    const made = new library.Client({
+      connectionString: options.url,
+      application_name: 'parhelion bus',
+      keepAlive: true,
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      query_timeout: QUERY_TIMEOUT_MS,
+    });
+    const lost = new Promise<void>((resolve) => {
+      made.on('error', () => resolve());
+      made.on('end', () => resolve());
+      ended.signal.addEventListener('abort', () => resolve(), { once: true });
+    });
+    made.on('notification', ({ payload }) => receive(payload));
+    try {
+      await made.connect();
+      await made.query(`listen ${CHANNEL}`);
+    } catch (error) {
+      log.debug({ code: codeOf(error) }, 'no connection for messages between processes');
+      await made.end().catch(() => undefined);
+      return false;
+    }
+    client = made;
+    await lost;
+    client = null;
+    await made.end().catch(() => undefined);
+    return true;
+  }
+
+  async function run(): Promise<void> {
+    const { default: library } = await import('pg');
+    let pauseMs = FIRST_PAUSE_MS;
+    while (!ended.signal.aborted) {
+      pauseMs = (await listenOnce(library)) ? FIRST_PAUSE_MS : Math.min(LONGEST_PAUSE_MS, pauseMs * 2);
+      // A random part, so that the processes of a server that came back do not come all at once.
+      await clock.sleep(pauseMs * (0.5 + random.float() / 2), ended.signal).catch(() => undefined);
+    }
+  }
+  const running = run();
+
+  return {
+    send({ topic, message }) {
+      if (client === null) return;
+      const text = JSON.stringify({ from: own, topic, message } satisfies Notice);
+      if (Buffer.byteLength(text) > MAX_BYTES) {
+        log.warn({ topic, bytes: Buffer.byteLength(text) }, 'a message is too large for other processes');
+        return;
+      }
+      waiting.push(text);
+      if (waiting.length > MAX_WAITING) waiting.shift();
+      if (isSending) return;
+      isSending = true;
+      sending = sendWaiting();
+    },
+    onParcel(fn) {
+      take = fn;
+    },
+    async close() {
+      await sending;
+      ended.abort(new Error('the bus is closed'));
+      await running;
+    },
+  };
+}
