@@ -1,13 +1,15 @@
 import type { Deadlines } from '../calls/deadlines.ts';
-import { timeoutFault } from '../calls/fault.ts';
+import { faultOf, timeoutFault } from '../calls/fault.ts';
 import { HandlerContext } from '../calls/handler-context.ts';
 import { type Gate, GateRefusal, RequestError, type RouteRequest } from '../plugin.ts';
+import { recoverCall } from '../rpc/recover.ts';
 import { checkBodyHeaders, parseJsonBody, readBody } from './body.ts';
 import type { CompiledRoute } from './compile.ts';
 import { credentialsOf } from './credentials.ts';
 import type { Exchange } from './exchange.ts';
 import type { InFlight } from './in-flight.ts';
 import { parseQuery, typeQuery } from './query.ts';
+import { peekCall } from './refuse-call.ts';
 import type { Responder } from './respond.ts';
 
 export interface RestParts {
@@ -25,7 +27,14 @@ export async function handleRest(
   params: Readonly<Record<string, string>>,
 ): Promise<void> {
   const { route } = compiled;
-  if (route.auth === 'key' || route.auth === 'optional-key') await admit(parts.gate, exchange, compiled);
+  if (route.auth === 'key' || route.auth === 'optional-key') {
+    try {
+      await admit(parts.gate, exchange, compiled);
+    } catch (error) {
+      if (route.errors !== 'rpc' || !(await refuseCall(parts, exchange, error))) throw error;
+      return;
+    }
+  }
   const takesBody = route.body !== undefined || route.rawBody === true;
   const rawBody = takesBody ? await takeBody(parts, exchange, compiled.bodyLimitBytes) : undefined;
   const request = readRequest(exchange, compiled, params, rawBody);
@@ -35,6 +44,16 @@ export async function handleRest(
   });
   const reply = await route.handler(request);
   parts.responder.sendReply(exchange, reply);
+}
+
+/** Answers a refusal of the gate with the id of the call; false for any other error. */
+async function refuseCall(parts: RestParts, exchange: Exchange, error: unknown): Promise<boolean> {
+  const fault = faultOf(error, exchange.requestId);
+  if (fault.refusal === undefined) return false;
+  const { head, complete } = await peekCall(parts, exchange);
+  const { id } = recoverCall(head);
+  parts.responder.sendFault(exchange, fault, { rpcId: id ?? 'null', close: id === undefined || !complete });
+  return true;
 }
 
 async function admit(gate: Gate | null, exchange: Exchange, compiled: CompiledRoute): Promise<void> {

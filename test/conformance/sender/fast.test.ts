@@ -143,7 +143,11 @@ test('keys: none is fine unless required, a wrong one never is', async (t) => {
   assert.equal((await fast(bed, body)).status, 200);
   assert.equal((await fast(bed, body, `?api-key=${bed.daemon.key}`)).status, 200);
   const wrong = await fast(bed, body, '?api-key=wrong');
-  assert.deepEqual([wrong.status, wrong.json.error.code], [401, -32001]);
+  assert.deepEqual([wrong.status, wrong.json.error.code, wrong.json.id], [401, -32001, 'k']);
+  const nonsense = await fast(bed, '{"id":"k", no', '?api-key=wrong');
+  assert.deepEqual([nonsense.status, nonsense.json.id], [401, 'k']);
+  const batch = await fast(bed, `[${body}]`, '?api-key=wrong');
+  assert.deepEqual([batch.status, batch.json.id], [401, null]);
   const strict = await senderBed(t, { requireKey: true });
   const none = await fast(strict, body);
   assert.deepEqual([none.status, none.json.error.code, none.json.id], [401, -32001, 'k']);
