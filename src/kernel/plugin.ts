@@ -342,6 +342,16 @@ export interface BlockProcessor {
   revert(tx: StoreTx, header: BlockHeader, chain: ChainId): Promise<void>;
   /** Blocks up to this slot will not be rolled back any more: undo data can go. */
   finalized?(tx: StoreTx, slot: number, chain: ChainId): Promise<void>;
+  /**
+   * Whether `apply` may get a block later than its successors, and again: the rows must be those that all blocks once and in order
+   * would give. Only then are gaps filled for it; default false, it has to be indexed again instead.
+   */
+  readonly outOfOrder?: boolean;
+  /**
+   * The addresses it is interested in, at most `limit`. Needs `outOfOrder`, and that `apply` takes a block that holds only transactions
+   * of them: so are gaps filled whose blocks no upstream has any more, where the configuration allows it.
+   */
+  addresses?(db: Store['read'], chain: ChainId, limit: number): Promise<readonly string[]>;
   /** Room for more work; false pauses the loop and readiness says why. */
   pressure?(): { readonly ok: true } | { readonly ok: false; readonly reason: string };
 }

@@ -1,7 +1,8 @@
 import type { BlockHeader, ChainBlock } from './block.ts';
+import type { ChainId } from './chain-id.ts';
+import type { ChainGap } from './gaps.ts';
 
-/** `main`, or `devnet` for the second chain. */
-export type ChainId = 'main' | 'devnet';
+export type { ChainId } from './chain-id.ts';
 export type Commitment = 'confirmed' | 'finalized';
 
 /**
@@ -19,6 +20,27 @@ export interface AskOptions {
   readonly signal: AbortSignal;
   /** Labels of upstreams that have been proven wrong or useless for this question. */
   readonly avoid?: readonly string[];
+}
+
+/** One entry of an address's history. */
+export interface AddressEntry {
+  readonly signature: string;
+  readonly slot: number;
+}
+
+/** Where blocks are gone: what upstreams still tell of single transactions. */
+export interface AddressHistory {
+  /** The newest entries below the signature `before`, newest first, as one upstream has them; empty at the end. */
+  page(
+    address: string,
+    page: { readonly before: string | null; readonly limit: number },
+    options: AskOptions,
+  ): Promise<{ readonly upstream: string; readonly entries: readonly AddressEntry[] }>;
+  /**
+   * The transactions as a block that holds nothing else, in the order of their block where upstreams tell it, else as given. Its hashes
+   * and parent are made up. Null when an upstream does not have one of them in this slot.
+   */
+  partialBlock(slot: number, signatures: readonly string[], options: AskOptions): Promise<ChainBlock | null>;
 }
 
 /**
@@ -40,6 +62,10 @@ export interface ChainSource {
   distrust(upstream: string, reason: string): void;
   /** Number of upstreams that are configured; tells when all of them have been asked. */
   readonly upstreamCount: number;
+  /** Whether an upstream asks for fewer calls at this moment: work that can wait should. */
+  isLimited?(): boolean;
+  /** Absent where a source has no such thing. */
+  readonly history?: AddressHistory;
   /** Calls `wake` when something may have happened (a websocket slot notice). The returned function stops it. */
   onHint(wake: () => void): () => void;
   start(): Promise<void>;
@@ -64,6 +90,8 @@ export interface ChainStatus {
   /** Why the loop stands still, or null. */
   readonly stalled: string | null;
   readonly openGaps: number;
+  /** The oldest of them, a bounded number. */
+  readonly gaps?: readonly ChainGap[];
 }
 
 /** Reads of chain state for plugins: parsed JSON-RPC answers through the upstream pool. */

@@ -183,6 +183,31 @@ export const coreConfig = Type.Object(
         auditIntervalMs: count(5_000, 'pause between finality audits'),
         stalledAfterSeconds: count(60, 'silence after which the chain counts as stalled'),
         maxReadyLagSlots: count(150, 'slots behind the tip at which the daemon is not ready'),
+        rewindTo: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
+          default: null,
+          description:
+            'take released blocks above this slot back at the start, final ones too; meant for one start: serve --rewind-to',
+        }),
+        maxGapSlots: count(1_000, 'slots of one gap that are filled before the next gap gets its turn'),
+        gapBackfill: Type.Object(
+          {
+            enabled: Type.Boolean({ default: true, description: 'fill gaps while the chain is followed' }),
+            concurrency: count(2, 'blocks of a gap fetched at once'),
+            maxLagSlots: count(20, 'slots behind the tip at which filling waits'),
+            retryMaxSeconds: count(
+              3_600,
+              'longest pause between looks whether an upstream has gained the blocks of a gap',
+            ),
+            addressMode: Type.Boolean({
+              default: false,
+              description:
+                'when no upstream has the blocks of a gap, ask for the transactions of each watched address instead; ' +
+                'deliveries that match only by token owner are not found that way',
+            }),
+            maxAddresses: count(10_000, 'addresses up to which that is done'),
+          },
+          { ...closed, default: {} },
+        ),
       },
       { ...closed, default: {} },
     ),

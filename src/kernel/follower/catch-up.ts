@@ -6,7 +6,8 @@ import { createBlockBuffer, type Held } from './buffer.ts';
 import { releaseToLane } from './commit-block.ts';
 import { decide, type Position } from './decide.ts';
 import { createFetcher } from './fetcher.ts';
-import { countOpenGaps, isInGap, recordProcessorGap } from './gaps.ts';
+import { countGaps } from './gap-count.ts';
+import { isInGap, recordProcessorGap } from './gaps.ts';
 import { readCursor, readHeader, readOldestSlot } from './positions.ts';
 import type { Run } from './run.ts';
 import { createWake } from './wake.ts';
@@ -73,9 +74,10 @@ function createLane(run: Run, processor: BlockProcessor) {
       fromSlot: (position?.slot ?? floor - 1) + 1,
       toSlot: slot,
       reason: isPruned ? 'pruned' : 'hole',
+      below: position,
     } as const;
     await run.turn(() => store.write((tx) => recordProcessorGap(tx, chain, processor, gap, clock.now())));
-    state.openGaps = await countOpenGaps(store.read, chain);
+    await countGaps(store.read, chain, state);
     log.error({ chain, processor: processor.name, ...gap }, 'slots are missing in this processor');
     floor = slot + 1;
     return true;
@@ -111,7 +113,7 @@ function createLane(run: Run, processor: BlockProcessor) {
         fetcher.again(block.slot, held.upstream);
         return;
       }
-      await releaseToLane({ store, chain, headers: follow.headers }, block, position, processor);
+      await releaseToLane({ store, chain, headers: follow.headers, floor }, block, position, processor);
       state.laneTrouble.delete(processor.name);
       if (block.blockhash === main.blockhash) join();
     });

@@ -3,6 +3,7 @@ import type { ChainId } from '../../ports/chain.ts';
 import type { Store } from '../../ports/store.ts';
 import type { BlockProcessor } from '../plugin.ts';
 import type { Position } from './decide.ts';
+import { noteEnd } from './gaps.ts';
 import { insertHeader, moveCursors, pruneHeaders } from './positions.ts';
 import { MAIN } from './tables.ts';
 
@@ -13,6 +14,8 @@ export interface ReleaseOptions {
   readonly store: Store;
   readonly chain: ChainId;
   readonly headers: number;
+  /** As in `Situation`. */
+  readonly floor: number;
 }
 
 /**
@@ -20,7 +23,7 @@ export interface ReleaseOptions {
  * Errors: FOLLOW_FENCED, those of the store, those of a processor.
  */
 export async function releaseBlock(
-  { store, chain, headers }: ReleaseOptions,
+  { store, chain, headers, floor }: ReleaseOptions,
   block: ChainBlock,
   cursor: Position | null,
   live: readonly BlockProcessor[],
@@ -30,6 +33,7 @@ export async function releaseBlock(
     await moveCursors(tx, chain, [MAIN, ...live], cursor, block);
     await moveCursors(tx, chain, joining, null, block);
     await insertHeader(tx, chain, block);
+    if (isFirst(cursor, floor)) await noteEnd(tx, chain, MAIN, block);
     for (const processor of [...live, ...joining]) await processor.apply(tx, block, chain);
     if (block.slot % PRUNE_EVERY_SLOTS === 0) await pruneHeaders(tx, chain, headers);
   });
@@ -37,13 +41,17 @@ export async function releaseBlock(
 
 /** The same for one processor that is catching up; the header is known already, or older than the window. */
 export async function releaseToLane(
-  { store, chain }: ReleaseOptions,
+  { store, chain, floor }: ReleaseOptions,
   block: ChainBlock,
   cursor: Position | null,
   processor: BlockProcessor,
 ): Promise<void> {
   await store.write(async (tx) => {
     await moveCursors(tx, chain, [processor], cursor, block);
+    if (isFirst(cursor, floor)) await noteEnd(tx, chain, processor, block);
     await processor.apply(tx, block, chain);
   });
 }
+
+/** Behind a gap, or of all. */
+const isFirst = (cursor: Position | null, floor: number) => cursor === null || cursor.slot < floor;

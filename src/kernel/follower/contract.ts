@@ -26,7 +26,7 @@ export interface FollowerOptions {
 /** What the follower adds to the status of its chain. */
 export type FollowerStatus = Pick<
   ChainStatus,
-  'tipSlot' | 'cursorSlot' | 'finalizedSlot' | 'lagSlots' | 'stalled' | 'openGaps'
+  'tipSlot' | 'cursorSlot' | 'finalizedSlot' | 'lagSlots' | 'stalled' | 'openGaps' | 'gaps'
 >;
 
 export interface Follower {

@@ -1,7 +1,7 @@
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
 import type { BlockHeader } from '../../ports/block.ts';
 import { writeFinalized } from './chain-row.ts';
-import { countOpenGaps } from './gaps.ts';
+import { countGaps } from './gap-count.ts';
 import { healFork } from './heal-fork.ts';
 import { readCursor, readHeaders } from './positions.ts';
 import type { Run } from './run.ts';
@@ -82,5 +82,5 @@ async function advance(run: Run, slot: number, blockhash: string): Promise<void>
     }
   });
   state.finalizedSlot = Math.max(slot, state.finalizedSlot ?? 0);
-  state.openGaps = await countOpenGaps(store.read, chain);
+  await countGaps(store.read, chain, state);
 }

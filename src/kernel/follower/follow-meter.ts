@@ -15,6 +15,7 @@ export function createFollowMeter(metrics: Metrics, state: FollowState, now: () 
   );
   observe('hole_open', 'whether a block that exists is missing', () => (state.hole === null ? 0 : 1));
   observe('gaps_open', 'ranges of slots that are missing', () => state.openGaps);
+  observe('gap_slots', 'slots of the gaps that are missing', () => state.gapSlots);
   observe('stalled_seconds', 'time since the last released block', () => (now() - state.lastReleaseAt) / 1_000);
   observe('catching_up', 'processors behind the cursor', () => state.catchingUp.length);
   return {
@@ -30,6 +31,8 @@ export function createFollowMeter(metrics: Metrics, state: FollowState, now: () 
     fetched: metrics.counter('blocks_fetched_total', 'blocks that were fetched'),
     retried: metrics.counter('fetch_retries_total', 'fetches that have to be repeated', ['code']),
     mismatches: metrics.counter('finality_mismatches_total', 'finalized blocks that were not ours'),
+    gapBlocks: metrics.counter('gap_blocks_filled_total', 'blocks that were filled into gaps'),
+    gapSlots: metrics.counter('gap_slots_filled_total', 'slots by which gaps became smaller'),
     commitSeconds: metrics.histogram('commit_seconds', 'time to write a block', BUCKETS_SECONDS),
   };
 }

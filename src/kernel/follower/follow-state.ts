@@ -1,3 +1,4 @@
+import type { ChainGap } from '../../ports/gaps.ts';
 import type { BlockProcessor } from '../plugin.ts';
 import type { Position } from './decide.ts';
 
@@ -15,6 +16,10 @@ export interface FollowState {
   finalizedSlot: number | null;
   tip: number | null;
   openGaps: number;
+  /** Slots of the open gaps that are still missing. */
+  gapSlots: number;
+  /** The oldest open gaps. */
+  gaps: readonly ChainGap[];
   /** Where listing may begin: nothing below can be had. */
   listFrom: number;
   /** Slots up to here were listed since the last roll-back. */
@@ -53,6 +58,8 @@ export const newState = (now: number): FollowState => ({
   finalizedSlot: null,
   tip: null,
   openGaps: 0,
+  gapSlots: 0,
+  gaps: [],
   listFrom: 0,
   listedTo: -1,
   hole: null,

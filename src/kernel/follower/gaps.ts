@@ -1,34 +1,30 @@
+import type { BlockHeader } from '../../ports/block.ts';
 import type { ChainId } from '../../ports/chain.ts';
+import type { GapReason } from '../../ports/gaps.ts';
 import type { Queries, StoreTx } from '../../ports/store.ts';
 import { writeFloor } from './chain-row.ts';
+import type { Position } from './decide.ts';
 import type { CursorOwner } from './positions.ts';
-import { followTables } from './tables.ts';
-
-/** `pruned`: no upstream has the blocks; `too_old`: farther back than is caught up; `hole`: given up by `follow.holePolicy`. */
-export type GapReason = 'pruned' | 'too_old' | 'hole';
+import { followTables, MAIN } from './tables.ts';
 
 export interface Gap {
   readonly fromSlot: number;
   /** Inclusive. */
   readonly toSlot: number;
-  readonly reason: GapReason;
+  readonly reason: Exclude<GapReason, 'manual'>;
+  /** The last block before it; null when nothing comes before it. */
+  readonly below: Position | null;
 }
 
-/** Notes that a range is missing and lets the chain go on behind it. A gap that grows stays one record. */
-export async function recordGap(tx: StoreTx, chain: ChainId, gap: Gap, now: number): Promise<void> {
-  await followTables(tx.db)
-    .insertInto('follow_gaps')
-    .values({
-      id: undefined as never,
-      chain,
-      from_slot: gap.fromSlot,
-      to_slot: gap.toSlot,
-      reason: gap.reason,
-      detected_at: now,
-      status: 'open',
-    })
-    .onConflict((conflict) => conflict.columns(['chain', 'from_slot']).doUpdateSet({ to_slot: gap.toSlot }))
-    .execute();
+/** Notes that a range is missing in these processors and lets the chain go on behind it. A gap that grows stays one record. */
+export async function recordGap(
+  tx: StoreTx,
+  chain: ChainId,
+  gap: Gap,
+  missing: readonly CursorOwner[],
+  now: number,
+): Promise<void> {
+  await upsertGap(tx, chain, MAIN, gap, missing, now);
   await writeFloor(tx, chain, gap.toSlot + 1);
 }
 
@@ -36,19 +32,83 @@ export async function recordGap(tx: StoreTx, chain: ChainId, gap: Gap, now: numb
 export async function recordProcessorGap(
   tx: StoreTx,
   chain: ChainId,
-  { name, version }: CursorOwner,
+  owner: CursorOwner,
   gap: Gap,
   now: number,
 ): Promise<void> {
+  await upsertGap(tx, chain, owner, gap, [owner], now);
+}
+
+async function upsertGap(
+  tx: StoreTx,
+  chain: ChainId,
+  { name, version }: CursorOwner,
+  gap: Gap,
+  missing: readonly CursorOwner[],
+  now: number,
+): Promise<void> {
+  const tables = followTables(tx.db);
+  // While nothing was released behind it, it may grow.
+  const grown = await tables
+    .updateTable('follow_gaps')
+    .set({ to_slot: gap.toSlot })
+    .where('chain', '=', chain)
+    .where('processor', '=', name)
+    .where('version', '=', version)
+    .where('from_slot', '=', gap.fromSlot)
+    .where('status', '=', 'open')
+    .where('above_slot', 'is', null)
+    .where('reason', '!=', 'manual')
+    .returning('id')
+    .executeTakeFirst();
+  const { id } =
+    grown ??
+    (await tables
+      .insertInto('follow_gaps')
+      .values({
+        id: undefined as never,
+        ...{ chain, processor: name, version, from_slot: gap.fromSlot, to_slot: gap.toSlot, reason: gap.reason },
+        ...{ detected_at: now, status: 'open', is_end_asked: 0 },
+        ...{ below_slot: gap.below?.slot ?? null, below_hash: gap.below?.blockhash ?? null },
+      })
+      .returning('id')
+      .executeTakeFirstOrThrow());
+  await tx.insertMany(
+    'follow_gap_fills',
+    ['gap_id', 'processor', 'version', 'is_done'],
+    missing.map((owner) => [id, owner.name, owner.version, 0]),
+    'ignore',
+  );
+}
+
+/** Notes which block came first behind the gap: its parent is the gap's last block. Called with the first block behind a gap. */
+export async function noteEnd(
+  tx: StoreTx,
+  chain: ChainId,
+  { name, version }: CursorOwner,
+  first: BlockHeader,
+): Promise<void> {
   await followTables(tx.db)
-    .insertInto('follow_processor_gaps')
-    .values({
-      ...{ chain, processor: name, version, from_slot: gap.fromSlot, to_slot: gap.toSlot },
-      ...{ reason: gap.reason, detected_at: now, status: 'open' },
-    })
-    .onConflict((conflict) =>
-      conflict.columns(['chain', 'processor', 'version', 'from_slot']).doUpdateSet({ to_slot: gap.toSlot }),
-    )
+    .updateTable('follow_gaps')
+    .set({ above_slot: first.slot, above_parent_slot: first.parentSlot, above_parent_hash: first.previousBlockhash })
+    .where('chain', '=', chain)
+    .where('processor', '=', name)
+    .where('version', '=', version)
+    .where('reason', '!=', 'manual')
+    .where('above_slot', 'is', null)
+    .where('to_slot', '<', first.slot)
+    .where('to_slot', '>=', first.parentSlot)
+    .execute();
+}
+
+/** Forgets first blocks behind gaps that were rolled back. */
+export async function forgetEnds(tx: StoreTx, chain: ChainId, keepSlot: number): Promise<void> {
+  await followTables(tx.db)
+    .updateTable('follow_gaps')
+    .set({ above_slot: null, above_parent_slot: null, above_parent_hash: null })
+    .where('chain', '=', chain)
+    .where('reason', '!=', 'manual')
+    .where('above_slot', '>', keepSlot)
     .execute();
 }
 
@@ -58,23 +118,10 @@ export async function isInGap(db: Queries, chain: ChainId, slot: number): Promis
     .selectFrom('follow_gaps')
     .select('id')
     .where('chain', '=', chain)
+    .where('processor', '=', MAIN.name)
+    .where('reason', '!=', 'manual')
     .where('from_slot', '<=', slot)
     .where('to_slot', '>=', slot)
     .executeTakeFirst();
   return row !== undefined;
-}
-
-/** Of the chain and of its processors. */
-export async function countOpenGaps(db: Queries, chain: ChainId): Promise<number> {
-  let count = 0;
-  for (const table of ['follow_gaps', 'follow_processor_gaps'] as const) {
-    const row = await followTables(db)
-      .selectFrom(table)
-      .select((eb) => eb.fn.countAll<number>().as('count'))
-      .where('chain', '=', chain)
-      .where('status', 'in', ['open', 'filling'])
-      .executeTakeFirst();
-    count += Number(row?.count ?? 0);
-  }
-  return count;
 }

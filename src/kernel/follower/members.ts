@@ -36,3 +36,14 @@ export async function readMembers(
   }
   return members;
 }
+
+/** Those that would have got the blocks of a range which the chain passes over. */
+export function missedBy(
+  { cursor, live, joining }: Pick<FollowState, 'cursor' | 'live' | 'joining'>,
+  { toSlot }: { readonly toSlot: number },
+): readonly BlockProcessor[] {
+  const wanted = joining.filter(
+    ({ startSlot }) => cursor === null || (startSlot ?? Number.POSITIVE_INFINITY) <= toSlot,
+  );
+  return [...live, ...wanted];
+}

@@ -1,8 +1,9 @@
 import { readMarks, writeFloor } from './chain-row.ts';
 import type { Position } from './decide.ts';
-import { countOpenGaps, recordGap } from './gaps.ts';
+import { countGaps } from './gap-count.ts';
+import { recordGap } from './gaps.ts';
 import { healFork } from './heal-fork.ts';
-import { readMembers } from './members.ts';
+import { missedBy, readMembers } from './members.ts';
 import { readCursor } from './positions.ts';
 import type { Run } from './run.ts';
 
@@ -26,7 +27,7 @@ export async function openChain(run: Run): Promise<void> {
     await passOver(run, Math.max(first, tip - follow.maxCatchupSlots), first);
   }
   Object.assign(state, await readMembers(store.read, chain, run.processors, state.cursor, state.floor));
-  state.openGaps = await countOpenGaps(store.read, chain);
+  await countGaps(store.read, chain, state);
   state.tip = tip;
   state.listFrom = first;
   state.listedTo = -1;
@@ -51,8 +52,9 @@ async function passOver(run: Run, earliest: number, first: number): Promise<void
     fromSlot: state.cursor.slot + 1,
     toSlot: earliest - 1,
     reason: earliest > first ? 'too_old' : 'pruned',
+    below: state.cursor,
   } as const;
-  await run.store.write((tx) => recordGap(tx, chain, gap, run.clock.now()));
+  await run.store.write((tx) => recordGap(tx, chain, gap, missedBy(state, gap), run.clock.now()));
   state.floor = earliest;
   run.log.error({ chain, ...gap }, 'slots are missing for good unless they are filled later');
 }

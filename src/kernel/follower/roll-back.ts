@@ -3,6 +3,7 @@ import type { ChainId } from '../../ports/chain.ts';
 import type { Store } from '../../ports/store.ts';
 import type { BlockProcessor } from '../plugin.ts';
 import type { Position } from './decide.ts';
+import { forgetEnds } from './gaps.ts';
 import { moveCursors, readCursor, readHeaders, removeCursors } from './positions.ts';
 import { followTables, MAIN } from './tables.ts';
 
@@ -28,6 +29,7 @@ export async function rollBack(
       await moveCursors(tx, chain, [MAIN], cursor, { ...cursor, blockTime: null });
       await removeCursors(tx, chain, [MAIN]);
     } else await moveCursors(tx, chain, [MAIN], cursor, ancestor);
+    await forgetEnds(tx, chain, keepSlot);
     const gone = await readHeaders(tx.db, chain, keepSlot + 1);
     const behind = [];
     for (const processor of processors) {

@@ -2,7 +2,7 @@ import type { FollowerStatus } from './contract.ts';
 import type { Run } from './run.ts';
 
 export function statusOf(run: Run): FollowerStatus {
-  const { tip, cursor, finalizedSlot, openGaps } = run.state;
+  const { tip, cursor, finalizedSlot, openGaps, gaps } = run.state;
   const lagSlots = tip === null || cursor === null ? null : Math.max(0, tip - cursor.slot);
   return {
     tipSlot: tip,
@@ -11,6 +11,7 @@ export function statusOf(run: Run): FollowerStatus {
     lagSlots,
     stalled: stalledBy(run, lagSlots),
     openGaps,
+    gaps,
   };
 }
 

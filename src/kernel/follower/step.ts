@@ -5,8 +5,10 @@ import type { Held } from './buffer.ts';
 import { releaseBlock } from './commit-block.ts';
 import { decide, samePosition } from './decide.ts';
 import { moveChain } from './doubt.ts';
-import { countOpenGaps, type GapReason, recordGap } from './gaps.ts';
+import { countGaps } from './gap-count.ts';
+import { type Gap, recordGap } from './gaps.ts';
 import { healFork } from './heal-fork.ts';
+import { missedBy } from './members.ts';
 import { listInTime } from './poll.ts';
 import type { Run } from './run.ts';
 import { reasonOf } from './trouble.ts';
@@ -60,20 +62,20 @@ async function wantHole(run: Run, next: Held, slot: number): Promise<boolean> {
 }
 
 /** Accepts that slots up to `slot` cannot be had: they become a gap record, and the chain goes on behind them. */
-async function giveUp(run: Run, slot: number, reason: GapReason): Promise<boolean> {
+async function giveUp(run: Run, slot: number, reason: Gap['reason']): Promise<boolean> {
   const { state, chain, store, clock } = run;
   const seen = state.cursor;
   const fromSlot = seen === null ? Math.min(state.floor, slot) : seen.slot + 1;
-  const gap = { fromSlot, toSlot: slot, reason };
+  const gap = { fromSlot, toSlot: slot, reason, below: seen };
   const isNoted = await run.turn(async () => {
     if (!samePosition(state.cursor, seen)) return false;
-    await store.write((tx) => recordGap(tx, chain, gap, clock.now()));
+    await store.write((tx) => recordGap(tx, chain, gap, missedBy(state, gap), clock.now()));
     return true;
   });
   if (!isNoted) return true;
   state.floor = slot + 1;
   state.hole = null;
-  state.openGaps = await countOpenGaps(store.read, chain);
+  await countGaps(store.read, chain, state);
   run.fetcher.dropThrough(slot);
   run.log.error({ chain, ...gap }, 'slots are missing for good unless they are filled later');
   return true;
@@ -101,9 +103,9 @@ async function release(run: Run, { block }: Held): Promise<boolean> {
   await run.turn(async () => {
     // An audit may have rolled back meanwhile: then the block has to prove itself anew.
     if (!samePosition(state.cursor, seen)) return;
-    const { live, joining } = state;
+    const { live, joining, floor } = state;
     const startedAt = clock.monotonic();
-    const write = () => releaseBlock({ store, chain, headers: follow.headers }, block, seen, live, joining);
+    const write = () => releaseBlock({ store, chain, headers: follow.headers, floor }, block, seen, live, joining);
     await moveChain(run, write, { to: block, adopt: () => released(run, block, startedAt) });
   });
   return true;

@@ -23,19 +23,40 @@ export interface HeaderRow {
 export interface GapRow {
   readonly id: number;
   readonly chain: string;
-  readonly from_slot: number;
-  readonly to_slot: number;
-  /** `pruned`, `too_old` or `hole`. */
-  readonly reason: string;
-  readonly detected_at: number;
-  /** `open`, `filling`, `filled` or `abandoned`. */
-  readonly status: string;
-}
-
-/** A range that one processor did not see while it caught up, though the chain as a whole may have had it. */
-export interface ProcessorGapRow extends Omit<GapRow, 'id'> {
+  /** `*` when the whole chain passed over it, else the one that did while it caught up. */
   readonly processor: string;
   readonly version: number;
+  readonly from_slot: number;
+  readonly to_slot: number;
+  readonly reason: string;
+  readonly detected_at: number;
+  readonly status: string;
+  /** The block that stands below, where it is known. */
+  readonly below_slot: number | null;
+  readonly below_hash: string | null;
+  /** The first block behind it, and which block that names as its parent: the last one of the gap. Null until there is one. */
+  readonly above_slot: number | null;
+  readonly above_parent_slot: number | null;
+  readonly above_parent_hash: string | null;
+  /** 1 when the end is what an upstream said and not a released block. */
+  readonly is_end_asked: number;
+  readonly trouble: string | null;
+  /** Unix ms of the last try to fill it. */
+  readonly tried_at: number | null;
+  /** Unix ms at which an operator last asked for it. */
+  readonly wanted_at: number | null;
+  readonly filled_at: number | null;
+}
+
+/** A processor that missed a gap, and the last block of the gap it has seen since. */
+export interface GapFillRow {
+  readonly gap_id: number;
+  readonly processor: string;
+  readonly version: number;
+  readonly slot: number | null;
+  /** Empty where single transactions stood for the block. */
+  readonly blockhash: string | null;
+  readonly is_done: number;
 }
 
 export interface ChainRow {
@@ -49,7 +70,7 @@ export interface FollowTables {
   readonly follow_cursors: CursorRow;
   readonly follow_headers: HeaderRow;
   readonly follow_gaps: GapRow;
-  readonly follow_processor_gaps: ProcessorGapRow;
+  readonly follow_gap_fills: GapFillRow;
   readonly follow_chains: ChainRow;
 }
 

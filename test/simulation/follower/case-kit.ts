@@ -21,9 +21,11 @@ export async function expectTruth(rig: Awaited<ReturnType<typeof createRig>>, ow
   assert.deepEqual(rig.fatals, []);
 }
 
-export const gapsOf = async (store: Store) =>
+/** Of the whole chain (`*`), or of one processor. */
+export const gapsOf = async (store: Store, processor = '*') =>
   await store.read
     .selectFrom('follow_gaps')
     .select(['from_slot', 'to_slot', 'reason', 'status'])
+    .where('processor', '=', processor)
     .orderBy('from_slot')
     .execute();

@@ -1,0 +1,2 @@
+/** `main`, or `devnet` for the second chain. */
+export type ChainId = 'main' | 'devnet';

@@ -1,0 +1,50 @@
+import type { ChainId } from './chain-id.ts';
+import { serviceToken } from './service.ts';
+
+/**
+ * `pruned`: no upstream had the blocks; `too_old`: farther back than is caught up; `hole`: given up by `follow.holePolicy`;
+ * `manual`: an operator wants the range to be read (again).
+ */
+export type GapReason = 'pruned' | 'too_old' | 'hole' | 'manual';
+
+/** `abandoned`: an operator gave it up. */
+export type GapStatus = 'open' | 'filling' | 'filled' | 'abandoned';
+
+/** A range of slots that was passed over, or that an operator asked for. */
+export interface ChainGap {
+  readonly id: number;
+  readonly chain: ChainId;
+  readonly fromSlot: number;
+  /** Inclusive. */
+  readonly toSlot: number;
+  readonly reason: GapReason;
+  /** Unix milliseconds. */
+  readonly detectedAt: number;
+  readonly status: GapStatus;
+  /** Names of the processors that missed it. */
+  readonly processors: readonly string[];
+  /** Up to this slot all of them have seen its blocks; null before the first one. */
+  readonly filledTo: number | null;
+  /** Why it is not being filled, in words; null when nothing is in the way. */
+  readonly trouble: string | null;
+}
+
+export interface GapFilter {
+  readonly chain?: ChainId;
+  /** Only those that this processor missed. */
+  readonly processor?: string;
+  /** Only open and filling ones. */
+  readonly isOpen?: boolean;
+  /** Default 100, no more than 1,000. */
+  readonly limit?: number;
+  /** Continues a list. */
+  readonly beforeId?: number;
+}
+
+/** The gap records of the store, for plugins. */
+export interface GapBook {
+  /** Newest first. */
+  list(filter?: GapFilter): Promise<readonly ChainGap[]>;
+}
+
+export const kernelGaps = serviceToken<GapBook>('kernel.gaps');
