@@ -46,6 +46,7 @@ export function createBlockRequest({ client, timeoutMs, maxBytes, maxVersion }: 
       signal: options.signal,
       avoid: options.avoid ?? [],
       onNodeError: ({ code }) => (['skipped', 'version', 'fatal'].includes(meaningOf(code)) ? 'take' : 'next'),
+      isEmpty: (result) => result === null,
       check: (result) => {
         if (result === null) return null;
         try {

@@ -12,6 +12,8 @@ export interface AskAll {
   readonly avoid?: readonly string[];
   /** What to do with an error object: take it as the answer, or ask the next upstream. */
   readonly onNodeError?: (error: NodeError, upstream: Upstream) => 'take' | 'next';
+  /** A result that says nothing: the next upstream is asked, and it is the answer only when no other one has more. */
+  readonly isEmpty?: (result: unknown) => boolean;
   /** Throws or returns a reason when a result is not believable: the upstream is distrusted and the next one asked. */
   readonly check?: (result: unknown, upstream: Upstream) => string | null;
 }
@@ -40,10 +42,14 @@ export function createRpcClient(pool: UpstreamPool, clock: Clock, random: Random
       const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: request.method, params: request.params });
       const startedAt = clock.monotonic();
       let lastError: Answered | null = null;
+      let empty: Answered | null = null;
       let lastReason = 'none is configured';
       for (let round = 0; round < ROUNDS; round += 1) {
         if (round > 0) await clock.sleep(FIRST_PAUSE_MS * (0.8 + 0.4 * random.float()), request.signal);
-        for (const upstream of pool.candidates({ avoid: request.avoid ?? [] })) {
+        const candidates = pool.candidates({ avoid: request.avoid ?? [], exceptLimited: true });
+        if (candidates.length === 0 && pool.size > 0)
+          lastReason = 'those that are left ask to be left alone for a while';
+        for (const upstream of candidates) {
           request.signal?.throwIfAborted();
           const leftMs = request.timeoutMs - (clock.monotonic() - startedAt);
           if (leftMs <= 0) throw timedOut(request.method);
@@ -55,14 +61,20 @@ export function createRpcClient(pool: UpstreamPool, clock: Clock, random: Random
             lastError = taken;
           } else if ('result' in answer) {
             const doubt = request.check?.(answer.result, upstream) ?? null;
-            if (doubt === null) return { upstream, result: answer.result };
+            if (doubt === null) {
+              const taken: Answered = { upstream, result: answer.result };
+              if (request.isEmpty?.(answer.result) !== true) return taken;
+              empty = taken;
+              continue;
+            }
             pool.report(upstream, { kind: 'contradicted', reason: doubt });
             lastReason = doubt;
           } else {
             lastReason = reasonOf(answer);
           }
         }
-        if (lastError !== null) return lastError;
+        const least = empty ?? lastError;
+        if (least !== null) return least;
       }
       throw new CodedError('CHAIN_UNREACHABLE', `no upstream answered ${request.method}: ${lastReason}`, {
         retryable: true,

@@ -34,7 +34,8 @@ export function createHealthLoop({ members, clock, intervalMs, report, settle }:
   }
 
   async function round(): Promise<void> {
-    await Promise.all(members.map(probe));
+    const now = clock.monotonic();
+    await Promise.all(members.filter(({ health }) => health.limitedUntil <= now).map(probe));
     settle();
   }
 

@@ -8,6 +8,8 @@ export interface Health {
   failures: number;
   /** Left alone until then. */
   restUntil: number;
+  /** It said itself that it wants no request until then. */
+  limitedUntil: number;
   /** Why it is left alone, in words. */
   reason: string | null;
   slot: number | null;
@@ -20,6 +22,7 @@ export const newHealth = (order: number): Health => ({
   order,
   failures: 0,
   restUntil: Number.NEGATIVE_INFINITY,
+  limitedUntil: Number.NEGATIVE_INFINITY,
   reason: null,
   slot: null,
   behind: false,
@@ -51,6 +54,7 @@ export function applyOutcome(health: Health, outcome: UpstreamOutcome, now: numb
       return;
     case 'limited':
       rest(outcome.retryAfterMs ?? 1_000, 'rate limited');
+      health.limitedUntil = now + (outcome.retryAfterMs ?? 1_000);
       return;
     case 'denied':
       rest(core.upstream.coolDownMs, `refuses us with status ${outcome.status}: check its key`);

@@ -66,10 +66,15 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     label,
     size: members.length,
     states: () => members.map((member) => stateOf(member, clock.monotonic())),
-    candidates({ prefer, avoid = [], healthyOnly = false } = {}) {
+    candidates({ prefer, avoid = [], healthyOnly = false, exceptLimited = false } = {}) {
       const now = clock.monotonic();
       return members
-        .filter(({ upstream, health }) => !avoid.includes(upstream.label) && (!healthyOnly || isHealthy(health, now)))
+        .filter(
+          ({ upstream, health }) =>
+            !avoid.includes(upstream.label) &&
+            (!healthyOnly || isHealthy(health, now)) &&
+            (!exceptLimited || health.limitedUntil <= now),
+        )
         .map((member) => ({
           member,
           health: member.health,

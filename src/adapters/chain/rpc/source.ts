@@ -36,20 +36,14 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log }: 
   const hints = createSlotHints({ pool, clock, log });
   let first: { readonly slot: number; readonly until: number } | null = null;
 
-  async function small<T>(
-    method: string,
-    params: readonly unknown[],
-    signal: AbortSignal,
-    avoid: readonly string[] = [],
-  ): Promise<T> {
+  async function small<T>(method: string, params: readonly unknown[], form: Form<T>, options: Asked): Promise<T> {
     const { result, error } = await client.ask({
-      method,
-      params,
-      signal,
-      avoid,
+      ...{ method, params, signal: options.signal, avoid: options.avoid ?? [] },
       timeoutMs,
       maxBytes: SMALL_ANSWER_BYTES,
       onNodeError: () => 'next',
+      check: (value) => (form.fits(value) ? null : `its answer to ${method} is no ${form.name}`),
+      isEmpty: (value) => form.isEmpty?.(value as T) ?? false,
     });
     if (error !== undefined)
       throw new CodedError('CHAIN_RPC_ERROR', `${method}: ${error.message}`, {
@@ -77,6 +71,7 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log }: 
       maxBytes: SMALL_ANSWER_BYTES,
       onNodeError: () => 'next',
       check: (value) => (value === null ? null : faultOfHeader(slot, value)),
+      isEmpty: (value) => value === null,
     });
     if (error !== undefined) {
       if (meaningOf(error.code) === 'unwell' || meaningOf(error.code) === 'fatal')
@@ -94,16 +89,16 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log }: 
     upstreamCount: pool.size,
     block,
     header,
-    tip: ({ commitment, signal, avoid }) => small<number>('getSlot', [{ commitment }], signal, avoid),
-    produced: (from, to, { commitment, signal, avoid }) =>
-      small<number[]>('getBlocks', [from, to, { commitment }], signal, avoid),
+    tip: (options) => small('getSlot', [{ commitment: options.commitment }], SLOT, options),
+    produced: (from, to, options) =>
+      small('getBlocks', [from, to, { commitment: options.commitment }], slotsIn(from, to), options),
     async firstAvailable(signal) {
       const now = clock.monotonic();
       if (first === null || first.until <= now) {
         const slots = await Promise.allSettled(
           pool
             .candidates()
-            .map((upstream) => small<number>('getFirstAvailableBlock', [], signal, others(pool, upstream.label))),
+            .map(({ label }) => small('getFirstAvailableBlock', [], SLOT, { signal, avoid: others(pool, label) })),
         );
         const known = slots.flatMap((slot) => (slot.status === 'fulfilled' ? [slot.value] : []));
         if (known.length === 0)
@@ -121,6 +116,25 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log }: 
     stop: () => hints.stop(),
   };
 }
+
+type Asked = Pick<AskOptions, 'signal' | 'avoid'>;
+
+/** What a small result has to look like. */
+interface Form<T> {
+  readonly name: string;
+  fits(value: unknown): boolean;
+  isEmpty?(value: T): boolean;
+}
+
+const isSlot = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+const SLOT: Form<number> = { name: 'slot', fits: isSlot };
+
+/** A node that lost a stretch lists nothing there: an empty list is believed only when nobody has more. */
+const slotsIn = (from: number, to: number): Form<number[]> => ({
+  name: 'list of slots in the range',
+  fits: (value) => Array.isArray(value) && value.every((slot) => isSlot(slot) && slot >= from && slot <= to),
+  isEmpty: (slots) => slots.length === 0,
+});
 
 const others = (pool: UpstreamPool, label: string) =>
   pool.states().flatMap((state) => (state.label === label ? [] : [state.label]));

@@ -21,10 +21,13 @@ export function createSlotHints({ pool, clock, log }: { pool: UpstreamPool; cloc
   let socket: WebSocket | null = null;
   let cancelTimer = (): void => {};
   let pauseMs = FIRST_PAUSE_MS;
+  /** Sockets in a row without a single notice: the next one is opened to the next upstream. */
+  let useless = 0;
   let stopped = true;
 
   function connect(): void {
-    const upstream = pool.candidates()[0];
+    const candidates = pool.candidates();
+    const upstream = candidates[useless % Math.max(1, candidates.length)];
     if (stopped || upstream === undefined) return;
     const opened = pool.openSocket(upstream);
     socket = opened;
@@ -39,9 +42,16 @@ export function createSlotHints({ pool, clock, log }: { pool: UpstreamPool; cloc
       cancelTimer();
       cancelTimer = clock.timeout(SILENCE_MS, end);
     };
+    useless += 1;
     watch();
     opened.on('open', () => opened.send(SUBSCRIBE));
-    opened.on('message', () => {
+    opened.on('message', (data) => {
+      if (ended) return;
+      const kind = kindOf(String(data));
+      // A busy node refuses subscriptions, at once or later: it is left alone as if it had closed the socket.
+      if (kind === 'refused') return end();
+      if (kind === 'accepted') return;
+      useless = 0;
       pauseMs = FIRST_PAUSE_MS;
       watch();
       for (const wake of listeners) wake();
@@ -73,4 +83,9 @@ export function createSlotHints({ pool, clock, log }: { pool: UpstreamPool; cloc
       socket = null;
     },
   };
+}
+
+function kindOf(text: string): 'notice' | 'accepted' | 'refused' {
+  if (text.includes('"slotNotification"')) return 'notice';
+  return text.includes('"error"') ? 'refused' : 'accepted';
 }
