@@ -17,6 +17,12 @@ export const commandTable: readonly CliCommand[] = [
     options: [
       { flags: '--port <number>', description: 'sets http.port' },
       { flags: '--log-level <level>', description: 'sets log.level' },
+      {
+        flags: '--role <role>',
+        description: 'run only this role: api, indexer or deliverer; several with commas or as several flags; without it all',
+        repeatable: true,
+      },
+      { flags: '--admin-port <number>', description: 'sets admin.port' },
     ],
     load: () => import('./commands/serve.ts'),
   },
@@ -64,6 +70,14 @@ export const commandTable: readonly CliCommand[] = [
     summary: 'show what the running daemon says about itself',
     options: [JSON_FLAG],
     load: () => import('./commands/status.ts'),
+  },
+  {
+    path: ['doctor'],
+    summary: 'look at machine, configuration, store, upstreams and running daemon, and say what to do',
+    options: [JSON_FLAG],
+    help: `Changes nothing. Exit code: 0 when nothing failed; else that of the failure to mend first: 78 configuration,
+57 a database of a newer version, 75 what may pass by itself (an upstream, the database, a port, the disk).`,
+    load: () => import('./commands/doctor.ts'),
   },
   {
     path: ['healthcheck'],

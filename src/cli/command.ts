@@ -7,6 +7,8 @@ export interface CommandFlag {
   readonly flags: string;
   readonly description: string;
   readonly required?: boolean;
+  /** May be given several times; the values come as one, with commas between them. */
+  readonly repeatable?: boolean;
 }
 
 /** What the file of a command exports as `run`: returns the exit code, or throws a coded error that carries one. */
@@ -17,5 +19,7 @@ export interface CliCommand {
   readonly path: readonly string[];
   readonly summary: string;
   readonly options: readonly CommandFlag[];
+  /** Shown below the options by --help. */
+  readonly help?: string;
   load(): Promise<{ readonly run: RunCommand }>;
 }

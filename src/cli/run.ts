@@ -40,11 +40,16 @@ function addCommand(program: Command, command: CliCommand, action: (values: Comm
   }
   const leaf = parent.command(command.path.at(-1)!).description(command.summary).exitOverride();
   for (const flag of [...command.options, ...commonFlags]) addFlag(leaf, flag);
+  if (command.help !== undefined) leaf.addHelpText('after', `\n${command.help}`);
   leaf.action(() => action(leaf.opts<CommandValues>()));
 }
 
-function addFlag(command: Command, { flags, description, required }: CommandFlag): void {
-  if (required === true) command.requiredOption(flags, description);
+function addFlag(command: Command, { flags, description, required, repeatable }: CommandFlag): void {
+  if (repeatable === true) {
+    command.option(flags, description, (value: string, before?: string) =>
+      before === undefined ? value : `${before},${value}`,
+    );
+  } else if (required === true) command.requiredOption(flags, description);
   else command.option(flags, description);
 }
 

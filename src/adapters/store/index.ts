@@ -20,9 +20,10 @@ const DEFAULT_FILE = 'parhelion.db';
  */
 export async function openStore(config: StoreConfig, dataDir: string, lock?: WriteLock): Promise<Store> {
   const { url, poolSize, busyTimeoutMs, statementTimeoutMs } = config;
-  if (url.startsWith('sqlite:')) {
+  const file = sqliteFile(url, dataDir);
+  if (file !== null) {
     const { openSqliteStore } = await import('./sqlite/index.ts');
-    return openSqliteStore({ path: sqlitePath(url, dataDir), busyTimeoutMs, ...(lock === undefined ? {} : { lock }) });
+    return openSqliteStore({ path: file, busyTimeoutMs, ...(lock === undefined ? {} : { lock }) });
   }
   if (url.startsWith('postgres://') || url.startsWith('postgresql://')) {
     const { openPostgresStore } = await import('./postgres/index.ts');
@@ -35,7 +36,9 @@ export async function openStore(config: StoreConfig, dataDir: string, lock?: Wri
   });
 }
 
-function sqlitePath(url: string, dataDir: string): string {
+/** Path of the embedded database that `store.url` names; null when it names a server. */
+export function sqliteFile(url: string, dataDir: string): string | null {
+  if (!url.startsWith('sqlite:')) return null;
   const rest = url.slice('sqlite:'.length);
   const path = rest.startsWith('//') ? rest.slice(2) : rest;
   return path === '' ? join(resolve(dataDir), DEFAULT_FILE) : resolve(path);

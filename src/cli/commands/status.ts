@@ -1,12 +1,10 @@
 import { resolve } from 'node:path';
 import { EXIT } from '../../kernel/errors.ts';
 import type { Readiness } from '../../kernel/health.ts';
-import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import { askReadiness } from '../ask-daemon.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
 import { needRunFile, type RunFile } from '../run-file.ts';
-
-const TIMEOUT_MS = 5_000;
 
 export const run: RunCommand = async (values, io) => {
   const config = await loadCliConfig(values, io);
@@ -16,17 +14,6 @@ export const run: RunCommand = async (values, io) => {
   else for (const line of describe(daemon, readiness)) io.out(line);
   return EXIT.ok;
 };
-
-async function askReadiness({ admin }: RunFile): Promise<Readiness> {
-  try {
-    const response = await fetch(`${admin}/readyz`, { signal: AbortSignal.timeout(TIMEOUT_MS) });
-    return (await response.json()) as Readiness;
-  } catch (error) {
-    throw new CodedError('UPSTREAM_CONNECT', `the admin listener does not answer: ${messageOf(error)}`, {
-      exitCode: EXIT.temporary,
-    });
-  }
-}
 
 function describe(daemon: RunFile, { ready, draining, checks, chain }: Readiness): string[] {
   const state = draining ? 'draining' : ready ? 'ready' : 'not ready';

@@ -1,0 +1,73 @@
+import { resolve } from 'node:path';
+import { createSystemClock } from '../../adapters/clock.ts';
+import type { Assembly } from '../../kernel/assembly/assemble.ts';
+import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import { chainSetups } from '../chain-setups.ts';
+import type { CommandValues, RunCommand } from '../command.ts';
+import { dataFolderFindings } from '../doctor/data-folder.ts';
+import { exitCodeOf, type Finding, fail, ok } from '../doctor/finding.ts';
+import { configFileFinding, nodeFinding, openFilesFinding } from '../doctor/host.ts';
+import { portFindings } from '../doctor/ports.ts';
+import { daemonFindings } from '../doctor/running-daemon.ts';
+import { serviceFindings } from '../doctor/service-unit.ts';
+import { checkStore } from '../doctor/store.ts';
+import { upstreamFindings } from '../doctor/upstreams.ts';
+import type { CliIo } from '../io.ts';
+import { loadCliConfig } from '../load-config.ts';
+import { assembleOffline } from '../offline.ts';
+import { findStoreDir } from '../open-store.ts';
+import { findRunFile } from '../run-file.ts';
+import { chooseUpstream } from '../upstream-choice.ts';
+
+export const run: RunCommand = async (values, io) => {
+  const findings = [nodeFinding(process.version), ...(await examine(values, io)), ...(await serviceFindings())];
+  const exitCode = exitCodeOf(findings);
+  if (values['json'] === true) io.out(JSON.stringify({ ok: exitCode === 0, exitCode, findings }, null, 2));
+  else for (const line of render(findings)) io.out(line);
+  return exitCode;
+};
+
+async function examine(values: CommandValues, io: CliIo): Promise<Finding[]> {
+  let assembly: Assembly;
+  try {
+    assembly = await assembleOffline(await loadCliConfig(values, io, { needsUpstream: true }));
+  } catch (error) {
+    return configFindings(error);
+  }
+  const { config } = assembly;
+  const dataDir = resolve(io.cwd, config.core.dataDir);
+  const running = findRunFile(dataDir);
+  const dir = findStoreDir(config, dataDir);
+  const isLocal = chooseUpstream(config) === 'local';
+  const store = await checkStore(assembly, dir, running !== null);
+  const clock = createSystemClock();
+  const chains = chainSetups(config.core, null).filter(({ upstreams }) => upstreams.length > 0);
+  return [
+    configFileFinding(config),
+    ...dataFolderFindings({ path: dataDir, uid: process.getuid?.() }),
+    ...store.findings,
+    ...(isLocal ? [ok('upstream', 'none is configured: a start makes a throw-away chain')] : []),
+    ...(await upstreamFindings(chains, config.core, clock, store.chains)),
+    openFilesFinding(config.core.http.maxConnections, running?.pid ?? null),
+    ...(await portFindings(config.core, running)),
+    ...(await daemonFindings(running, config.core.follow.maxReadyLagSlots)),
+  ];
+}
+
+/** Each problem of the configuration is a line of its own; nothing that depends on it can be looked at. */
+function configFindings(error: unknown): Finding[] {
+  if (!(error instanceof CodedError) || error.exitCode === undefined) throw error;
+  const given = error.facts['problems'];
+  const problems = Array.isArray(given) && error.code === 'CONFIG_INVALID' ? given.map(String) : [messageOf(error)];
+  const advice = 'config/parhelion.yaml of the package explains every key';
+  return problems.map((problem) => fail('configuration', problem, advice, error.exitCode));
+}
+
+function render(findings: readonly Finding[]): string[] {
+  const count = (level: Finding['level']) => findings.filter((finding) => finding.level === level).length;
+  const lines = findings.map(({ check, level, detail, advice }) => {
+    const mark = level === 'fail' ? 'FAIL' : level.padEnd(4);
+    return `${mark} ${check.padEnd(13)} ${detail}${advice === undefined ? '' : ` -> ${advice}`}`;
+  });
+  return [...lines, `${count('ok')} ok, ${count('warn')} to look at, ${count('fail')} failed`];
+}

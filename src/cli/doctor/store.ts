@@ -1,0 +1,116 @@
+import { existsSync } from 'node:fs';
+import { sql } from 'kysely';
+import { openStore, sqliteFile } from '../../adapters/store/index.ts';
+import { quickCheck } from '../../adapters/store/sqlite/quick-check.ts';
+import type { Assembly } from '../../kernel/assembly/assemble.ts';
+import { migrationScopes } from '../../kernel/schema/migration-scopes.ts';
+import { migrate } from '../../kernel/schema/migrations.ts';
+import type { Queries, Store } from '../../ports/store.ts';
+import { type Finding, fail, failedBy, ok, warn } from './finding.ts';
+import { gapFinding } from './running-daemon.ts';
+
+const CHECK = 'store';
+const QUICK_CHECK_MS = 20_000;
+/** Older major versions get no fixes any more. */
+const OLDEST_POSTGRES = 14;
+
+export interface StoreReport {
+  readonly findings: readonly Finding[];
+  /** Genesis hash by chain, of the chains whose data the store holds. */
+  readonly chains: ReadonlyMap<string, string>;
+}
+
+const nothing = (...findings: readonly Finding[]): StoreReport => ({ findings, chains: new Map() });
+
+/** Opens the store that is there, makes none, and leaves its schema as it is. `dir` is null for a throw-away chain that does not run. */
+export async function checkStore(assembly: Assembly, dir: string | null, isRunning: boolean): Promise<StoreReport> {
+  if (dir === null) return nothing(ok(CHECK, 'each throw-away chain has a new one'));
+  const { core } = assembly.config;
+  const file = sqliteFile(core.store.url, dir);
+  if (file !== null && !existsSync(file))
+    return nothing(ok(CHECK, `${file} does not exist yet; the first start makes it`));
+  let store: Store;
+  try {
+    store = await openStore(core.store, dir);
+  } catch (error) {
+    return nothing(failedBy(CHECK, error, file === null ? POSTGRES_ADVICE : SQLITE_ADVICE));
+  }
+  try {
+    const findings = [
+      file === null ? await postgresFinding(store) : await fileFinding(file),
+      await schemaFinding(store, assembly),
+    ];
+    if (findings.some(({ level }) => level === 'fail')) return nothing(...findings);
+    const gaps = isRunning ? [] : await gapFindings(store);
+    return { findings: [...findings, ...gaps], chains: await chainsOf(store) };
+  } catch (error) {
+    return nothing(failedBy(CHECK, error, SQLITE_ADVICE));
+  } finally {
+    await store.close().catch(() => undefined);
+  }
+}
+
+const POSTGRES_ADVICE = 'is the server up, is store.url right, does pg_hba.conf let this user in?';
+const SQLITE_ADVICE = 'run as the owner of the data folder; look at the disk and at dmesg';
+const BACKUP_ADVICE = 'stop the daemon, keep a copy of the files, and bring back the last backup';
+
+async function fileFinding(file: string): Promise<Finding> {
+  const result = await quickCheck(file, QUICK_CHECK_MS);
+  if (result.kind === 'ok') return ok(CHECK, `${file} opens, quick_check finds nothing`);
+  if (result.kind === 'damaged') return fail(CHECK, `${file} is damaged: ${result.first}`, BACKUP_ADVICE);
+  if (result.kind === 'failed') return fail(CHECK, `${file}: quick_check failed: ${result.reason}`, BACKUP_ADVICE);
+  return warn(
+    CHECK,
+    `${file} opens; quick_check did not end within ${QUICK_CHECK_MS / 1_000} s`,
+    `let it run: sqlite3 -readonly ${file} 'pragma quick_check'`,
+  );
+}
+
+async function postgresFinding(store: Store): Promise<Finding> {
+  const { rows } = await sql<{ server_version: string }>`show server_version`.execute(store.read);
+  const version = rows[0]?.server_version ?? 'unknown';
+  const detail = `PostgreSQL ${version} answers`;
+  if (Number.parseInt(version, 10) >= OLDEST_POSTGRES) return ok(CHECK, detail);
+  return warn(CHECK, detail, `versions before ${OLDEST_POSTGRES} are not tested`);
+}
+
+async function schemaFinding(store: Store, { plugins, config }: Assembly): Promise<Finding> {
+  try {
+    const steps = await migrate(store, migrationScopes(plugins), { dryRun: true });
+    if (steps.length === 0) return ok('schema', 'up to date');
+    const names = steps.map(({ scope, version }) => `${scope} ${version}`).join(', ');
+    const detail = `${steps.length} steps wait: ${names}`;
+    if (config.core.store.migrate === 'auto') return ok('schema', `${detail}; the next start applies them`);
+    return fail('schema', detail, 'parhelion migrate (store.migrate is manual)', 78);
+  } catch (error) {
+    return failedBy('schema', error, 'run the version that wrote the database, or a newer one');
+  }
+}
+
+interface ReadTables {
+  chain_identity: { chain: string; genesis_hash: string };
+  follow_gaps: { chain: string; status: string };
+}
+
+async function chainsOf(store: Store): Promise<ReadonlyMap<string, string>> {
+  if (!(await hasTable(store, 'chain_identity'))) return new Map();
+  const rows = await tables(store).selectFrom('chain_identity').selectAll().execute();
+  return new Map(rows.map(({ chain, genesis_hash }) => [chain, genesis_hash]));
+}
+
+async function gapFindings(store: Store): Promise<Finding[]> {
+  if (!(await hasTable(store, 'follow_gaps'))) return [];
+  const rows = await tables(store)
+    .selectFrom('follow_gaps')
+    .select(({ fn }) => ['chain', fn.countAll<number | string>().as('count')])
+    .where('status', 'in', ['open', 'filling'])
+    .groupBy('chain')
+    .execute();
+  return rows.map(({ chain, count }) => gapFinding(chain, Number(count)));
+}
+
+const tables = (store: Store) => store.read as Queries<ReadTables>;
+
+async function hasTable(store: Store, wanted: string): Promise<boolean> {
+  return (await store.read.introspection.getTables()).some(({ name }) => name === wanted);
+}
