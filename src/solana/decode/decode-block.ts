@@ -1,11 +1,14 @@
 import { decode32 } from '../../lib/base58.ts';
-import { lazy } from '../../lib/lazy.ts';
 import type { ChainBlock, NormalTransaction, TransactionVersion } from '../../ports/block.ts';
 import type { RpcMeta } from '../rpc-json.ts';
 import { faultOfMeta } from './check-meta.ts';
 import { decodeHeader } from './decode-header.ts';
+import { decodeResponse } from './decode-response.ts';
 import { badBlock, badTransaction } from './faults.ts';
-import { createKeyTable, type KeyTableBuilder } from './key-table.ts';
+import { isVote } from './is-vote.ts';
+import { createKeyTable, expectedKeys, type KeyTableBuilder } from './key-table.ts';
+import { decodeScanned } from './scan/decode-scanned.ts';
+import { ScannedBlock } from './scan/scanned-block.ts';
 import { internTokenBalances } from './token-balances.ts';
 import { type BlockParts, LeanTransaction } from './transaction.ts';
 import { walkWire } from './walk-wire.ts';
@@ -14,18 +17,19 @@ import { emptyLayout, type WireLayout } from './wire-layout.ts';
 import type { WireReader } from './wire-reader.ts';
 import { eachTableKey } from './wire-views.ts';
 
-const VOTE_PROGRAM = lazy(() => new Uint32Array(decode32('Vote111111111111111111111111111111111111111')!.buffer));
-/** Real blocks hold about this many distinct keys per transaction; the table grows when there are more. */
-const KEYS_PER_TRANSACTION = 8;
-
 /**
- * Decodes the parsed result of `getBlock` with full transaction details, in encoding base64, base58 or json. The result is kept
- * and must not be changed afterwards.
+ * Decodes the result of `getBlock` with full transaction details, in encoding base64, base58 or json: parsed, or as a scan of the
+ * answer (`scanBlockAnswer`), which is several times quicker and makes the same block. The result is kept and must not be changed
+ * afterwards.
  * Throws CHAIN_BAD_TRANSACTION (facts {index, reason}) when the bytes of a transaction are malformed or of an unknown version:
  * ask again with encoding json, which shows every version. Throws CHAIN_BAD_BLOCK (facts {slot, reason, index?}) when the block
  * contradicts itself or lacks what every block has.
  */
 export function decodeBlock(slot: number, result: unknown): ChainBlock {
+  if (result instanceof ScannedBlock) {
+    const answer = () => decodeResponse(result.body) as { readonly result: unknown };
+    return decodeScanned(slot, result) ?? decodeBlock(slot, answer().result);
+  }
   const header = decodeHeader(slot, result);
   const entries = (result as { transactions?: unknown }).transactions;
   if (!Array.isArray(entries)) throw badBlock(slot, 'transactions are missing');
@@ -47,7 +51,7 @@ export function decodeEntries(
 ): Pick<ChainBlock, 'transactions' | 'keys'> {
   const { bytes, starts } = wireBytesOf(entries);
   const seedWords = new Uint32Array(seed.slice().buffer);
-  const keys = createKeyTable(seedWords, entries.length * KEYS_PER_TRANSACTION);
+  const keys = createKeyTable(seedWords, expectedKeys(entries.length));
   const block: BlockParts = { slot, bytes, keys };
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const reader: WireReader = { bytes, at: 0, end: 0 };
@@ -95,8 +99,9 @@ function decodeEntry(
     keys,
     loadedWritableCount: writable.length,
     tokenOwners: new Uint32Array(owners),
-    isVote: isVote(block, layout, keys),
+    isVote: isVote(block, layout, keys, 0),
     meta,
+    metaText: null,
   });
 }
 
@@ -125,13 +130,4 @@ function internAll(
     }
   }
   return null;
-}
-
-function isVote(block: BlockParts, layout: WireLayout, keys: Uint32Array): boolean {
-  if (layout.instructionCount !== 1) return false;
-  const vote = VOTE_PROGRAM();
-  const { words } = block.keys;
-  const program = keys[block.bytes[layout.instructionsAt]!]! * vote.length;
-  for (let word = 0; word < vote.length; word++) if (words[program + word] !== vote[word]) return false;
-  return true;
 }

@@ -14,6 +14,12 @@ export interface KeyTableBuilder extends KeyTable {
   internText(text: string): number;
 }
 
+/** Real blocks hold about this many distinct keys per transaction; the table grows when there are more. */
+const KEYS_PER_TRANSACTION = 8;
+
+/** Room that a table for so many transactions begins with. */
+export const expectedKeys = (transactions: number): number => transactions * KEYS_PER_TRANSACTION;
+
 /**
  * Makes an empty table. `seed` is four words that nobody could know when the keys were chosen: a block's hash is such a value.
  */

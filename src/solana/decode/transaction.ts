@@ -9,6 +9,7 @@ import type {
   TransactionVersion,
 } from '../../ports/block.ts';
 import type { RpcMeta } from '../rpc-json.ts';
+import { decodeResponse } from './decode-response.ts';
 import { innerGroupsOf } from './inner-instructions.ts';
 import type { KeyTableBuilder } from './key-table.ts';
 import { tokenBalancesOf } from './token-balances.ts';
@@ -31,7 +32,18 @@ export interface TransactionParts {
   readonly loadedWritableCount: number;
   readonly tokenOwners: Uint32Array;
   readonly isVote: boolean;
-  readonly meta: RpcMeta;
+  /** One of these two is given. */
+  readonly meta: RpcMeta | null;
+  readonly metaText: MetaText | null;
+}
+
+/** Where the text of a `meta` that was checked and not parsed lies. */
+export interface MetaText {
+  readonly body: Buffer;
+  readonly from: number;
+  readonly to: number;
+  /** Whether its `err` is anything but null. */
+  readonly hasError: boolean;
 }
 
 /**
@@ -47,9 +59,10 @@ export class LeanTransaction implements NormalTransaction {
   readonly loadedWritableCount: number;
   readonly tokenOwners: Uint32Array;
   readonly isVote: boolean;
-  readonly meta: Readonly<Record<string, unknown>>;
+  private readonly metaText: MetaText | null;
   private readonly block: BlockParts;
   private readonly layout: WireLayout;
+  private madeMeta: RpcMeta | null;
   private madeSignature: string | undefined = undefined;
   private madeInstructions: readonly NormalInstruction[] | undefined = undefined;
   private madeInner: readonly InnerGroup[] | undefined = undefined;
@@ -66,11 +79,17 @@ export class LeanTransaction implements NormalTransaction {
     this.loadedWritableCount = parts.loadedWritableCount;
     this.tokenOwners = parts.tokenOwners;
     this.isVote = parts.isVote;
-    this.meta = parts.meta as RpcMeta & Record<string, unknown>;
+    this.madeMeta = parts.meta;
+    this.metaText = parts.metaText;
   }
 
   private get rpcMeta(): RpcMeta {
-    return this.meta as unknown as RpcMeta;
+    this.madeMeta ??= parse(this.metaText!);
+    return this.madeMeta;
+  }
+
+  get meta(): Readonly<Record<string, unknown>> {
+    return this.rpcMeta as RpcMeta & Record<string, unknown>;
   }
 
   get signature(): string {
@@ -105,7 +124,8 @@ export class LeanTransaction implements NormalTransaction {
   }
 
   get error(): unknown {
-    return this.rpcMeta.err;
+    // Often the only thing that is asked for.
+    return this.metaText?.hasError === false ? null : this.rpcMeta.err;
   }
 
   get fee(): number {
@@ -138,4 +158,8 @@ export class LeanTransaction implements NormalTransaction {
   get logMessages(): readonly string[] | null {
     return this.rpcMeta.logMessages ?? null;
   }
+}
+
+function parse({ body, from, to }: MetaText): RpcMeta {
+  return decodeResponse(body.subarray(from, to)) as RpcMeta;
 }

@@ -60,7 +60,7 @@ function fromBase58(text: string, index: number): Uint8Array {
 }
 
 /** Bytes that the text stands for; -1 for a length that no base64 text has. */
-function base64Length(text: string): number {
+export function base64Length(text: string): number {
   let characters = text.length;
   while (characters > 0 && characters > text.length - 2 && text.charCodeAt(characters - 1) === 0x3d) characters--;
   return characters % 4 === 1 ? -1 : Math.floor((characters * 3) / 4);

@@ -2,6 +2,7 @@ import { CodedError, codeOf, messageOf } from '../../../lib/coded-error.ts';
 import type { ChainBlock } from '../../../ports/block.ts';
 import type { AskOptions, BlockAnswer } from '../../../ports/chain.ts';
 import { decodeBlock } from '../../../solana/decode/decode-block.ts';
+import { scanBlockAnswer } from '../../../solana/decode/scan/scan-block.ts';
 import type { Answered, RpcClient } from './client.ts';
 import { meaningOf } from './node-errors.ts';
 
@@ -45,6 +46,7 @@ export function createBlockRequest({ client, timeoutMs, maxBytes, maxVersion }: 
       maxBytes,
       signal: options.signal,
       avoid: options.avoid ?? [],
+      ...(encoding === 'base64' ? { scan: scanBlockAnswer } : {}),
       onNodeError: ({ code }) => (['skipped', 'version', 'fatal'].includes(meaningOf(code)) ? 'take' : 'next'),
       isEmpty: (result) => result === null,
       check: (result) => {

@@ -1,7 +1,7 @@
 import { CodedError } from '../../../lib/coded-error.ts';
 import type { Clock, Random } from '../../../ports/clock.ts';
 import type { Upstream, UpstreamPool } from '../../../ports/upstream.ts';
-import { type NodeError, type ReadAnswer, readReply } from './read-reply.ts';
+import { type NodeError, type ReadAnswer, readReply, type ScanResult } from './read-reply.ts';
 
 export interface AskAll {
   readonly method: string;
@@ -10,6 +10,8 @@ export interface AskAll {
   readonly timeoutMs: number;
   readonly maxBytes: number;
   readonly avoid?: readonly string[];
+  /** Makes the result of the bytes of an answer without parsing it, where it can. */
+  readonly scan?: ScanResult;
   /** What to do with an error object: take it as the answer, or ask the next upstream. */
   readonly onNodeError?: (error: NodeError, upstream: Upstream) => 'take' | 'next';
   /** A result that says nothing: the next upstream is asked, and it is the answer only when no other one has more. */
@@ -93,6 +95,7 @@ async function askOne(pool: UpstreamPool, upstream: Upstream, body: string, requ
       maxBytes: request.maxBytes,
       ...(request.signal === undefined ? {} : { signal: request.signal }),
     },
+    request.scan,
   );
   if (!request.signal?.aborted) pool.report(upstream, answer.outcome);
   return answer;

@@ -23,22 +23,27 @@ interface Sender {
   send(request: UpstreamRequest): Promise<UpstreamReply>;
 }
 
+/** Finds the result in the bytes of an answer that has one, without parsing it; null when the answer has to be parsed. */
+export type ScanResult = (body: Buffer) => unknown;
+
 /** Sends one JSON-RPC request and reads its answer whole. Never throws; the caller decides what a failure means. */
-export async function readReply(sender: Sender, request: UpstreamRequest): Promise<ReadAnswer> {
+export async function readReply(sender: Sender, request: UpstreamRequest, scan?: ScanResult): Promise<ReadAnswer> {
   try {
     const reply = await sender.send(request);
     const chunks: Buffer[] = [];
     for await (const chunk of reply.body) chunks.push(chunk as Buffer);
-    return classify(reply, Buffer.concat(chunks));
+    return classify(reply, Buffer.concat(chunks), scan);
   } catch (error) {
     return { outcome: { kind: 'failed', reason: codeOf(error) ?? messageOf(error) }, failure: error };
   }
 }
 
-function classify(reply: UpstreamReply, body: Buffer): ReadAnswer {
+function classify(reply: UpstreamReply, body: Buffer, scan: ScanResult | undefined): ReadAnswer {
   const { status } = reply;
   if (status === 429) return { outcome: { kind: 'limited', retryAfterMs: retryAfterMs(reply.headers['retry-after']) } };
   if (status === 401 || status === 403) return { outcome: { kind: 'denied', status } };
+  const scanned = status < 400 ? (scan?.(body) ?? null) : null;
+  if (scanned !== null) return { outcome: { kind: 'ok' }, result: scanned };
   const parsed = parse(body);
   if (parsed === null) return failed(status >= 400 ? `status ${status}` : 'the answer is no JSON-RPC');
   if (isNodeError(parsed['error'])) return { outcome: { kind: 'ok' }, error: parsed['error'] };

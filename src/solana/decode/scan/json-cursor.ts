@@ -1,0 +1,297 @@
+/**
+ * A strict walk over the bytes of a JSON text that makes no values. It accepts nothing that `JSON.parse` refuses; what it does not
+ * want to deal with (names with escapes, deep nesting) it refuses as well, so that the caller takes the ordinary way. A class,
+ * unlike the factories elsewhere, because its methods run for every value of every block.
+ */
+import type { NameList } from './name-list.ts';
+
+/** Thrown at whatever is malformed or unusual; it never leaves the scan. */
+export class Unusual extends Error {}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COLON = 0x3a;
+const COMMA = 0x2c;
+const MINUS = 0x2d;
+const POINT = 0x2e;
+const ZERO = 0x30;
+const NINE = 0x39;
+const OPEN_ARRAY = 0x5b;
+const CLOSE_ARRAY = 0x5d;
+const OPEN_OBJECT = 0x7b;
+const CLOSE_OBJECT = 0x7d;
+const LETTER_U = 0x75;
+/** Of values inside values; real answers have about eight. */
+const MAX_DEPTH = 64;
+const MAX_INDEX = 65_535;
+
+export class JsonCursor {
+  readonly bytes: Buffer;
+  at = 0;
+  private readonly view: DataView;
+  private depth = 0;
+
+  constructor(bytes: Buffer) {
+    this.bytes = bytes;
+    this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  }
+
+  refuse(): never {
+    throw new Unusual('not the usual form');
+  }
+
+  /** The first byte of what follows, behind blanks. */
+  peek(): number {
+    const { bytes } = this;
+    let byte = bytes[this.at]!;
+    for (; byte <= 0x20; byte = bytes[++this.at]!)
+      if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) this.refuse();
+    return byte;
+  }
+
+  /** Enters an object; false when it is empty, and behind it then. */
+  firstMember(): boolean {
+    if (this.peek() !== OPEN_OBJECT) this.refuse();
+    this.at++;
+    if (this.peek() !== CLOSE_OBJECT) return true;
+    this.at++;
+    return false;
+  }
+
+  /** Behind the value of a member: false when it was the last one, and behind the object then. */
+  nextMember(): boolean {
+    const byte = this.peek();
+    this.at++;
+    if (byte === COMMA) return true;
+    if (byte !== CLOSE_OBJECT) this.refuse();
+    return false;
+  }
+
+  /** Passes over the name of a member and answers its number, or -1. `last` is the number of the name before it, -1 for none. */
+  name(names: NameList, last: number): number {
+    const guess = names.after(last);
+    const size = names.lengthAt(this.view, this.at, guess);
+    if (size > 0) {
+      this.at += size;
+      return guess;
+    }
+    const text = this.nameText();
+    const found = names.texts.findIndex((name) => name.equals(text));
+    if (found >= 0) names.learn(last, found);
+    return found;
+  }
+
+  /** Passes over the name of a member and gives it. */
+  nameText(): Buffer {
+    if (this.peek() !== QUOTE) this.refuse();
+    const { bytes } = this;
+    const from = this.at + 1;
+    let at = from;
+    for (let byte = bytes[at]!; byte !== QUOTE; byte = bytes[++at]!)
+      if (!(byte >= 0x20) || byte === BACKSLASH) this.refuse();
+    this.at = at + 1;
+    if (this.peek() !== COLON) this.refuse();
+    this.at++;
+    return bytes.subarray(from, at);
+  }
+
+  /** Enters an array; false when it is empty, and behind it then. */
+  firstElement(): boolean {
+    if (this.peek() !== OPEN_ARRAY) this.refuse();
+    this.at++;
+    if (this.peek() !== CLOSE_ARRAY) return true;
+    this.at++;
+    return false;
+  }
+
+  /** Behind an element: false when it was the last one, and behind the array then. */
+  nextElement(): boolean {
+    const byte = this.peek();
+    this.at++;
+    if (byte === COMMA) return true;
+    if (byte !== CLOSE_ARRAY) this.refuse();
+    return false;
+  }
+
+  /** Passes over any value. */
+  value(): void {
+    const first = this.peek();
+    if (first === QUOTE) this.string();
+    else if (first === OPEN_OBJECT || first === OPEN_ARRAY) this.container(first);
+    else if (first <= NINE) this.number();
+    else if (!this.literal('null') && !this.literal('true') && !this.literal('false')) this.refuse();
+  }
+
+  private container(first: number): void {
+    if (++this.depth > MAX_DEPTH) this.refuse();
+    if (first === OPEN_ARRAY) this.elements();
+    else
+      for (let more = this.firstMember(); more; more = this.nextMember()) {
+        this.nameText();
+        this.value();
+      }
+    this.depth--;
+  }
+
+  /** Passes over an array of any values and answers how many there are. */
+  elements(): number {
+    let count = 0;
+    for (let more = this.firstElement(); more; more = this.nextElement()) {
+      this.value();
+      count++;
+    }
+    return count;
+  }
+
+  /** The same, quicker where all are whole numbers without blanks. */
+  numbers(): number {
+    const { bytes } = this;
+    const from = this.at;
+    let count = 0;
+    let at = from;
+    if (bytes[at] === OPEN_ARRAY) {
+      for (let byte = COMMA; byte === COMMA; count++) {
+        const first = bytes[++at]!;
+        if (!isDigit(first)) break;
+        byte = bytes[++at]!;
+        if (first !== ZERO) for (; isDigit(byte); byte = bytes[++at]!);
+        if (byte !== CLOSE_ARRAY) continue;
+        this.at = at + 1;
+        return count + 1;
+      }
+    }
+    return this.elements();
+  }
+
+  /** The largest of an array of numbers of up to 65,535; -1 of an empty one. */
+  largestIndex(): number {
+    let largest = -1;
+    for (let more = this.firstElement(); more; more = this.nextElement()) {
+      const index = this.index();
+      if (index > largest) largest = index;
+    }
+    return largest;
+  }
+
+  /** Whether the value is `null`, and behind it then. */
+  isNull(): boolean {
+    return this.peek() === 0x6e && this.literal('null');
+  }
+
+  private literal(text: string): boolean {
+    for (let at = 0; at < text.length; at++) if (this.bytes[this.at + at] !== text.charCodeAt(at)) return false;
+    this.at += text.length;
+    return true;
+  }
+
+  /** Passes over a number. */
+  number(): void {
+    const { bytes } = this;
+    if (this.peek() === MINUS) this.at++;
+    const from = this.at;
+    this.digits();
+    if (bytes[from] === ZERO && this.at > from + 1) this.refuse();
+    if (bytes[this.at] === POINT) {
+      this.at++;
+      this.digits();
+    }
+    if ((bytes[this.at]! | 0x20) === 0x65) {
+      this.at++;
+      if (bytes[this.at] === 0x2b || bytes[this.at] === MINUS) this.at++;
+      this.digits();
+    }
+  }
+
+  /** At least one. */
+  private digits(): void {
+    const { bytes } = this;
+    let at = this.at;
+    if (!isDigit(bytes[at]!)) this.refuse();
+    while (isDigit(bytes[at]!)) at++;
+    this.at = at;
+  }
+
+  /** A number of up to 65,535, without sign, fraction and exponent. */
+  index(): number {
+    this.peek();
+    const { bytes } = this;
+    const from = this.at;
+    let at = from;
+    let value = 0;
+    let byte = bytes[at]!;
+    for (; isDigit(byte); byte = bytes[++at]!) {
+      value = value * 10 + (byte - ZERO);
+      if (value > MAX_INDEX) this.refuse();
+    }
+    if (at === from || (at > from + 1 && bytes[from] === ZERO)) this.refuse();
+    if (byte === POINT || (byte | 0x20) === 0x65) this.refuse();
+    this.at = at;
+    return value;
+  }
+
+  /** Passes over a string and answers where its characters begin; they end one before `at`. */
+  characters(): number {
+    this.peek();
+    const from = this.at + 1;
+    this.string();
+    return from;
+  }
+
+  /** The characters of a string as they are written. */
+  text(): string {
+    const from = this.characters();
+    return this.bytes.toString('latin1', from, this.at - 1);
+  }
+
+  /** Passes over a string. */
+  string(): void {
+    if (this.peek() !== QUOTE) this.refuse();
+    this.at++;
+    for (let byte = this.plain(); byte !== QUOTE; byte = this.plain()) {
+      if (byte !== BACKSLASH) this.refuse();
+      this.escape();
+    }
+  }
+
+  /** Goes behind the next quote, backslash or control character, and answers which it is. */
+  private plain(): number {
+    const { bytes, view } = this;
+    let at = this.at;
+    for (const last = bytes.length - 4; at <= last; at += 4) {
+      const four = view.getInt32(at, true);
+      const quote = four ^ 0x22222222;
+      const slash = four ^ 0x5c5c5c5c;
+      // The high bit of each byte that is a quote, a backslash, or below a blank; the lowest set one is always right.
+      const found = ((quote - 0x01010101) & ~quote) | ((slash - 0x01010101) & ~slash) | ((four - 0x20202020) & ~four);
+      if ((found & 0x80808080) !== 0) break;
+    }
+    for (;;) {
+      const byte = bytes[at++]!;
+      if (byte === QUOTE || byte === BACKSLASH || !(byte >= 0x20)) {
+        this.at = at;
+        return byte;
+      }
+    }
+  }
+
+  /** Behind a backslash. */
+  private escape(): void {
+    const { bytes } = this;
+    const kind = bytes[this.at++]!;
+    if (kind === LETTER_U) {
+      for (const end = this.at + 4; this.at < end; this.at++) if (!isHex(bytes[this.at]!)) this.refuse();
+      return;
+    }
+    // " \ / b f n r t
+    if (kind === QUOTE || kind === BACKSLASH || kind === 0x2f || kind === 0x62 || kind === 0x66) return;
+    if (kind !== 0x6e && kind !== 0x72 && kind !== 0x74) this.refuse();
+  }
+}
+
+function isDigit(byte: number): boolean {
+  return byte >= ZERO && byte <= NINE;
+}
+
+function isHex(byte: number): boolean {
+  return isDigit(byte) || ((byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66);
+}
