@@ -8,11 +8,15 @@ export interface LogOptions {
   readonly format: 'auto' | 'json' | 'pretty';
   /** Default: standard output. */
   readonly destination?: DestinationStream;
+  /** Stands in every line, where a process has more than one. */
+  readonly role?: string;
 }
 
 /** A log whose level a reload can change. */
 export interface RootLog extends Log {
   setLevel(level: string): void;
+  /** Writes whole lines as they are: those of another thread. */
+  writeLines(lines: string): void;
 }
 
 /** Lines are written together: one by one they would cost a busy daemon more than all else that it does for a request. */
@@ -62,7 +66,7 @@ export function createLog(options: LogOptions): RootLog {
   const root = pino(
     {
       level: options.level,
-      base: { pid: process.pid },
+      base: { pid: process.pid, ...(options.role === undefined ? {} : { role: options.role }) },
       timestamp: createIsoTime(),
       formatters: { level: (label) => ({ level: label }) },
       redact: {
@@ -75,6 +79,9 @@ export function createLog(options: LogOptions): RootLog {
   return Object.assign(root, {
     setLevel(level: string) {
       root.level = level;
+    },
+    writeLines(lines: string) {
+      destination.write(lines);
     },
   });
 }

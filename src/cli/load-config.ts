@@ -1,7 +1,9 @@
-import { resolve } from 'node:path';
+import { dirname, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Override } from '../kernel/config/env.ts';
 import { type LoadedConfig, loadConfig } from '../kernel/config/load.ts';
+import { pluginEntries } from '../kernel/config/plugin-entries.ts';
+import { assembleSchema } from '../kernel/config/schema.ts';
 import { EXIT } from '../kernel/errors.ts';
 import { type FoundPlugin, findPlugins } from '../kernel/plugins/registry.ts';
 import { CodedError } from '../lib/coded-error.ts';
@@ -39,17 +41,33 @@ export async function loadCliConfig(
   );
 }
 
+/** A loaded configuration with its plugins again, in a thread that was given its values. Errors: those of `findPlugins`. */
+export async function restoreConfig(
+  loaded: Pick<LoadedConfig, 'file' | 'core' | 'values' | 'productionEnv'>,
+  cwd: string,
+): Promise<LoadedConfig<FoundPlugin>> {
+  const baseDir = loaded.file === null ? cwd : dirname(loaded.file);
+  const plugins = await findPlugins(pluginEntries(loaded.core.plugins), { builtInDir, baseDir, packageDir: cwd });
+  return { ...loaded, plugins, schema: assembleSchema(plugins) };
+}
+
+const PORTS = [
+  ['port', '--port', 'http'],
+  ['adminPort', '--admin-port', 'admin'],
+] as const;
+
 function flagOverrides(values: CommandValues): Override[] {
   const overrides: Override[] = [];
   const dataDir = values['dataDir'];
   if (typeof dataDir === 'string') overrides.push({ path: ['dataDir'], value: dataDir, origin: '--data-dir' });
   const level = values['logLevel'];
   if (typeof level === 'string') overrides.push({ path: ['log', 'level'], value: level, origin: '--log-level' });
-  const port = values['port'];
-  if (typeof port === 'string') {
+  for (const [name, flag, section] of PORTS) {
+    const port = values[name];
+    if (typeof port !== 'string') continue;
     if (!/^\d{1,5}$/.test(port))
-      throw new CodedError('CONFIG_INVALID', '--port wants a number', { exitCode: EXIT.usage });
-    overrides.push({ path: ['http', 'port'], value: Number(port), origin: '--port' });
+      throw new CodedError('CONFIG_INVALID', `${flag} wants a number`, { exitCode: EXIT.usage });
+    overrides.push({ path: [section, 'port'], value: Number(port), origin: flag });
   }
   return overrides;
 }

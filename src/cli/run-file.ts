@@ -1,12 +1,16 @@
-import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { EXIT } from '../kernel/errors.ts';
 import { CodedError, messageOf } from '../lib/coded-error.ts';
+import { ROLES, type Role } from '../ports/role.ts';
 
 /** What a running daemon tells other commands on the same machine. */
 export interface RunFile {
   readonly pid: number;
-  readonly api: string;
+  /** What this process does. */
+  readonly roles: readonly Role[];
+  /** Null without the role `api`. */
+  readonly api: string | null;
   readonly websocket: string | null;
   readonly admin: string;
   readonly chain: 'local' | 'rpc';
@@ -14,30 +18,49 @@ export interface RunFile {
   readonly storeDir: string;
 }
 
-const NAME = 'run.json';
+const NAME = /^run(-[a-z-]+)?\.json$/;
+
+/** `run.json`; a process that has only some of the roles stands beside others with the same folder. */
+function nameOf(roles: readonly Role[]): string {
+  return roles.length === ROLES.length ? 'run.json' : `run-${roles.join('-')}.json`;
+}
 
 /** Writes the file so that a reader never sees half of it. */
 export function writeRunFile(dataDir: string, content: RunFile): void {
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
-  const temporary = join(dataDir, `${NAME}.${content.pid}`);
+  const path = join(dataDir, nameOf(content.roles));
+  const temporary = `${path}.${content.pid}`;
   writeFileSync(temporary, `${JSON.stringify(content, null, 2)}\n`, { mode: 0o600 });
-  renameSync(temporary, join(dataDir, NAME));
+  renameSync(temporary, path);
 }
 
 /** Removes the file if it is this process's own. */
 export function removeRunFile(dataDir: string, pid: number): void {
-  if (findRunFile(dataDir)?.pid === pid) rmSync(join(dataDir, NAME), { force: true });
+  const own = findRunFiles(dataDir).find((file) => file.pid === pid);
+  if (own !== undefined) rmSync(join(dataDir, nameOf(own.roles)), { force: true });
 }
 
-/** The running daemon of a data folder, or null when there is none; a file left by a dead process counts as none. */
+/** The running daemon of a data folder, or the part of it that takes requests; null when there is none. */
 export function findRunFile(dataDir: string): RunFile | null {
-  let content: RunFile;
+  return findRunFiles(dataDir)[0] ?? null;
+}
+
+/** All processes of a data folder, that with the API first; a file left by a dead process counts as none. */
+export function findRunFiles(dataDir: string): RunFile[] {
+  const names = existsSync(dataDir) ? readdirSync(dataDir).filter((name) => NAME.test(name)) : [];
+  const files = names.sort().flatMap((name) => {
+    const file = readRunFile(join(dataDir, name));
+    return file !== null && isAlive(file.pid) ? [file] : [];
+  });
+  return [...files.filter(({ api }) => api !== null), ...files.filter(({ api }) => api === null)];
+}
+
+function readRunFile(path: string): RunFile | null {
   try {
-    content = JSON.parse(readFileSync(join(dataDir, NAME), 'utf8')) as RunFile;
+    return JSON.parse(readFileSync(path, 'utf8')) as RunFile;
   } catch {
     return null;
   }
-  return isAlive(content.pid) ? content : null;
 }
 
 /** Errors: UPSTREAM_CONNECT, exit 75, when no daemon runs. */

@@ -1,18 +1,13 @@
 import { messageOf } from '../lib/coded-error.ts';
 import type { ChainStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
+import type { CheckResult } from '../ports/crew.ts';
 import type { Log } from '../ports/log.ts';
 import type { HealthCheck } from './plugin.ts';
 
 const DEFAULT_CHECK_TIMEOUT_MS = 2_000;
 /** Probes come from several places at once: they share one run. */
 const REUSE_MS = 500;
-
-export interface CheckResult {
-  readonly name: string;
-  readonly ok: boolean;
-  readonly detail: string;
-}
 
 /** What /healthz shows of a chain: enough to tell a throw-away chain from a real one. */
 export interface ChainLabel {
@@ -35,6 +30,8 @@ export interface Health {
   live(): { readonly status: 'ok'; readonly version: string; readonly chain: readonly ChainLabel[] };
   /** Runs all checks, each within its time limit. */
   ready(): Promise<Readiness>;
+  /** Those of this thread's plugins alone. */
+  checks(): Promise<readonly CheckResult[]>;
   /** Not ready until all plugins have started. */
   setStarted(): void;
   setDraining(): void;
@@ -45,6 +42,8 @@ export interface HealthOptions {
   readonly checks: readonly HealthCheck[];
   /** Asked at each probe. */
   readonly chains: () => readonly ChainStatus[];
+  /** Checks of the roles in other threads. */
+  readonly crew?: () => Promise<readonly CheckResult[]>;
   readonly maxReadyLagSlots: number;
   readonly version: string;
   readonly clock: Clock;
@@ -58,10 +57,11 @@ export function createHealth(options: HealthOptions): Health {
   let draining = false;
   let last: { readonly at: number; readonly results: Promise<readonly CheckResult[]> } | null = null;
 
+  const runOwn = () => Promise.all(options.checks.map((check) => runCheck(check, options)));
   const runChecks = (): Promise<readonly CheckResult[]> => {
     const now = clock.monotonic();
     if (last !== null && now - last.at < REUSE_MS) return last.results;
-    const results = Promise.all(options.checks.map((check) => runCheck(check, options)));
+    const results = Promise.all([options.crew?.() ?? [], runOwn()]).then((all) => all.flat());
     last = { at: now, results };
     return results;
   };
@@ -77,6 +77,7 @@ export function createHealth(options: HealthOptions): Health {
       ];
       return { ready: !draining && checks.every((check) => check.ok), draining, checks, chain };
     },
+    checks: runOwn,
     setStarted: () => {
       started = true;
     },

@@ -1,4 +1,5 @@
 import { collectDefaultMetrics, type Metric, Registry } from 'prom-client';
+import type { MetricFamily } from '../ports/crew.ts';
 import type { Counter, Gauge, Histogram, Metrics } from '../ports/metrics.ts';
 
 const PREFIX = 'parhelion';
@@ -8,6 +9,8 @@ export interface MetricsRegistry {
   scope(area: string): Metrics;
   /** Prometheus text format. */
   text(): Promise<string>;
+  /** The same as plain data, for whoever puts the metrics of several threads together. */
+  families(): Promise<readonly MetricFamily[]>;
   readonly contentType: string;
   /** Full names of everything declared so far, sorted. */
   names(): string[];
@@ -70,6 +73,7 @@ export function createMetricsRegistry(options: { readonly process?: boolean } = 
   return {
     scope,
     text: () => registry.metrics(),
+    families: async () => (await registry.getMetricsAsJSON()) as unknown as readonly MetricFamily[],
     contentType: registry.contentType,
     names: () => [...families.keys()].sort(),
   };

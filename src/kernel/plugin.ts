@@ -12,11 +12,12 @@ import type { Clock, Random } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Outbound } from '../ports/outbound.ts';
+import type { Role, Roles } from '../ports/role.ts';
 import type { ServiceToken } from '../ports/service.ts';
 import type { Migration, Store, StoreTx } from '../ports/store.ts';
 import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
 import type { CoreConfig } from './config/core.ts';
-import type { CallContext, Reply, RouteRequest, RpcCall, RpcForward, RpcForwardReply } from './request.ts';
+import type { CallContext, Reply, RouteRequest, RpcCall, RpcForward, RpcForwardReply, RpcQuestion } from './request.ts';
 
 export { type Static, Type } from '@sinclair/typebox';
 export { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
@@ -34,6 +35,8 @@ export type {
   Migration,
   Outbound,
   Random,
+  Role,
+  Roles,
   ServiceToken,
   Store,
   StoreTx,
@@ -74,6 +77,12 @@ export interface PluginContext<Config = unknown> {
   readonly core: CoreConfig;
   /** Version of the daemon. */
   readonly version: string;
+  /**
+   * What this thread or process does. A daemon runs its plugins once per thread: `api` answers requests, `indexer` hands blocks to the
+   * processors, `deliverer` runs jobs, each with a plugin object of its own. Everything is provisioned and started everywhere; a plugin
+   * that opens something in `start` looks here whether it is needed. What the roles have in common is the store.
+   */
+  readonly roles: Roles;
   readonly log: Log;
   /** Scoped: names become `parhelion_<id>_<name>`. */
   readonly metrics: Metrics;
@@ -237,6 +246,8 @@ export interface RpcMethod {
 export interface RpcFallback {
   /** The price of a method that goes upstream. `params` is parsed lazily because few prices depend on it. */
   price(method: string, params: () => unknown): Price;
+  /** The answer that is there already; null sends the call to `forward`. Asked before the gate, so it may change nothing. */
+  atHand?(question: RpcQuestion): RpcForwardReply | null;
   forward(call: RpcForward): Promise<RpcForwardReply>;
 }
 

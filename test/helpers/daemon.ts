@@ -87,6 +87,7 @@ export async function startDaemon(options: StartDaemonOptions = {}): Promise<Dae
     return 0;
   };
   const { api, websocket, admin } = daemon.addresses();
+  if (api === null) throw new Error('it has all roles');
   const projectId = daemon.firstKey()?.projectId ?? (await firstProjectId(place));
   return {
     ...{ daemon, apiUrl: api, wsUrl: websocket ?? api.replace('http', 'ws'), adminUrl: admin },
@@ -110,9 +111,10 @@ export async function startDaemonProcess(options: StartDaemonOptions = {}): Prom
   for (const stream of [child.stdout, child.stderr])
     stream.on('data', (chunk: Buffer) => output.push(chunk.toString()));
   const gone = once(child, 'exit');
-  const run = await untilListening(place.dataDir, child, () => output.join(''));
+  const { api, ...run } = await untilListening(place.dataDir, child, () => output.join(''));
+  if (api === null) throw new Error('it has all roles');
   return {
-    ...{ child, apiUrl: run.api, wsUrl: run.websocket ?? run.api.replace('http', 'ws'), adminUrl: run.admin },
+    ...{ child, apiUrl: api, wsUrl: run.websocket ?? api.replace('http', 'ws'), adminUrl: run.admin },
     ...{ key: place.key, projectId: await firstProjectId(place), dataDir: place.dataDir, configFile: place.configFile },
     output: () => output.join(''),
     async stop() {

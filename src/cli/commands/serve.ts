@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import { createLog } from '../../adapters/log.ts';
 import { createNotify } from '../../adapters/notify/index.ts';
 import { inheritedSockets } from '../../adapters/notify/inherited-sockets.ts';
+import type { DaemonParts } from '../../kernel/assembly/parts.ts';
 import type { LoadedConfig } from '../../kernel/config/load.ts';
 import { createDaemon, type Daemon } from '../../kernel/daemon.ts';
 import { EXIT } from '../../kernel/errors.ts';
@@ -9,25 +10,35 @@ import type { FoundPlugin } from '../../kernel/plugins/registry.ts';
 import { handleSignals } from '../../kernel/signals.ts';
 import { createSupervision, type Supervision } from '../../kernel/supervision.ts';
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import type { Log } from '../../ports/log.ts';
+import { ROLES, type Role } from '../../ports/role.ts';
 import { localChainBanner, welcome } from '../banner.ts';
 import { chainSetups } from '../chain-setups.ts';
 import type { CommandValues, RunCommand } from '../command.ts';
 import { composeParts } from '../compose.ts';
+import { hireCrew } from '../crew.ts';
 import type { CliIo } from '../io.ts';
 import { loadCliConfig } from '../load-config.ts';
 import { type LocalChain, startLocalChain } from '../local-chain.ts';
+import { chooseRoles, splitRoles } from '../roles.ts';
 import { removeRunFile, writeRunFile } from '../run-file.ts';
 import { chooseUpstream } from '../upstream-choice.ts';
 import { readVersion } from '../version.ts';
 
 export const run: RunCommand = async (values, io) => {
+  const roles = chooseRoles(values, io);
   const config = await loadCliConfig(values, io);
   const choice = chooseUpstream(config);
+  if (choice === 'local' && roles.length < ROLES.length) {
+    throw new CodedError('CONFIG_INVALID', 'the local chain lives in one process: --role needs an upstream', {
+      exitCode: EXIT.config,
+    });
+  }
   const dataDir = resolve(io.cwd, config.core.dataDir);
   const chain = choice === 'local' ? await startLocalChain(config.core, dataDir) : null;
   if (chain !== null) for (const line of localChainBanner(chain)) io.out(line);
   try {
-    return await serve({ config, chain, dataDir, values, io });
+    return await serve({ config, roles, chain, dataDir, values, io });
   } finally {
     await chain?.stop();
   }
@@ -35,37 +46,55 @@ export const run: RunCommand = async (values, io) => {
 
 interface Serving {
   readonly config: LoadedConfig<FoundPlugin>;
+  readonly roles: readonly Role[];
   readonly chain: LocalChain | null;
   readonly dataDir: string;
   readonly values: CommandValues;
   readonly io: CliIo;
 }
 
+/** The threads of the other roles live around the daemon of the main thread, whose stages start and stop them. */
 async function serve(serving: Serving): Promise<number> {
-  const { config, chain, dataDir, io } = serving;
-  const parts = composeParts(config.core, createLog(config.core.log));
-  const { log } = parts;
+  const { config, roles, chain, io } = serving;
+  const { main, threads } = splitRoles(roles);
+  const log = createLog({ ...config.core.log, ...(roles.length === 1 ? {} : { role: main[0] ?? 'main' }) });
+  const version = readVersion();
   const kind = chain === null ? 'rpc' : 'local';
-  log.info(
-    { version: readVersion(), chain: kind, ...(chain === null ? {} : { genesisHash: chain.genesisHash }) },
-    'starting',
-  );
-  const daemon = await createDaemon({
-    config,
-    parts,
-    version: readVersion(),
+  log.info({ version, roles, chain: kind, ...(chain === null ? {} : { genesisHash: chain.genesisHash }) }, 'starting');
+  const release = onUncaught(log, io);
+  const place = {
     chains: chainSetups(config.core, chain === null ? null : { url: chain.rpcUrl, websocketUrl: chain.wsUrl }),
-    dataDir: chain?.storeDir ?? dataDir,
-    firstProject: firstProject(config, io),
-    sockets: inheritedSockets(io.env, process.pid),
-  });
+    dataDir: chain?.storeDir ?? serving.dataDir,
+    version,
+  };
+  const crew = hireCrew({ roles: threads, config, cwd: io.cwd, log, ...place });
+  const parts = composeParts(config.core, log, crew.shared);
+  try {
+    const daemon = await createDaemon({
+      ...{ config, parts, ...place, roles: new Set(main), crew: crew.members },
+      firstProject: main.includes('api') ? firstProject(config, io) : null,
+      sockets: inheritedSockets(io.env, process.pid),
+    });
+    return await untilStopped(serving, daemon, parts);
+  } finally {
+    await crew.end();
+    await parts.bus.close();
+    release();
+  }
+}
+
+/** Runs the daemon from its start to the end of its stop; returns the exit code. */
+async function untilStopped(serving: Serving, daemon: Daemon, { clock, log }: DaemonParts): Promise<number> {
+  const { config, roles, chain, dataDir, io } = serving;
   const notify = createNotify({ env: io.env, pid: process.pid, log });
-  const supervision = createSupervision({ notify, clock: parts.clock, log, load: daemon.load, probe: daemon.probe });
+  const supervision = createSupervision({ notify, clock, log, load: daemon.load, probe: daemon.probe });
   supervision.starting();
   const end = untilEnd(serving, daemon, supervision, (reason) => log.info({ reason }, 'asked to stop'));
   const started = daemon.start().then(() => {
     const addresses = daemon.addresses();
-    writeRunFile(dataDir, { pid: process.pid, ...addresses, chain: kind, storeDir: chain?.storeDir ?? dataDir });
+    const kind = chain === null ? 'rpc' : 'local';
+    const storeDir = chain?.storeDir ?? dataDir;
+    writeRunFile(dataDir, { pid: process.pid, roles, ...addresses, chain: kind, storeDir });
     if (config.file === null)
       for (const line of welcome(addresses, daemon.firstKey(), { chain: kind, program: io.program })) io.out(line);
     chain?.goLive();
@@ -87,6 +116,17 @@ async function serve(serving: Serving): Promise<number> {
     await supervision.close();
     clearInterval(hold);
   }
+}
+
+/** What nobody caught may have left anything half done: the process ends at once, and the store is made for that. */
+function onUncaught(log: Log, io: CliIo): () => void {
+  const listener = (error: unknown) => {
+    log.fatal({ err: error }, 'an error that nobody caught');
+    io.err(`parhelion: ${error instanceof Error ? (error.stack ?? error.message) : messageOf(error)}`);
+    process.exit(EXIT.bug);
+  };
+  process.on('uncaughtException', listener);
+  return () => void process.off('uncaughtException', listener);
 }
 
 /** People get a first project; a configured daemon only when a key for it is given. */

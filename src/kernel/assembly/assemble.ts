@@ -2,6 +2,7 @@ import type { BlockHeader } from '../../ports/block.ts';
 import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../../ports/chain.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { kernelOutbox, type Outbox } from '../../ports/outbox.ts';
+import { ROLES, type Roles } from '../../ports/role.ts';
 import type { Store } from '../../ports/store.ts';
 import type { UpstreamPool } from '../../ports/upstream.ts';
 import { type CoreConfig, coreConfig } from '../config/core.ts';
@@ -32,6 +33,8 @@ export interface AssembledChain {
 export interface Assembly {
   readonly config: LoadedConfig<FoundPlugin>;
   readonly version: string;
+  /** What this thread does. */
+  readonly roles: Roles;
   readonly metrics: MetricsRegistry;
   readonly chains: readonly AssembledChain[];
   readonly plugins: readonly ProvisionedPlugin[];
@@ -41,6 +44,10 @@ export interface Assembly {
 }
 
 export interface AssembleOptions {
+  /** What this thread does; default everything. Plugins are provisioned in any case. */
+  readonly roles?: Roles;
+  /** Whether this thread's metrics include those of the process; default true. */
+  readonly processMetrics?: boolean;
   readonly config: LoadedConfig<FoundPlugin>;
   readonly parts: DaemonParts;
   readonly chains: readonly ChainSetup[];
@@ -53,7 +60,8 @@ export interface AssembleOptions {
  */
 export async function assemble(options: AssembleOptions): Promise<Assembly> {
   const { config, parts, version } = options;
-  const metrics = createMetricsRegistry({ process: true });
+  const roles = options.roles ?? new Set(ROLES);
+  const metrics = createMetricsRegistry({ process: options.processMetrics ?? true });
   const store = createLate<Store>('the store');
   const outbox = createLate<OutboxParts>('the outbox');
   const lateStore = createLateStore(store);
@@ -68,6 +76,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
     {
       core: maskSecrets(coreConfig, config.core) as CoreConfig,
       version,
+      roles,
       log: parts.log,
       metrics: metrics.scope,
       clock: parts.clock,
@@ -81,7 +90,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
       services: [{ token: kernelOutbox, service: lateOutbox(lateStore, parts.clock, outbox) }],
     },
   );
-  return { config, version, metrics, chains, plugins, merged: mergeContributions(plugins), store, outbox };
+  return { config, version, roles, metrics, chains, plugins, merged: mergeContributions(plugins), store, outbox };
 }
 
 function assembleChain(setup: ChainSetup, parts: DaemonParts, metrics: MetricsRegistry): AssembledChain {

@@ -8,13 +8,23 @@ import type { DaemonParts } from './parts.ts';
 
 /** Base addresses of the listeners, with the ports that were really taken. */
 export interface DaemonAddresses {
-  readonly api: string;
+  /** Null without the role `api`. */
+  readonly api: string | null;
   /** Null when there is no listener of its own for websockets; the API listener takes them too. */
   readonly websocket: string | null;
   readonly admin: string;
 }
 
-/** The listeners of a daemon. */
+export interface FrontsOptions {
+  readonly assembly: Assembly;
+  readonly parts: DaemonParts;
+  readonly health: Health;
+  /** Of all roles of this process. */
+  readonly metricsText: () => Promise<string>;
+  readonly sockets: InheritedSockets | undefined;
+}
+
+/** The listeners of a process: always one for operators, and the API's where this process has that role. */
 export interface DaemonFronts {
   listenAdmin(): Promise<void>;
   listenApi(): Promise<void>;
@@ -23,63 +33,65 @@ export interface DaemonFronts {
   beginDrain(): void;
   /** Requests of the API listener since the start, and those under way. */
   load(): { readonly requests: number; readonly inFlight: number };
-  /** Waits for accepted requests up to the drain deadline. */
-  closeApi(): Promise<void>;
+  /** Waits for accepted requests until the signal aborts. */
+  closeApi(deadline: AbortSignal): Promise<void>;
   closeAdmin(): Promise<void>;
 }
 
-export function createFronts(
-  assembly: Assembly,
-  parts: DaemonParts,
-  health: Health,
-  sockets: InheritedSockets | undefined,
-): DaemonFronts {
-  const { merged, metrics, version } = assembly;
+export function createFronts({ assembly, parts, health, metricsText, sockets }: FrontsOptions): DaemonFronts {
+  const { merged, metrics } = assembly;
   const { core } = assembly.config;
   const { clock, random, log } = parts;
-  const shared = { core, routes: merged.routes, clock, random, log };
-  const rpc = createRpcFront({
-    methods: merged.rpc,
-    fallback: merged.rpcFallback,
-    gate: merged.gate,
-    core,
-    log,
-    metrics: metrics.scope('rpc'),
-    clock,
+  const isApi = assembly.roles.has('api');
+  const http = isApi ? createApi(assembly, parts) : null;
+  const admin = createAdminFront({
+    ...{ core, clock, random, log, health },
+    routes: isApi ? merged.routes : [],
+    registry: { text: metricsText, contentType: metrics.contentType },
+    metrics: metrics.scope('admin'),
   });
-  const main = assembly.chains.find(({ setup }) => setup.id === 'main');
-  const http = createHttpFront({
-    ...shared,
-    rpc,
-    gate: merged.gate,
-    sockets: merged.sockets,
-    metrics: metrics.scope('http'),
-    version,
-    chainLabel: () => main?.setup.kind ?? null,
-  });
-  const admin = createAdminFront({ ...shared, health, registry: metrics, metrics: metrics.scope('admin') });
   return {
     async listenAdmin() {
       await admin.listen(sockets?.admin);
     },
     async listenApi() {
-      await http.listen({ fd: sockets?.api ?? null, websocketFd: sockets?.websocket ?? null });
+      await http?.listen({ fd: sockets?.api ?? null, websocketFd: sockets?.websocket ?? null });
     },
     addresses() {
-      const api = http.addresses();
+      const api = http?.addresses() ?? null;
       const operations = admin.address();
-      if (api === null || operations === null) throw new Error('the daemon does not listen yet');
+      if ((isApi && api === null) || operations === null) throw new Error('the daemon does not listen yet');
       return {
-        api: baseUrl('http', api.host, api.port),
-        websocket: api.websocketPort === null ? null : baseUrl('ws', api.host, api.websocketPort),
+        api: api === null ? null : baseUrl('http', api.host, api.port),
+        websocket: api === null || api.websocketPort === null ? null : baseUrl('ws', api.host, api.websocketPort),
         admin: baseUrl('http', operations.host, operations.port),
       };
     },
-    beginDrain: http.beginDrain,
-    load: http.load,
-    closeApi: () => untilDeadline(clock, core.lifecycle.drainTimeoutMs, http.close),
+    beginDrain: () => http?.beginDrain(),
+    load: () => http?.load() ?? { requests: 0, inFlight: 0 },
+    async closeApi(deadline) {
+      await http?.close(deadline);
+    },
     closeAdmin: () => untilDeadline(clock, core.lifecycle.stopTimeoutMs, admin.close),
   };
+}
+
+function createApi(assembly: Assembly, { clock, random, log }: DaemonParts) {
+  const { merged, metrics, version } = assembly;
+  const { core } = assembly.config;
+  const { gate, sockets, routes } = merged;
+  const rpc = createRpcFront({
+    ...{ core, log, clock, gate },
+    methods: merged.rpc,
+    fallback: merged.rpcFallback,
+    metrics: metrics.scope('rpc'),
+  });
+  const main = assembly.chains.find(({ setup }) => setup.id === 'main');
+  return createHttpFront({
+    ...{ core, routes, clock, random, log, rpc, gate, sockets, version },
+    metrics: metrics.scope('http'),
+    chainLabel: () => main?.setup.kind ?? null,
+  });
 }
 
 /** Any address stands for every one of the machine; people and scripts want one that they can call. */
@@ -90,7 +102,7 @@ function baseUrl(scheme: string, host: string, port: number): string {
 
 async function untilDeadline(clock: Clock, ms: number, close: (deadline: AbortSignal) => Promise<void>): Promise<void> {
   const deadline = new AbortController();
-  const cancel = clock.timeout(ms, () => deadline.abort(new Error('the drain deadline has passed')));
+  const cancel = clock.timeout(ms, () => deadline.abort(new Error('the deadline has passed')));
   try {
     await close(deadline.signal);
   } finally {

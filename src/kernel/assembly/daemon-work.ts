@@ -3,13 +3,17 @@ import type { Follower } from '../follower/contract.ts';
 import { createFollower } from '../follower/create-follower.ts';
 import { createJobRunner, type JobRunner } from '../jobs/index.ts';
 import { createOutboxGauges, type OutboxGauges } from '../jobs/outbox-gauges.ts';
+import { createAnnouncer } from './announce-chain.ts';
 import type { AssembledChain, Assembly } from './assemble.ts';
 import { type ChainRun, createChainRun } from './chain-run.ts';
 import type { DaemonParts } from './parts.ts';
+import { createRemoteFollower } from './remote-follower.ts';
+import { createRemoteRunner } from './remote-runner.ts';
+import { TOPICS } from './topics.ts';
 
-/** What a daemon does without being asked: jobs and following. */
+/** What a daemon does without being asked: jobs and following, as far as its roles go. */
 export interface DaemonWork {
-  /** Makes runner and followers on the open store. */
+  /** Makes runner and followers on the open store, or what stands for those of other threads and processes. */
   make(store: Store): void;
   startJobs(): Promise<void>;
   startFollowing(): Promise<void>;
@@ -19,33 +23,60 @@ export interface DaemonWork {
   stopJobs(): Promise<void>;
 }
 
+/** What begins and ends with the following of a chain. */
+interface Companion {
+  start(): Promise<void> | void;
+  stop(): Promise<void> | void;
+}
+
 export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error: unknown) => void): DaemonWork {
-  const { clock, log, random } = parts;
+  const { clock, log, random, bus } = parts;
+  const { roles } = assembly;
   const { core } = assembly.config;
   let jobs: JobRunner | null = null;
   let gauges: OutboxGauges | null = null;
   let runs: readonly ChainRun[] = [];
+  const companions: Companion[] = [];
 
-  /** Null when nobody wants the blocks of this chain: reading them would cost the upstream for nothing. */
+  function makeJobs(store: Store): void {
+    if (!roles.has('deliverer')) {
+      assembly.outbox.set(createRemoteRunner({ bus, clock }));
+      return;
+    }
+    const metrics = assembly.metrics.scope('jobs');
+    const kinds = assembly.merged.jobs;
+    const runner = createJobRunner({ store, clock, random, log, fatal, kinds, config: core.jobs, metrics });
+    jobs = runner;
+    gauges = createOutboxGauges({ store, kinds: kinds.map(({ kind }) => kind), clock, log, metrics });
+    assembly.outbox.set(runner);
+    bus.subscribe(TOPICS.jobsDue, runner.wake);
+  }
+
+  /** Null when nobody wants the blocks of this chain, because reading them would cost the upstream for nothing, or it is another's part. */
   function followerOf(chain: AssembledChain, store: Store): Follower | null {
     const { id } = chain.setup;
     const processors = assembly.merged.processors.filter(({ chains }) => chains.includes(id));
     if (!core.follow.enabled || processors.length === 0) return null;
+    if (!roles.has('indexer')) {
+      const remote = createRemoteFollower({ chain: id, store, bus, clock, log, tipSlot: () => tipOf(chain) });
+      chain.follower.set(remote);
+      companions.push(remote);
+      return null;
+    }
     const metrics = assembly.metrics.scope(id === 'main' ? 'follow' : `follow_${id}`);
     const follower = createFollower({
       ...{ chain: id, source: chain.source, store, processors, core, clock, random, metrics, log, fatal },
     });
     chain.follower.set(follower);
+    companions.push(createAnnouncer({ chain: id, follower, bus, clock }));
     return follower;
   }
 
   return {
     make(store) {
-      const metrics = assembly.metrics.scope('jobs');
-      const kinds = assembly.merged.jobs;
-      jobs = createJobRunner({ store, clock, random, log, fatal, kinds, config: core.jobs, metrics });
-      gauges = createOutboxGauges({ store, kinds: kinds.map(({ kind }) => kind), clock, log, metrics });
-      assembly.outbox.set(jobs);
+      makeJobs(store);
+      // The deliverer asks no chain anything.
+      if (!roles.has('api') && !roles.has('indexer')) return;
       runs = assembly.chains.map((chain) =>
         createChainRun({ chain, store, follower: followerOf(chain, store), clock, log, fatal }),
       );
@@ -56,11 +87,13 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     },
     async startFollowing() {
       await Promise.all(runs.map((run) => run.start()));
+      for (const companion of companions) await companion.start();
     },
     async drain() {
       await Promise.all([...runs.map((run) => run.drain()), jobs?.drain()]);
     },
     async stopFollowing() {
+      for (const companion of companions) await companion.stop();
       await Promise.all(runs.map((run) => run.stop()));
     },
     async stopJobs() {
@@ -73,4 +106,9 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
       cancel();
     },
   };
+}
+
+function tipOf({ pool }: AssembledChain): number | null {
+  const slots = pool.states().flatMap(({ healthy, slot }) => (healthy && slot !== null ? [slot] : []));
+  return slots.length === 0 ? null : Math.max(...slots);
 }

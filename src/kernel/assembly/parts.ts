@@ -1,4 +1,5 @@
 import type { BlockHeader } from '../../ports/block.ts';
+import type { Bus } from '../../ports/bus.ts';
 import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../../ports/chain.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
@@ -32,6 +33,8 @@ export interface DaemonParts {
   readonly random: Random;
   readonly log: Log;
   readonly outbound: Outbound;
+  /** To the other roles, where there are any; closed by whoever made it. */
+  readonly bus: Bus;
   /** Changes the least level of `log`; a reload may ask for it. */
   setLogLevel(level: CoreConfig['log']['level']): void;
   openStore(config: CoreConfig['store'], dataDir: string): Promise<Store>;

@@ -17,7 +17,7 @@ export interface AdminFrontOptions {
   /** All routes of all plugins; only those with auth `admin` are served here. */
   readonly routes: readonly Route[];
   readonly health: Health;
-  readonly registry: MetricsRegistry;
+  readonly registry: Pick<MetricsRegistry, 'text' | 'contentType'>;
   readonly log: Log;
   /** Scoped to `admin`. */
   readonly metrics: Metrics;
@@ -111,7 +111,7 @@ function healthRoutes(health: Health): Route[] {
   ];
 }
 
-function metricsRoute(registry: MetricsRegistry): Route {
+function metricsRoute(registry: AdminFrontOptions['registry']): Route {
   return defineRoute({
     method: 'GET',
     path: '/metrics',

@@ -22,6 +22,8 @@ export interface Lifecycle {
    * PLUGIN_START_FAILED or PLUGIN_START_TIMEOUT, which name the plugin.
    */
   start(): Promise<void>;
+  /** Whether `reload` may be tried: every plugin whose section differs can take another one. Errors: PLUGIN_RELOAD_REFUSED. */
+  checkReload(sections: Readonly<Record<string, unknown>>): void;
   /** All or nothing, by plugin id. Errors: PLUGIN_RELOAD_REFUSED; the old configuration is in force then. */
   reload(sections: Readonly<Record<string, unknown>>): Promise<void>;
   /** Tells all plugins, in reverse, to take no new work. */
@@ -76,6 +78,7 @@ export function createLifecycle(options: LifecycleOptions): Lifecycle {
         throw error;
       }
     },
+    checkReload: (next) => void changedPlugins(plugins, sections, next),
     async reload(next) {
       await reloadAll(plugins, sections, next, log);
       sections = { ...sections, ...next };
@@ -145,13 +148,7 @@ async function reloadAll(
   next: Readonly<Record<string, unknown>>,
   log: Log,
 ): Promise<void> {
-  const changed = plugins.filter(({ id }) => id in next && !isDeepStrictEqual(next[id], before[id]));
-  const fixed = changed.filter(({ contribution }) => contribution.reload === undefined).map(({ id }) => id);
-  if (fixed.length > 0) {
-    throw new CodedError('PLUGIN_RELOAD_REFUSED', `changes of these sections need a restart: ${fixed.join(', ')}`, {
-      facts: { plugins: fixed },
-    });
-  }
+  const changed = changedPlugins(plugins, before, next);
   const accepted: ProvisionedPlugin[] = [];
   for (const plugin of changed) {
     try {
@@ -175,4 +172,17 @@ async function reloadAll(
       );
     }
   }
+}
+
+function changedPlugins(
+  plugins: readonly ProvisionedPlugin[],
+  before: Readonly<Record<string, unknown>>,
+  next: Readonly<Record<string, unknown>>,
+): readonly ProvisionedPlugin[] {
+  const changed = plugins.filter(({ id }) => id in next && !isDeepStrictEqual(next[id], before[id]));
+  const fixed = changed.filter(({ contribution }) => contribution.reload === undefined).map(({ id }) => id);
+  if (fixed.length === 0) return changed;
+  throw new CodedError('PLUGIN_RELOAD_REFUSED', `changes of these sections need a restart: ${fixed.join(', ')}`, {
+    facts: { plugins: fixed },
+  });
 }

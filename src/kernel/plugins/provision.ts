@@ -4,6 +4,7 @@ import type { Clock, Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';
 import type { Outbound } from '../../ports/outbound.ts';
+import type { Roles } from '../../ports/role.ts';
 import type { ServiceToken } from '../../ports/service.ts';
 import type { Store, StoreTx } from '../../ports/store.ts';
 import type { UpstreamConfig, UpstreamPool } from '../../ports/upstream.ts';
@@ -16,6 +17,7 @@ export interface PluginSurroundings {
   /** Secrets masked. */
   readonly core: CoreConfig;
   readonly version: string;
+  readonly roles: Roles;
   readonly log: Log;
   metrics(area: string): Metrics;
   readonly clock: Clock;
@@ -108,6 +110,7 @@ function createContext(
     config: section,
     core: shared.core,
     version: shared.version,
+    roles: shared.roles,
     log: shared.log.child({ plugin: id }),
     metrics,
     clock: shared.clock,

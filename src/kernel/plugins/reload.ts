@@ -1,8 +1,10 @@
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
 import type { Clock } from '../../ports/clock.ts';
+import type { ConfigValues } from '../../ports/crew.ts';
 import type { Log } from '../../ports/log.ts';
 import type { CoreConfig } from '../config/core.ts';
 import type { LoadedConfig } from '../config/load.ts';
+import type { Crew } from '../crew/crew.ts';
 import type { MetricsRegistry } from '../metrics.ts';
 import { changedKeys } from './changed-keys.ts';
 import type { Lifecycle } from './lifecycle.ts';
@@ -13,6 +15,8 @@ const LIVE_KEYS: readonly string[] = ['log.level'];
 export interface ReloaderOptions {
   readonly config: LoadedConfig;
   readonly lifecycle: Lifecycle;
+  /** The roles in other threads. */
+  readonly crew: Pick<Crew, 'checkConfig' | 'takeConfig'>;
   readonly setLogLevel: (level: CoreConfig['log']['level']) => void;
   readonly metrics: MetricsRegistry;
   readonly clock: Clock;
@@ -21,34 +25,59 @@ export interface ReloaderOptions {
 
 /** Takes a new configuration, or refuses it as a whole and leaves the old one in force. */
 export interface Reloader {
-  /** `load` reads and checks the new configuration; its errors count as a refusal. Calls queue. */
-  reload(load: () => Promise<LoadedConfig>): Promise<void>;
+  /** For all threads. `load` reads and checks the new configuration; its errors count as a refusal. Calls queue. */
+  reload(load: () => Promise<ConfigValues>): Promise<void>;
+  /** Whether this thread could take it; changes nothing. Errors: PLUGIN_RELOAD_REFUSED. */
+  check(next: ConfigValues): void;
+  /** In this thread alone. Errors: PLUGIN_RELOAD_REFUSED. */
+  take(next: ConfigValues): Promise<void>;
 }
 
 export function createReloader(options: ReloaderOptions): Reloader {
-  const { lifecycle, clock, log } = options;
+  const { lifecycle, crew, clock, log } = options;
   const scope = options.metrics.scope('config');
   const succeeded = scope.gauge('reload_success', '1 when the last reload was taken, 0 when it was refused');
   const at = scope.gauge('reload_timestamp_seconds', 'unix time of the last reload that was taken');
   succeeded.set(1);
   at.set(clock.now() / 1_000);
-  let current = options.config;
+  let current: ConfigValues = pick(options.config);
   let queue: Promise<void> = Promise.resolve();
 
-  async function take(load: () => Promise<LoadedConfig>): Promise<void> {
+  function check(next: ConfigValues): void {
+    const fixed = changedKeys(current.core, next.core).filter((key) => !LIVE_KEYS.includes(key));
+    if (fixed.length > 0) {
+      throw new CodedError('PLUGIN_RELOAD_REFUSED', `changes of these keys need a restart: ${fixed.join(', ')}`, {
+        facts: { keys: fixed },
+      });
+    }
+    lifecycle.checkReload(next.values);
+  }
+
+  async function take(next: ConfigValues): Promise<void> {
+    check(next);
+    await lifecycle.reload(next.values);
+    options.setLogLevel((next.core as CoreConfig).log.level);
+    current = next;
+    succeeded.set(1);
+    at.set(clock.now() / 1_000);
+  }
+
+  /** First everybody is asked whether it could be, then everybody takes it; a refusal even then takes it back everywhere. */
+  async function takeEverywhere(load: () => Promise<ConfigValues>): Promise<void> {
     try {
-      const next = await load();
-      const fixed = changedKeys(current.core, next.core).filter((key) => !LIVE_KEYS.includes(key));
-      if (fixed.length > 0) {
-        throw new CodedError('PLUGIN_RELOAD_REFUSED', `changes of these keys need a restart: ${fixed.join(', ')}`, {
-          facts: { keys: fixed },
+      const next = pick(await load());
+      const before = current;
+      check(next);
+      await crew.checkConfig(next);
+      await crew.takeConfig(next, before);
+      try {
+        await take(next);
+      } catch (error) {
+        await crew.takeConfig(before, next).catch((failure: unknown) => {
+          log.error({ error: messageOf(failure) }, 'a role did not take its old configuration back');
         });
+        throw error;
       }
-      await lifecycle.reload(next.values);
-      options.setLogLevel(next.core.log.level);
-      current = next;
-      succeeded.set(1);
-      at.set(clock.now() / 1_000);
       log.info({}, 'configuration reloaded');
     } catch (error) {
       succeeded.set(0);
@@ -57,10 +86,15 @@ export function createReloader(options: ReloaderOptions): Reloader {
     }
   }
   return {
+    check,
+    take,
     reload(load) {
-      const run = queue.then(() => take(load));
+      const run = queue.then(() => takeEverywhere(load));
       queue = run.catch(() => undefined);
       return run;
     },
   };
 }
+
+/** Without schemas and plugins: these are the same, and cannot go to another thread. */
+const pick = ({ core, values }: ConfigValues): ConfigValues => ({ core, values });

@@ -1,0 +1,126 @@
+import { once } from 'node:events';
+import { extname } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Worker } from 'node:worker_threads';
+import { EXIT } from '../../kernel/errors.ts';
+import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { CrewMember } from '../../ports/crew.ts';
+import type { Role } from '../../ports/role.ts';
+import { type Ask, fromErrorData, type Taken, type Told } from './wire.ts';
+
+export interface HireOptions {
+  readonly role: Role;
+  /** Module that the thread runs. */
+  readonly entry: URL;
+  /** Plain data for it, read there as `workerData`. */
+  readonly data: unknown;
+  readonly clock: Clock;
+  /** Takes whole lines of its log. */
+  readonly writeLog: (lines: string) => void;
+  /** Called once when the thread is gone, whatever the reason. */
+  readonly gone?: () => void;
+}
+
+interface Waiting {
+  resolve(value: unknown): void;
+  reject(error: unknown): void;
+}
+
+/** Starts a thread for a role. It loads its modules at once and opens nothing before the duty `start`. */
+export function hireMember(options: HireOptions): CrewMember {
+  const { role, clock } = options;
+  const worker = startThread(options.entry, options.data);
+  const waiting = new Map<number, Waiting>();
+  const failure = createFailure();
+  let nextId = 1;
+  let ended: CodedError | null = null;
+  let isEnding = false;
+
+  const end = (reason: CodedError): void => {
+    if (ended !== null) return;
+    ended = reason;
+    for (const { reject } of waiting.values()) reject(reason);
+    waiting.clear();
+    if (!isEnding) failure.tell(reason);
+  };
+  worker.on('message', (told: Told) => {
+    if (told.kind === 'log') {
+      options.writeLog(told.lines);
+      worker.postMessage({ taken: told.lines.length } satisfies Taken);
+    } else if (told.kind === 'fatal') failure.tell(fromErrorData(told.error));
+    else {
+      const asker = waiting.get(told.id);
+      waiting.delete(told.id);
+      if (told.kind === 'answer') asker?.resolve(told.value);
+      else asker?.reject(fromErrorData(told.error));
+    }
+  });
+  worker.on('error', (error) => end(crashed(role, error)));
+  worker.on('exit', (code) => {
+    end(new CodedError('ROLE_ENDED', `the thread of the role ${role} ended with ${code}`, { exitCode: EXIT.bug }));
+    options.gone?.();
+  });
+
+  return {
+    role,
+    failed: failure.told,
+    ask(duty, timeoutMs, ...args) {
+      return new Promise((resolve, reject) => {
+        if (ended !== null) return reject(ended);
+        const id = nextId++;
+        const cancel = timeoutMs === null ? () => undefined : clock.timeout(timeoutMs, () => giveUp(id));
+        const settle = () => {
+          cancel();
+          waiting.delete(id);
+        };
+        waiting.set(id, {
+          resolve(value) {
+            settle();
+            resolve(value as never);
+          },
+          reject(error) {
+            settle();
+            reject(error as Error);
+          },
+        });
+        worker.postMessage({ id, duty, args } satisfies Ask);
+      });
+      function giveUp(id: number): void {
+        const text = `the role ${role} did not do "${duty}" within ${timeoutMs} ms`;
+        waiting.get(id)?.reject(new CodedError('ROLE_SILENT', text, { facts: { role, duty } }));
+      }
+    },
+    async end() {
+      isEnding = true;
+      if (ended === null) await Promise.all([once(worker, 'exit'), worker.terminate()]);
+    },
+  };
+}
+
+/** The first reason counts; a promise that nobody looks at does no harm. */
+function createFailure() {
+  let tell: (reason: unknown) => void = () => undefined;
+  const told = new Promise<unknown>((resolve) => {
+    tell = resolve;
+  });
+  return { told, tell };
+}
+
+function crashed(role: Role, error: unknown): CodedError {
+  const isMemory = (error as { readonly code?: unknown } | null)?.code === 'ERR_WORKER_OUT_OF_MEMORY';
+  const exitCode = isMemory ? EXIT.temporary : EXIT.bug;
+  return new CodedError('ROLE_CRASHED', `the role ${role} crashed: ${messageOf(error)}`, { exitCode, cause: error });
+}
+
+/**
+ * The loader of TypeScript that a source tree runs with does not reach into threads, so there a first line of JavaScript loads it
+ * before the entry.
+ */
+function startThread(entry: URL, workerData: unknown): Worker {
+  if (extname(fileURLToPath(entry)) !== '.ts') return new Worker(entry, { workerData });
+  const loader = JSON.stringify(import.meta.resolve('tsx/esm/api'));
+  const module = JSON.stringify(entry.href);
+  const boot = `import(${loader}).then(({ register }) => { register(); return import(${module}); })`;
+  return new Worker(boot, { eval: true, workerData });
+}

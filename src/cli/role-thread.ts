@@ -1,0 +1,60 @@
+/** The entry of a thread that runs one role of a daemon. It loads at once and opens nothing before the main thread says so. */
+import { parentPort, workerData } from 'node:worker_threads';
+import { createLog } from '../adapters/log.ts';
+import { createWriteLock } from '../adapters/store/write-lock.ts';
+import { createLogRelay } from '../adapters/workers/log-relay.ts';
+import { serveDuties } from '../adapters/workers/serve-duties.ts';
+import { createDaemon, type Daemon } from '../kernel/daemon.ts';
+import type { CrewDuties } from '../ports/crew.ts';
+import { composeParts } from './compose.ts';
+import { restoreConfig } from './load-config.ts';
+import type { RoleData } from './role-data.ts';
+
+const port = parentPort;
+if (port === null) throw new Error('this module is the entry of a thread');
+const data = workerData as RoleData;
+const log = createLog({
+  level: data.config.core.log.level,
+  format: 'json',
+  role: data.role,
+  destination: createLogRelay(port),
+});
+const made = makeDaemon();
+// What fails is told to whoever asks, first of all to the duty `start`.
+made.catch(() => undefined);
+const failed = made.then(
+  (daemon) => daemon.failed,
+  () => new Promise<never>(() => undefined),
+);
+serveDuties(port, lateDuties(made), failed);
+
+async function makeDaemon(): Promise<Daemon> {
+  const { core } = data.config;
+  const lock = data.lock === null ? null : createWriteLock(data.lock.memory, data.lock.place);
+  return await createDaemon({
+    config: await restoreConfig(data.config, data.cwd),
+    // Messages to other processes go by the main thread.
+    parts: composeParts(core, log, { channel: data.channel, isConnected: false, lock }),
+    version: data.version,
+    chains: data.chains,
+    dataDir: data.dataDir,
+    firstProject: null,
+    roles: new Set([data.role]),
+    isMember: true,
+  });
+}
+
+/** The duties of a daemon that is still being made. */
+function lateDuties(daemon: Promise<Daemon>): CrewDuties {
+  const duties = async () => (await daemon).duties;
+  return {
+    start: async () => (await duties()).start(),
+    ping: async () => undefined,
+    checks: async () => (await duties()).checks(),
+    metrics: async () => (await duties()).metrics(),
+    checkConfig: async (next) => (await duties()).checkConfig(next),
+    takeConfig: async (next) => (await duties()).takeConfig(next),
+    drain: async () => (await duties()).drain(),
+    stop: async () => (await duties()).stop(),
+  };
+}
