@@ -19,7 +19,8 @@ export const commandTable: readonly CliCommand[] = [
       { flags: '--log-level <level>', description: 'sets log.level' },
       {
         flags: '--role <role>',
-        description: 'run only this role: api, indexer or deliverer; several with commas or as several flags; without it all',
+        description:
+          'run only this role: api, indexer or deliverer; several with commas or as several flags; without it all',
         repeatable: true,
       },
       { flags: '--admin-port <number>', description: 'sets admin.port' },
