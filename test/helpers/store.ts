@@ -52,6 +52,17 @@ export async function sqliteStore(t: TestContext): Promise<Store> {
   return await engineOf('sqlite', createSqliteDatabase).store(t);
 }
 
+/** A fresh PostgreSQL database for suites that need only one engine; it goes away when the test ends. */
+export async function postgresDatabase(t: TestContext): Promise<TestDatabase> {
+  const server = await sharedServer();
+  const database = await createPostgresDatabase(server.url);
+  t.after(async () => {
+    await database.destroy();
+    await server.stop();
+  });
+  return database;
+}
+
 function engineOf(dialect: Dialect, create: () => Promise<TestDatabase>): StoreEngine {
   const database = async (t: TestContext) => {
     const made = await create();

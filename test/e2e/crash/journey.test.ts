@@ -5,16 +5,16 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { Connection, Keypair, LAMPORTS_PER_SOL, SystemProgram, Transaction } from '@solana/web3.js';
 import { Webhook } from 'standardwebhooks';
+import { BOOTSTRAP_KEY, type BuiltDaemon, startBuiltDaemon } from '../../helpers/built-daemon.ts';
 import { chainMissing, startChain } from '../../helpers/chain.ts';
 import { type Received, startReceiver } from '../../helpers/receiver.ts';
-import { BOOTSTRAP_KEY, configFor, startDaemonProcess } from './daemon-process.ts';
 
 const skip = (await chainMissing()) ?? false;
 
 interface Bed {
   readonly chain: Awaited<ReturnType<typeof startChain>>;
   readonly receiver: Awaited<ReturnType<typeof startReceiver>>;
-  start(): ReturnType<typeof startDaemonProcess>;
+  start(): BuiltDaemon;
 }
 
 async function makeBed(t: { after(fn: () => Promise<void>): void }): Promise<Bed> {
@@ -23,7 +23,7 @@ async function makeBed(t: { after(fn: () => Promise<void>): void }): Promise<Bed
   const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-journey-'));
   const configFile = join(dataDir, 'parhelion.yaml');
   writeFileSync(configFile, configFor(chain.rpcUrl, dataDir));
-  const daemons: ReturnType<typeof startDaemonProcess>[] = [];
+  const daemons: BuiltDaemon[] = [];
   t.after(async () => {
     for (const daemon of daemons) await daemon.kill('SIGKILL');
     await receiver.close();
@@ -34,11 +34,25 @@ async function makeBed(t: { after(fn: () => Promise<void>): void }): Promise<Bed
     chain,
     receiver,
     start() {
-      const daemon = startDaemonProcess(configFile, dataDir);
+      const daemon = startBuiltDaemon({ configFile, dataDir });
       daemons.push(daemon);
       return daemon;
     },
   };
+}
+
+/** Any free ports, one upstream, receivers on loopback. */
+function configFor(rpcUrl: string, dataDir: string): string {
+  return [
+    `dataDir: ${dataDir}`,
+    'http: { port: 0 }',
+    'admin: { port: 0 }',
+    `upstream: { urls: ['${rpcUrl}'] }`,
+    'follow: { pollMs: 100 }',
+    'log: { level: info, format: json }',
+    'webhooks: { allowCidrs: [127.0.0.0/8] }',
+    '',
+  ].join('\n');
 }
 
 async function createWebhook(api: string, webhookURL: string, address: string): Promise<string> {
@@ -77,7 +91,7 @@ test('a payment sent through the daemon is delivered although the daemon is kill
 }, async (t) => {
   const bed = await makeBed(t);
   const first = bed.start();
-  const api = await first.ready();
+  const { api } = await first.ready();
   const to = Keypair.generate();
   const secret = await createWebhook(api, `${bed.receiver.url}/`, to.publicKey.toBase58());
   const signature = await pay(api, bed, to);
@@ -93,7 +107,7 @@ test('a delivery that failed before the kill is tried again after it, with the s
   const bed = await makeBed(t);
   bed.receiver.script({ kind: 'answer', status: 500 });
   const first = bed.start();
-  const api = await first.ready();
+  const { api } = await first.ready();
   const to = Keypair.generate();
   const secret = await createWebhook(api, `${bed.receiver.url}/`, to.publicKey.toBase58());
   const signature = await pay(api, bed, to);

@@ -1,0 +1,99 @@
+import assert from 'node:assert/strict';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import type { TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { BuiltDaemon } from '../../helpers/built-daemon.ts';
+import { integrityOf } from '../../helpers/delivery-ledger.ts';
+import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
+import { startWorkBed, type WorkBed } from '../../helpers/work-bed.ts';
+
+const SEED = Number(process.env['PARHELION_SEED'] ?? 20261121);
+/** Multiplies the kills of every suite, for long runs. */
+const TIMES = Number(process.env['PARHELION_KILL_TIMES'] ?? 1);
+const LEASES_OUT_SECONDS = 120;
+/** Of so many lives that end early, one goes on until it works. */
+const EARLY_LIVES = 5;
+
+export interface KillRun {
+  /** Address of the store; default SQLite in the data folder. */
+  readonly store?: string;
+  /**
+   * `starting`: most lives end before the daemon is ready, in every phase from the first migration on.
+   * `working`: they end while it follows, delivers, takes webhooks and reloads.
+   */
+  readonly while: 'starting' | 'working';
+  readonly kills: number;
+}
+
+/** Starts and kills a daemon again and again; then everything that it was paid, told and acknowledged has to add up. */
+export async function killAgainAndAgain(t: TestContext, run: KillRun): Promise<void> {
+  const random = createSfc32(SEED);
+  const bed = await startWorkBed(run.store === undefined ? {} : { store: run.store });
+  t.after(() => bed.stop());
+  const kills = Math.ceil(run.kills * TIMES);
+  let startMs = 300;
+  let next = bed.start({ warm: true });
+  for (let kill = 0; kill < kills; kill += 1) {
+    const daemon = next;
+    await isWarm(daemon);
+    daemon.go();
+    const startedMs = performance.now();
+    next = bed.start({ warm: true });
+    if (run.while === 'starting' && kill % EARLY_LIVES !== EARLY_LIVES - 1) await sleep(random.below(startMs * 1.2));
+    else {
+      const { api } = await daemon.ready();
+      startMs = (startMs + (performance.now() - startedMs)) / 2;
+      await live(bed, daemon, api, random);
+    }
+    assert.equal(daemon.child.exitCode, null, `it ended by itself before kill ${kill}:\n${daemon.output()}`);
+    await daemon.kill('SIGKILL');
+    if (run.store === undefined) assertIntact(bed, `after kill ${kill}`);
+  }
+  await next.kill('SIGKILL');
+  const deliveries = await endWell(bed);
+  t.diagnostic(`${kills} kills, ${deliveries} deliveries, ${bed.receiver.received.length} requests, seed ${SEED}`);
+}
+
+async function isWarm(daemon: BuiltDaemon): Promise<void> {
+  while (!daemon.output().startsWith('warm') && daemon.child.exitCode === null) await sleep(10);
+}
+
+/** A little of everything that a daemon does when it has started. */
+async function live(bed: WorkBed, daemon: BuiltDaemon, api: string, random: Sfc32): Promise<void> {
+  const [one, two, three] = bed.payments.addresses as [string, string, string];
+  const sets = [[one], [one, two], [three]];
+  const { acknowledged } = bed.ledger;
+  if (acknowledged < sets.length) await bed.ledger.create(api, sets[acknowledged] ?? []);
+  if (random.below(4) === 0) daemon.child.kill('SIGHUP');
+  if (random.below(8) === 0) {
+    // The answer is not waited for: the webhook may or may not have been made when the kill comes.
+    bed.ledger.create(api, [two]).catch(() => undefined);
+    await sleep(random.below(20));
+    return;
+  }
+  await sleep(random.below(1_200));
+}
+
+export function assertIntact(bed: WorkBed, when: string): void {
+  const path = join(bed.dataDir, 'parhelion.db');
+  if (existsSync(path)) assert.equal(integrityOf(path), 'ok', when);
+}
+
+/** One more life without a kill: everything is delivered, the daemon stops in order, and the books agree. */
+export async function endWell(bed: WorkBed): Promise<number> {
+  const daemon = bed.start();
+  const { api } = await daemon.ready();
+  assert.equal(await bed.ledger.create(api, [bed.payments.addresses[0] as string]), 200);
+  await sleep(300);
+  await bed.payments.stop();
+  await bed.ledger.settle(bed.openStore, LEASES_OUT_SECONDS, daemon.output);
+  await daemon.kill('SIGTERM');
+  assert.equal(daemon.child.exitCode, 0, daemon.output());
+  const store = await bed.openStore();
+  try {
+    return await bed.ledger.check(store);
+  } finally {
+    await store.close();
+  }
+}
