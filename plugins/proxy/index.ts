@@ -42,7 +42,7 @@ export default definePlugin({
       }),
       sockets,
       start() {
-        if (pool !== null) hub = createHub(hubParts(ctx, pool));
+        if (pool !== null && ctx.roles.has('api')) hub = createHub(hubParts(ctx, pool));
       },
       drain: () => sockets.drain(),
       async stop() {

@@ -70,7 +70,7 @@ export function assembleWebhooks(ctx: PluginContext<WebhooksConfig>, outbox: Out
       }),
     ],
     jobs: chains.map((chain) => createDeliveryKind(deliveryKind(chain), jobParts)),
-    start: () => upkeep.start(),
+    start: () => upkeep.start(ctx.roles),
     stop: () => {
       upkeep.stop();
       return client.close();

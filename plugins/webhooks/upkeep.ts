@@ -2,6 +2,7 @@ import type { ChainId } from '../../src/ports/chain.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { Log } from '../../src/ports/log.ts';
 import type { Outbox } from '../../src/ports/outbox.ts';
+import type { Roles } from '../../src/ports/role.ts';
 import type { Store, StoreTx } from '../../src/ports/store.ts';
 import type { WebhooksConfig } from './config.ts';
 import { deliveryKind, signatureOfKey } from './delivery/payload.ts';
@@ -25,7 +26,7 @@ export interface UpkeepParts {
 }
 
 export interface Upkeep {
-  start(): void;
+  start(roles: Roles): void;
   stop(): void;
   /** Forgets what is old enough; in small transactions, so that writers get in between. */
   prune(): Promise<void>;
@@ -82,9 +83,10 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
   };
 
   return {
-    start() {
-      repeat(COUNT_MS, 'counting deliveries', count);
-      repeat(PRUNE_MS, 'pruning deliveries', prune);
+    start(roles) {
+      // Whoever follows the chain has to know how much waits, and whoever delivers clears up.
+      if (roles.has('indexer')) repeat(COUNT_MS, 'counting deliveries', count);
+      if (roles.has('deliverer')) repeat(PRUNE_MS, 'pruning deliveries', prune);
     },
     stop() {
       stopped = true;
