@@ -2,6 +2,7 @@ import type { ChainBlock } from '../../ports/block.ts';
 import type { ChainId } from '../../ports/chain.ts';
 import type { Store } from '../../ports/store.ts';
 import type { BlockProcessor } from '../plugin.ts';
+import { writeFinalized } from './chain-row.ts';
 import type { Position } from './decide.ts';
 import { noteEnd } from './gaps.ts';
 import { insertHeader, moveCursors, pruneHeaders } from './positions.ts';
@@ -16,6 +17,8 @@ export interface ReleaseOptions {
   readonly headers: number;
   /** As in `Situation`. */
   readonly floor: number;
+  /** The chain is followed at `finalized`: nothing that is released is ever taken back. */
+  readonly isFinal?: boolean;
 }
 
 /**
@@ -23,7 +26,7 @@ export interface ReleaseOptions {
  * Errors: FOLLOW_FENCED, those of the store, those of a processor.
  */
 export async function releaseBlock(
-  { store, chain, headers, floor }: ReleaseOptions,
+  { store, chain, headers, floor, isFinal = false }: ReleaseOptions,
   block: ChainBlock,
   cursor: Position | null,
   live: readonly BlockProcessor[],
@@ -35,6 +38,10 @@ export async function releaseBlock(
     await insertHeader(tx, chain, block);
     if (isFirst(cursor, floor)) await noteEnd(tx, chain, MAIN, block);
     for (const processor of [...live, ...joining]) await processor.apply(tx, block, chain);
+    if (isFinal) {
+      await writeFinalized(tx, chain, block.slot);
+      for (const processor of [...live, ...joining]) await processor.finalized?.(tx, block.slot, chain);
+    }
     if (block.slot % PRUNE_EVERY_SLOTS === 0) await pruneHeaders(tx, chain, headers);
   });
 }

@@ -13,6 +13,7 @@ import { newState } from './follow-state.ts';
 import { openChain } from './open-chain.ts';
 import { pollLoop } from './poll.ts';
 import type { Run } from './run.ts';
+import { watchStall } from './stall.ts';
 import { statusOf } from './status-of.ts';
 import { afterFailure, step } from './step.ts';
 import { fatalOf, reasonOf } from './trouble.ts';
@@ -74,7 +75,7 @@ function createRun(options: FollowerOptions, signal: AbortSignal, told: (header:
   const { source, clock, random, core, chain } = options;
   const { follow } = core;
   const state = newState(clock.monotonic());
-  const meter = createFollowMeter(options.metrics, state, () => clock.monotonic());
+  const meter = createFollowMeter(options.metrics, state, clock);
   const wake = createWake(clock);
   const buffer = createBlockBuffer(follow.bufferBlocks, follow.bufferBytes);
   const fetcher = createFetcher({
@@ -83,6 +84,7 @@ function createRun(options: FollowerOptions, signal: AbortSignal, told: (header:
       (state.tip ?? 0) - (state.cursor?.slot ?? 0) > follow.window ? follow.catchUpConcurrency : follow.concurrency,
     releasedSlot: () => state.cursor?.slot ?? -1,
     wake: wake.call,
+    timed: (seconds) => meter.fetchSeconds.record(seconds),
     count(what, code) {
       if (what === 'retried') meter.retried.with(code ?? 'unknown').add();
       else meter[what].add();
@@ -134,6 +136,7 @@ async function releaseLoop(run: Run, isOver: (error: unknown) => boolean): Promi
         if (!isOver(error)) afterFailure(run, error);
       }
     }
+    watchStall(run);
     if (acted) continue;
     // What is due already waits for room or for a call that runs: their end wakes the loop.
     const dueInMs = (run.fetcher.nextDueAt() ?? 0) - clock.monotonic();

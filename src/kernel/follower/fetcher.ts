@@ -34,6 +34,8 @@ export interface FetcherOptions {
   /** Called when something changed. */
   readonly wake: () => void;
   readonly count: (what: 'fetched' | 'retried' | 'contradicted', code?: string) => void;
+  /** Told how long each call for a block took. */
+  readonly timed?: (seconds: number) => void;
 }
 
 /** Fetches wanted slots, lowest first, a bounded number at once, until each is held, proven useless or no longer wanted. */
@@ -114,9 +116,12 @@ export function createFetcher(options: FetcherOptions): Fetcher {
 
   async function fetchOne(ask: Ask): Promise<void> {
     ask.inFlight = true;
+    const startedAt = clock.monotonic();
     try {
       const avoid = [...ask.avoid];
-      take(ask, await source.block(ask.slot, { commitment: options.commitment, signal, avoid }));
+      const answer = await source.block(ask.slot, { commitment: options.commitment, signal, avoid });
+      options.timed?.((clock.monotonic() - startedAt) / 1_000);
+      take(ask, answer);
     } catch (error) {
       if (signal.aborted) return;
       options.count('retried', codeOf(error) ?? 'unknown');

@@ -12,6 +12,8 @@ export interface Doubt {
 /** What a follower knows while it runs; everything that must outlive it is in the store. Times are monotonic ms. */
 export interface FollowState {
   cursor: Position | null;
+  /** Block time of the cursor, unix seconds; null when the chain gave none. */
+  cursorTime: number | null;
   floor: number;
   finalizedSlot: number | null;
   tip: number | null;
@@ -34,6 +36,8 @@ export interface FollowState {
   mismatch: string | null;
   /** Set for good: only an operator gets it going again. */
   halted: string | null;
+  /** Whether the standstill of now was told already. */
+  stallTold: boolean;
   begun: boolean;
   draining: boolean;
   lastReleaseAt: number;
@@ -54,6 +58,7 @@ export interface FollowState {
 
 export const newState = (now: number): FollowState => ({
   cursor: null,
+  cursorTime: null,
   floor: 0,
   finalizedSlot: null,
   tip: null,
@@ -67,6 +72,7 @@ export const newState = (now: number): FollowState => ({
   trouble: null,
   mismatch: null,
   halted: null,
+  stallTold: false,
   begun: false,
   draining: false,
   lastReleaseAt: now,

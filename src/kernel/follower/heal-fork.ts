@@ -83,6 +83,7 @@ async function wentBack(run: Run, to: Position | null, gone: readonly BlockHeade
   state.hole = null;
   run.meter.forks.add();
   run.meter.rolledBack.add(gone.length);
+  run.meter.forkDepth.record(gone.length);
   run.log.warn(
     { chain, depth: gone.length, ancestor: to?.slot ?? null, newest: gone[0]?.slot ?? null },
     'rolled back a fork',

@@ -2,7 +2,9 @@ import { codeOf } from '../../lib/coded-error.ts';
 import type { Run } from './run.ts';
 
 const CATCHING_UP_POLL_MS = 2_000;
-const MAX_RANGE_SLOTS = 500_000;
+/** Nodes refuse wider ranges, each its own. */
+const PAGE_SLOTS = 500;
+const PAGES_AT_ONCE = 20;
 /** Lower tips in a row after which a lower tip is the truth and not another node's view. */
 const LOWER_TIPS = 8;
 
@@ -10,22 +12,33 @@ const LOWER_TIPS = 8;
 export async function pollLoop(run: Run): Promise<void> {
   const { source, state, follow, signal, clock, log } = run;
   let lower = 0;
-  let reach = follow.window;
+  /** Where the search goes on after many slots without a block; below the cursor for none. */
+  let scanFrom = -1;
 
   async function look(): Promise<void> {
     const tip = await source.tip({ commitment: follow.commitment, signal });
     lower = state.tip !== null && tip < state.tip ? lower + 1 : 0;
     if (lower === 0 || lower > LOWER_TIPS) state.tip = tip;
     state.lastAnswerAt = clock.monotonic();
-    const from = Math.max((state.cursor?.slot ?? -1) + 1, state.floor, state.listFrom);
-    const to = Math.min(state.tip ?? tip, from + reach - 1);
-    if (to < from) return;
+    const first = Math.max((state.cursor?.slot ?? -1) + 1, state.floor, state.listFrom);
+    let from = Math.max(first, scanFrom);
+    scanFrom = -1;
+    // A long stretch without a block must not hide what comes behind it; what a list left out is named by a later block's parent.
+    for (let page = 0; page < PAGES_AT_ONCE; page += 1) {
+      const span = from === first ? Math.min(follow.window, PAGE_SLOTS) : PAGE_SLOTS;
+      const to = Math.min(state.tip ?? tip, from + span - 1);
+      if (to < from || (await list(from, to)) > 0) return;
+      from = to + 1;
+    }
+    scanFrom = from;
+  }
+
+  async function list(from: number, to: number): Promise<number> {
     const slots = await source.produced(from, to, { commitment: follow.commitment, signal });
     const wanted = slots.filter((slot) => slot > (state.cursor?.slot ?? -1) && slot <= to && !run.buffer.has(slot));
     for (const slot of wanted.slice(0, follow.window)) run.fetcher.want(slot);
     state.listedTo = to;
-    // A long stretch without a block must not hide what comes behind it.
-    reach = slots.length === 0 && to < tip ? Math.min(reach * 2, MAX_RANGE_SLOTS) : follow.window;
+    return slots.length;
   }
 
   while (!signal.aborted) {

@@ -105,7 +105,9 @@ async function release(run: Run, { block }: Held): Promise<boolean> {
     if (!samePosition(state.cursor, seen)) return;
     const { live, joining, floor } = state;
     const startedAt = clock.monotonic();
-    const write = () => releaseBlock({ store, chain, headers: follow.headers, floor }, block, seen, live, joining);
+    const isFinal = follow.commitment === 'finalized';
+    const options = { store, chain, headers: follow.headers, floor, isFinal };
+    const write = () => releaseBlock(options, block, seen, live, joining);
     await moveChain(run, write, { to: block, adopt: () => released(run, block, startedAt) });
   });
   return true;
@@ -116,6 +118,8 @@ function released(run: Run, block: ChainBlock, startedAt: number): void {
   const { state, meter, clock } = run;
   const before = state.cursor;
   state.cursor = { slot: block.slot, blockhash: block.blockhash };
+  state.cursorTime = block.blockTime;
+  if (run.follow.commitment === 'finalized') state.finalizedSlot = block.slot;
   state.live = [...state.live, ...state.joining];
   state.joining = [];
   meter.commitSeconds.record((clock.monotonic() - startedAt) / 1000);

@@ -117,6 +117,14 @@ test('a straight chain, runs of skips, empty blocks', { skip }, async (t) => {
   await settles(chain, store);
 });
 
+test('a node that refuses batches', { skip }, async (t) => {
+  const place = await begin(t);
+  place.chain.faults.set([{ action: 'noBatch' }]);
+  await follow(place);
+  await blocks(place.chain, 5);
+  await settles(place.chain, place.store);
+});
+
 for (const depth of [1, 5, 31]) {
   for (const replay of ['all', 'none', 'reverse'] as const) {
     test(`a fork of ${depth} blocks, replay ${replay}`, { skip }, async (t) => {

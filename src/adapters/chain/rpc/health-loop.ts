@@ -29,7 +29,8 @@ export function createHealthLoop({ members, clock, intervalMs, report, settle }:
       signal: stopped.signal,
     });
     if (stopped.signal.aborted) return;
-    if (answer.outcome.kind === 'ok' && typeof answer.result === 'number') member.health.slot = answer.result;
+    const slot = answer.result;
+    if (answer.outcome.kind === 'ok' && Number.isSafeInteger(slot)) member.health.slot = slot as number;
     report(member, answer.outcome);
   }
 

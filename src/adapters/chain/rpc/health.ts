@@ -14,6 +14,8 @@ export interface Health {
   reason: string | null;
   slot: number | null;
   behind: boolean;
+  /** Not so far behind that it is left out, but others know newer slots. */
+  late: boolean;
   inFlight: number;
   refusesBatch: boolean | null;
 }
@@ -26,6 +28,7 @@ export const newHealth = (order: number): Health => ({
   reason: null,
   slot: null,
   behind: false,
+  late: false,
   inFlight: 0,
   refusesBatch: null,
 });
@@ -71,17 +74,23 @@ export function reasonOf(health: Health, now: number): string | null {
   return health.behind ? 'behind the others' : null;
 }
 
-/** Marks those that lag too far behind the best tip known. */
+/** Differences up to this come from asking at different moments. */
+const LATE_SLOTS = 8;
+
+/** Marks those that lag behind the best tip known. */
 export function markBehind(all: readonly Health[], maxLagSlots: number): void {
   const best = Math.max(...all.map((health) => health.slot ?? 0));
-  for (const health of all) health.behind = health.slot !== null && health.slot < best - maxLagSlots;
+  for (const health of all) {
+    health.behind = health.slot !== null && health.slot < best - maxLagSlots;
+    health.late = health.slot !== null && health.slot < best - LATE_SLOTS;
+  }
 }
 
-/** Healthy ones first, in the order of the configuration; those with room before those at their limit. */
+/** Healthy ones first, those with room before those at their limit, those at the tip before late ones; then as configured. */
 export function byPreference(clock: Clock, prefer: number | null) {
   const now = clock.monotonic();
   const rank = (health: Health, full: boolean) =>
-    (isHealthy(health, now) ? 0 : 4) + (full ? 2 : 0) + (health.order === prefer ? 0 : 1);
+    (isHealthy(health, now) ? 0 : 8) + (full ? 4 : 0) + (health.late ? 2 : 0) + (health.order === prefer ? 0 : 1);
   return (a: { health: Health; full: boolean }, b: { health: Health; full: boolean }) =>
     rank(a.health, a.full) - rank(b.health, b.full) || a.health.order - b.health.order;
 }
