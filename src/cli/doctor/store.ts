@@ -79,7 +79,7 @@ async function schemaFinding(store: Store, { plugins, config }: Assembly): Promi
     const steps = await migrate(store, migrationScopes(plugins), { dryRun: true });
     if (steps.length === 0) return ok('schema', 'up to date');
     const names = steps.map(({ scope, version }) => `${scope} ${version}`).join(', ');
-    const detail = `${steps.length} steps wait: ${names}`;
+    const detail = `${steps.length === 1 ? 'one step waits' : `${steps.length} steps wait`}: ${names}`;
     if (config.core.store.migrate === 'auto') return ok('schema', `${detail}; the next start applies them`);
     return fail('schema', detail, 'parhelion migrate (store.migrate is manual)', 78);
   } catch (error) {

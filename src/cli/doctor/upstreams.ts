@@ -11,6 +11,8 @@ const DAY_MS = 86_400_000;
 /** Block times are whole seconds and the cluster's own estimate. */
 const MAX_CLOCK_OFFSET_MS = 30_000;
 
+const SILENT_ADVICE = 'is the address right, does the key still work, does a firewall stand between?';
+
 interface Asked {
   /** `main-0 (https://host/***)`. */
   readonly name: string;
@@ -36,24 +38,22 @@ async function chainFindings(
   clock: Clock,
   known: string | null,
 ): Promise<Finding[]> {
-  const asked: Asked[] = [];
-  const findings: Finding[] = [];
-  await Promise.all(
-    upstreams.map(async (config, order) => {
+  const results = await Promise.all(
+    upstreams.map(async (config, order): Promise<Asked | Finding> => {
       const name = `${id}-${order} (${maskText(config.url)})`;
       const transactionVersion = core.follow.maxSupportedTransactionVersion;
       try {
-        asked.push({ name, facts: await probeUpstream(name, config, { clock, transactionVersion }) });
+        return { name, facts: await probeUpstream(name, config, { clock, transactionVersion }) };
       } catch (error) {
-        findings.push(
-          failedBy(CHECK, error, 'is the address right, does the key still work, does a firewall stand between?'),
-        );
+        return failedBy(CHECK, error, SILENT_ADVICE);
       }
     }),
   );
+  const asked = results.filter((result): result is Asked => 'facts' in result);
+  const findings = results.filter((result): result is Finding => !('facts' in result));
   if (asked.length === 0) return findings;
   // With another one in use, one that is down is no reason to fail.
-  const down = findings.map((finding): Finding => ({ ...finding, level: 'warn' }));
+  const down = findings.map(({ check, detail, advice = '' }) => warn(check, detail, advice));
   return [
     ...down,
     ...identityFindings(id, asked, known),
