@@ -36,7 +36,7 @@ function runNode(files: readonly string[], env: Record<string, string>): Promise
       '--expose-gc',
       '--test',
       `--test-concurrency=${Math.max(2, availableParallelism())}`,
-      '--test-timeout=240000',
+      '--test-timeout=600000',
       '--test-reporter=spec',
       '--test-reporter-destination=stdout',
       '--test-reporter=./test/helpers/skip-reporter.mjs',

@@ -1,12 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
+import type { Role } from '../../src/ports/role.ts';
 
 const MAIN = fileURLToPath(new URL('../../dist/src/cli/main.js', import.meta.url));
 const WARM_START = new URL('warm-start.mjs', import.meta.url).href;
+const SETPRIV = '/usr/bin/setpriv';
 const MOST_LINES = 300;
 export const BOOTSTRAP_KEY = '0b7e4a52-6d0f-4a5e-9a44-3f1f2b6f0c11';
 
@@ -27,8 +29,8 @@ export interface BuiltDaemon {
 export interface BuiltDaemonOptions {
   readonly configFile: string;
   readonly dataDir: string;
-  /** Further arguments of `serve`. */
-  readonly args?: readonly string[];
+  /** One role instead of all. */
+  readonly role?: Role;
   /** Runs it under another program: `['strace', '-f', …]`. */
   readonly wrapper?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
@@ -38,9 +40,11 @@ export interface BuiltDaemonOptions {
 
 /** Starts the built daemon as a service manager would: `node dist/src/cli/main.js serve --config FILE`. */
 export function startBuiltDaemon(options: BuiltDaemonOptions): BuiltDaemon {
-  const { configFile, dataDir, args = [], wrapper = [], warm = false } = options;
+  const { configFile, dataDir, role, wrapper = [], warm = false } = options;
+  const args = role === undefined ? [] : ['--role', role];
+  const runFile = join(dataDir, role === undefined ? 'run.json' : `run-${role}.json`);
   const node = warm ? [process.execPath, '--import', WARM_START] : [process.execPath];
-  const [command, ...rest] = [...wrapper, ...node, MAIN, 'serve', '--config', configFile, ...args];
+  const [command, ...rest] = [...withTheTest(), ...wrapper, ...node, MAIN, 'serve', '--config', configFile, ...args];
   const child = spawn(command as string, rest, {
     stdio: [warm ? 'pipe' : 'ignore', 'pipe', 'pipe'],
     env: { ...process.env, NODE_ENV: 'production', PARHELION_BOOTSTRAP_KEY: BOOTSTRAP_KEY, ...options.env },
@@ -55,7 +59,7 @@ export function startBuiltDaemon(options: BuiltDaemonOptions): BuiltDaemon {
   const output = () => lines.join('');
   const isOver = () => child.exitCode !== null || child.signalCode !== null;
   const gone = once(child, 'close');
-  const forget = () => rmSync(join(dataDir, 'run.json'), { force: true });
+  const forget = () => rmSync(runFile, { force: true });
   if (!warm) forget();
   return {
     child,
@@ -68,7 +72,7 @@ export function startBuiltDaemon(options: BuiltDaemonOptions): BuiltDaemon {
     ended: gone.then(() => child.exitCode),
     async ready() {
       for (;;) {
-        const run = readRunFile(dataDir);
+        const run = readRunFile(runFile);
         // Under another program the process has another number.
         if (run !== null && (run.pid === child.pid || wrapper.length > 0)) return run;
         if (isOver()) throw new Error(`the daemon ended with ${child.exitCode}:\n${output()}`);
@@ -82,9 +86,14 @@ export function startBuiltDaemon(options: BuiltDaemonOptions): BuiltDaemon {
   };
 }
 
-function readRunFile(dataDir: string): { readonly pid: number; readonly api: string; readonly admin: string } | null {
+/** A test that runs out of time is killed itself: nothing of it stays behind. */
+function withTheTest(): readonly string[] {
+  return existsSync(SETPRIV) ? [SETPRIV, '--pdeathsig', 'KILL', '--'] : [];
+}
+
+function readRunFile(path: string): { readonly pid: number; readonly api: string; readonly admin: string } | null {
   try {
-    return JSON.parse(readFileSync(join(dataDir, 'run.json'), 'utf8')) as ReturnType<typeof readRunFile>;
+    return JSON.parse(readFileSync(path, 'utf8')) as ReturnType<typeof readRunFile>;
   } catch {
     return null;
   }

@@ -3,6 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Role } from '../../../src/ports/role.ts';
 import type { BuiltDaemon } from '../../helpers/built-daemon.ts';
 import { integrityOf } from '../../helpers/delivery-ledger.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
@@ -14,6 +15,7 @@ const TIMES = Number(process.env['PARHELION_KILL_TIMES'] ?? 1);
 const LEASES_OUT_SECONDS = 120;
 /** Of so many lives that end early, one goes on until it works. */
 const EARLY_LIVES = 5;
+const SECOND_ROLES: readonly Role[] = ['indexer', 'deliverer'];
 
 export interface KillRun {
   /** Address of the store; default SQLite in the data folder. */
@@ -80,20 +82,61 @@ export function assertIntact(bed: WorkBed, when: string): void {
   if (existsSync(path)) assert.equal(integrityOf(path), 'ok', when);
 }
 
-/** One more life without a kill: everything is delivered, the daemon stops in order, and the books agree. */
-export async function endWell(bed: WorkBed): Promise<number> {
-  const daemon = bed.start();
-  const { api } = await daemon.ready();
+/** One more life without a kill: everything is delivered, the daemons stop in order, and the books agree. */
+export async function endWell(bed: WorkBed, daemons: readonly BuiltDaemon[] = [bed.start()]): Promise<number> {
+  const said = () => daemons.map((daemon) => daemon.output()).join('\n');
+  const [first] = daemons as [BuiltDaemon];
+  const { api } = await first.ready();
   assert.equal(await bed.ledger.create(api, [bed.payments.addresses[0] as string]), 200);
   await sleep(300);
   await bed.payments.stop();
-  await bed.ledger.settle(bed.openStore, LEASES_OUT_SECONDS, daemon.output);
-  await daemon.kill('SIGTERM');
-  assert.equal(daemon.child.exitCode, 0, daemon.output());
+  await bed.ledger.settle(bed.openStore, LEASES_OUT_SECONDS, said);
+  for (const daemon of daemons) await daemon.kill('SIGTERM');
+  for (const daemon of daemons) assert.equal(daemon.child.exitCode, 0, daemon.output());
   const store = await bed.openStore();
   try {
     return await bed.ledger.check(store);
   } finally {
     await store.close();
   }
+}
+
+/**
+ * Runs every role in a process of its own and kills one of them at a time, at a random moment, also while it starts. With PostgreSQL
+ * there is a second process of the roles that may have one.
+ */
+export async function killRoles(t: TestContext, run: Omit<KillRun, 'while'>): Promise<void> {
+  const random = createSfc32(SEED);
+  const bed = await startWorkBed(run.store === undefined ? {} : { store: run.store });
+  t.after(() => bed.stop());
+  const kills = Math.ceil(run.kills * TIMES);
+  const roles: readonly Role[] = ['api', 'indexer', 'deliverer', ...(run.store === undefined ? [] : SECOND_ROLES)];
+  const seats = roles.map((role) => ({ role, daemon: bed.start({ role }) }));
+  const api = seats[0] as (typeof seats)[number];
+  let creating: Promise<unknown> = Promise.resolve();
+  const addresses = bed.payments.addresses as [string, string, string];
+  for (const set of [[addresses[0]], [addresses[0], addresses[1]], [addresses[2]]])
+    assert.equal(await bed.ledger.create((await api.daemon.ready()).api, set), 200);
+  for (let kill = 0; kill < kills; kill += 1) {
+    const seat = seats[random.below(seats.length)] as (typeof seats)[number];
+    const next = bed.start({ role: seat.role, warm: true });
+    await isWarm(next);
+    await sleep(random.below(600));
+    if (seat === api && random.below(2) === 0) {
+      const ready = await api.daemon.ready();
+      creating = bed.ledger.create(ready.api, [addresses[1]]).catch(() => undefined);
+      await sleep(random.below(20));
+    }
+    assert.equal(seat.daemon.child.exitCode, null, `${seat.role} ended by itself:\n${seat.daemon.output()}`);
+    await seat.daemon.kill('SIGKILL');
+    await creating;
+    if (run.store === undefined) assertIntact(bed, `after kill ${kill}`);
+    next.go();
+    seat.daemon = next;
+  }
+  const deliveries = await endWell(
+    bed,
+    seats.map(({ daemon }) => daemon),
+  );
+  t.diagnostic(`${kills} kills, ${deliveries} deliveries, ${bed.receiver.received.length} requests, seed ${SEED}`);
 }
