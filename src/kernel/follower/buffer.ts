@@ -10,6 +10,8 @@ export interface BlockBuffer {
   readonly size: number;
   /** The one with the lowest slot. */
   first(): Held | null;
+  /** The one with the lowest slot above this one. */
+  after(slot: number): Held | null;
   get(slot: number): Held | null;
   has(slot: number): boolean;
   /** Replaces what was held for the slot. */
@@ -44,6 +46,7 @@ export function createBlockBuffer(maxBlocks: number, maxBytes: number): BlockBuf
       return held.size;
     },
     first: () => held.get(lowest()) ?? null,
+    after: (slot) => held.get(Math.min(...[...held.keys()].filter((known) => known > slot))) ?? null,
     get: (slot) => held.get(slot) ?? null,
     has: (slot) => held.has(slot),
     put(entry) {

@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { codeOf, messageOf } from '../../lib/coded-error.ts';
 import type { BlockHeader } from '../../ports/block.ts';
+import { fillLoop } from './backfill/fill-loop.ts';
 import { backoffMs } from './backoff.ts';
 import { createBlockBuffer } from './buffer.ts';
 import { catchUp } from './catch-up.ts';
@@ -119,6 +120,7 @@ async function main(run: Run, isOver: (error: unknown) => boolean): Promise<void
     pollLoop(run),
     auditLoop(run, isOver),
     releaseLoop(run, isOver),
+    fillLoop(run, isOver),
     ...state.catchingUp.map((processor) => catchUp(run, processor, isOver)),
   ]);
 }

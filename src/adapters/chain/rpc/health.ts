@@ -33,6 +33,9 @@ export const newHealth = (order: number): Health => ({
   refusesBatch: null,
 });
 
+/** The reason of a rest that an upstream asked for. */
+export const RATE_LIMITED = 'rate limited';
+
 /** Failures in a row after which the next upstream is preferred. */
 const FAILURES_TO_REST = 2;
 
@@ -56,7 +59,7 @@ export function applyOutcome(health: Health, outcome: UpstreamOutcome, now: numb
       if (health.failures >= FAILURES_TO_REST) rest(core.upstream.coolDownMs, `failing: ${outcome.reason}`);
       return;
     case 'limited':
-      rest(outcome.retryAfterMs ?? 1_000, 'rate limited');
+      rest(outcome.retryAfterMs ?? 1_000, RATE_LIMITED);
       health.limitedUntil = now + (outcome.retryAfterMs ?? 1_000);
       return;
     case 'denied':

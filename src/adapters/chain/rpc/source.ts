@@ -7,8 +7,10 @@ import type { Log } from '../../../ports/log.ts';
 import type { UpstreamPool } from '../../../ports/upstream.ts';
 import { decodeHeader } from '../../../solana/decode/decode-header.ts';
 import { createSlotHints } from '../websocket/slot-hints.ts';
+import { createAddressHistory } from './address-history.ts';
 import { createBlockRequest } from './block-request.ts';
 import { createRpcClient } from './client.ts';
+import { RATE_LIMITED } from './health.ts';
 import { meaningOf } from './node-errors.ts';
 
 export interface SourceOptions {
@@ -87,6 +89,11 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log }: 
   return {
     chain,
     upstreamCount: pool.size,
+    isLimited: () => pool.states().some(({ reason }) => reason === RATE_LIMITED),
+    history: createAddressHistory({
+      ...{ client, random, timeoutMs, upstreamCount: pool.size, maxBytes: core.follow.maxBodyBytes },
+      maxVersion: core.follow.maxSupportedTransactionVersion,
+    }),
     block,
     header,
     tip: (options) => small('getSlot', [{ commitment: options.commitment }], SLOT, options),

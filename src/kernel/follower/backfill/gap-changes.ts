@@ -106,11 +106,16 @@ export async function setAskedEnd(tx: StoreTx, { id }: Pick<GapRecord, 'id'>, en
     .execute();
 }
 
-/** Notes a try that got no further, and why. */
-export async function noteTrouble(tx: StoreTx, { id }: Pick<GapRecord, 'id'>, trouble: string, now: number) {
+/** Notes why a gap is not being filled; `triedAt` (unix ms) when something outside has to change first. */
+export async function noteTrouble(
+  tx: StoreTx,
+  { id }: Pick<GapRecord, 'id'>,
+  trouble: string,
+  triedAt: number | null,
+): Promise<void> {
   await followTables(tx.db)
     .updateTable('follow_gaps')
-    .set({ trouble, tried_at: now })
+    .set({ trouble, ...(triedAt === null ? {} : { tried_at: triedAt }) })
     .where('id', '=', id)
     .where('status', 'in', OPEN)
     .execute();

@@ -1,0 +1,123 @@
+import type { ChainBlock } from '../../../ports/block.ts';
+import type { AddressHistory } from '../../../ports/chain.ts';
+import { collectHistory } from './address-history.ts';
+import type { FillMember, FillOptions, FillOutcome } from './contract.ts';
+import { finishFills, moveFills } from './gap-changes.ts';
+import type { GapRecord } from './gap-record.ts';
+
+/** Signatures of one gap that are held in memory; a gap with more is not for this mode. */
+const MOST_SIGNATURES = 250_000;
+const PAUSE_MS = 1_000;
+
+/**
+ * Fills a gap whose blocks are gone with the transactions of the addresses that its processors watch. Only when all addresses are
+ * finished it counts as filled. `pruned` says why blocks cannot be had. Errors: FOLLOW_GAP_TAKEN, those of source, store and processors.
+ */
+export async function fillAddresses(
+  options: FillOptions,
+  gap: GapRecord,
+  members: readonly FillMember[],
+  pruned: string,
+): Promise<FillOutcome> {
+  const { follow, source, store, turn, clock, log, chain } = options;
+  const { history } = source;
+  const able = members.filter(({ processor }) => processor.addresses !== undefined);
+  if (!follow.gapBackfill.addressMode || history === undefined || able.length === 0)
+    return { kind: 'stuck', reason: pruned };
+  const addresses = await addressesOf(options, able);
+  if (addresses === null)
+    return {
+      kind: 'stuck',
+      reason: `${pruned}, and more than ${follow.gapBackfill.maxAddresses} addresses are watched (follow.gapBackfill.maxAddresses)`,
+    };
+  log.info({ chain, gap: gap.id, addresses: addresses.length }, 'filling a gap by addresses');
+  const slots = await slotsOf(options, history, gap, addresses);
+  if (slots === null) return { kind: 'stuck', reason: `${pruned}, and too many transactions to ask for one by one` };
+  const trouble = await applySlots(options, history, gap, able, slots);
+  if (trouble !== null) return { kind: 'stuck', reason: trouble };
+  const owners = able.map(({ fill }) => fill);
+  const isFilled = await turn(() => store.write((tx) => finishFills(tx, gap, owners, clock.now())));
+  options.filled({ blocks: 0, slots: gap.toSlot - gap.fromSlot + 1 });
+  return { kind: isFilled ? 'filled' : 'more' };
+}
+
+/** Null when there are more than allowed. */
+async function addressesOf(options: FillOptions, members: readonly FillMember[]): Promise<readonly string[] | null> {
+  const { maxAddresses } = options.follow.gapBackfill;
+  const all = new Set<string>();
+  for (const { processor } of members) {
+    const own = (await processor.addresses?.(options.store.read, options.chain, maxAddresses + 1)) ?? [];
+    for (const address of own) all.add(address);
+    if (all.size > maxAddresses) return null;
+  }
+  return [...all];
+}
+
+/** The signatures of each slot, both in the order of the chain as far as it is known; null when there are too many. */
+async function slotsOf(
+  options: FillOptions,
+  history: AddressHistory,
+  gap: GapRecord,
+  addresses: readonly string[],
+): Promise<ReadonlyMap<number, readonly string[]> | null> {
+  const { follow, source, signal } = options;
+  const found = new Map<string, number>();
+  const range = { fromSlot: gap.fromSlot, toSlot: gap.toSlot, most: MOST_SIGNATURES };
+  for (const address of addresses) {
+    const ask = { commitment: follow.commitment, signal };
+    if (!(await collectHistory(history, source.upstreamCount, address, range, ask, found))) return null;
+    await unhindered(options);
+  }
+  const slots = new Map<number, string[]>();
+  // Pages are newest first.
+  for (const [signature, slot] of [...found].reverse()) {
+    const known = slots.get(slot);
+    if (known === undefined) slots.set(slot, [signature]);
+    else known.push(signature);
+  }
+  return new Map([...slots].sort(([a], [b]) => a - b));
+}
+
+/** Returns why it ended early, or null. */
+async function applySlots(
+  options: FillOptions,
+  history: AddressHistory,
+  gap: GapRecord,
+  members: readonly FillMember[],
+  slots: ReadonlyMap<number, readonly string[]>,
+): Promise<string | null> {
+  const { follow, signal } = options;
+  let current = members;
+  for (const [slot, signatures] of slots) {
+    if (slot <= (current[0]?.fill.position?.slot ?? -1)) continue;
+    await unhindered(options);
+    const block = await history.partialBlock(slot, signatures, { commitment: follow.commitment, signal });
+    if (block === null) return `an upstream lists transactions of slot ${slot} that no upstream has`;
+    current = await applyOne(options, gap, current, block);
+  }
+  return null;
+}
+
+async function applyOne(
+  { store, turn, chain, filled }: FillOptions,
+  gap: GapRecord,
+  members: readonly FillMember[],
+  block: ChainBlock,
+): Promise<readonly FillMember[]> {
+  const position = { slot: block.slot, blockhash: '' };
+  const fills = members.map(({ fill }) => fill);
+  await turn(() =>
+    store.write(async (tx) => {
+      await moveFills(tx, gap, fills, position);
+      for (const { processor } of members) await processor.apply(tx, block, chain);
+    }),
+  );
+  filled({ blocks: 1, slots: 0 });
+  return members.map(({ processor, fill }) => ({ processor, fill: { ...fill, position } }));
+}
+
+/** What was collected would be lost by leaving: it waits here. */
+async function unhindered({ hindrance, clock, signal }: FillOptions): Promise<void> {
+  while (hindrance() !== null) await clock.sleep(PAUSE_MS, signal);
+  signal.throwIfAborted();
+}
