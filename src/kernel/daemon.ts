@@ -1,36 +1,22 @@
 import { type AccessBootstrap, accessBootstrap, type FirstKey } from '../ports/access.ts';
-import type { ConfigValues, CrewDuties, CrewMember } from '../ports/crew.ts';
-import type { InheritedSockets } from '../ports/inherited-sockets.ts';
-import { ROLES } from '../ports/role.ts';
+import type { ConfigValues, CrewDuties } from '../ports/crew.ts';
 import type { Store } from '../ports/store.ts';
-import { type AssembleOptions, type Assembly, assemble } from './assembly/assemble.ts';
-import { createFronts, type DaemonAddresses } from './assembly/daemon-fronts.ts';
+import type { Assembly } from './assembly/assemble.ts';
+import type { DaemonAddresses } from './assembly/daemon-fronts.ts';
 import type { DaemonLoad } from './assembly/daemon-summary.ts';
-import { createWork } from './assembly/daemon-work.ts';
-import { createDrain } from './assembly/drain.ts';
+import { type MachineryOptions, makeMachinery } from './assembly/machinery.ts';
 import { createStageRunner, type Stage } from './assembly/stages.ts';
-import { createCrew } from './crew/crew.ts';
 import { createDuties } from './crew/duties.ts';
-import { renderMetrics } from './crew/merge-metrics.ts';
-import { createHealth } from './health.ts';
-import { createLifecycle } from './plugins/lifecycle.ts';
-import { createReloader } from './plugins/reload.ts';
 import { ensureSchema } from './schema/ensure-schema.ts';
 import { migrationScopes } from './schema/migration-scopes.ts';
 
 export type { DaemonAddresses } from './assembly/daemon-fronts.ts';
 
-export interface DaemonOptions extends AssembleOptions {
+export interface DaemonOptions extends MachineryOptions {
   /** Folder of store and caches. */
   readonly dataDir: string;
   /** Makes the first project and key when the store has none: with this key, or with a random one. */
   readonly firstProject: { readonly key?: string } | null;
-  /** Listeners that the service manager holds open. */
-  readonly sockets?: InheritedSockets;
-  /** Roles of this process in threads of their own; they start and stop with the daemon. */
-  readonly crew?: readonly CrewMember[];
-  /** Whether this daemon is itself such a thread: then it neither listens nor migrates. */
-  readonly isMember?: boolean;
 }
 
 export interface Daemon {
@@ -53,31 +39,11 @@ export interface Daemon {
 
 /** Puts a daemon together; nothing is open before `start`. Errors: those of `assemble`. */
 export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
-  const isMember = options.isMember ?? false;
-  const assembly = await assemble({ ...options, processMetrics: !isMember });
-  const { parts, config } = options;
+  const machinery = await makeMachinery(options);
+  const { assembly, crew, health, lifecycle, fronts, work, reloader, drain, end } = machinery;
+  const { parts } = options;
   const { clock, log } = parts;
-  const { core } = config;
-  const { merged, metrics, roles } = assembly;
-  const end = createEnd();
-  const crew = createCrew({
-    ...{ members: options.crew ?? [], lifecycle: core.lifecycle, metrics: metrics.scope('roles'), log },
-  });
-  void crew.failed.then(end.fail);
-  const health = createHealth({
-    ...{ checks: merged.checks, crew: crew.checks, version: options.version, clock, log },
-    chains: () => assembly.chains.map(({ reader }) => reader.status()),
-    maxReadyLagSlots: core.follow.maxReadyLagSlots,
-  });
-  const lifecycle = createLifecycle({ plugins: assembly.plugins, clock, log, ...core.lifecycle });
-  tellChainKinds(assembly);
-  const own = roles.size === ROLES.length ? null : [...roles].join('+');
-  const metricsText = async () =>
-    await renderMetrics([{ role: own, families: await metrics.families() }, ...(await crew.metrics())]);
-  const fronts = isMember ? null : createFronts({ assembly, parts, health, metricsText, sockets: options.sockets });
-  const work = createWork(assembly, parts, end.fail);
-  const reloader = createReloader({ config, lifecycle, crew, setLogLevel: parts.setLogLevel, metrics, clock, log });
-  const drain = createDrain({ timeoutMs: core.lifecycle.drainTimeoutMs, clock, log });
+  const { core } = options.config;
   let store: Store | null = null;
   let first: FirstKey | null = null;
 
@@ -93,7 +59,7 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
     {
       name: 'migrate',
       async start() {
-        if (isMember) return;
+        if (options.isMember === true) return;
         await ensureSchema(assembly.store.get(), migrationScopes(assembly.plugins), core.store.migrate, { clock, log });
       },
     },
@@ -150,7 +116,7 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
     },
     failed: end.failed,
   };
-  return { ...daemon, duties: createDuties({ daemon, drain: drainAll, health, metrics, reloader }) };
+  return { ...daemon, duties: createDuties({ daemon, drain: drainAll, health, metrics: assembly.metrics, reloader }) };
 }
 
 /** The deliverer asks no upstream anything, so there they are not looked at; they would answer all the same. */
@@ -168,21 +134,6 @@ function connectUpstreams({ chains, roles }: Assembly): Stage {
       await Promise.all(chains.map(({ pool }) => pool.stop()));
     },
   };
-}
-
-/** `parhelion_chain_info{kind="local"} 1`: nobody should have to guess whether the data is of a public network. */
-function tellChainKinds({ chains, metrics }: Assembly): void {
-  const info = metrics.scope('chain').gauge('info', 'which kind of chain is served', ['chain', 'kind']);
-  for (const { setup } of chains) info.with(setup.id, setup.kind).set(1);
-}
-
-/** The first fatal error; later ones only follow from it. */
-function createEnd() {
-  let fail: (error: unknown) => void = () => undefined;
-  const failed = new Promise<unknown>((resolve) => {
-    fail = resolve;
-  });
-  return { failed, fail: (error: unknown) => fail(error) };
 }
 
 async function makeFirstProject({ plugins }: Assembly, options: { readonly key?: string }): Promise<FirstKey | null> {

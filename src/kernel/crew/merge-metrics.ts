@@ -3,7 +3,7 @@ import type { MetricFamily } from '../../ports/crew.ts';
 
 /** Metrics of one part of a daemon. */
 export interface MetricPart {
-  /** Becomes the label `role` of every sample; null adds none. */
+  /** Becomes the label `role` of every sample; null, for the main thread, adds none. */
   readonly role: string | null;
   readonly families: readonly MetricFamily[];
 }

@@ -1,0 +1,66 @@
+import type { CrewMember } from '../../ports/crew.ts';
+import type { InheritedSockets } from '../../ports/inherited-sockets.ts';
+import { createCrew } from '../crew/crew.ts';
+import { renderMetrics } from '../crew/merge-metrics.ts';
+import { createHealth } from '../health.ts';
+import { createLifecycle } from '../plugins/lifecycle.ts';
+import { createReloader } from '../plugins/reload.ts';
+import { type AssembleOptions, type Assembly, assemble } from './assemble.ts';
+import { createFronts } from './daemon-fronts.ts';
+import { createWork } from './daemon-work.ts';
+import { createDrain } from './drain.ts';
+
+export interface MachineryOptions extends AssembleOptions {
+  /** Listeners that the service manager holds open. */
+  readonly sockets?: InheritedSockets;
+  /** Roles of this process in threads of their own; they start and stop with the daemon. */
+  readonly crew?: readonly CrewMember[];
+  /** Whether this daemon is itself such a thread: then it neither listens nor migrates. */
+  readonly isMember?: boolean;
+}
+
+/** The parts that the stages of a daemon start and stop; nothing is open yet. Errors: those of `assemble`. */
+export async function makeMachinery(options: MachineryOptions) {
+  const isMember = options.isMember ?? false;
+  const assembly = await assemble({ ...options, processMetrics: !isMember });
+  const { parts, config } = options;
+  const { clock, log } = parts;
+  const { core } = config;
+  const { metrics, merged } = assembly;
+  const end = createEnd();
+  const crew = createCrew({
+    ...{ members: options.crew ?? [], lifecycle: core.lifecycle, metrics: metrics.scope('roles'), log },
+  });
+  void crew.failed.then(end.fail);
+  const health = createHealth({
+    ...{ checks: merged.checks, crew: crew.checks, version: options.version, clock, log },
+    chains: () => assembly.chains.map(({ reader }) => reader.status()),
+    maxReadyLagSlots: core.follow.maxReadyLagSlots,
+  });
+  const lifecycle = createLifecycle({ plugins: assembly.plugins, clock, log, ...core.lifecycle });
+  const metricsText = async () =>
+    await renderMetrics([{ role: null, families: await metrics.families() }, ...(await crew.metrics())]);
+  tellChainKinds(assembly);
+  return {
+    ...{ assembly, end, crew, health, lifecycle },
+    fronts: isMember ? null : createFronts({ assembly, parts, health, metricsText, sockets: options.sockets }),
+    work: createWork(assembly, parts, end.fail),
+    reloader: createReloader({ config, lifecycle, crew, setLogLevel: parts.setLogLevel, metrics, clock, log }),
+    drain: createDrain({ timeoutMs: core.lifecycle.drainTimeoutMs, clock, log }),
+  };
+}
+
+/** `parhelion_chain_info{kind="local"} 1`: nobody should have to guess whether the data is of a public network. */
+function tellChainKinds({ chains, metrics }: Assembly): void {
+  const info = metrics.scope('chain').gauge('info', 'which kind of chain is served', ['chain', 'kind']);
+  for (const { setup } of chains) info.with(setup.id, setup.kind).set(1);
+}
+
+/** The first fatal error; later ones only follow from it. */
+function createEnd() {
+  let fail: (error: unknown) => void = () => undefined;
+  const failed = new Promise<unknown>((resolve) => {
+    fail = resolve;
+  });
+  return { failed, fail: (error: unknown) => fail(error) };
+}
