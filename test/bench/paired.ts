@@ -14,6 +14,9 @@ export interface PairedResult {
   /** Milliseconds per round, one figure per pair. */
   readonly oursMs: readonly number[];
   readonly baselineMs: readonly number[];
+  /** The same in CPU time of this process: what others do on the machine shows less in it. */
+  readonly oursCpuMs: readonly number[];
+  readonly baselineCpuMs: readonly number[];
   /** Sum of all answers: printed, so that the work has a use. */
   readonly sink: number;
 }
@@ -24,7 +27,8 @@ const STEADY = 0.05;
 /** Warms both up, then measures A B, B A, A B and so on. */
 export function paired(ours: Candidate, baseline: Candidate, { pairs, minMs }: PairedOptions): PairedResult {
   let sink = 0;
-  const measure = (candidate: Candidate, leastMs: number): number => {
+  const measure = (candidate: Candidate, leastMs: number): Sample => {
+    const cpuStart = cpuMs();
     const start = performance.now();
     let rounds = 0;
     let spentMs = 0;
@@ -33,21 +37,30 @@ export function paired(ours: Candidate, baseline: Candidate, { pairs, minMs }: P
       rounds++;
       spentMs = performance.now() - start;
     } while (spentMs < leastMs);
-    return spentMs / rounds;
+    return { ms: spentMs / rounds, cpuMs: (cpuMs() - cpuStart) / rounds };
   };
-  for (const candidate of [ours, baseline]) warmUp(() => measure(candidate, minMs / 4));
-  const oursMs: number[] = [];
-  const baselineMs: number[] = [];
+  for (const candidate of [ours, baseline]) warmUp(() => measure(candidate, minMs / 4).ms);
+  const own: Sample[] = [];
+  const other: Sample[] = [];
   for (let pair = 0; pair < pairs; pair++) {
-    if (pair % 2 === 0) {
-      oursMs.push(measure(ours, minMs));
-      baselineMs.push(measure(baseline, minMs));
-    } else {
-      baselineMs.push(measure(baseline, minMs));
-      oursMs.push(measure(ours, minMs));
-    }
+    if (pair % 2 === 0) own.push(measure(ours, minMs));
+    other.push(measure(baseline, minMs));
+    if (pair % 2 === 1) own.push(measure(ours, minMs));
   }
-  return { oursMs, baselineMs, sink };
+  const ms = (list: readonly Sample[]) => list.map((sample) => sample.ms);
+  const cpu = (list: readonly Sample[]) => list.map((sample) => sample.cpuMs);
+  return { oursMs: ms(own), baselineMs: ms(other), oursCpuMs: cpu(own), baselineCpuMs: cpu(other), sink };
+}
+
+/** Per round. */
+interface Sample {
+  readonly ms: number;
+  readonly cpuMs: number;
+}
+
+function cpuMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1_000;
 }
 
 /** Until two rounds in a row differ by less than 5 %. */

@@ -2,12 +2,13 @@
 import assert from 'node:assert/strict';
 import { VersionedTransaction } from '@solana/web3.js';
 import { encode32 } from '../../../src/lib/base58.ts';
+import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { AddressIndex } from '../../../src/solana/address-set.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
-import { decodeResponse } from '../../../src/solana/decode/decode-response.ts';
+import { scanBlockAnswer } from '../../../src/solana/decode/scan/scan-block.ts';
 import { matchBlock } from '../../../src/solana/match-block.ts';
 import { readFixture, skipWithoutFixtures } from '../../helpers/fixtures.ts';
-import { paired, ratioOf } from '../paired.ts';
+import { type Candidate, paired, ratioOf } from '../paired.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';
 import { syntheticBlock } from '../samples/synthetic-block.ts';
 import { indexOf, keyOf, type Watched, watchedAddresses } from '../samples/watched.ts';
@@ -16,7 +17,6 @@ interface Subject {
   readonly name: string;
   readonly body: Buffer;
   readonly slot: number;
-  readonly resultOf: (answer: unknown) => unknown;
 }
 
 /** What the baselines read of a block. */
@@ -33,19 +33,17 @@ interface RpcBlock {
 
 const RECORDED = 'chain/blocks/mainnet-254170887-even.json';
 
+/** A recorded block in the answer that it came in. */
+function answerOf(block: Buffer): Buffer {
+  return Buffer.concat([Buffer.from('{"jsonrpc":"2.0","result":'), block, Buffer.from(',"id":1}')]);
+}
+
 function subjects({ size, seed }: RunOptions): Subject[] {
   const transactions = size === 'smoke' ? 40 : 1500;
   const { body, slot } = syntheticBlock({ seed, transactions, slot: 1000 });
-  const resultOf = (answer: unknown): unknown => (answer as { result: unknown }).result;
-  const synthetic: Subject = { name: 'synthetic', body, slot, resultOf };
+  const synthetic: Subject = { name: 'synthetic', body, slot };
   if (skipWithoutFixtures !== false) return [synthetic];
-  const recorded = {
-    name: 'recorded',
-    body: readFixture(RECORDED),
-    slot: 254170887,
-    resultOf: (block: unknown) => block,
-  };
-  return [synthetic, recorded];
+  return [synthetic, { name: 'recorded', body: answerOf(readFixture(RECORDED)), slot: 254170887 }];
 }
 
 /** Random addresses, with every 40th key of each block in their place, so that there are hits. */
@@ -53,20 +51,34 @@ function addressesFor(list: readonly Subject[], { size, seed }: RunOptions): Wat
   const watched = watchedAddresses(seed + 1, size === 'smoke' ? 2_000 : 1_000_000);
   let at = 0;
   for (const subject of list) {
-    const { keys } = decodeBlock(subject.slot, subject.resultOf(decodeResponse(subject.body)));
+    const { keys } = decodeAnswer(subject);
     for (let id = 0; id < keys.size; id += 40) watched.keys.set(keys.bytes(id), 32 * at++);
   }
   return watched;
 }
 
-function ours(subject: Subject, index: AddressIndex): number[] {
-  const block = decodeBlock(subject.slot, subject.resultOf(decodeResponse(subject.body)));
-  return matchBlock(block, index, { owners: true }).map((match) => match.index);
+function decodeAnswer({ body, slot }: Subject): ChainBlock {
+  const scanned = scanBlockAnswer(body);
+  assert.ok(scanned !== null, 'the answer is not of the usual form');
+  return decodeBlock(slot, scanned);
+}
+
+/** `meta` of which transactions is read: what is not read is checked, but not parsed. */
+type Reading = 'none' | 'matched' | 'all';
+
+function ours(subject: Subject, index: AddressIndex, reading: Reading = 'none'): number[] {
+  const block = decodeAnswer(subject);
+  const found = matchBlock(block, index, { owners: true }).map((match) => match.index);
+  let fees = 0;
+  if (reading === 'all') for (const tx of block.transactions) fees += tx.fee;
+  if (reading === 'matched') for (const at of found) fees += block.transactions[at]!.fee;
+  assert.ok(fees >= 0);
+  return found;
 }
 
 /** The same answer through web3.js and strings. */
 function throughStrings(subject: Subject, watched: ReadonlyMap<string, readonly number[]>): number[] {
-  const block = subject.resultOf(JSON.parse(subject.body.toString())) as RpcBlock;
+  const { result: block } = JSON.parse(subject.body.toString()) as { result: RpcBlock };
   const touched = new Map<string, number[]>();
   block.transactions.forEach(({ transaction, meta }, at) => {
     const { message } = VersionedTransaction.deserialize(Buffer.from(transaction[0], 'base64'));
@@ -114,7 +126,8 @@ async function run(options: RunOptions): Promise<RowResult[]> {
     options.say(`${subject.name} block against its parse alone`);
     const matched = ours(subject, index).length;
     const parse = { run: () => Object.keys(JSON.parse(subject.body.toString()) as object).length };
-    const { oursMs, baselineMs, sink } = paired({ run: () => ours(subject, index).length }, parse, timing(options));
+    const timed = paired({ run: () => ours(subject, index).length }, parse, timing(options));
+    const { oursMs, baselineMs, sink } = timed;
     const ratio = ratioOf(oursMs, baselineMs);
     return {
       ...sharedOf(subject, watched, matched, options),
@@ -125,10 +138,28 @@ async function run(options: RunOptions): Promise<RowResult[]> {
       ratio,
       goal: '<= 1.5x the time',
       verdict: verdictOf(ratio.median <= 1.5),
-      notes: [...notes, `sink ${sink}`],
+      notes: [
+        ...notes,
+        cpuNote(timed.oursCpuMs, timed.baselineCpuMs),
+        ...readingNotes(subject, index, parse, options),
+        `sink ${sink}`,
+      ],
     };
   });
   return [...againstParse, ...againstStrings(list, watched, index, options, { notes, verdictOf })];
+}
+
+function cpuNote(above: readonly number[], below: readonly number[]): string {
+  return `ratio in CPU time ${ratioOf(above, below).median.toFixed(2)}`;
+}
+
+/** What it costs when `meta` is read as well. */
+function readingNotes(subject: Subject, index: AddressIndex, parse: Candidate, options: RunOptions): string[] {
+  const few = { ...timing(options), pairs: Math.min(4, timing(options).pairs) };
+  return (['matched', 'all'] as const).map((reading) => {
+    const { oursCpuMs, baselineCpuMs } = paired({ run: () => ours(subject, index, reading).length }, parse, few);
+    return `${cpuNote(oursCpuMs, baselineCpuMs)} when the meta of ${reading} transactions is read, too`;
+  });
 }
 
 function againstStrings(
@@ -145,7 +176,8 @@ function againstStrings(
     assert.ok(matched.length > 0, 'nothing matched');
     assert.deepEqual(matched, throughStrings(subject, strings));
     const theirs = { run: () => throughStrings(subject, strings).length };
-    const { oursMs, baselineMs, sink } = paired({ run: () => ours(subject, index).length }, theirs, timing(options));
+    const timed = paired({ run: () => ours(subject, index).length }, theirs, timing(options));
+    const { oursMs, baselineMs, sink } = timed;
     const ratio = ratioOf(baselineMs, oursMs);
     return {
       ...sharedOf(subject, watched, matched.length, options),
@@ -156,7 +188,7 @@ function againstStrings(
       ratio,
       goal: '>= 8x faster',
       verdict: verdictOf(ratio.median >= 8),
-      notes: [...notes, `sink ${sink}`],
+      notes: [...notes, cpuNote(timed.baselineCpuMs, timed.oursCpuMs), `sink ${sink}`],
     };
   });
 }

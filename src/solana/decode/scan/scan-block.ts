@@ -4,18 +4,12 @@
  */
 import { decodeResponse } from '../decode-response.ts';
 import { JsonCursor, Unusual } from './json-cursor.ts';
-import { createNames, type Names } from './names.ts';
+import { createNames } from './names.ts';
+import type { Scan } from './scan.ts';
 import { scanMeta } from './scan-meta.ts';
 import { ScannedBlock, type ScannedEntry, type ScannedMeta } from './scanned-block.ts';
 
 const MAX_HEADER_BYTES = 256;
-
-/** What the scan of one answer gathers. */
-export interface Scan {
-  readonly cursor: JsonCursor;
-  readonly names: Names;
-  readonly texts: number[];
-}
 
 /**
  * Null when the answer is anything but a well-formed result of the usual form: then it has to be parsed, which also tells what is

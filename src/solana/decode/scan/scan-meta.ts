@@ -1,4 +1,4 @@
-import type { Scan } from './scan-block.ts';
+import type { Scan } from './scan.ts';
 import { scanTokenBalances } from './scan-tokens.ts';
 import type { ScannedMeta, TextRange } from './scanned-block.ts';
 

@@ -1,4 +1,4 @@
-import type { Scan } from './scan-block.ts';
+import type { Scan } from './scan.ts';
 import type { TextRange } from './scanned-block.ts';
 
 const ACCOUNT = 0;
