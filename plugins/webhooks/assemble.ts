@@ -1,4 +1,5 @@
 import type { ChainId, Contribution, PluginContext } from '../../src/kernel/plugin.ts';
+import type { GapBook } from '../../src/ports/gaps.ts';
 import type { Outbox } from '../../src/ports/outbox.ts';
 import type { WebhooksConfig } from './config.ts';
 import { createDeliveryKind } from './delivery/job-kind.ts';
@@ -12,10 +13,11 @@ import type { ManageContext } from './manage/context.ts';
 import { createDepth } from './match/depth.ts';
 import { createHookIndex } from './match/hook-index.ts';
 import { createHookRoom } from './match/hook-room.ts';
-import { createWebhooksProcessor } from './match/processor.ts';
+import { createWebhooksProcessor, PROCESSOR_NAME } from './match/processor.ts';
 import { createHookSync } from './match/sync.ts';
 import { addressRoutes } from './routes/addresses.ts';
 import { deliveryRoutes } from './routes/deliveries.ts';
+import { gapsRoute } from './routes/gaps.ts';
 import { hookRoutes } from './routes/hooks.ts';
 import { rotateRoute } from './routes/rotate.ts';
 import { testEventRoute } from './routes/test-event.ts';
@@ -23,7 +25,11 @@ import { testEventRoute } from './routes/test-event.ts';
 import { createUpkeep } from './upkeep.ts';
 
 /** Puts the parts of the plugin together. */
-export function assembleWebhooks(ctx: PluginContext<WebhooksConfig>, outbox: Outbox): Contribution {
+export function assembleWebhooks(
+  ctx: PluginContext<WebhooksConfig>,
+  outbox: Outbox,
+  gaps: GapBook | null,
+): Contribution {
   const { config, store, clock, random, log } = ctx;
   const client = ctx.outbound.open({
     allowCidrs: config.allowCidrs,
@@ -61,6 +67,7 @@ export function assembleWebhooks(ctx: PluginContext<WebhooksConfig>, outbox: Out
       rotateRoute(context),
       testEventRoute(context, send),
       ...deliveryRoutes(context, queue),
+      ...(gaps === null ? [] : [gapsRoute(gaps, PROCESSOR_NAME)]),
     ],
     processors: [
       createWebhooksProcessor({

@@ -1,4 +1,5 @@
 import { API_VERSION, CodedError, definePlugin } from '../../src/kernel/plugin.ts';
+import { kernelGaps } from '../../src/ports/gaps.ts';
 import { kernelOutbox } from '../../src/ports/outbox.ts';
 import { assembleWebhooks } from './assemble.ts';
 import { webhooksConfig } from './config.ts';
@@ -10,11 +11,11 @@ export default definePlugin({
   apiVersion: API_VERSION,
   summary: 'watches addresses and sends matching transactions to HTTP endpoints',
   config: webhooksConfig,
-  uses: [kernelOutbox],
+  uses: [kernelOutbox, kernelGaps],
   migrations,
   provision(ctx) {
     const outbox = ctx.use(kernelOutbox);
     if (outbox === undefined) throw new CodedError('WEBHOOKS_NO_OUTBOX', WEBHOOKS_ERRORS.WEBHOOKS_NO_OUTBOX);
-    return assembleWebhooks(ctx, outbox);
+    return assembleWebhooks(ctx, outbox, ctx.use(kernelGaps) ?? null);
   },
 });

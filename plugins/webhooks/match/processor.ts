@@ -2,10 +2,15 @@ import type { BlockProcessor } from '../../../src/kernel/plugin.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
 import { matchBlock } from '../../../src/solana/match-block.ts';
 import type { DeliveryQueue } from '../delivery/queue.ts';
+import type { Db } from '../store/tables.ts';
+import { watchedAddresses } from '../store/watched.ts';
 import type { Depth } from './depth.ts';
 import { matchedEvents } from './events.ts';
 import { type QueueEventsParts, queueEvents } from './queue-events.ts';
 import type { HookSync } from './sync.ts';
+
+/** The name of its cursor. */
+export const PROCESSOR_NAME = 'webhooks';
 
 export interface ProcessorParts extends QueueEventsParts {
   readonly sync: HookSync;
@@ -19,7 +24,7 @@ export interface ProcessorParts extends QueueEventsParts {
 /** Turns the transactions of a block into deliveries: one per webhook and transaction, in the block's own transaction. */
 export function createWebhooksProcessor(parts: ProcessorParts): BlockProcessor {
   return {
-    name: 'webhooks',
+    name: PROCESSOR_NAME,
     version: 1,
     chains: parts.chains,
     async apply(tx, block, chain) {
@@ -35,6 +40,9 @@ export function createWebhooksProcessor(parts: ProcessorParts): BlockProcessor {
       });
     },
     revert: (tx, header, chain) => parts.queue.forget(tx, chain, header.slot),
+    // A transaction makes one delivery per webhook, however often and whenever its block comes.
+    outOfOrder: true,
+    addresses: (db, chain, limit) => watchedAddresses(db as Db, chain, limit),
     pressure: parts.depth.pressure,
   };
 }

@@ -36,6 +36,18 @@ export const webhookReply = Type.Object({
   signingSecret: Type.Optional(Type.String({ description: 'only in the answer of create' })),
 });
 
+export const gapReply = Type.Object({
+  id: Type.String(),
+  network: literals(['main', 'devnet']),
+  fromSlot: Type.Integer(),
+  toSlot: Type.Integer({ description: 'inclusive' }),
+  reason: literals(['pruned', 'too_old', 'hole', 'manual']),
+  detectedAt: time,
+  status: literals(['open', 'filling', 'filled', 'abandoned']),
+  filledTo: orNull(Type.Integer({ description: 'up to this slot it is filled' })),
+  trouble: orNull(Type.String({ description: 'why it is not being filled' })),
+});
+
 export const deliveryReply = Type.Object({
   deliveryId: Type.String(),
   webhookID: Type.String(),

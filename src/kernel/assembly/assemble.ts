@@ -1,6 +1,7 @@
 import type { BlockHeader } from '../../ports/block.ts';
 import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../../ports/chain.ts';
 import type { Clock } from '../../ports/clock.ts';
+import { kernelGaps } from '../../ports/gaps.ts';
 import { kernelOutbox, type Outbox } from '../../ports/outbox.ts';
 import { ROLES, type Roles } from '../../ports/role.ts';
 import type { Store } from '../../ports/store.ts';
@@ -8,6 +9,7 @@ import type { UpstreamPool } from '../../ports/upstream.ts';
 import { type CoreConfig, coreConfig } from '../config/core.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { maskSecrets } from '../config/mask.ts';
+import { createGapBook } from '../follower/gap-book.ts';
 import type { JobRunner } from '../jobs/index.ts';
 import { createOutbox } from '../jobs/outbox.ts';
 import { createMetricsRegistry, type MetricsRegistry } from '../metrics.ts';
@@ -87,7 +89,10 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
       upstreams: (id) => chainOf(id)?.pool ?? null,
       makePool: parts.makePool,
       enqueue: (tx, jobs) => outbox.get().enqueue(tx, jobs),
-      services: [{ token: kernelOutbox, service: lateOutbox(lateStore, parts.clock, outbox) }],
+      services: [
+        { token: kernelOutbox, service: lateOutbox(lateStore, parts.clock, outbox) },
+        { token: kernelGaps, service: createGapBook(lateStore) },
+      ],
     },
   );
   return { config, version, roles, metrics, chains, plugins, merged: mergeContributions(plugins), store, outbox };
