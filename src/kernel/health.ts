@@ -70,12 +70,13 @@ export function createHealth(options: HealthOptions): Health {
     live: () => ({ status: 'ok', version: options.version, chain: options.chains().map(labelOf) }),
     ready: async () => {
       const chain = options.chains();
-      const checks = [
+      const checks: readonly CheckResult[] = [
         { name: 'started', ok: started, detail: started ? 'all plugins run' : 'plugins are starting' },
         ...chain.map((status) => chainCheck(status, options.maxReadyLagSlots)),
         ...(await runChecks()),
       ];
-      return { ready: !draining && checks.every((check) => check.ok), draining, checks, chain };
+      const ready = !draining && checks.every(({ ok, required }) => ok || required === false);
+      return { ready, draining, checks, chain };
     },
     checks: runOwn,
     setStarted: () => {
@@ -115,12 +116,15 @@ async function runCheck(check: HealthCheck, options: HealthOptions): Promise<Che
   });
 }
 
+/** Trouble of the second chain shows, and takes nothing from those who use the main one. */
 function chainCheck(status: ChainStatus, maxLagSlots: number): CheckResult {
   const name = `chain ${status.chain}`;
-  if (status.stalled !== null) return { name, ok: false, detail: status.stalled };
+  const fail = (detail: string): CheckResult =>
+    status.chain === 'main' ? { name, ok: false, detail } : { name, ok: false, detail, required: false };
+  if (status.stalled !== null) return fail(status.stalled);
   const lagSlots = status.lagSlots;
   if (lagSlots !== null && lagSlots > maxLagSlots)
-    return { name, ok: false, detail: `${lagSlots} slots behind the tip, ${maxLagSlots} are allowed` };
+    return fail(`${lagSlots} slots behind the tip, ${maxLagSlots} are allowed`);
   return { name, ok: true, detail: lagSlots === null ? 'not followed yet' : `${lagSlots} slots behind the tip` };
 }
 

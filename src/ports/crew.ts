@@ -19,6 +19,8 @@ export interface CheckResult {
   readonly ok: boolean;
   /** No secrets. */
   readonly detail: string;
+  /** False when the daemon serves without it; left out otherwise. */
+  readonly required?: false;
 }
 
 /** A whole configuration as values: core sections, and all sections with those of the plugins. */
