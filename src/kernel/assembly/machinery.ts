@@ -5,6 +5,7 @@ import { renderMetrics } from '../crew/merge-metrics.ts';
 import { createHealth } from '../health.ts';
 import { createLifecycle } from '../plugins/lifecycle.ts';
 import { createReloader } from '../plugins/reload.ts';
+import { createStoreCheck } from '../store-check.ts';
 import { type AssembleOptions, type Assembly, assemble } from './assemble.ts';
 import { createFronts } from './daemon-fronts.ts';
 import { createWork } from './daemon-work.ts';
@@ -32,8 +33,11 @@ export async function makeMachinery(options: MachineryOptions) {
     ...{ members: options.crew ?? [], lifecycle: core.lifecycle, metrics: metrics.scope('roles'), log },
   });
   void crew.failed.then(end.fail);
+  const storeCheck = createStoreCheck(() => assembly.store.get().probe());
   const health = createHealth({
-    ...{ checks: merged.checks, crew: crew.checks, version: options.version, clock, log },
+    // Members are asked by the main thread, whose own look at the store is enough.
+    checks: isMember ? merged.checks : [storeCheck, ...merged.checks],
+    ...{ crew: crew.checks, version: options.version, clock, log },
     chains: () => assembly.chains.map(({ reader }) => reader.status()),
     maxReadyLagSlots: core.follow.maxReadyLagSlots,
   });

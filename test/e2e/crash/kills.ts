@@ -15,7 +15,7 @@ const TIMES = Number(process.env['PARHELION_KILL_TIMES'] ?? 1);
 const LEASES_OUT_SECONDS = 120;
 /** Of so many lives that end early, one goes on until it works. */
 const EARLY_LIVES = 5;
-const SECOND_ROLES: readonly Role[] = ['indexer', 'deliverer'];
+const SECOND_ROLES: readonly Role[] = ['deliverer'];
 
 export interface KillRun {
   /** Address of the store; default SQLite in the data folder. */
