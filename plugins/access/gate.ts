@@ -5,7 +5,7 @@ import type { Caller } from '../../src/ports/access.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { Store } from '../../src/ports/store.ts';
 import type { AccessConfig } from './config.ts';
-import { hashKey, isKeyForm } from './keys.ts';
+import { hashKey, isKeyForm, keyName } from './keys.ts';
 import { tables } from './tables.ts';
 
 interface KnownKey {
@@ -50,14 +50,13 @@ export function createGate({ store, clock, config }: GateParts): Gate {
     authenticate(credentials) {
       const key = presentedKey(credentials);
       if (!isKeyForm(key)) throw new GateRefusal('bad-key');
-      const hash = hashKey(key);
-      const name = hash.toString('latin1');
+      const name = keyName(key);
       const hit = known.get(name);
       if (hit !== undefined) return unexpired(hit, clock);
       if (unknown.has(name)) throw new GateRefusal('bad-key');
       const running = asking.get(name);
       if (running !== undefined) return running;
-      const answer = ask(hash, name).finally(() => asking.delete(name));
+      const answer = ask(hashKey(key), name).finally(() => asking.delete(name));
       asking.set(name, answer);
       return answer;
     },

@@ -20,8 +20,8 @@ export interface RootLog extends Log {
 }
 
 /** Lines are written together: one by one they would cost a busy daemon more than all else that it does for a request. */
-const BUFFER_BYTES = 16_384;
-const WRITE_BYTES = 65_536;
+const BUFFER_BYTES = 65_536;
+const WRITE_BYTES = 131_072;
 const FLUSH_INTERVAL_MS = 1_000;
 /** Lines beyond this are dropped while nobody reads the output. */
 const MAX_WAITING_BYTES = 16_777_216;

@@ -157,6 +157,11 @@ export interface RpcForward extends CallContext {
   readonly inBatch: boolean;
 }
 
+/** What is asked of a fallback before a call is made: the same members as in the call, which has no id when it is none. */
+export interface RpcQuestion extends Pick<RpcForward, 'method' | 'body' | 'params'> {
+  readonly id: string;
+}
+
 /** A whole JSON-RPC response object as bytes. */
 export interface RpcForwardReply {
   readonly status: number;

@@ -29,9 +29,10 @@ export interface LoadOptions {
   readonly connections: number;
 }
 
-/** Starts a module that sends `{port}` to its parent once it listens. */
+/** Starts a module that sends `{port}` to its parent once it listens. Its log lines are written, at level info, and thrown away. */
 export function startBenchServer({ path, execArgv }: BenchModule, args: readonly string[] = []): Promise<BenchServer> {
-  const child = fork(path, args, { execArgv: [...execArgv], stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
+  const env = { ...process.env, TEST_LOG: 'info' };
+  const child = fork(path, args, { env, execArgv: [...execArgv], stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
   return new Promise((resolve, reject) => {
     child.once('error', reject);
     child.once('exit', (code) => reject(new Error(`the server ended with ${code}`)));

@@ -87,6 +87,8 @@ export interface TestFrontOptions {
   readonly rpc?: Partial<CoreConfig['rpc']>;
   readonly chainLabel?: () => string | null;
   readonly withoutGate?: boolean;
+  /** The gate answers after a turn of the event loop, as one that asks a database does. */
+  readonly slowGate?: boolean;
 }
 
 export function testCore(http: Partial<CoreConfig['http']> = {}, rpc: Partial<CoreConfig['rpc']> = {}): CoreConfig {
@@ -99,6 +101,14 @@ export function testCore(http: Partial<CoreConfig['http']> = {}, rpc: Partial<Co
   };
 }
 
+function slowly(gate: Gate): Gate {
+  const turn = () => new Promise((resolve) => setImmediate(resolve));
+  return {
+    authenticate: (credentials, address) => turn().then(() => gate.authenticate(credentials, address)),
+    admit: (caller, items) => turn().then(() => gate.admit(caller, items)),
+  };
+}
+
 /** The real fronts over real sockets, with the gate above. */
 export async function startFront(options: TestFrontOptions = {}): Promise<TestFront> {
   const core = testCore(options.http, options.rpc);
@@ -106,7 +116,7 @@ export async function startFront(options: TestFrontOptions = {}): Promise<TestFr
   const clock = createSystemClock();
   const registry = createMetricsRegistry();
   const testGate = createTestGate();
-  const gate = options.withoutGate === true ? null : testGate;
+  const gate = options.withoutGate === true ? null : options.slowGate === true ? slowly(testGate) : testGate;
   const rpc = createRpcFront({
     methods: options.methods ?? [],
     fallback: options.fallback ?? null,

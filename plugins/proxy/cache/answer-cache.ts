@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
 import type { Metrics } from '../../../src/kernel/plugin.ts';
 import type { DiskCache } from './disk-cache.ts';
-import type { CacheEntry } from './entry.ts';
+import { type CacheEntry, TEXT_BYTES } from './entry.ts';
 
 /** Where an answer is kept: in memory always, on disk when the chain can not start anew under the same genesis hash. */
 export interface CacheKey {
@@ -32,7 +32,7 @@ export function createAnswerCache(parts: AnswerCacheParts): AnswerCache {
   const memory = new LRUCache<string, CacheEntry>({
     maxSize: parts.memoryBytes,
     maxEntrySize: Math.min(parts.memoryBytes, parts.maxEntryBytes + 65_536),
-    sizeCalculation: (entry, key) => entry.bytes.length + key.length * 2 + ENTRY_OVERHEAD_BYTES,
+    sizeCalculation: (entry, key) => sizeOf(entry) + key.length * 2 + ENTRY_OVERHEAD_BYTES,
   });
   const hits = parts.metrics.counter('cache_hits_total', 'answers from the cache', ['tier']);
   const fromMemory = hits.with('memory');
@@ -63,4 +63,9 @@ export function createAnswerCache(parts: AnswerCacheParts): AnswerCache {
       if (key.disk !== null) parts.disk()?.put(key.disk, entry);
     },
   };
+}
+
+/** Small answers may be kept as text too. */
+function sizeOf({ bytes: { length } }: CacheEntry): number {
+  return length > TEXT_BYTES ? length : 2 * length;
 }

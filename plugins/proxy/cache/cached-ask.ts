@@ -1,10 +1,11 @@
-import type { RpcForward } from '../../../src/kernel/plugin.ts';
+import type { RpcForward, RpcQuestion } from '../../../src/kernel/plugin.ts';
 import { withId } from '../../../src/lib/rpc-reply.ts';
 import type { Answer } from '../forward/attempt.ts';
 import type { AnswerCache, CacheKey } from './answer-cache.ts';
-import type { ChainIdentity, Identity } from './chain-identity.ts';
-import { answerFor, cacheEntry } from './entry.ts';
-import { type Question, questionOf } from './question.ts';
+import { type CallKey, createCallKeys } from './call-keys.ts';
+import type { ChainIdentity } from './chain-identity.ts';
+import { answerFor, bodyFor, cacheEntry } from './entry.ts';
+import type { Question } from './question.ts';
 import { createSingleFlight } from './single-flight.ts';
 
 export interface CachedAskParts {
@@ -24,36 +25,25 @@ export interface CachedAnswer {
   readonly hit: boolean;
 }
 
-/** Answers a call from the cache or through one shared upstream call; null when the call is none for the cache. */
-export type CachedAsk = (call: RpcForward, ask: AskOnce) => Promise<CachedAnswer> | null;
+export interface CachedAsk {
+  /** The answer as it is in memory, with the caller's id; null when it is not there. `id` is raw JSON. */
+  atHand(question: RpcQuestion): string | Buffer | null;
+  /** Answers from the cache or through one shared upstream call; null when the call is none for the cache. */
+  ask(call: RpcForward, ask: AskOnce): Promise<CachedAnswer> | null;
+}
 
 export function createCachedAsk(parts: CachedAskParts): CachedAsk {
-  const { cache, identity } = parts;
+  const { cache } = parts;
+  const keyOf = createCallKeys(parts.identity, parts.disk);
   const flights = createSingleFlight<Answer>();
 
-  return (call, ask) => {
-    if (call.id === undefined) return null;
-    const text = call.params === null ? null : call.body.toString('utf8', call.params.start, call.params.end);
-    const question = questionOf(call.method, text);
-    // The identity is asked for only then: finding it out is a call of its own.
-    const chain = question === null ? null : identity.current();
-    if (question === null || chain === null) return null;
-    return answer(call, call.id, question, cacheKey(question, chain, parts.disk), ask);
-  };
-
-  async function answer(
-    call: RpcForward,
-    idText: string,
-    question: Question,
-    key: CacheKey,
-    ask: AskOnce,
-  ): Promise<CachedAnswer> {
+  async function answer(call: RpcForward, idText: string, key: CallKey, ask: AskOnce): Promise<CachedAnswer> {
     const entry = cache.peek(key) ?? (await cache.load(key));
     if (entry !== null) return { answer: whole(answerFor(entry, idText)), hit: true };
     const flown = await flights.run(key.memory, call.signal, (signal) => ask(parts.maxEntryBytes, signal));
     const { value, first } = flown;
     if (first) {
-      if (value.kind === 'whole' && isFinal(question)) keep(key, value);
+      if (value.kind === 'whole' && isFinal(key.question)) keep(key, value);
       return { answer: value, hit: false };
     }
     if (value.kind === 'whole' && value.parts.id !== null) {
@@ -72,15 +62,18 @@ export function createCachedAsk(parts: CachedAskParts): CachedAsk {
     const finalized = parts.finalizedSlot();
     return finalFrom === null || finalized === null || finalFrom <= finalized;
   }
-}
 
-function cacheKey(
-  { key }: Question,
-  { genesisHash, life, isPublic }: Identity,
-  disk: CachedAskParts['disk'],
-): CacheKey {
-  const onDisk = disk === 'any' || (disk === 'public' && isPublic);
-  return { memory: `${genesisHash} ${life} ${key}`, disk: onDisk ? `${genesisHash} ${key}` : null };
+  return {
+    atHand(question) {
+      const key = keyOf(question);
+      const entry = key === null ? null : cache.peek(key);
+      return entry === null ? null : bodyFor(entry, question.id);
+    },
+    ask(call, ask) {
+      const key = call.id === undefined ? null : keyOf(call);
+      return key === null ? null : answer(call, call.id as string, key, ask);
+    },
+  };
 }
 
 /** The parts are not needed any more once the id is exchanged. */

@@ -27,6 +27,7 @@ export interface FallbackParts {
 
 /** Up to here copying a body into the header's write is cheaper than a write of two parts. */
 const ONE_WRITE_BYTES = 32_768;
+const HIT = { 'x-cache': 'HIT' } as const;
 /** Control methods of the local chain are for tests that talk to it directly. */
 const PRIVATE_METHOD = /^local_/;
 
@@ -43,14 +44,14 @@ export function createFallback(parts: FallbackParts): RpcFallback {
         signal,
         wholeBytes: call.inBatch ? parts.maxItemBytes : Math.max(wholeBytes, parts.peekBytes),
       });
-    const fromCache = cached?.(call, askOnce) ?? null;
+    const fromCache = cached?.ask(call, askOnce) ?? null;
     if (fromCache === null) return reply(call, await askOnce(0, call.signal), false);
     const { answer, hit } = await fromCache;
     return reply(call, answer, hit);
   }
 
   function reply(call: RpcForward, answer: Answer, hit: boolean): RpcForwardReply {
-    const headers = hit ? { 'x-cache': 'HIT' } : {};
+    const headers = hit ? HIT : {};
     if (answer.kind === 'empty') return { status: 200, headers, body: Buffer.alloc(0), answered: true };
     if (answer.kind === 'whole') return { status: 200, headers, body: bodyOf(call, answer.bytes), answered: true };
     if (call.inBatch) {
@@ -62,6 +63,10 @@ export function createFallback(parts: FallbackParts): RpcFallback {
 
   return {
     price: parts.price,
+    atHand: (question) => {
+      const body = cached?.atHand(question) ?? null;
+      return body === null ? null : { status: 200, headers: HIT, body, answered: true };
+    },
     forward: (call) =>
       forward(call).catch((error: unknown) => {
         // Nobody reads the answer any more; it is no failure of ours either.

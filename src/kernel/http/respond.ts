@@ -6,6 +6,7 @@ import type { Clock } from '../../ports/clock.ts';
 import type { Fault } from '../calls/fault.ts';
 import { JsonText, type Reply } from '../plugin.ts';
 import { declaredLength } from './body.ts';
+import { createEnder } from './ending.ts';
 import { errorAnswer } from './error-mapper.ts';
 import type { Exchange } from './exchange.ts';
 import { commonHeaders, JSON_TYPE } from './headers.ts';
@@ -42,6 +43,7 @@ export interface ResponderOptions {
 }
 
 export function createResponder(options: ResponderOptions): Responder {
+  const end = createEnder();
   const headerList = (
     exchange: Exchange,
     contentType: string | null,
@@ -86,7 +88,7 @@ export function createResponder(options: ResponderOptions): Responder {
       // All characters below 128: header and body leave as one string.
       const encoding = typeof content === 'string' && length === content.length ? 'latin1' : 'utf8';
       if (unread && close) linger(exchange, content ?? '', encoding, options.clock);
-      else response.end(content ?? '', encoding);
+      else end({ response, content: content ?? '', encoding });
     }
   };
 

@@ -1,7 +1,8 @@
 import type { Deadlines } from '../calls/deadlines.ts';
 import { faultOf, timeoutFault } from '../calls/fault.ts';
+import { isPromise } from '../calls/is-promise.ts';
 import { type Gate, GateRefusal } from '../plugin.ts';
-import type { RpcFront } from '../rpc/front.ts';
+import type { RpcAnswer, RpcFront } from '../rpc/front.ts';
 import { credentialsOf } from './credentials.ts';
 import type { Exchange } from './exchange.ts';
 import { JSON_TYPE } from './headers.ts';
@@ -28,7 +29,8 @@ export async function handleRoot(parts: RootParts, exchange: Exchange): Promise<
   try {
     if (parts.gate === null) throw new GateRefusal('no-key');
     const credentials = credentialsOf(exchange.target.query, exchange.request.headers);
-    exchange.caller = await parts.gate.authenticate(credentials, exchange.remoteAddress);
+    const caller = parts.gate.authenticate(credentials, exchange.remoteAddress);
+    exchange.caller = isPromise(caller) ? await caller : caller;
   } catch (error) {
     const fault = faultOf(error, exchange.requestId);
     if (fault.refusal === undefined) throw error;
@@ -44,12 +46,17 @@ export async function handleRoot(parts: RootParts, exchange: Exchange): Promise<
     body = peeked.bytes;
   }
   body ??= await takeBody(parts, exchange, parts.bodyLimitBytes);
-  exchange.cancelDeadline = parts.deadlines.watch(parts.timeoutMs, () => {
-    responder.sendFault(exchange, timeoutFault());
-    exchange.lazy.abort('the time of the request is up');
-  });
-  const answer = await rpc.handleHttp(body, exchange);
+  const given = rpc.handleHttp(body, exchange);
+  const answer = isPromise(given) ? await beforeDeadline(parts, exchange, given) : given;
   exchange.rpcLabel = answer.label;
   exchange.settle = (bytesOut) => answer.settle(bytesOut);
   responder.send(exchange, answer.status, answer.body === null ? null : JSON_TYPE, answer.headers, answer.body);
+}
+
+function beforeDeadline(parts: RootParts, exchange: Exchange, answer: Promise<RpcAnswer>): Promise<RpcAnswer> {
+  exchange.cancelDeadline = parts.deadlines.watch(parts.timeoutMs, () => {
+    parts.responder.sendFault(exchange, timeoutFault());
+    exchange.lazy.abort('the time of the request is up');
+  });
+  return answer;
 }

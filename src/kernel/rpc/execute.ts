@@ -3,6 +3,7 @@ import { stringify } from '../../lib/json.ts';
 import type { Deadlines } from '../calls/deadlines.ts';
 import { type Fault, faultOf } from '../calls/fault.ts';
 import { HandlerContext } from '../calls/handler-context.ts';
+import { isPromise } from '../calls/is-promise.ts';
 import { LazySignal } from '../calls/lazy-signal.ts';
 import { type CallContext, JsonText, RpcError, type RpcFallback } from '../plugin.ts';
 import { rpcErrorText, rpcResultText } from './envelope.ts';
@@ -139,8 +140,4 @@ function readParams(local: LocalMethod, body: Buffer, call: CallSpan): unknown {
 export function paramsValue(body: Buffer, call: CallSpan): unknown {
   if (call.params === null) return undefined;
   return JSON.parse(body.toString('utf8', call.params.start, call.params.end)) as unknown;
-}
-
-function isPromise(value: unknown): value is Promise<unknown> {
-  return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function';
 }

@@ -2,8 +2,9 @@ import type { Readable } from 'node:stream';
 import type { Clock } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';
-import { createDeadlines, type Deadlines } from '../calls/deadlines.ts';
-import { type Fault, faultOf } from '../calls/fault.ts';
+import { createDeadlines } from '../calls/deadlines.ts';
+import { faultOf } from '../calls/fault.ts';
+import { isPromise } from '../calls/is-promise.ts';
 import type { CoreConfig } from '../config/core.ts';
 import { withoutMark } from '../http/body.ts';
 import {
@@ -14,16 +15,20 @@ import {
   type RpcFallback,
   type RpcMethod,
 } from '../plugin.ts';
-import { discard, joinBatch, runBatch } from './batch.ts';
+import { type RpcAnswer, refusal } from './answer.ts';
+import { joinBatch, runBatch } from './batch.ts';
 import { rpcErrorText } from './envelope.ts';
-import { type Executed, executeForward, executeLocal, failed } from './execute.ts';
-import { createRpcMetrics, type RpcMetrics } from './meter.ts';
+import { createRpcMetrics } from './meter.ts';
 import { createMethodTable, type MethodTable } from './methods.ts';
-import { type Admitted, admitCalls, type Prepared, prepare, rpcFault } from './prepare.ts';
+import { type Admitted, admitCalls, prepare, rpcFault } from './prepare.ts';
 import { recoverCall } from './recover.ts';
+import { type RunParts, runCall } from './run-call.ts';
 import { type CallSpan, scanRpcBody } from './scan.ts';
+import { answerAtHand, answerSingle } from './single.ts';
 
 const MAX_DEPTH = 64;
+
+export type { RpcAnswer } from './answer.ts';
 
 export interface RpcFrontOptions {
   readonly methods: readonly RpcMethod[];
@@ -36,21 +41,9 @@ export interface RpcFrontOptions {
   readonly clock: Clock;
 }
 
-/** A JSON-RPC answer, ready to be written. */
-export interface RpcAnswer {
-  readonly status: number;
-  readonly headers: Readonly<Record<string, string>>;
-  /** Null: no body (204). */
-  readonly body: string | Buffer | Readable | null;
-  /** Method name or `batch(n)`; for log lines. */
-  readonly label: string;
-  /** To be called once, when the bytes are known. */
-  settle(bytesOut: number): void;
-}
-
 export interface RpcFront {
-  /** Answers a complete body. Never throws. */
-  handleHttp(body: Buffer, context: CallContext): Promise<RpcAnswer>;
+  /** Answers a complete body, at once where nothing has to be waited for. Never throws. */
+  handleHttp(body: Buffer, context: CallContext): RpcAnswer | Promise<RpcAnswer>;
   readonly dispatch: RpcDispatch;
   /** What the first bytes of a body tell when its key was refused: the id to echo, and whether its method needs no key. */
   recover(firstBytes: Buffer): { readonly id: string | undefined; readonly open: boolean };
@@ -59,10 +52,8 @@ export interface RpcFront {
   readonly methods: readonly RpcMethod[];
 }
 
-interface Shared extends RpcFrontOptions {
+interface Shared extends RpcFrontOptions, RunParts {
   readonly table: MethodTable;
-  readonly deadlines: Deadlines;
-  readonly meter: RpcMetrics;
 }
 
 export function createRpcFront(options: RpcFrontOptions): RpcFront {
@@ -72,15 +63,20 @@ export function createRpcFront(options: RpcFrontOptions): RpcFront {
     table,
     deadlines: createDeadlines(options.clock),
     meter: createRpcMetrics(options.metrics, options.methods),
+    handlerTimeoutMs: options.core.http.handlerTimeoutMs,
   };
   // A socket message is one frame: its answer has to come in one piece.
-  const handle = async (body: Buffer, context: CallContext, whole: boolean): Promise<RpcAnswer> => {
-    try {
-      return await answer(shared, withoutMark(body), context, whole);
-    } catch (error) {
+  const handle = (body: Buffer, context: CallContext, whole: boolean): RpcAnswer | Promise<RpcAnswer> => {
+    const broken = (error: unknown): RpcAnswer => {
       const fault = faultOf(error, context.requestId);
       if (fault.unexpected) context.log.error({ err: error }, 'the JSON-RPC front failed');
       return refusal(fault, 'null', 'none');
+    };
+    try {
+      const given = answer(shared, withoutMark(body), context, whole);
+      return isPromise(given) ? given.catch(broken) : given;
+    } catch (error) {
+      return broken(error);
     }
   };
   return {
@@ -101,10 +97,13 @@ export function createRpcFront(options: RpcFrontOptions): RpcFront {
   };
 }
 
-async function answer(shared: Shared, body: Buffer, context: CallContext, whole: boolean): Promise<RpcAnswer> {
+function answer(shared: Shared, body: Buffer, context: CallContext, whole: boolean): RpcAnswer | Promise<RpcAnswer> {
   const { maxBatchItems } = shared.core.rpc;
   const scanned = scanRpcBody(body, { maxDepth: MAX_DEPTH, maxItems: maxBatchItems });
-  if (scanned.kind === 'single') return answerSingle(shared, body, scanned.call, context, whole);
+  if (scanned.kind === 'single') {
+    const prepared = prepare(scanned.call, shared.table, context.caller);
+    return answerAtHand(shared, prepared, body, context) ?? answerSingle(shared, prepared, body, context, whole);
+  }
   if (scanned.kind === 'syntax') return refusal(rpcFault('parse'), 'null', 'none');
   if (scanned.kind === 'invalid') return refusal(rpcFault('invalidRequest', scanned.reason), 'null', 'none');
   if (scanned.count === 0) return refusal(rpcFault('invalidRequest', 'the batch is empty'), 'null', 'batch(0)');
@@ -113,34 +112,6 @@ async function answer(shared: Shared, body: Buffer, context: CallContext, whole:
     return refusal(rpcFault('invalidRequest', reason), 'null', `batch(${scanned.count})`);
   }
   return answerBatch(shared, body, scanned.calls, context);
-}
-
-async function answerSingle(
-  shared: Shared,
-  body: Buffer,
-  call: CallSpan,
-  context: CallContext,
-  whole: boolean,
-): Promise<RpcAnswer> {
-  const prepared = prepare(call, shared.table, context.caller);
-  let admitted: Admitted;
-  try {
-    admitted = await admitCalls(shared.gate, [prepared], body, context);
-  } catch (error) {
-    const fault = faultOf(error, context.requestId);
-    if (fault.unexpected) throw error;
-    shared.meter.refused(prepared.name);
-    return refusal(fault, call.id ?? 'null', prepared.name);
-  }
-  const executed = await run(shared, prepared, body, context, whole);
-  const rateHeaders = admitted.admission?.headers;
-  const settle = (bytesOut: number) => admitted.admission?.settle([{ charged: executed.charged, bytesOut }]);
-  if (call.id === undefined && executed.status === 200) {
-    discard(executed.body);
-    return { status: 204, headers: rateHeaders ?? {}, body: null, label: prepared.name, settle };
-  }
-  const headers = rateHeaders === undefined ? executed.headers : { ...rateHeaders, ...executed.headers };
-  return { status: executed.status, headers, body: executed.body, label: prepared.name, settle };
 }
 
 async function answerBatch(
@@ -166,7 +137,7 @@ async function answerBatch(
     return { status: 200, headers: {}, body: `[${texts.join(',')}]`, label, settle: () => {} };
   }
   const { batchConcurrency, maxBatchBytes } = shared.core.rpc;
-  const tasks = prepared.map((one) => ({ id: one.call.id, run: () => run(shared, one, body, context, true) }));
+  const tasks = prepared.map((one) => ({ id: one.call.id, run: () => runCall(shared, one, body, context, true) }));
   const items = await runBatch(tasks, { concurrency: batchConcurrency, maxBytes: maxBatchBytes });
   const joined = joinBatch(items);
   const itemOf = new Map(prepared.map((one, i) => [one, items[i]]));
@@ -184,37 +155,6 @@ async function answerBatch(
     label,
     settle,
   };
-}
-
-async function run(
-  shared: Shared,
-  prepared: Prepared,
-  body: Buffer,
-  context: CallContext,
-  inBatch: boolean,
-): Promise<Executed> {
-  const { call, destination, name } = prepared;
-  const started = shared.clock.monotonic();
-  const executed =
-    prepared.fault !== null || destination.kind === 'none'
-      ? failed(prepared.fault ?? rpcFault('methodNotFound'), call.id)
-      : destination.kind === 'local'
-        ? await executeLocal(
-            destination.local,
-            body,
-            call,
-            context,
-            shared.deadlines,
-            shared.core.http.handlerTimeoutMs,
-          )
-        : await executeForward(destination.fallback, name, body, call, context, inBatch);
-  shared.meter.done(name, destination.kind, executed.ok, shared.clock.monotonic() - started);
-  return executed;
-}
-
-function refusal(fault: Fault, id: string, label: string): RpcAnswer {
-  const executed = failed(fault, id);
-  return { status: executed.status, headers: executed.headers, body: executed.body, label, settle: () => {} };
 }
 
 async function toBuffer(body: string | Buffer | Readable, maxBytes: number): Promise<Buffer> {

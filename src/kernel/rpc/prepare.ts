@@ -68,7 +68,7 @@ export async function admitCalls(
   return { admission: null, calls: rest };
 }
 
-function gateItem({ call, destination, name }: Prepared, body: Buffer): GateItem {
+export function gateItem({ call, destination, name }: Prepared, body: Buffer): GateItem {
   return {
     name,
     price: priceOf(destination, name, () => paramsValue(body, call)),

@@ -94,7 +94,7 @@ interface Members {
 
 function scanCall(body: Buffer, scanner: JsonScanner, start: number, depth: number): CallSpan | null {
   const members: Members = { version: false, method: null, id: undefined, params: null, problem: null };
-  const seen = new Set<string>();
+  const seen = new MemberNames();
   let at = scanner.space(start + 1);
   if (body[at] === 0x7d) return finish(start, at + 1, members);
   for (;;) {
@@ -107,13 +107,26 @@ function scanCall(body: Buffer, scanner: JsonScanner, start: number, depth: numb
     const valueEnd = scanner.value(valueStart, depth);
     if (valueEnd < 0) return null;
     // We and an upstream might read different ones of two members with the same name.
-    if (seen.has(name)) members.problem = `the member "${name.slice(0, 64)}" is given twice`;
-    seen.add(name);
+    if (!seen.add(name)) members.problem = `the member "${name.slice(0, 64)}" is given twice`;
     note(body, members, name, valueStart, valueEnd);
     at = scanner.space(valueEnd);
     if (body[at] === 0x7d) return finish(start, at + 1, members);
     if (body[at] !== 0x2c) return null;
     at = scanner.space(at + 1);
+  }
+}
+
+/** Names that came before. A request object has four, for which a set of its own would be the dearest part of the scan. */
+class MemberNames {
+  readonly #few: string[] = [];
+  #many: Set<string> | null = null;
+
+  /** False when it was there. */
+  add(name: string): boolean {
+    if (this.#many !== null) return this.#many.size < this.#many.add(name).size;
+    if (this.#few.includes(name)) return false;
+    if (this.#few.push(name) > 8) this.#many = new Set(this.#few);
+    return true;
   }
 }
 
