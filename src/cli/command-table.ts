@@ -1,6 +1,10 @@
 import type { CliCommand, CommandFlag } from './command.ts';
 
-const FORMAT: CommandFlag = { flags: '--format <yaml|json>', description: 'yaml, or json' };
+const format = (...choices: string[]): CommandFlag => ({
+  flags: '--format <format>',
+  description: 'form of the answer',
+  choices,
+});
 const JSON_FLAG: CommandFlag = { flags: '--json', description: 'one JSON document' };
 
 /** Taken by every command. None of them has a default here: the configuration has them all. */
@@ -39,13 +43,13 @@ export const commandTable: readonly CliCommand[] = [
   {
     path: ['check-config'],
     summary: 'check configuration and plugins; opens no socket and no database',
-    options: [{ flags: '--format <text|json>', description: 'text, or json' }],
+    options: [format('text', 'json'), JSON_FLAG],
     load: () => import('./commands/check-config.ts'),
   },
   {
     path: ['dump-config'],
     summary: 'show the configuration in force, secrets masked',
-    options: [FORMAT],
+    options: [format('yaml', 'json'), JSON_FLAG],
     load: () => import('./commands/dump-config.ts'),
   },
   {
@@ -59,6 +63,24 @@ export const commandTable: readonly CliCommand[] = [
     summary: 'bring the database to the schema of this version',
     options: [{ flags: '--dry-run', description: 'only say what would be done' }, JSON_FLAG],
     load: () => import('./commands/migrate.ts'),
+  },
+  {
+    path: ['backfill'],
+    summary: 'list the ranges of slots that were passed over, and fill them; or read a range again',
+    options: [
+      { flags: '--from <slot>', description: 'first slot of a range to read' },
+      { flags: '--to <slot>', description: 'last slot of it' },
+      { flags: '--processor <name>', description: 'only for this one; without it for all that can take blocks late' },
+      { flags: '--gaps', description: 'fill all open gaps' },
+      { flags: '--list', description: 'list the gaps, newest first' },
+      { flags: '--abandon <id>', description: 'give a gap up for good' },
+      { flags: '--chain <chain>', description: 'main, or devnet', choices: ['main', 'devnet'] },
+      JSON_FLAG,
+    ],
+    help: `A running daemon does the work and this command shows it; without one the work is done here. What is done survives an
+interruption: the same command goes on from there. Exit code: 0 when all is filled, 75 when something is left.
+Deliveries of a range that was read before are not made again, unless they are older than what the webhooks keep.`,
+    load: () => import('./commands/backfill.ts'),
   },
   {
     path: ['openapi'],
@@ -83,7 +105,7 @@ export const commandTable: readonly CliCommand[] = [
   {
     path: ['healthcheck'],
     summary: 'exit 0 when the running daemon is alive; with --ready, when it is ready',
-    options: [{ flags: '--ready', description: 'ask for readiness' }],
+    options: [{ flags: '--ready', description: 'ask for readiness' }, JSON_FLAG],
     load: () => import('./commands/healthcheck.ts'),
   },
 ];

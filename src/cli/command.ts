@@ -7,6 +7,8 @@ export interface CommandFlag {
   readonly flags: string;
   readonly description: string;
   readonly required?: boolean;
+  /** All values there are; others are a usage error. */
+  readonly choices?: readonly string[];
   /** May be given several times; the values come as one, with commas between them. */
   readonly repeatable?: boolean;
 }

@@ -2,8 +2,10 @@ import { join } from 'node:path';
 import { openStore } from '../adapters/store/index.ts';
 import type { Assembly } from '../kernel/assembly/assemble.ts';
 import type { LoadedConfig } from '../kernel/config/load.ts';
+import { EXIT } from '../kernel/errors.ts';
 import { ensureSchema } from '../kernel/schema/ensure-schema.ts';
 import { migrationScopes } from '../kernel/schema/migration-scopes.ts';
+import { CodedError } from '../lib/coded-error.ts';
 import type { Store } from '../ports/store.ts';
 import { findRunFile } from './run-file.ts';
 import { chooseUpstream } from './upstream-choice.ts';
@@ -26,6 +28,16 @@ export function findStoreDir(config: LoadedConfig, dataDir: string): string | nu
   }
   if (choice === 'upstream') return dataDir;
   return findRunFile(dataDir)?.storeDir ?? null;
+}
+
+/** The same for commands that need one. Errors: STORE_UNREACHABLE, exit 75. */
+export function needStoreDir(config: LoadedConfig, dataDir: string): string {
+  const dir = findStoreDir(config, dataDir);
+  if (dir !== null) return dir;
+  const why = 'no local chain runs, and its store lives only as long as it does';
+  throw new CodedError('STORE_UNREACHABLE', `${why}; for another one give --config or SOLANA_RPC_URL`, {
+    exitCode: EXIT.temporary,
+  });
 }
 
 /** Opens the store for a command and brings its schema up to date, unless the configuration reserves that for `migrate`. */

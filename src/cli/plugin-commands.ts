@@ -2,12 +2,11 @@ import { resolve } from 'node:path';
 import type { Assembly } from '../kernel/assembly/assemble.ts';
 import { EXIT } from '../kernel/errors.ts';
 import type { Command, CommandIo } from '../kernel/plugin.ts';
-import { CodedError } from '../lib/coded-error.ts';
 import type { CliCommand, CommandValues } from './command.ts';
 import type { CliIo } from './io.ts';
 import { loadCliConfig } from './load-config.ts';
 import { assembleOffline } from './offline.ts';
-import { findStoreDir, openMigratedStore } from './open-store.ts';
+import { needStoreDir, openMigratedStore } from './open-store.ts';
 
 /**
  * The commands that the plugins of this command line's configuration contribute. For help, a configuration that cannot be loaded
@@ -40,16 +39,7 @@ function commonValues(args: readonly string[]): CommandValues {
 function toCliCommand(command: Command, assembly: Assembly): CliCommand {
   const run = async (values: CommandValues, io: CliIo): Promise<number> => {
     const { core } = assembly.config;
-    const dir = findStoreDir(assembly.config, resolve(io.cwd, core.dataDir));
-    if (dir === null) {
-      throw new CodedError(
-        'STORE_UNREACHABLE',
-        'no local chain runs, and its store lives only as long as it does; for another one give --config or SOLANA_RPC_URL',
-        {
-          exitCode: EXIT.temporary,
-        },
-      );
-    }
+    const dir = needStoreDir(assembly.config, resolve(io.cwd, core.dataDir));
     const store = await openMigratedStore(assembly, dir);
     try {
       const commandIo: CommandIo = {

@@ -63,10 +63,10 @@ function readRunFile(path: string): RunFile | null {
   }
 }
 
-/** Errors: UPSTREAM_CONNECT, exit 75, when no daemon runs. */
-export function needRunFile(dataDir: string): RunFile {
-  const found = findRunFile(dataDir);
-  if (found !== null) return found;
+/** All processes of a data folder. Errors: UPSTREAM_CONNECT, exit 75, when there is none. */
+export function needRunFiles(dataDir: string): RunFile[] {
+  const found = findRunFiles(dataDir);
+  if (found.length > 0) return found;
   throw new CodedError('UPSTREAM_CONNECT', `no daemon runs with the data folder ${dataDir}`, {
     exitCode: EXIT.temporary,
   });

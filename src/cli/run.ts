@@ -1,4 +1,4 @@
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, Option } from 'commander';
 import { EXIT } from '../kernel/errors.ts';
 import { CodedError, messageOf } from '../lib/coded-error.ts';
 import type { CliCommand, CommandFlag, CommandValues } from './command.ts';
@@ -7,12 +7,17 @@ import type { CliIo } from './io.ts';
 import { loadPluginCommands } from './plugin-commands.ts';
 import { readVersion } from './version.ts';
 
+const EXIT_CODES = `
+Exit codes: 0 done, 57 the database is of a newer version, 64 wrong usage, 70 a bug, 75 temporary (an upstream,
+the database or the daemon does not answer, the disk is full), 78 configuration.`;
+
 /** Runs one command line and returns the exit code: 0, 57, 64, 70, 75 or 78. */
 export async function runCli(args: readonly string[], io: CliIo): Promise<number> {
   let exitCode: number = EXIT.ok;
   const program = new Command('parhelion')
     .description('Self-hosted data service for Solana')
     .version(readVersion())
+    .addHelpText('after', EXIT_CODES)
     .exitOverride()
     .configureOutput({ writeOut: (text) => io.out(text.trimEnd()), writeErr: (text) => io.err(text.trimEnd()) });
   const add = (command: CliCommand) =>
@@ -37,6 +42,8 @@ function addCommand(program: Command, command: CliCommand, action: (values: Comm
   let parent = program;
   for (const word of command.path.slice(0, -1)) {
     parent = parent.commands.find((candidate) => candidate.name() === word) ?? parent.command(word).exitOverride();
+    // A group has no text of its own: its commands are what there is to know.
+    parent.description([...parent.commands.map((one) => one.name()), command.path.at(-1)].join(', '));
   }
   const leaf = parent.command(command.path.at(-1)!).description(command.summary).exitOverride();
   for (const flag of [...command.options, ...commonFlags]) addFlag(leaf, flag);
@@ -44,13 +51,12 @@ function addCommand(program: Command, command: CliCommand, action: (values: Comm
   leaf.action(() => action(leaf.opts<CommandValues>()));
 }
 
-function addFlag(command: Command, { flags, description, required, repeatable }: CommandFlag): void {
-  if (repeatable === true) {
-    command.option(flags, description, (value: string, before?: string) =>
-      before === undefined ? value : `${before},${value}`,
-    );
-  } else if (required === true) command.requiredOption(flags, description);
-  else command.option(flags, description);
+function addFlag(command: Command, { flags, description, required, choices, repeatable }: CommandFlag): void {
+  const option = new Option(flags, description).makeOptionMandatory(required === true);
+  if (choices !== undefined) option.choices([...choices]);
+  if (repeatable === true)
+    option.argParser((value: string, before?: string) => (before === undefined ? value : `${before},${value}`));
+  command.addOption(option);
 }
 
 /** Writes an error for people: the problems of a configuration one per line, a stack only where the error is a bug. */

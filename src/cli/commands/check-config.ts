@@ -6,7 +6,7 @@ import { assembleOffline } from '../offline.ts';
 import { chooseUpstream } from '../upstream-choice.ts';
 
 export const run: RunCommand = async (values, io) => {
-  const asJson = values['format'] === 'json';
+  const asJson = values['json'] === true || values['format'] === 'json';
   try {
     const config = await loadCliConfig(values, io, { needsUpstream: true });
     const chain = chooseUpstream(config);

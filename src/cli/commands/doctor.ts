@@ -16,7 +16,7 @@ import type { CliIo } from '../io.ts';
 import { loadCliConfig } from '../load-config.ts';
 import { assembleOffline } from '../offline.ts';
 import { findStoreDir } from '../open-store.ts';
-import { findRunFile } from '../run-file.ts';
+import { findRunFiles } from '../run-file.ts';
 import { chooseUpstream } from '../upstream-choice.ts';
 
 export const run: RunCommand = async (values, io) => {
@@ -36,10 +36,10 @@ async function examine(values: CommandValues, io: CliIo): Promise<Finding[]> {
   }
   const { config } = assembly;
   const dataDir = resolve(io.cwd, config.core.dataDir);
-  const running = findRunFile(dataDir);
+  const running = findRunFiles(dataDir);
   const dir = findStoreDir(config, dataDir);
   const isLocal = chooseUpstream(config) === 'local';
-  const store = await checkStore(assembly, dir, running !== null);
+  const store = await checkStore(assembly, dir, running.length > 0);
   const clock = createSystemClock();
   const chains = chainSetups(config.core, null).filter(({ upstreams }) => upstreams.length > 0);
   return [
@@ -48,7 +48,7 @@ async function examine(values: CommandValues, io: CliIo): Promise<Finding[]> {
     ...store.findings,
     ...(isLocal ? [ok('upstream', 'none is configured: a start makes a throw-away chain')] : []),
     ...(await upstreamFindings(chains, config.core, clock, store.chains)),
-    openFilesFinding(config.core.http.maxConnections, running?.pid ?? null),
+    openFilesFinding(config.core.http.maxConnections, running[0]?.pid ?? null),
     ...(await portFindings(config.core, running)),
     ...(await daemonFindings(running, config.core.follow.maxReadyLagSlots)),
   ];

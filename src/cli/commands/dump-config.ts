@@ -5,6 +5,7 @@ import { loadCliConfig } from '../load-config.ts';
 
 export const run: RunCommand = async (values, io) => {
   const config = await loadCliConfig(values, io);
-  io.out(dumpConfig(config, values['format'] === 'json' ? 'json' : 'yaml').trimEnd());
+  const asJson = values['json'] === true || values['format'] === 'json';
+  io.out(dumpConfig(config, asJson ? 'json' : 'yaml').trimEnd());
   return EXIT.ok;
 };

@@ -1,22 +1,28 @@
 import { resolve } from 'node:path';
 import { EXIT } from '../../kernel/errors.ts';
 import { messageOf } from '../../lib/coded-error.ts';
+import { askDaemon } from '../ask-daemon.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
-import { needRunFile } from '../run-file.ts';
+import { needRunFiles, type RunFile } from '../run-file.ts';
 
-const TIMEOUT_MS = 5_000;
-
+/** Every process of the data folder has to answer. */
 export const run: RunCommand = async (values, io) => {
   const config = await loadCliConfig(values, io);
-  const { admin } = needRunFile(resolve(io.cwd, config.core.dataDir));
+  const processes = needRunFiles(resolve(io.cwd, config.core.dataDir));
   const path = values['ready'] === true ? '/readyz' : '/healthz';
-  try {
-    const { status } = await fetch(admin + path, { signal: AbortSignal.timeout(TIMEOUT_MS) });
-    if (status === 200) return EXIT.ok;
-    io.err(`parhelion: ${path} answered ${status}`);
-  } catch (error) {
-    io.err(`parhelion: ${path} did not answer: ${messageOf(error)}`);
-  }
-  return EXIT.temporary;
+  const troubles = await Promise.all(processes.map((one) => troubleOf(one, path)));
+  const found = troubles.filter((trouble) => trouble !== null);
+  if (values['json'] === true) io.out(JSON.stringify({ ok: found.length === 0, path, troubles: found }));
+  else for (const trouble of found) io.err(`parhelion: ${trouble}`);
+  return found.length === 0 ? EXIT.ok : EXIT.temporary;
 };
+
+async function troubleOf(daemon: RunFile, path: string): Promise<string | null> {
+  try {
+    const { status } = await askDaemon(daemon, path);
+    return status === 200 ? null : `${path} of process ${daemon.pid} answered ${status}`;
+  } catch (error) {
+    return `${path} of process ${daemon.pid} did not answer: ${messageOf(error)}`;
+  }
+}

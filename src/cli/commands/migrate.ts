@@ -1,27 +1,48 @@
+import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { openStore } from '../../adapters/store/index.ts';
+import { openStore, sqliteFile } from '../../adapters/store/index.ts';
 import { EXIT } from '../../kernel/errors.ts';
-import { migrationScopes } from '../../kernel/schema/migration-scopes.ts';
-import { migrate } from '../../kernel/schema/migrations.ts';
+import { type MigrationScope, migrationScopes } from '../../kernel/schema/migration-scopes.ts';
+import { type AppliedStep, migrate } from '../../kernel/schema/migrations.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
 import { assembleOffline } from '../offline.ts';
+import { needStoreDir } from '../open-store.ts';
 
 export const run: RunCommand = async (values, io) => {
   const config = await loadCliConfig(values, io);
   const { plugins } = await assembleOffline(config);
   const dryRun = values['dryRun'] === true;
-  const store = await openStore(config.core.store, resolve(io.cwd, config.core.dataDir));
-  try {
-    const steps = await migrate(store, migrationScopes(plugins), { dryRun });
-    if (values['json'] === true) io.out(JSON.stringify({ dryRun, steps }));
-    else {
-      for (const step of steps)
-        io.out(`${dryRun ? 'would apply' : 'applied'} ${step.scope} ${step.version}: ${step.name}`);
-      if (steps.length === 0) io.out('the schema is up to date');
-    }
-  } finally {
-    await store.close();
+  const scopes = migrationScopes(plugins);
+  const dir = needStoreDir(config, resolve(io.cwd, config.core.dataDir));
+  const file = sqliteFile(config.core.store.url, dir);
+  // Opening an embedded database makes it: a dry run leaves no trace.
+  const isNew = dryRun && file !== null && !existsSync(file);
+  const steps = isNew ? allSteps(scopes) : await runSteps(config.core.store, dir, scopes, dryRun);
+  if (values['json'] === true) io.out(JSON.stringify({ dryRun, steps }));
+  else {
+    for (const step of steps)
+      io.out(`${dryRun ? 'would apply' : 'applied'} ${step.scope} ${step.version}: ${step.name}`);
+    if (steps.length === 0) io.out('the schema is up to date');
   }
   return EXIT.ok;
 };
+
+async function runSteps(
+  config: Parameters<typeof openStore>[0],
+  dir: string,
+  scopes: readonly MigrationScope[],
+  dryRun: boolean,
+): Promise<readonly AppliedStep[]> {
+  const store = await openStore(config, dir);
+  try {
+    return await migrate(store, scopes, { dryRun });
+  } finally {
+    await store.close();
+  }
+}
+
+const allSteps = (scopes: readonly MigrationScope[]): AppliedStep[] =>
+  scopes.flatMap(({ scope, migrations }) =>
+    migrations.map(({ version, name, breaking }) => ({ scope, version, name, breaking })),
+  );

@@ -1,27 +1,36 @@
 import { resolve } from 'node:path';
 import { EXIT } from '../../kernel/errors.ts';
 import type { Readiness } from '../../kernel/health.ts';
+import { ROLES } from '../../ports/role.ts';
 import { askReadiness } from '../ask-daemon.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
-import { needRunFile, type RunFile } from '../run-file.ts';
+import { needRunFiles, type RunFile } from '../run-file.ts';
+
+type ProcessStatus = Omit<RunFile, 'chain'> & Readiness;
 
 export const run: RunCommand = async (values, io) => {
   const config = await loadCliConfig(values, io);
-  const daemon = needRunFile(resolve(io.cwd, config.core.dataDir));
-  const readiness = await askReadiness(daemon);
-  if (values['json'] === true) io.out(JSON.stringify({ ...daemon, ...readiness }, null, 2));
-  else for (const line of describe(daemon, readiness)) io.out(line);
+  const files = needRunFiles(resolve(io.cwd, config.core.dataDir));
+  const all = await Promise.all(
+    files.map(async (file): Promise<ProcessStatus> => ({ ...file, ...(await askReadiness(file)) })),
+  );
+  const [first, ...others] = all;
+  // The members of one process stand at the top, as they do when it is the only one.
+  if (values['json'] === true) io.out(JSON.stringify({ ...first, processes: all }, null, 2));
+  else for (const line of [first!, ...others].flatMap(describe)) io.out(line);
   return EXIT.ok;
 };
 
-function describe(daemon: RunFile, { ready, draining, checks, chain }: Readiness): string[] {
+function describe(status: ProcessStatus): string[] {
+  const { ready, draining, checks, chain, roles } = status;
   const state = draining ? 'draining' : ready ? 'ready' : 'not ready';
+  const only = roles.length === ROLES.length ? '' : `, only ${roles.join(' and ')}`;
   return [
-    `parhelion ${state}, process ${daemon.pid}`,
-    `  API        ${daemon.api}`,
-    ...(daemon.websocket === null ? [] : [`  WebSocket  ${daemon.websocket}`]),
-    `  admin      ${daemon.admin}`,
+    `parhelion ${state}, process ${status.pid}${only}`,
+    ...(status.api === null ? [] : [`  API        ${status.api}`]),
+    ...(status.websocket === null ? [] : [`  WebSocket  ${status.websocket}`]),
+    `  admin      ${status.admin}`,
     ...chain.map(
       (one) =>
         `  chain      ${one.chain}: ${one.cluster}${one.kind === 'local' ? ' (LOCAL, not a public network)' : ''}, ` +

@@ -10,27 +10,30 @@ interface Wanted {
   readonly port: number;
   /** The daemon runs without it. */
   readonly isOptional: boolean;
-  /** Where the running daemon has it. */
-  readonly held: string | null;
+  /** Where running processes have it. */
+  readonly held: readonly string[];
 }
 
 /** Each address to listen on is free, or held by the running daemon. Binds for an instant. */
-export async function portFindings({ http, admin }: CoreConfig, running: RunFile | null): Promise<Finding[]> {
+export async function portFindings({ http, admin }: CoreConfig, running: readonly RunFile[]): Promise<Finding[]> {
   const { websocketPort: own } = http;
   const twinPort = own ?? (http.port === 0 || http.port === 65_535 ? 0 : http.port + 1);
+  const held = (listener: 'api' | 'websocket' | 'admin') =>
+    running.flatMap((one) => (one[listener] === null ? [] : [one[listener]]));
   const wanted: Wanted[] = [
-    { name: 'http.port', host: http.host, port: http.port, isOptional: false, held: running?.api ?? null },
+    { name: 'http.port', host: http.host, port: http.port, isOptional: false, held: held('api') },
     {
       ...{ name: 'http.websocketPort', host: http.host, port: twinPort },
-      ...{ isOptional: own === null, held: running?.websocket ?? null },
+      ...{ isOptional: own === null, held: held('websocket') },
     },
-    { name: 'admin.port', host: admin.host, port: admin.port, isOptional: false, held: running?.admin ?? null },
+    { name: 'admin.port', host: admin.host, port: admin.port, isOptional: false, held: held('admin') },
   ];
   return await Promise.all(wanted.map(look));
 }
 
 async function look({ name, host, port, isOptional, held }: Wanted): Promise<Finding> {
-  if (held !== null && (port === 0 || portOf(held) === port)) return ok('port', `${name}: the daemon has ${held}`);
+  const mine = held.find((address) => port === 0 || portOf(address) === port);
+  if (mine !== undefined) return ok('port', `${name}: the daemon has ${mine}`);
   if (port === 0) return ok('port', `${name}: any free port`);
   const where = `${host}:${port}`;
   const trouble = await tryToBind(host, port);

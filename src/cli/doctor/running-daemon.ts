@@ -4,9 +4,13 @@ import { askReadiness } from '../ask-daemon.ts';
 import type { RunFile } from '../run-file.ts';
 import { type Finding, fail, ok, warn } from './finding.ts';
 
-/** Readiness, lag and open gaps of the daemon that runs with this data folder. */
-export async function daemonFindings(running: RunFile | null, maxLagSlots: number): Promise<Finding[]> {
-  if (running === null) return [ok('daemon', 'does not run')];
+/** Readiness, lag and open gaps of each process that runs with this data folder. */
+export async function daemonFindings(running: readonly RunFile[], maxLagSlots: number): Promise<Finding[]> {
+  if (running.length === 0) return [ok('daemon', 'does not run')];
+  return (await Promise.all(running.map((one) => processFindings(one, maxLagSlots)))).flat();
+}
+
+async function processFindings(running: RunFile, maxLagSlots: number): Promise<Finding[]> {
   try {
     return readinessFindings(running.pid, await askReadiness(running), maxLagSlots);
   } catch (error) {
