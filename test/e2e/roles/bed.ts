@@ -49,7 +49,7 @@ export async function readinessOf(admin: string): Promise<Readiness> {
 export const metricsOf = async (admin: string): Promise<string> => await (await fetch(`${admin}/metrics`)).text();
 
 /** The value of a metric by its name and labels, as they stand in the text. */
-export function valueOf(text: string, sample: string): number | null {
+export function sampleOf(text: string, sample: string): number | null {
   const line = text.split('\n').find((one) => one.startsWith(`${sample} `));
   return line === undefined ? null : Number(line.slice(sample.length + 1));
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import type { Role } from '../../../src/ports/role.ts';
-import { eventually, metricsOf, readinessOf, startRolesBed, valueOf } from './bed.ts';
+import { eventually, metricsOf, readinessOf, sampleOf, startRolesBed } from './bed.ts';
 
 const ROLES: readonly Role[] = ['deliverer', 'indexer', 'api'];
 /** Blocks come every 100 ms: two seconds. */
@@ -30,8 +30,8 @@ export async function runProcesses(t: TestContext, store?: string): Promise<void
   const metrics = new Map<Role, string>();
   for (const [role, { admin: own }] of addresses) metrics.set(role, await metricsOf(own));
   const released = 'parhelion_follow_blocks_released_total';
-  assert.ok((valueOf(metrics.get('indexer') ?? '', released) ?? 0) > 0, 'no label where a process has one role');
-  assert.equal(valueOf(metrics.get('api') ?? '', released), null);
+  assert.ok((sampleOf(metrics.get('indexer') ?? '', released) ?? 0) > 0, 'no label where a process has one role');
+  assert.equal(sampleOf(metrics.get('api') ?? '', released), null);
   assert.match(metrics.get('api') ?? '', /^parhelion_http_/m);
   assert.doesNotMatch(metrics.get('deliverer') ?? '', /^parhelion_http_/m);
   for (const { admin: own } of addresses.values()) assert.equal((await readinessOf(own)).ready, true);

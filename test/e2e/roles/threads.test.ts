@@ -3,7 +3,7 @@ import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { chainMissing } from '../../helpers/chain.ts';
-import { eventually, logLines, metricsOf, readinessOf, startRolesBed, valueOf } from './bed.ts';
+import { eventually, logLines, metricsOf, readinessOf, sampleOf, startRolesBed } from './bed.ts';
 
 const skip = (await chainMissing()) ?? false;
 const ROLES = ['api', 'indexer', 'deliverer'] as const;
@@ -29,10 +29,10 @@ test('three roles in three threads: a payment is delivered; metrics, readiness a
     assert.ok(names.includes(name), `${name} in ${names.join()}`);
 
   const text = await metricsOf(admin);
-  assert.ok((valueOf(text, 'parhelion_follow_blocks_released_total{role="indexer"}') ?? 0) > 0);
+  assert.ok((sampleOf(text, 'parhelion_follow_blocks_released_total{role="indexer"}') ?? 0) > 0);
   assert.match(text, /^parhelion_http_requests_total\{[^}]*route="\/v0\/webhooks"[^}]*\} 1$/m);
-  for (const role of ROLES.slice(1)) assert.equal(valueOf(text, `parhelion_probe_setting{role="${role}"}`), 1);
-  assert.equal(valueOf(text, 'parhelion_probe_setting'), 1);
+  for (const role of ROLES.slice(1)) assert.equal(sampleOf(text, `parhelion_probe_setting{role="${role}"}`), 1);
+  assert.equal(sampleOf(text, 'parhelion_probe_setting'), 1);
   const heads = text.split('\n').filter((line) => line.startsWith('# TYPE '));
   assert.equal(new Set(heads).size, heads.length, 'each metric has one head');
   assert.equal(text.match(/^parhelion_process_cpu_seconds_total/gm)?.length, 1, 'the process has its metrics once');
@@ -112,10 +112,10 @@ test('a role that hangs makes the daemon not ready and its metrics absent, and i
     return !ready && own?.ok === false && own.detail === 'does not answer';
   });
   const text = await metricsOf(admin);
-  assert.equal(valueOf(text, 'parhelion_probe_setting{role="indexer"}'), null);
-  assert.equal(valueOf(text, 'parhelion_probe_setting{role="deliverer"}'), 1);
+  assert.equal(sampleOf(text, 'parhelion_probe_setting{role="indexer"}'), null);
+  assert.equal(sampleOf(text, 'parhelion_probe_setting{role="deliverer"}'), 1);
   const again = await metricsOf(admin);
-  assert.ok((valueOf(again, 'parhelion_roles_unanswered_total{role="indexer",duty="metrics"}') ?? 0) >= 1);
+  assert.ok((sampleOf(again, 'parhelion_roles_unanswered_total{role="indexer",duty="metrics"}') ?? 0) >= 1);
   await daemon.kill('SIGTERM');
   assert.equal(daemon.child.exitCode, 0, daemon.output());
 });
@@ -128,7 +128,7 @@ test('a reload that one role refuses changes nothing in any; a good one changes 
   const settings = async () => {
     const text = await metricsOf(admin);
     return ['', '{role="indexer"}', '{role="deliverer"}'].map((labels) =>
-      valueOf(text, `parhelion_probe_setting${labels}`),
+      sampleOf(text, `parhelion_probe_setting${labels}`),
     );
   };
   const reload = async (probe: object, says: RegExp) => {
