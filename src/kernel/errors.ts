@@ -1,3 +1,5 @@
+import { codeOf } from '../lib/coded-error.ts';
+
 /** Exit codes of the process. */
 export const EXIT = { ok: 0, schemaNewer: 57, usage: 64, bug: 70, temporary: 75, config: 78 } as const;
 
@@ -60,6 +62,7 @@ export const ERRORS = {
   JOB_STOPPED: 'a job was aborted because the daemon stops',
   FOLLOW_FENCED: 'another process moved the cursor',
   FOLLOW_GAP_TAKEN: 'another process changed a gap while it was being filled',
+  FOLLOW_NOT_FINAL: 'a range that is to be filled ends above the newest final slot',
   FOLLOW_DEEP_FORK: 'the fork is deeper than the finalized mark or the stored headers',
   LOCAL_ENGINE_MISSING: 'the native engine of the local chain is absent or does not load',
   LOCAL_ENGINE_ANSWER: 'the engine of the local chain answered something unknown',
@@ -73,3 +76,13 @@ export const ERRORS = {
 } as const;
 
 export type ErrorCode = keyof typeof ERRORS;
+
+/** Code and meaning of an error, for eyes outside the log: its message may name a path or an address. Null for an unknown one. */
+export function wordsOf(error: unknown): string | null {
+  const code = codeOf(error);
+  return (
+    Object.entries(ERRORS)
+      .find(([known]) => known === code)
+      ?.join(': ') ?? null
+  );
+}

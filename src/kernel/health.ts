@@ -3,6 +3,7 @@ import type { ChainStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { CheckResult } from '../ports/crew.ts';
 import type { Log } from '../ports/log.ts';
+import { wordsOf } from './errors.ts';
 import type { HealthCheck } from './plugin.ts';
 
 const DEFAULT_CHECK_TIMEOUT_MS = 2_000;
@@ -35,6 +36,8 @@ export interface Health {
   /** Not ready until all plugins have started. */
   setStarted(): void;
   setDraining(): void;
+  /** The daemon cannot go on: readiness says why for as long as it still answers. */
+  setFailed(error: unknown): void;
   readonly draining: boolean;
 }
 
@@ -55,6 +58,7 @@ export function createHealth(options: HealthOptions): Health {
   const { clock } = options;
   let started = false;
   let draining = false;
+  let failed: CheckResult | null = null;
   let last: { readonly at: number; readonly results: Promise<readonly CheckResult[]> } | null = null;
 
   const runOwn = () => Promise.all(options.checks.map((check) => runCheck(check, options)));
@@ -72,6 +76,7 @@ export function createHealth(options: HealthOptions): Health {
       const chain = options.chains();
       const checks: readonly CheckResult[] = [
         { name: 'started', ok: started, detail: started ? 'all plugins run' : 'plugins are starting' },
+        ...(failed === null ? [] : [failed]),
         ...chain.map((status) => chainCheck(status, options.maxReadyLagSlots)),
         ...(await runChecks()),
       ];
@@ -84,6 +89,9 @@ export function createHealth(options: HealthOptions): Health {
     },
     setDraining: () => {
       draining = true;
+    },
+    setFailed: (error) => {
+      failed ??= { name: 'daemon', ok: false, detail: wordsOf(error) ?? 'it ends; the log says why' };
     },
     get draining() {
       return draining;

@@ -59,7 +59,9 @@ export function startBuiltDaemon(options: BuiltDaemonOptions): BuiltDaemon {
   const output = () => lines.join('');
   const isOver = () => child.exitCode !== null || child.signalCode !== null;
   const gone = once(child, 'close');
-  const forget = () => rmSync(runFile, { force: true });
+  const forget = () => {
+    if (existsSync(runFile)) rmSync(runFile, { force: true });
+  };
   if (!warm) forget();
   return {
     child,

@@ -41,6 +41,7 @@ export async function makeMachinery(options: MachineryOptions) {
     chains: () => assembly.chains.map(({ reader }) => reader.status()),
     maxReadyLagSlots: core.follow.maxReadyLagSlots,
   });
+  void end.failed.then(health.setFailed);
   const lifecycle = createLifecycle({ plugins: assembly.plugins, clock, log, ...core.lifecycle });
   const metricsText = async () =>
     await renderMetrics([{ role: null, families: await metrics.families() }, ...(await crew.metrics())]);
