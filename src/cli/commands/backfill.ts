@@ -1,0 +1,52 @@
+import { resolve } from 'node:path';
+import { createLog } from '../../adapters/log.ts';
+import { assemble } from '../../kernel/assembly/assemble.ts';
+import { EXIT } from '../../kernel/errors.ts';
+import { abandonGap } from '../../kernel/follower/backfill/gap-changes.ts';
+import { gapView, readGaps } from '../../kernel/follower/backfill/gap-record.ts';
+import { CodedError } from '../../lib/coded-error.ts';
+import { fillWish, type Work } from '../backfill/fill-wish.ts';
+import { type BackfillRequest, readRequest } from '../backfill/request.ts';
+import { gapLine } from '../backfill/show.ts';
+import { chainSetups } from '../chain-setups.ts';
+import type { RunCommand } from '../command.ts';
+import { composeParts } from '../compose.ts';
+import { loadCliConfig } from '../load-config.ts';
+import { needStoreDir, openMigratedStore } from '../open-store.ts';
+import { readVersion } from '../version.ts';
+
+export const run: RunCommand = async (values, io) => {
+  const request = readRequest(values);
+  const config = await loadCliConfig(values, io);
+  const dataDir = resolve(io.cwd, config.core.dataDir);
+  const dir = needStoreDir(config, dataDir);
+  const parts = composeParts(config.core, createLog({ level: 'silent', format: 'json' }));
+  const assembly = await assemble({
+    ...{ config, parts, chains: chainSetups(config.core, null), version: readVersion() },
+    roles: new Set(['indexer']),
+  });
+  const store = await openMigratedStore(assembly, dir);
+  try {
+    return await answer({ assembly, parts, store, dataDir, io }, request);
+  } finally {
+    await store.close();
+    await parts.bus.close();
+  }
+};
+
+async function answer(work: Work, request: BackfillRequest): Promise<number> {
+  if (request.kind === 'gaps' || request.kind === 'range') return await fillWish(work, request);
+  const { store, io } = work;
+  if (request.kind === 'abandon') {
+    if (!(await store.write((tx) => abandonGap(tx, request.id))))
+      throw new CodedError('CONFIG_INVALID', `there is no open gap ${request.id}`, { exitCode: EXIT.usage });
+    io.out(request.json ? JSON.stringify({ abandoned: request.id }) : `gap ${request.id} is given up`);
+    return EXIT.ok;
+  }
+  const chain = request.chain === null ? {} : { chain: request.chain };
+  const gaps = await readGaps(store.read, { ...chain, limit: 1_000 });
+  if (request.json) io.out(JSON.stringify(gaps.map(gapView), null, 2));
+  else if (gaps.length === 0) io.out('there are no gaps');
+  else for (const gap of gaps) io.out(gapLine(gap));
+  return EXIT.ok;
+}
