@@ -80,9 +80,12 @@ eachStore('job recovery and order', (engine) => {
     await runner.start();
     await until(async () => (await outbox.count({ kind: KIND, states: ['done'] })) >= 10);
     assert.ok(started.length < 5, 'first attempts go at once, retries wait');
+    // What is due is done before time goes on: a slow database does not make the retries late.
     await until(async () => {
-      await clock.advance(1_000);
-      return (await outbox.count({ kind: KIND, states: ['done'] })) === 40;
+      const open = await store.read.selectFrom('outbox').select('run_at').where('state', '!=', 'done').execute();
+      const isDue = open.some((row) => (row['run_at'] as number) <= clock.now());
+      await clock.advance(isDue ? 1 : 1_000);
+      return open.length === 0;
     });
     assert.ok(started.every((time) => time <= start + 45_000));
     assert.ok(new Set(started).size > 15, 'at different times');
