@@ -256,3 +256,26 @@ test('a failed fsync ends all writing', async (t) => {
   assert.match(out, /failed STORE_IO 75\nagain STORE_IO 75\n$/);
   assert.equal(integrity(path), 'ok');
 });
+
+test('a process that writes without a pause lets others in between', async (t) => {
+  const path = join(folder(t), 'a.db');
+  const child = spawn(process.execPath, ['--import', 'tsx', WRITER, path], { stdio: ['ignore', 'pipe', 'inherit'] });
+  t.after(() => child.kill('SIGKILL'));
+  let blocks = 0;
+  child.stdout.on('data', (data: Buffer) => {
+    blocks += data.toString().split('\n').length - 1;
+  });
+  await once(child.stdout, 'data');
+  const store = open(t, path, { busyTimeoutMs: 10_000 });
+  const before = blocks;
+  // By luck alone some of them would wait for hundreds of blocks, or be told that the database is locked.
+  const waits: number[] = [];
+  for (let i = 0; i < 40; i += 1) {
+    const from = blocks;
+    await fill(store, 10);
+    waits.push(blocks - from);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  assert.ok(blocks > before, 'it goes on');
+  assert.ok(waits.toSorted((a, b) => a - b)[35]! <= 30, `blocks that went before: ${waits.join()}`);
+});

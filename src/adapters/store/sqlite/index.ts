@@ -14,6 +14,7 @@ import { sqliteError } from './errors.ts';
 import { prepareFiles } from './files.ts';
 import { sqliteInsert } from './insert.ts';
 import { createReaderPool } from './readers.ts';
+import { openTurn } from './turn.ts';
 import { createWriter } from './writer.ts';
 
 export interface SqliteStoreOptions {
@@ -41,8 +42,9 @@ const WAL_LIMIT_BYTES = 64 * 1024 * 1024;
 export function openSqliteStore(options: SqliteStoreOptions): Store {
   prepareFiles(options.path);
   const connection = openWriter(options);
-  const checkpoint = createCheckpointer(connection.db, options.walLimitBytes ?? WAL_LIMIT_BYTES);
-  const writer = createWriter(connection, options.busyTimeoutMs, checkpoint);
+  const turn = openTurn(`${options.path}-turn`);
+  const afterCommit = createCheckpointer(connection.db, options.walLimitBytes ?? WAL_LIMIT_BYTES);
+  const writer = createWriter({ connection, busyTimeoutMs: options.busyTimeoutMs, turn, afterCommit });
   const queueTimeoutMs = options.queueTimeoutMs ?? QUEUE_TIMEOUT_MS;
   const queue = createWriteQueue({ maxWaiting: MAX_WAITING_WRITERS, timeoutMs: queueTimeoutMs });
   const readers = createReaderPool(() => openReader(options), MAX_READERS);
@@ -78,6 +80,7 @@ export function openSqliteStore(options: SqliteStoreOptions): Store {
     await queue.close();
     // The writer closes last: the last connection moves the log into the database.
     readers.close();
+    turn.close();
     connection.close();
   };
   return {

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { CodedError, codeOf } from '../../../lib/coded-error.ts';
 import type { SqliteConnection } from './connection.ts';
 import { sqliteError } from './errors.ts';
+import type { Turn } from './turn.ts';
 
 /** The three steps of a write transaction. */
 export interface Writer {
@@ -16,7 +17,16 @@ export interface Writer {
 const FIRST_PAUSE_MS = 1;
 const LONGEST_PAUSE_MS = 25;
 
-export function createWriter(connection: SqliteConnection, busyTimeoutMs: number, afterCommit: () => void): Writer {
+export interface WriterOptions {
+  readonly connection: SqliteConnection;
+  /** How long another process may keep the database locked. */
+  readonly busyTimeoutMs: number;
+  /** Shared with the other processes. */
+  readonly turn: Turn;
+  readonly afterCommit: () => void;
+}
+
+export function createWriter({ connection, busyTimeoutMs, turn, afterCommit }: WriterOptions): Writer {
   const { db } = connection;
   const steps = {
     begin: db.prepare('begin immediate'),
@@ -42,18 +52,34 @@ export function createWriter(connection: SqliteConnection, busyTimeoutMs: number
     }
   };
 
-  return {
-    async begin() {
-      if (broken !== null) throw broken;
-      const endsAt = performance.now() + busyTimeoutMs;
+  /** Who waits already comes first; the first look is nearly always the only one. */
+  const letOthersPass = async (endsAt: number): Promise<void> => {
+    while (turn.isTaken() && performance.now() < endsAt) await sleep(FIRST_PAUSE_MS);
+  };
+
+  const waitForLock = async (endsAt: number): Promise<void> => {
+    let isOurTurn = turn.take();
+    try {
       for (let pauseMs = FIRST_PAUSE_MS; !tryBegin(); pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2)) {
         if (performance.now() >= endsAt) {
           throw new CodedError('STORE_BUSY', `the database was locked for ${busyTimeoutMs} ms by another process`, {
             retryable: true,
           });
         }
-        await sleep(pauseMs);
+        isOurTurn ||= turn.take();
+        await sleep(isOurTurn ? FIRST_PAUSE_MS : pauseMs);
       }
+    } finally {
+      turn.release();
+    }
+  };
+
+  return {
+    async begin() {
+      if (broken !== null) throw broken;
+      const endsAt = performance.now() + busyTimeoutMs;
+      await letOthersPass(endsAt);
+      if (!tryBegin()) await waitForLock(endsAt);
     },
     commit() {
       try {
