@@ -19,18 +19,35 @@ function values(unit: string, key: string): string[] {
   return lines.filter((line) => line.startsWith(`${key}=`)).map((line) => line.slice(key.length + 1));
 }
 
-test('the exposure of the service stays at 1.6 or below', { skip }, () => {
-  const path = join(folder, 'parhelion.service');
-  const args = ['security', '--offline=true', '--no-pager'];
-  const seen = spawnSync('systemd-analyze', [...args, '--threshold=16', path], { encoding: 'utf8' });
-  assert.equal(seen.status, 0, seen.stdout.split('\n').slice(-3).join('\n') + seen.stderr);
-  const strict = spawnSync('systemd-analyze', [...args, '--threshold=1', path], { encoding: 'utf8' });
-  assert.notEqual(strict.status, 0, 'the threshold is not looked at');
+for (const unit of ['parhelion.service', 'parhelion@.service']) {
+  test(`the exposure of ${unit} stays at 1.6 or below`, { skip }, () => {
+    const path = join(folder, unit);
+    const args = ['security', '--offline=true', '--no-pager'];
+    const seen = spawnSync('systemd-analyze', [...args, '--threshold=16', path], { encoding: 'utf8' });
+    assert.equal(seen.status, 0, seen.stdout.split('\n').slice(-3).join('\n') + seen.stderr);
+    const strict = spawnSync('systemd-analyze', [...args, '--threshold=1', path], { encoding: 'utf8' });
+    assert.notEqual(strict.status, 0, 'the threshold is not looked at');
+  });
+}
+
+test('a role alone runs as the whole daemon does, but for its role, its ports and its files', () => {
+  const own = ['Description', 'Conflicts', 'ExecStart', 'Environment', 'EnvironmentFile', 'RuntimeDirectory'];
+  const lines = (unit: string) =>
+    readFileSync(join(folder, unit), 'utf8')
+      .split('\n')
+      .filter((line) => line !== '' && !line.startsWith('#') && !own.includes(line.split('=')[0] ?? ''));
+  assert.deepEqual(lines('parhelion@.service'), lines('parhelion.service'));
+  assert.ok(lines('parhelion.service').length > 40);
+  const [start] = values('parhelion@.service', 'ExecStart');
+  assert.equal(start, values('parhelion.service', 'ExecStart')[0]?.replace(' serve ', ' serve --role %i '));
+  // What one of them removes when it stops must not be another's.
+  assert.deepEqual(values('parhelion@.service', 'RuntimeDirectory'), ['parhelion-%i']);
+  assert.ok(values('parhelion@.service', 'Environment').includes('PARHELION_ADMIN__PORT=0'), 'the ports collide');
 });
 
 test('systemd knows every key and value of the units', { skip }, () => {
   assert.ok(units.length >= 3);
-  const paths = units.map((name) => join(folder, name));
+  const paths = units.map((name) => join(folder, name.replace('@.', '@indexer.')));
   const seen = spawnSync('systemd-analyze', ['verify', '--man=no', ...paths], { encoding: 'utf8' });
   // The programs that the units name are installed elsewhere.
   const lines = seen.stderr.split('\n').filter((line) => line.includes(folder) && !line.includes('is not executable'));
