@@ -6,15 +6,21 @@ import { fileURLToPath, pathToFileURL } from 'node:url';
  * Imports the entry file of a plugin and returns its default export. Plugins from elsewhere write `import … from
  * 'parhelion/plugin'`: that name is bound to the plugin API of this very process, whatever copy of parhelion lies in their
  * node_modules, so that classes and tokens are the same on both sides.
+ *
+ * Built-in plugins need none of that, and go without: the first hook costs every thread a second one with a heap of its own.
  */
-export async function importPlugin(path: string): Promise<unknown> {
+export async function importPlugin(path: string, isBuiltIn: boolean): Promise<unknown> {
+  if (!isBuiltIn) await prepareFor(path);
+  const loaded = (await import(pathToFileURL(path).href)) as { default?: unknown };
+  return loaded.default;
+}
+
+async function prepareFor(path: string): Promise<void> {
   if (path.endsWith('.ts') && extname(fileURLToPath(import.meta.url)) === '.js') {
     const { register } = await import('tsx/esm/api');
     register();
   }
   bindPluginApi(path);
-  const loaded = (await import(pathToFileURL(path).href)) as { default?: unknown };
-  return loaded.default;
 }
 
 /**

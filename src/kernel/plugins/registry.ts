@@ -97,7 +97,7 @@ async function loadOne(
   }
   let exported: unknown;
   try {
-    exported = await importPlugin(path);
+    exported = await importPlugin(path, builtIn);
   } catch (error) {
     if (!entry.enabled) return null;
     throw new CodedError('PLUGIN_NOT_FOUND', `plugin "${entry.use}" cannot be loaded: ${messageOf(error)}`, {
