@@ -54,7 +54,16 @@ export const coreConfig = Type.Object(
         handlerTimeoutMs: count(30_000, 'time for a handler to answer'),
         keepAliveTimeoutMs: count(75_000, 'idle time of a kept connection'),
         maxConnections: count(10_000, 'open sockets'),
+        maxConnectionsPerAddress: count(
+          5_000,
+          'open sockets of one client address, websockets too; 0 = no limit; trusted proxies have none',
+          0,
+        ),
         maxInFlight: count(2_000, 'requests handled at once; more are answered 503 with Retry-After'),
+        maxBodyBytesInFlight: count(
+          268_435_456,
+          'bytes of all request bodies that are held at once; more are answered 503 with Retry-After',
+        ),
         targetLimitBytes: count(8_192, 'longest request target'),
         trustedProxies: Type.Array(Type.String({ format: 'cidr' }), {
           default: [],

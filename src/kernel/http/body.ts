@@ -18,6 +18,10 @@ function tooLarge(limitBytes: number): RequestError {
   return new RequestError(413, 'Request body too large', { details: `The limit is ${limitBytes} bytes` });
 }
 
+function noRoom(): RequestError {
+  return new RequestError(503, 'Service unavailable', { details: 'Too many request bodies are being received' });
+}
+
 /** The declared length, or null when the body is chunked or absent. */
 export function declaredLength(request: IncomingMessage): number | null {
   const text = request.headers['content-length'];
@@ -36,25 +40,34 @@ export function checkBodyHeaders(request: IncomingMessage, limitBytes: number): 
 }
 
 /**
- * Reads the whole body. Throws 413 as soon as it is over the limit and `BodyAborted` when the connection breaks; how long it may
- * take is the listener's request time-out.
+ * Reads the whole body. Throws 413 as soon as it is over the limit, 503 when `take` has no room for what came, and `BodyAborted`
+ * when the connection breaks; how long it may take is the listener's request time-out.
  */
-export function readBody(request: IncomingMessage, limitBytes: number): Promise<Buffer> {
+export function readBody(
+  request: IncomingMessage,
+  limitBytes: number,
+  take: (bytes: number) => boolean,
+): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let size = 0;
     let over = false;
+    const refuse = (error: RequestError) => {
+      over = true;
+      chunks.length = 0;
+      request.pause();
+      reject(error);
+    };
     // The listeners stay: taking them off would cost more than their last calls.
     request.on('data', (chunk: Buffer) => {
       if (over) return;
       size += chunk.length;
-      if (size > limitBytes) {
-        over = true;
-        request.pause();
-        reject(tooLarge(limitBytes));
-      } else chunks.push(chunk);
+      if (size > limitBytes) refuse(tooLarge(limitBytes));
+      else if (!take(chunk.length)) refuse(noRoom());
+      else chunks.push(chunk);
     });
     request.on('end', () => {
+      if (over) return;
       over = true;
       resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, size));
     });

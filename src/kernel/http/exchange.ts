@@ -32,6 +32,8 @@ export class Exchange implements CallContext {
   over = false;
   /** Counts against the requests that are handled at once. */
   busy = false;
+  /** Bytes of its body that count against those of all bodies. */
+  bodyBytes = 0;
   status = 0;
   bytesOut = 0;
   /** Stops the handler's deadline. */

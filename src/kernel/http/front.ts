@@ -7,10 +7,12 @@ import type { Metrics } from '../../ports/metrics.ts';
 import type { CoreConfig } from '../config/core.ts';
 import type { Gate, Route, SocketHandler } from '../plugin.ts';
 import type { RpcFront } from '../rpc/front.ts';
+import { createAddressLimit } from './address-limit.ts';
 import { documentRoutes } from './document-routes.ts';
 import { lingerFor } from './linger.ts';
 import { closeListener, createListener, listenOn } from './listener.ts';
 import { createPipeline } from './pipeline.ts';
+import { createTrust } from './remote-address.ts';
 import { slowestMs } from './slowest.ts';
 import { createUpgrader } from './upgrade.ts';
 
@@ -69,9 +71,12 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
   const pipeline = createPipeline({ ...options, routes: [...publicRoutes, ...documents], cors: true });
   const upgrader = createUpgrader({ ...options, pipeline, targetLimitBytes: core.http.targetLimitBytes });
   const handlerTimeoutMs = slowestMs(core, [...publicRoutes, ...options.rpc.methods]);
+  const { maxConnectionsPerAddress, trustedProxies } = core.http;
+  const perAddress = createAddressLimit(maxConnectionsPerAddress, createTrust(trustedProxies), pipeline.meter.crowded);
   const makeServer = () => {
     const server = createListener({ ...core.http, handlerTimeoutMs }, pipeline.meter, pipeline.handle);
     upgrader.attach(server);
+    perAddress.attach(server);
     return server;
   };
   const api = makeServer();

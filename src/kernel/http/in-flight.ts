@@ -1,4 +1,4 @@
-import type { Gauge } from '../../ports/metrics.ts';
+import type { Counter, Gauge } from '../../ports/metrics.ts';
 import type { Exchange } from './exchange.ts';
 
 /** The requests that are being handled. */
@@ -8,6 +8,10 @@ export interface InFlight {
   readonly busy: number;
   /** Requests since the start. */
   readonly total: number;
+  /** Bytes of the bodies that are being received, or belong to requests that are being handled. */
+  readonly bodyBytes: number;
+  /** Counts bytes that a body has brought; false, and nothing is counted, when all bodies together would be too much. */
+  takeBytes(exchange: Exchange, bytes: number): boolean;
   enter(exchange: Exchange): void;
   leave(exchange: Exchange): void;
   /** Whether a request is busy; it is when it enters. Waiting for a slow client is not. */
@@ -18,11 +22,12 @@ export interface InFlight {
   idle(signal: AbortSignal): Promise<void>;
 }
 
-export function createInFlight(gauge: Gauge): InFlight {
+export function createInFlight(gauge: Gauge, maxBodyBytes: number, refused: Counter): InFlight {
   const exchanges = new Set<Exchange>();
   const waiters = new Set<() => void>();
   let total = 0;
   let busyCount = 0;
+  let bodyBytes = 0;
   const setBusy = (exchange: Exchange, busy: boolean) => {
     if (exchange.busy === busy || (busy && !exchanges.has(exchange))) return;
     exchange.busy = busy;
@@ -39,6 +44,20 @@ export function createInFlight(gauge: Gauge): InFlight {
     get total() {
       return total;
     },
+    get bodyBytes() {
+      return bodyBytes;
+    },
+    takeBytes: (exchange, bytes) => {
+      if (bodyBytes + bytes > maxBodyBytes) {
+        refused.add();
+        return false;
+      }
+      // Bytes that come after the end have no owner who would give them back.
+      if (!exchanges.has(exchange)) return true;
+      exchange.bodyBytes += bytes;
+      bodyBytes += bytes;
+      return true;
+    },
     enter: (exchange) => {
       total += 1;
       exchanges.add(exchange);
@@ -47,6 +66,8 @@ export function createInFlight(gauge: Gauge): InFlight {
     },
     leave: (exchange) => {
       exchanges.delete(exchange);
+      bodyBytes -= exchange.bodyBytes;
+      exchange.bodyBytes = 0;
       setBusy(exchange, false);
       gauge.set(exchanges.size);
       if (exchanges.size === 0) for (const wake of waiters) wake();

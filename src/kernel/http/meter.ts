@@ -17,6 +17,10 @@ export interface HttpMeter {
   readonly dropped: Counter;
   /** Requests that were answered 503 because `http.maxInFlight` was reached. */
   readonly overloaded: Counter;
+  /** Requests that were answered 503 because `http.maxBodyBytesInFlight` was reached. */
+  readonly bodiesRefused: Counter;
+  /** Connections that were closed because `http.maxConnectionsPerAddress` was reached. */
+  readonly crowded: Counter;
   /** Bytes that were no HTTP, and requests that did not arrive in time. */
   readonly malformed: Counter;
 }
@@ -39,6 +43,8 @@ export function createHttpMeter(metrics: Metrics): HttpMeter {
     sockets: metrics.gauge('upgraded_sockets', 'open websockets'),
     dropped: metrics.counter('connections_dropped_total', 'connections closed at http.maxConnections'),
     overloaded: metrics.counter('overloaded_total', 'requests refused at http.maxInFlight'),
+    bodiesRefused: metrics.counter('bodies_refused_total', 'requests refused at http.maxBodyBytesInFlight'),
+    crowded: metrics.counter('connections_crowded_total', 'connections closed at http.maxConnectionsPerAddress'),
     malformed: metrics.counter('malformed_total', 'connections closed for a malformed or overdue request'),
   };
 }

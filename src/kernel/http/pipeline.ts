@@ -66,7 +66,8 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   );
   const remoteAddress = createRemoteAddress(core.http.trustedProxies);
   const deadlines = createDeadlines(clock);
-  const inFlight = createInFlight(meter.inFlight);
+  const inFlight = createInFlight(meter.inFlight, core.http.maxBodyBytesInFlight, meter.bodiesRefused);
+  options.metrics.observe('request_body_bytes', 'bytes of request bodies that are held', () => inFlight.bodyBytes);
   const rootMeter = meter.route('POST', '/');
   let draining = false;
   const isLocalChain = () => options.chainLabel?.() === 'local';

@@ -12,9 +12,7 @@ export type RemoteAddress = (request: IncomingMessage) => string;
  */
 export function createRemoteAddress(trustedProxies: readonly string[]): RemoteAddress {
   if (trustedProxies.length === 0) return (request) => plain(request.socket.remoteAddress ?? '');
-  const trusted = new BlockList();
-  for (const cidr of trustedProxies) addNetwork(trusted, cidr);
-  const isTrusted = (address: string) => trusted.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
+  const isTrusted = createTrust(trustedProxies);
 
   return (request) => {
     const forwardedFor = request.headers['x-forwarded-for'];
@@ -31,6 +29,13 @@ export function createRemoteAddress(trustedProxies: readonly string[]): RemoteAd
   };
 }
 
+/** Whether an address lies in one of the networks. Throws CONFIG_INVALID for a malformed one. */
+export function createTrust(networks: readonly string[]): (address: string) => boolean {
+  const trusted = new BlockList();
+  for (const cidr of networks) addNetwork(trusted, cidr);
+  return (address) => trusted.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
+}
+
 function addNetwork(list: BlockList, cidr: string): void {
   const network = parseCidr(cidr);
   if (network === null)
@@ -41,7 +46,7 @@ function addNetwork(list: BlockList, cidr: string): void {
 }
 
 /** IPv4 addresses on a dual-stack socket come as `::ffff:1.2.3.4`. */
-function plain(address: string): string {
+export function plain(address: string): string {
   return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address;
 }
 

@@ -16,7 +16,7 @@ export interface RestParts {
   readonly gate: Gate | null;
   readonly deadlines: Deadlines;
   readonly responder: Responder;
-  readonly inFlight: Pick<InFlight, 'setBusy'>;
+  readonly inFlight: Pick<InFlight, 'setBusy' | 'takeBytes'>;
 }
 
 /** Gate, body, validation, handler, reply of one REST request. Throws what the error mapper is to write. */
@@ -85,7 +85,7 @@ export async function takeBody(
   checkBodyHeaders(exchange.request, limitBytes);
   if (exchange.expectsContinue) exchange.response.writeContinue();
   inFlight.setBusy(exchange, false);
-  const body = await readBody(exchange.request, limitBytes);
+  const body = await readBody(exchange.request, limitBytes, (bytes) => inFlight.takeBytes(exchange, bytes));
   inFlight.setBusy(exchange, true);
   return body;
 }

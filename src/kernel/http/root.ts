@@ -19,7 +19,7 @@ export interface RootParts {
   readonly bodyLimitBytes: number;
   /** Of a whole request; single calls have their own, shorter ones. */
   readonly timeoutMs: number;
-  readonly inFlight: Pick<InFlight, 'setBusy'>;
+  readonly inFlight: Pick<InFlight, 'setBusy' | 'takeBytes'>;
 }
 
 /** `POST /`: key, body, JSON-RPC. Throws what the error mapper is to write with a null id. */
