@@ -64,6 +64,7 @@ export const ERRORS = {
   FOLLOW_GAP_TAKEN: 'another process changed a gap while it was being filled',
   FOLLOW_NOT_FINAL: 'a range that is to be filled ends above the newest final slot',
   FOLLOW_DEEP_FORK: 'the fork is deeper than the finalized mark or the stored headers',
+  POSEIDON_INPUT_TOO_LARGE: 'a number to be hashed is not below the prime of the field',
   LOCAL_ENGINE_MISSING: 'the native engine of the local chain is absent or does not load',
   LOCAL_ENGINE_ANSWER: 'the engine of the local chain answered something unknown',
   LOCAL_BAD_TRANSACTION: 'the local chain was given bytes that are no transaction it can run',

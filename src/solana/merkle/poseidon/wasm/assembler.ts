@@ -1,7 +1,7 @@
 /** Writes WebAssembly modules: just the sections and instructions that the kernel needs. */
 
-export const I32 = 0x7f;
-export const V128 = 0x7b;
+const I32 = 0x7f;
+const V128 = 0x7b;
 
 /** Instructions of one function, its parameters being the locals from 0 on. */
 export interface Code {
