@@ -428,6 +428,11 @@ export interface JobKind {
   readonly groupConcurrency?: (group: string) => number;
   /** Longest run; after lease + 30 s another runner may take the job. */
   readonly timeoutMs: number;
+  /**
+   * `run` ends within `timeoutMs` by itself, whatever happens. Its signal is then one that all such jobs share and only tells that
+   * the daemon stops: making one for each costs more than much else that is done for a short job.
+   */
+  readonly keepsTime?: boolean;
   /** Loads what the jobs of one claim need in as few queries as possible; the result is handed to `run`. */
   readonly prepare?: (jobs: readonly Job[]) => Promise<unknown>;
   /** A throw counts as `retry` with the kernel's backoff, and as `failed` after `jobs.maxAttempts`. */

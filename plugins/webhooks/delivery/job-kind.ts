@@ -31,6 +31,7 @@ export function createDeliveryKind(kind: string, parts: JobKindParts): JobKind {
     groupConcurrency: pace.concurrency,
     // Two requests at most: the second follows a connection that failed at once.
     timeoutMs: 2 * Math.max(config.retry.durable.timeoutMs, config.retry.compat.timeoutMs),
+    keepsTime: true,
     prepare: (jobs: readonly Job[]) => prepareDeliveries(parts.store, clock, jobs),
     run: (job, prepared, signal) => runDelivery(runParts, job, prepared as Prepared, signal),
     async settle(tx, settled) {

@@ -1,4 +1,4 @@
-import { createHash, createHmac } from 'node:crypto';
+import { createHmac, hash } from 'node:crypto';
 import type { Random } from '../../../src/ports/clock.ts';
 
 const PREFIX = 'whsec_';
@@ -17,7 +17,7 @@ export function secretKey(secret: string): Buffer {
 
 /** The receiver's key for leaving out duplicates: the same over attempts, restarts, forks and resends. */
 export function messageId(webhookId: string, signature: string): string {
-  return `msg_${createHash('sha256').update(`${webhookId}:${signature}`).digest('hex').slice(0, ID_DIGITS)}`;
+  return `msg_${hash('sha256', `${webhookId}:${signature}`, 'hex').slice(0, ID_DIGITS)}`;
 }
 
 /**

@@ -1,12 +1,17 @@
 import { lookup as dnsLookup } from 'node:dns/promises';
 import { readFileSync } from 'node:fs';
-import { isIP } from 'node:net';
 import { rootCertificates } from 'node:tls';
 import { LRUCache } from 'lru-cache';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
-import type { Outbound, OutboundClient, OutboundPolicy } from '../../ports/outbound.ts';
+import type {
+  Outbound,
+  OutboundClient,
+  OutboundPolicy,
+  OutboundRequest,
+  OutboundResponse,
+} from '../../ports/outbound.ts';
 import { createAddressPolicy } from './address-policy.ts';
 import { exchange } from './exchange.ts';
 import { outboundError } from './failure.ts';
@@ -49,14 +54,28 @@ function openClient(policy: OutboundPolicy, clock: Clock, log: Log, lookup: Look
     return parsed;
   };
 
-  const addressesOf = async (target: Target): Promise<readonly ResolvedAddress[]> => {
-    // `parseTarget` vetted a literal, in scheme and address.
-    if (target.isLiteral) return [{ address: target.host, family: isIP(target.host) === 6 ? 6 : 4 }];
-    const all = await resolver.resolve(target.host);
+  const checked = (target: Target, all: readonly ResolvedAddress[]): readonly ResolvedAddress[] => {
     if (!target.secure && !policy.allowHttp && !all.every(({ address }) => addresses.isListed(address))) {
       throw new CodedError('OUTBOUND_BLOCKED_ADDRESS', 'http is allowed only to the networks of allowCidrs');
     }
     return all;
+  };
+
+  const send = async (
+    request: OutboundRequest,
+    target: Target,
+    vetted: readonly ResolvedAddress[],
+    remainingMs: number,
+  ): Promise<OutboundResponse> => {
+    const { pool, release } = pools.lease(target, vetted);
+    try {
+      return await exchange(pool, target.path, request, remainingMs, clock);
+    } catch (error) {
+      log.debug({ host: target.host, code: (error as CodedError).code }, 'outbound request failed');
+      throw error;
+    } finally {
+      release();
+    }
   };
 
   return {
@@ -66,21 +85,18 @@ function openClient(policy: OutboundPolicy, clock: Clock, log: Log, lookup: Look
     },
     async request(request) {
       if (closed) throw outboundError('OUTBOUND_CONNECT', { reason: 'the client is closed' });
-      const startedAt = clock.monotonic();
       const parsed = targetOf(request.url);
       if (!parsed.ok) throw new CodedError(parsed.code, parsed.reason);
-      const vetted = await within(addressesOf(parsed.target), request.timeoutMs, clock);
+      const { target } = parsed;
+      // `parseTarget` vetted a literal, in scheme and address.
+      if (target.literal !== null) return await send(request, target, target.literal, request.timeoutMs);
+      const known = resolver.known(target.host);
+      if (known !== null) return await send(request, target, checked(target, known), request.timeoutMs);
+      const startedAt = clock.monotonic();
+      const vetted = checked(target, await within(resolver.resolve(target.host), request.timeoutMs, clock));
       const remainingMs = request.timeoutMs - (clock.monotonic() - startedAt);
       if (remainingMs <= 0) throw outboundError('OUTBOUND_TIMEOUT');
-      const { pool, release } = pools.lease(parsed.target, vetted);
-      try {
-        return await exchange(pool, parsed.target.path, request, remainingMs, clock);
-      } catch (error) {
-        log.debug({ host: parsed.target.host, code: (error as CodedError).code }, 'outbound request failed');
-        throw error;
-      } finally {
-        release();
-      }
+      return await send(request, target, vetted, remainingMs);
     },
     close: () => {
       closed = true;

@@ -87,7 +87,7 @@ export function createPools({ clock, maxConnections, ca }: PoolsOptions): Pools 
 
   return {
     lease(target, addresses) {
-      const key = `${target.origin} ${addresses.map(({ address }) => address).join(',')}`;
+      const key = keyOf(target, addresses);
       const entry = entries.get(key) ?? open(key, target, addresses);
       entry.leases += 1;
       return {
@@ -105,6 +105,12 @@ export function createPools({ clock, maxConnections, ca }: PoolsOptions): Pools 
       await Promise.all(pools.map(({ pool }) => pool.destroy()));
     },
   };
+}
+
+function keyOf({ origin }: Target, addresses: readonly ResolvedAddress[]): string {
+  let key = origin;
+  for (const { address } of addresses) key += ` ${address}`;
+  return key;
 }
 
 /** Connects to the vetted addresses: the socket's own look-up is answered from the list, so no second resolution happens. */

@@ -12,6 +12,8 @@ export interface ResolvedAddress {
 export type LookupAll = (host: string) => Promise<readonly ResolvedAddress[]>;
 
 export interface Resolver {
+  /** The addresses of a name that was resolved not long ago; null when it has to be asked for. */
+  known(host: string): readonly ResolvedAddress[] | null;
   /** All addresses of a name, every one of them permitted. Errors: OUTBOUND_DNS, OUTBOUND_BLOCKED_ADDRESS. */
   resolve(host: string): Promise<readonly ResolvedAddress[]>;
 }
@@ -52,6 +54,10 @@ export function createResolver(lookup: LookupAll, addresses: AddressPolicy, cloc
   };
 
   return {
+    known(host) {
+      const found = kept.get(host);
+      return found !== undefined && 'addresses' in found && found.until > clock.now() ? found.addresses : null;
+    },
     async resolve(host) {
       const known = kept.get(host);
       if (known !== undefined && known.until > clock.now()) {

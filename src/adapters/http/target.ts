@@ -1,6 +1,7 @@
 import { isIP } from 'node:net';
 import type { OutboundPolicy } from '../../ports/outbound.ts';
 import type { AddressPolicy } from './address-policy.ts';
+import type { ResolvedAddress } from './resolver.ts';
 
 export interface Target {
   /** `http://host:port`, what a pool is opened for. */
@@ -9,7 +10,8 @@ export interface Target {
   readonly path: string;
   /** A name, or an address without brackets. */
   readonly host: string;
-  readonly isLiteral: boolean;
+  /** The address itself, vetted, where the host is one; null for a name. */
+  readonly literal: readonly ResolvedAddress[] | null;
   readonly secure: boolean;
 }
 
@@ -34,7 +36,8 @@ export function parseTarget(text: string, policy: OutboundPolicy, addresses: Add
   if (policy.allowPorts !== null && !policy.allowPorts.includes(port)) return bad(`port ${port} is not allowed`);
 
   const host = url.hostname.replace(/^\[|\]$/g, '');
-  const isLiteral = isIP(host) !== 0;
+  const family = isIP(host);
+  const isLiteral = family !== 0;
   const key = policy.section === undefined ? 'allowCidrs' : `${policy.section}.allowCidrs`;
   const blocked = (what: string): ParsedTarget => ({
     ok: false,
@@ -48,10 +51,8 @@ export function parseTarget(text: string, policy: OutboundPolicy, addresses: Add
     const hopeless = isLiteral ? !addresses.isListed(host) : policy.allowCidrs.length === 0;
     if (hopeless) return bad(`http is not allowed, use https`);
   }
-  return {
-    ok: true,
-    target: { origin: url.origin, path: url.pathname + url.search, host, isLiteral, secure },
-  };
+  const literal = isLiteral ? [{ address: host, family: family === 6 ? 6 : 4 } as const] : null;
+  return { ok: true, target: { origin: url.origin, path: url.pathname + url.search, host, literal, secure } };
 }
 
 function isLocalhost(host: string): boolean {

@@ -20,7 +20,7 @@ export interface AheadOptions {
 }
 
 /** Of a group as many times its limit are held ahead at most. */
-const AHEAD_PER_LIMIT = 4;
+const AHEAD_PER_LIMIT = 8;
 
 /**
  * Which of the due rows that cannot start now to take all the same. Only while no other process has rows of the group: then this

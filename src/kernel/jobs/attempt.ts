@@ -6,6 +6,8 @@ import type { ClaimedJob } from './claim.ts';
 /** Tells all running attempts that the runner stops. */
 export interface Stopper {
   readonly isStopping: boolean;
+  /** For jobs that keep their time themselves; aborts before the listeners are told. */
+  readonly signal: AbortSignal;
   /** What running attempts do when it stops; they take themselves out when they are over. */
   readonly listeners: Set<() => void>;
 }
@@ -35,17 +37,18 @@ const JITTER = 0.2;
  */
 export function runAttempt(options: AttemptOptions): Promise<JobOutcome> {
   const { kind, claimed, prepared, stopper, clock } = options;
-  const control = new AbortController();
+  const control = kind.keepsTime === true ? null : new AbortController();
   return new Promise((resolve) => {
-    let cancel = clock.timeout(options.timeoutMs, () => {
+    const onTime = () => {
       const error = new CodedError('JOB_TIMEOUT', `the job did not end within ${kind.timeoutMs} ms`);
       cancel = clock.timeout(GRACE_MS, () => finish(thrown(options, error)));
-      control.abort(error);
-    });
+      control?.abort(error);
+    };
+    let cancel = clock.timeout(options.timeoutMs, onTime);
     const onStop = () => {
       cancel();
       cancel = clock.timeout(GRACE_MS, () => finish(stopped(options)));
-      control.abort(new CodedError('JOB_STOPPED', 'the daemon stops'));
+      control?.abort(stopReason());
     };
     const finish = (outcome: JobOutcome) => {
       cancel();
@@ -54,9 +57,18 @@ export function runAttempt(options: AttemptOptions): Promise<JobOutcome> {
     };
     if (stopper.isStopping) return finish(stopped(options));
     stopper.listeners.add(onStop);
-    const run = async () => kind.run(claimed.job, prepared, control.signal);
-    run().then(finish, (error: unknown) => finish(stopper.isStopping ? stopped(options) : thrown(options, error)));
+    const onError = (error: unknown) => finish(stopper.isStopping ? stopped(options) : thrown(options, error));
+    try {
+      kind.run(claimed.job, prepared, control?.signal ?? stopper.signal).then(finish, onError);
+    } catch (error) {
+      onError(error);
+    }
   });
+}
+
+/** What attempts are aborted with when the daemon stops. */
+export function stopReason(): CodedError {
+  return new CodedError('JOB_STOPPED', 'the daemon stops');
 }
 
 /** What a throw counts as. */

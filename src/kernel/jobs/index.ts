@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import { type CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
@@ -6,6 +7,7 @@ import type { Store, StoreTx } from '../../ports/store.ts';
 import type { CoreConfig } from '../config/core.ts';
 import type { JobKind, NewJob } from '../plugin.ts';
 import type { AheadRoom } from './ahead.ts';
+import { stopReason } from './attempt.ts';
 import { type ClaimedJob, claimJobs } from './claim.ts';
 import { createDispatcher } from './dispatch.ts';
 import { insertJobs } from './enqueue.ts';
@@ -44,12 +46,11 @@ export interface JobRunner {
 }
 
 const MOST_OUTCOMES = 256;
-/** Outcomes per transaction, and how many times the settle time they may wait, while claimed jobs keep the slots busy. */
-const FED_OUTCOMES = 128;
-const FED_PATIENCE = 4;
+/** How many times the settle time outcomes may wait for one transaction while claimed jobs keep the slots busy. */
+const FED_PATIENCE = 20;
 /** This part of what may wait is for groups that hold nothing; and a kind may hold so many times its concurrency. */
 const AHEAD_RESERVE = 4;
-const KIND_AHEAD = 4;
+const KIND_AHEAD = 8;
 const BLOCKED_POLL_MS = 100;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5_000;
@@ -66,7 +67,10 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   const sweeper = createSweeper({ ...options, metrics, maxLost: config.maxAttempts, wake: () => waker.wake() });
   const waker = createWaker(clock);
   const walk: GroupWalk = new Map();
-  const stopper = { isStopping: false, listeners: new Set<() => void>() };
+  const stopping = new AbortController();
+  // As many listen as there are jobs under way: that is no leak.
+  setMaxListeners(0, stopping.signal);
+  const stopper = { isStopping: false, signal: stopping.signal, listeners: new Set<() => void>() };
   const flushAt = Math.min(MOST_OUTCOMES, Math.max(1, Math.ceil(config.concurrency / 2)));
   /** Claim tokens of what this process has, by row id. */
   const held = new Map<number, number>();
@@ -78,6 +82,8 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   let cancelFlush: (() => void) | null = null;
   /** Due rows wait for a limit of their group that time may lift, such as a rate. */
   let isBlocked = false;
+  /** When the outbox was last looked at, monotonic. */
+  let lookedAt = Number.NEGATIVE_INFINITY;
 
   const dispatcher = createDispatcher({
     ...{ kinds, slots, clock, random, metrics, stopper, maxAttempts: config.maxAttempts, finish },
@@ -106,6 +112,10 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     if (finished.length + back.length === 0 && room.total <= 0 && ahead.total <= 0) return false;
     const now = clock.now();
     const startedMs = clock.monotonic();
+    // Every commit of new jobs wakes the runner: while it has plenty to do, a look now and then is enough.
+    const isIdle = finished.length + back.length === 0 && room.total <= 0 && isFed();
+    if (isIdle && startedMs - lookedAt < BLOCKED_POLL_MS) return false;
+    lookedAt = startedMs;
     try {
       const { recorded, claim } = await store.write(async (tx) => {
         const recorded = await settleAll(tx, kinds, finished, now);
@@ -163,10 +173,11 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     slots.free(finished.claimed);
     outcomes.push(finished);
     // While claimed jobs wait for slots nothing stands idle: more outcomes may go into one transaction.
-    const isFed = dispatcher.waiting > config.concurrency;
-    if (outcomes.length >= (isFed ? FED_OUTCOMES : flushAt) || slots.running.size === 0) waker.wake();
-    else cancelFlush ??= clock.timeout(isFed ? config.settleMs * FED_PATIENCE : config.settleMs, () => waker.wake());
+    if (outcomes.length >= (isFed() ? MOST_OUTCOMES : flushAt) || slots.running.size === 0) waker.wake();
+    else cancelFlush ??= clock.timeout(isFed() ? config.settleMs * FED_PATIENCE : config.settleMs, () => waker.wake());
   }
+
+  const isFed = () => dispatcher.waiting > config.concurrency;
 
   const isOver = () =>
     state !== 'claiming' && slots.running.size + outcomes.length + returns.length + dispatcher.waiting === 0;
@@ -205,6 +216,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     state = state === 'new' ? 'ended' : 'draining';
     await sweeper.stop();
     stopper.isStopping = true;
+    stopping.abort(stopReason());
     for (const abort of stopper.listeners) abort();
     waker.wake();
     await Promise.race([loop, whenAborted(signal)]);

@@ -24,18 +24,34 @@ export function createJobMetrics(metrics: Metrics, slots: Slots): JobMetrics {
   const failedTurns = metrics.counter('failed_turns_total', 'times that outcomes could not be written at once');
   const waited = metrics.histogram('wait_seconds', 'time between due and claimed', WAIT_SECONDS, ['kind']);
   const ran = metrics.histogram('run_seconds', 'length of an attempt', RUN_SECONDS, ['kind']);
+  // Children are resolved once: jobs are many, kinds and outcomes few.
+  const claimedOf = memo((kind) => ({ count: claimed.with(kind), waited: waited.with(kind), ran: ran.with(kind) }));
+  const finishedOf = memo((kind) => memo((outcome) => finished.with(kind, outcome)));
   metrics.observe('running', 'jobs that run now', () => slots.running.size);
   return {
     claimed({ job }, waitedMs) {
-      claimed.with(job.kind).add();
-      waited.with(job.kind).record(Math.max(0, waitedMs) / 1000);
+      const { count, waited } = claimedOf(job.kind);
+      count.add();
+      waited.record(Math.max(0, waitedMs) / 1000);
     },
     finished({ claimed: { job }, outcome }, ranMs) {
-      finished.with(job.kind, outcome.kind).add();
-      ran.with(job.kind).record(ranMs / 1000);
+      finishedOf(job.kind)(outcome.kind).add();
+      claimedOf(job.kind).ran.record(ranMs / 1000);
     },
     late: (count) => late.add(count),
     lost: (count) => lost.add(count),
     failedTurn: () => failedTurns.add(),
+  };
+}
+
+function memo<T>(make: (name: string) => T): (name: string) => T {
+  const made = new Map<string, T>();
+  return (name) => {
+    let found = made.get(name);
+    if (found === undefined) {
+      found = make(name);
+      made.set(name, found);
+    }
+    return found;
   };
 }
