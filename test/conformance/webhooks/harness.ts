@@ -61,6 +61,7 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
   const outbox = createOutbox({ store, clock, wake: () => runner?.wake() });
   const context = {
     ...{ id: 'webhooks', config, core, version: '0.0.0-test', log, clock, random, store },
+    roles: new Set(['api', 'indexer', 'deliverer']),
     metrics: metrics.scope('webhooks'),
     outbound: createOutbound({ clock, log }),
     use: (token: { readonly id: string }) => (token.id === kernelOutbox.id ? outbox : undefined),
