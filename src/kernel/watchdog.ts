@@ -6,7 +6,7 @@ import { withDeadline } from './calls/deadline.ts';
 export interface WatchdogOptions {
   /** The service manager ends the process when it hears nothing for this long. */
   readonly timeoutMs: number;
-  /** Proves that the store takes writes. */
+  /** Proves that the store takes writes and that all roles answer. */
   readonly probe: () => Promise<void>;
   /** Feeds the watchdog of the service manager. */
   readonly alive: () => Promise<void>;
@@ -25,7 +25,7 @@ const SAMPLE_MS = 20;
 const LONGEST_LAG_MS = 5_000;
 
 /**
- * A sign of life needs an event loop that answers and a store that takes a write. When one is missing it is tried again soon, so that a
+ * A sign of life needs an event loop that answers, one in each thread, and a store that takes a write. When one is missing it is tried again soon, so that a
  * short trouble does not end the process; a long one does, which is what the watchdog is for.
  */
 export function createWatchdog({ timeoutMs, probe, alive, clock, log }: WatchdogOptions): Watchdog {
@@ -56,7 +56,8 @@ export function createWatchdog({ timeoutMs, probe, alive, clock, log }: Watchdog
       await withDeadline(clock, probeTimeoutMs, probeOnce, stopped.signal);
       return null;
     } catch (error) {
-      return `the store takes no write: ${codeOf(error) ?? messageOf(error)}`;
+      const code = codeOf(error) ?? messageOf(error);
+      return code.startsWith('ROLE_') ? messageOf(error) : `the store takes no write: ${code}`;
     }
   }
 

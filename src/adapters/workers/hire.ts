@@ -1,4 +1,3 @@
-import { once } from 'node:events';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
@@ -31,6 +30,7 @@ interface Waiting {
 export function hireMember(options: HireOptions): CrewMember {
   const { role, clock } = options;
   const worker = startThread(options.entry, options.data);
+  const exited = new Promise<void>((resolve) => void worker.once('exit', () => resolve()));
   const waiting = new Map<number, Waiting>();
   const failure = createFailure();
   let nextId = 1;
@@ -93,7 +93,7 @@ export function hireMember(options: HireOptions): CrewMember {
     },
     async end() {
       isEnding = true;
-      if (ended === null) await Promise.all([once(worker, 'exit'), worker.terminate()]);
+      await Promise.all([exited, worker.terminate()]);
     },
   };
 }

@@ -98,7 +98,7 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
       offs = [
         bus.subscribe(TOPICS.status, (message) => {
           const { chain: of, status } = message as { readonly chain: ChainId; readonly status: Partial<ChainStatus> };
-          if (of === chain) told = { status, at: clock.monotonic() };
+          if (of === chain && typeof status?.openGaps === 'number') told = { status, at: clock.monotonic() };
         }),
         bus.subscribe(TOPICS.released, (message) => {
           const { chain: of, header } = message as { readonly chain: ChainId; readonly header: BlockHeader };

@@ -79,6 +79,26 @@ test('a spell that is longer than the time-out starves the watchdog, whatever it
   }
 });
 
+test('a role that is silent is no sign of life either, and is named', async () => {
+  const clock = createManualClock();
+  const log = createMemoryLog();
+  let signs = 0;
+  const watchdog = createWatchdog({
+    ...{ timeoutMs: TIMEOUT_MS, clock, log },
+    probe: async () => {
+      throw Object.assign(new Error('the role indexer did not do "ping" within 10000 ms'), { code: 'ROLE_SILENT' });
+    },
+    async alive() {
+      signs += 1;
+    },
+  });
+  watchdog.start();
+  for (let second = 0; second < 120; second++) await clock.advance(1_000);
+  watchdog.stop();
+  assert.equal(signs, 0);
+  assert.match(String(log.lines[0]?.fields['reason' as never]), /^the role indexer did not/);
+});
+
 test('no sign of life in bad weather; a spell of a few seconds does not end the process', async () => {
   const spell = fc.record({
     weather: fc.constantFrom<Weather>('fails', 'hangs'),

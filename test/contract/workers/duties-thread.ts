@@ -1,0 +1,50 @@
+/** A thread whose duties answer, fail, hang and crash. */
+import { parentPort } from 'node:worker_threads';
+import { createLog } from '../../../src/adapters/log.ts';
+import { createLogRelay } from '../../../src/adapters/workers/log-relay.ts';
+import { serveDuties } from '../../../src/adapters/workers/serve-duties.ts';
+import { CodedError } from '../../../src/lib/coded-error.ts';
+
+if (parentPort === null) throw new Error('this module is the entry of a thread');
+const log = createLog({ level: 'info', format: 'json', role: 'indexer', destination: createLogRelay(parentPort) });
+let fail: (error: unknown) => void = () => undefined;
+const fatal = new Promise<unknown>((resolve) => {
+  fail = resolve;
+});
+
+serveDuties(
+  parentPort,
+  {
+    async start() {
+      throw new CodedError('STORE_WRONG_CHAIN', 'another chain', {
+        exitCode: 78,
+        facts: { known: 'x' },
+        retryable: true,
+      });
+    },
+    async ping() {},
+    async checks() {
+      return [{ name: 'a', ok: true, detail: 'ä' }];
+    },
+    async metrics() {
+      for (;;);
+    },
+    async checkConfig() {
+      throw new TypeError('a bug');
+    },
+    async takeConfig(next) {
+      for (let n = 0; n < 500; n++) log.info({ n, pad: 'x'.repeat(200) }, 'line');
+      log.info({ next }, 'taken');
+    },
+    async drain() {
+      fail(new CodedError('STORE_FULL', 'the disk is full', { exitCode: 75 }));
+    },
+    stop: () =>
+      new Promise(() => {
+        setImmediate(() => {
+          throw new Error('nobody catches this');
+        });
+      }),
+  },
+  fatal,
+);
