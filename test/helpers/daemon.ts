@@ -14,6 +14,7 @@ import type { CliIo } from '../../src/cli/io.ts';
 import { loadCliConfig } from '../../src/cli/load-config.ts';
 import { runCli } from '../../src/cli/run.ts';
 import { findRunFile } from '../../src/cli/run-file.ts';
+import type { DaemonParts } from '../../src/kernel/assembly/parts.ts';
 import { createDaemon, type Daemon } from '../../src/kernel/daemon.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
@@ -34,6 +35,8 @@ export interface StartDaemonOptions {
   readonly key?: string;
   /** Environment beside the configuration. */
   readonly env?: Readonly<Record<string, string>>;
+  /** Changes the outside world of a daemon in this process: a store, clock or client that fails. */
+  readonly parts?: (parts: DaemonParts) => DaemonParts;
   /** Working directory: where packages of plugins are looked for. */
   readonly cwd?: string;
 }
@@ -67,9 +70,10 @@ export async function startDaemon(options: StartDaemonOptions = {}): Promise<Dae
   const place = prepare(options);
   const config = await loadCliConfig({ config: place.configFile }, place.io);
   const log = createLog({ level: process.env['TEST_LOG'] ?? 'error', format: 'json' });
+  const parts = composeParts(config.core, log);
   const daemon = await createDaemon({
     config,
-    parts: composeParts(config.core, log),
+    parts: options.parts?.(parts) ?? parts,
     version: '0.0.0-test',
     chains: chainSetups(config.core, null),
     dataDir: place.dataDir,
