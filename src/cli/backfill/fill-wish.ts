@@ -2,7 +2,6 @@ import type { Assembly } from '../../kernel/assembly/assemble.ts';
 import type { DaemonParts } from '../../kernel/assembly/parts.ts';
 import { EXIT } from '../../kernel/errors.ts';
 import { type GapRecord, gapView } from '../../kernel/follower/backfill/gap-record.ts';
-import { readMarks } from '../../kernel/follower/chain-row.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import type { ChainId } from '../../ports/chain.ts';
 import type { Store } from '../../ports/store.ts';
@@ -79,25 +78,20 @@ async function startHere(
   });
 }
 
-/** Filled blocks are never taken back, so only final ones are. Errors: CHAIN_*, exit 75. */
-async function checkFinal(
-  { assembly, store }: Work,
-  chain: ChainId,
-  toSlot: number,
-  hasDaemon: boolean,
-): Promise<void> {
+/** What is filled is never taken back. Errors: CONFIG_INVALID, CHAIN_UNREACHABLE, FOLLOW_NOT_FINAL. */
+async function checkFinal({ assembly }: Work, chain: ChainId, toSlot: number, hasDaemon: boolean): Promise<void> {
   const { source } = assembly.chains.find(({ setup }) => setup.id === chain) ?? {};
-  if (!hasDaemon && source === undefined) throw noUpstream(chain);
-  const signal = new AbortController().signal;
-  const finalSlot = hasDaemon
-    ? ((await readMarks(store.read, chain))?.finalizedSlot ?? null)
-    : await source!.tip({ commitment: 'finalized', signal }).catch((error: unknown) => {
-        throw new CodedError('CHAIN_UNREACHABLE', 'no upstream tells its newest final slot', {
-          cause: error,
-          exitCode: EXIT.temporary,
-        });
-      });
-  if (finalSlot === null || toSlot < finalSlot) return;
+  if (source === undefined) {
+    // Only the daemon knows where the throw-away chain is.
+    if (hasDaemon) return;
+    throw noUpstream(chain);
+  }
+  const { signal } = new AbortController();
+  const finalSlot = await source.tip({ commitment: 'finalized', signal }).catch((error: unknown) => {
+    const exitCode = EXIT.temporary;
+    throw new CodedError('CHAIN_UNREACHABLE', 'no upstream tells its newest final slot', { cause: error, exitCode });
+  });
+  if (toSlot < finalSlot) return;
   throw new CodedError('FOLLOW_NOT_FINAL', `slot ${toSlot} is not final yet; the newest final slot is ${finalSlot}`, {
     exitCode: EXIT.temporary,
   });

@@ -33,7 +33,10 @@ export interface Bed {
   expectReceived(signatures: readonly string[]): Promise<void>;
 }
 
-export async function makeBed(t: TestContext, store?: string): Promise<Bed> {
+export async function makeBed(
+  t: TestContext,
+  database?: (t: TestContext) => Promise<{ readonly url: string }>,
+): Promise<Bed> {
   const chain = await startChain({ finalityDepth: FINALITY });
   const receiver = await startReceiver();
   const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-backfill-'));
@@ -44,6 +47,8 @@ export async function makeBed(t: TestContext, store?: string): Promise<Bed> {
     await chain.stop();
     rmSync(dataDir, { recursive: true, force: true });
   });
+  // After the hook above, which has to come first: daemons end before their database does.
+  const store = (await database?.(t))?.url;
   const wallet = Keypair.generate().publicKey.toBase58();
   let paid = 0;
   const options = (more: Partial<StartDaemonOptions> = {}): StartDaemonOptions => ({

@@ -9,8 +9,9 @@ const skip = (await chainMissing()) ?? false;
 eachStore('gaps of a daemon', ({ database }) => {
   test('what was too old after a long stop is filled beside the following; each delivery comes once', {
     skip,
+    timeout: 120_000,
   }, async (t) => {
-    const bed = await makeBed(t, (await database(t)).url);
+    const bed = await makeBed(t, database);
     const first = await bed.start();
     await bed.watch(first);
     const before = await bed.pay(5);
@@ -34,8 +35,9 @@ eachStore('gaps of a daemon', ({ database }) => {
 
   test('blocks that are pruned stay an open gap that does not make the daemon unready; they are filled when they can be had again', {
     skip,
+    timeout: 120_000,
   }, async (t) => {
-    const bed = await makeBed(t, (await database(t)).url);
+    const bed = await makeBed(t, database);
     const config = { follow: { pollMs: 50, auditIntervalMs: 250 } };
     const first = await bed.start({ config });
     await bed.watch(first);

@@ -24,8 +24,8 @@ export interface FillOptions {
   readonly concurrency: number;
   /** Why filling has to wait at this moment; null when it has not. */
   hindrance(): string | null;
-  /** Nothing at or below it will be rolled back; null while that is not known. Only such slots are filled. */
-  finalSlot(): Promise<number | null>;
+  /** Newest final slot. What is filled cannot be taken back, so only slots below it are. */
+  finalSlot(): Promise<number>;
   /** Told after each commit. */
   filled(progress: { readonly blocks: number; readonly slots: number }): void;
 }

@@ -17,10 +17,11 @@ export async function fillGap(options: FillOptions, gap: GapRecord): Promise<Fil
     return { kind: 'filled' };
   if (ready.length === 0) return { kind: 'stuck', reason: reason ?? 'no processor wants it' };
   const finalSlot = await options.finalSlot();
-  if (finalSlot === null || gap.toSlot >= finalSlot)
-    return { kind: 'waits', reason: `slot ${gap.toSlot} is not final` };
+  if (gap.toSlot >= finalSlot) return { kind: 'waits', reason: `slot ${gap.toSlot} is not final` };
   const end = gap.end ?? (gap.isEndAsked ? await askEnd(options, gap, finalSlot) : null);
-  if (end === null) return { kind: 'waits', reason: `no block behind slot ${gap.toSlot} is known yet` };
+  if (end === null && gap.isEndAsked)
+    return { kind: 'stuck', reason: `no upstream has the blocks behind slot ${gap.toSlot}` };
+  if (end === null) return { kind: 'waits', reason: `no block behind slot ${gap.toSlot} was released yet` };
   if (end.slot > finalSlot) return { kind: 'waits', reason: `the block behind it, at slot ${end.slot}, is not final` };
   const members = lowest(ready);
   return await goOn(options, gap, members, await fillBlocks(options, gap, end, members));

@@ -35,7 +35,7 @@ function fillOptions(run: Run): FillOptions {
   return {
     ...{ chain, source, store, processors, follow, clock, random, log, signal, turn },
     concurrency: follow.gapBackfill.concurrency,
-    finalSlot: async () => state.finalizedSlot,
+    finalSlot: async () => await source.tip({ commitment: 'finalized', signal }),
     hindrance() {
       if (!state.begun || state.draining || state.halted !== null) return 'the chain is not followed now';
       if (source.isLimited?.() === true) return 'an upstream asks for fewer calls';
