@@ -1,4 +1,5 @@
 import { openBus } from '../adapters/bus/open.ts';
+import { createYellowstoneStream } from '../adapters/chain/geyser/index.ts';
 import { createChainReader, createRpcChainSource, createUpstreamPool } from '../adapters/chain/rpc/index.ts';
 import { createSystemClock } from '../adapters/clock.ts';
 import { createOutbound } from '../adapters/http/index.ts';
@@ -8,6 +9,7 @@ import { openStore } from '../adapters/store/index.ts';
 import type { WriteLock } from '../adapters/store/write-lock.ts';
 import type { DaemonParts } from '../kernel/assembly/parts.ts';
 import type { CoreConfig } from '../kernel/config/core.ts';
+import type { BlockStream, ChainId } from '../ports/chain.ts';
 
 /** What the roles of a process share; a daemon that runs all of them in one thread needs nothing of it. */
 export interface SharedParts {
@@ -40,7 +42,7 @@ export function composeParts(
     bus: openBus({ channel, storeUrl: isConnected ? core.store.url : null, clock, random, log }),
     makePool: (label, upstreams, metrics) => createUpstreamPool({ ...shared, label, upstreams, metrics }),
     makeChain: ({ id, kind }, pool, follower) => ({
-      source: createRpcChainSource({ ...shared, chain: id, pool }),
+      source: createRpcChainSource({ ...shared, chain: id, pool, ...streamOf(id, core, log) }),
       reader: createChainReader({
         ...{ clock, random, chain: id, kind, pool, follower },
         timeoutMs: core.rpc.upstreamTimeoutMs,
@@ -48,4 +50,10 @@ export function composeParts(
       }),
     }),
   };
+}
+
+/** The stream is of the main chain: it has one address. */
+function streamOf(chain: ChainId, core: CoreConfig, log: RootLog): { readonly stream?: BlockStream } {
+  if (chain !== 'main' || core.follow.stream.plugin === null) return {};
+  return { stream: createYellowstoneStream({ core, log }) };
 }

@@ -41,6 +41,7 @@ export const ERRORS = {
   CHAIN_BAD_BLOCK: 'the blocks of all upstreams contradict themselves',
   CHAIN_BAD_TRANSACTION: 'the bytes of a transaction are malformed or of an unknown version',
   CHAIN_BAD_RESPONSE: 'the answer of an upstream is not JSON',
+  STREAM_PACKAGE_MISSING: 'the client package of follow.stream is absent or does not load',
   UPSTREAM_CONNECT: 'the connection to an upstream could not be opened',
   UPSTREAM_FAILED: 'the connection to an upstream broke',
   UPSTREAM_TIMEOUT: 'an upstream did not answer in time',

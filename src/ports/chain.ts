@@ -68,8 +68,35 @@ export interface ChainSource {
   readonly history?: AddressHistory;
   /** Calls `wake` when something may have happened (a websocket slot notice). The returned function stops it. */
   onHint(wake: () => void): () => void;
+  /** Pushes blocks, where one is configured. */
+  readonly stream?: BlockStream;
   start(): Promise<void>;
   stop(): Promise<void>;
+}
+
+export type StreamEnd =
+  /** The server does not go back to `fromSlot`. */
+  | { readonly kind: 'out-of-range' }
+  /** `reason` is one word without secrets. */
+  | { readonly kind: 'failed'; readonly reason: string };
+
+export interface StreamOptions {
+  /** Where to begin, if the server goes back so far; null for its newest block. */
+  readonly fromSlot: number | null;
+  readonly commitment: Commitment;
+  readonly signal: AbortSignal;
+  /** In the order of the server, which may repeat and leave out: links are the only proof. Must not throw. */
+  onBlock(block: ChainBlock): void;
+  /** The block of this slot will never be of the chain. Must not throw. */
+  onDead(slot: number): void;
+}
+
+/** Blocks that are pushed: sooner than by asking, and never proof that nothing is missing. */
+export interface BlockStream {
+  /** Loads what it needs. Errors: STREAM_PACKAGE_MISSING. */
+  start(): Promise<void>;
+  /** One subscription; resolves when it has ended, also by `signal`. */
+  open(options: StreamOptions): Promise<StreamEnd>;
 }
 
 export interface ChainStatus {

@@ -191,6 +191,26 @@ export const coreConfig = Type.Object(
         unhealthyLagSlots: count(50, 'slots behind the best at which an upstream is left out'),
         auditIntervalMs: count(5_000, 'pause between finality audits'),
         stalledAfterSeconds: count(60, 'silence after which the chain counts as stalled'),
+        stream: Type.Object(
+          {
+            plugin: Type.Union([Type.Literal('yellowstone'), Type.Null()], {
+              default: null,
+              description:
+                'source of pushed blocks beside the polling: yellowstone needs the package @triton-one/yellowstone-grpc',
+            }),
+            url: Type.Union([Type.String({ format: 'http-url', ...secret }), Type.Null()], {
+              default: null,
+              description: 'its address',
+              ...secret,
+            }),
+            token: Type.Union([Type.String(secret), Type.Null()], {
+              default: null,
+              description: 'its x-token',
+              ...secret,
+            }),
+          },
+          { ...closed, default: {} },
+        ),
         maxReadyLagSlots: count(150, 'slots behind the tip at which the daemon is not ready'),
         rewindTo: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
           default: null,

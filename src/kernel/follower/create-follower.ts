@@ -17,6 +17,7 @@ import type { Run } from './run.ts';
 import { watchStall } from './stall.ts';
 import { statusOf } from './status-of.ts';
 import { afterFailure, step } from './step.ts';
+import { isStreamLeading, streamLoop } from './stream.ts';
 import { fatalOf, reasonOf } from './trouble.ts';
 import { createTurn } from './turn.ts';
 import { createWake } from './wake.ts';
@@ -49,7 +50,9 @@ export function createFollower(options: FollowerOptions): Follower {
 
   return {
     async start() {
-      offHint = run.source.onHint(() => run.pollWake.call());
+      offHint = run.source.onHint(() => {
+        if (!isStreamLeading(run)) run.pollWake.call();
+      });
       running = main(run, isOver);
     },
     async drain() {
@@ -118,6 +121,7 @@ async function main(run: Run, isOver: (error: unknown) => boolean): Promise<void
   state.trouble = null;
   await Promise.all([
     pollLoop(run),
+    streamLoop(run),
     auditLoop(run, isOver),
     releaseLoop(run, isOver),
     fillLoop(run, isOver),

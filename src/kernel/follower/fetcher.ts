@@ -3,6 +3,7 @@ import type { BlockAnswer, ChainSource, Commitment } from '../../ports/chain.ts'
 import type { Clock, Random } from '../../ports/clock.ts';
 import { backoffMs } from './backoff.ts';
 import type { BlockBuffer } from './buffer.ts';
+import { STREAM } from './stream-state.ts';
 
 /** What is known of a slot whose block is wanted. */
 export interface Ask {
@@ -145,7 +146,7 @@ export function createFetcher(options: FetcherOptions): Fetcher {
       buffer.remove(slot);
       asks.delete(slot);
       const ask = want(slot);
-      if (source.upstreamCount > 1) ask.avoid.add(upstream);
+      if (source.upstreamCount > 1 && upstream !== STREAM) ask.avoid.add(upstream);
       later(ask);
     },
     isPruned: (slot) => isPruned(asks.get(slot)),

@@ -24,6 +24,9 @@ export function createFollowMeter(metrics: Metrics, state: FollowState, clock: C
     'time since the last released block',
     () => (clock.monotonic() - state.lastReleaseAt) / 1_000,
   );
+  observe('stream_leading', 'whether blocks come from the stream and polling only looks at the tip', () =>
+    state.stream?.leads === true ? 1 : 0,
+  );
   observe('catching_up', 'processors behind the cursor', () => state.catchingUp.length);
   return {
     released: metrics.counter('blocks_released_total', 'blocks that were committed'),
@@ -41,6 +44,8 @@ export function createFollowMeter(metrics: Metrics, state: FollowState, clock: C
     mismatches: metrics.counter('finality_mismatches_total', 'finalized blocks that were not ours'),
     gapBlocks: metrics.counter('gap_blocks_filled_total', 'blocks that were filled into gaps'),
     gapSlots: metrics.counter('gap_slots_filled_total', 'slots by which gaps became smaller'),
+    streamBlocks: metrics.counter('stream_blocks_total', 'blocks that the stream pushed'),
+    streamEnds: metrics.counter('stream_ends_total', 'subscriptions of the stream that ended', ['reason']),
     stalls: metrics.counter('stalls_total', 'times that following stood still for follow.stalledAfterSeconds'),
     fetchSeconds: metrics.histogram('fetch_seconds', 'time to fetch a block', BUCKETS_SECONDS),
     commitSeconds: metrics.histogram('commit_seconds', 'time to write a block', BUCKETS_SECONDS),

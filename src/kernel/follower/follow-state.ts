@@ -1,6 +1,7 @@
 import type { ChainGap } from '../../ports/gaps.ts';
 import type { BlockProcessor } from '../plugin.ts';
 import type { Position } from './decide.ts';
+import type { StreamState } from './stream-state.ts';
 
 /** A write of the chain's own cursor whose answer was lost: it may have been committed or not. */
 export interface Doubt {
@@ -36,6 +37,8 @@ export interface FollowState {
   mismatch: string | null;
   /** Set for good: only an operator gets it going again. */
   halted: string | null;
+  /** Null while no stream of blocks is configured or open. */
+  stream: StreamState | null;
   /** Whether the standstill of now was told already. */
   stallTold: boolean;
   begun: boolean;
@@ -72,6 +75,7 @@ export const newState = (now: number): FollowState => ({
   trouble: null,
   mismatch: null,
   halted: null,
+  stream: null,
   stallTold: false,
   begun: false,
   draining: false,

@@ -1,7 +1,9 @@
 import { codeOf } from '../../lib/coded-error.ts';
 import type { Run } from './run.ts';
+import { isStreamLeading } from './stream.ts';
 
-const CATCHING_UP_POLL_MS = 2_000;
+/** While there is much to fetch, or nothing because it is pushed. */
+const SLOW_POLL_MS = 2_000;
 /** Nodes refuse wider ranges, each its own. */
 const PAGE_SLOTS = 500;
 const PAGES_AT_ONCE = 20;
@@ -20,6 +22,7 @@ export async function pollLoop(run: Run): Promise<void> {
     lower = state.tip !== null && tip < state.tip ? lower + 1 : 0;
     if (lower === 0 || lower > LOWER_TIPS) state.tip = tip;
     state.lastAnswerAt = clock.monotonic();
+    if (isStreamLeading(run)) return;
     const first = Math.max((state.cursor?.slot ?? -1) + 1, state.floor, state.listFrom);
     let from = Math.max(first, scanFrom);
     scanFrom = -1;
@@ -50,7 +53,8 @@ export async function pollLoop(run: Run): Promise<void> {
     }
     run.wake.call();
     const behind = (state.tip ?? 0) - (state.cursor?.slot ?? 0) > follow.window;
-    await run.pollWake.wait(behind ? CATCHING_UP_POLL_MS : follow.pollMs, signal);
+    const isSlow = behind || isStreamLeading(run);
+    await run.pollWake.wait(isSlow ? SLOW_POLL_MS : follow.pollMs, signal);
   }
 }
 

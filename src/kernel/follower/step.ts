@@ -11,6 +11,8 @@ import { healFork } from './heal-fork.ts';
 import { missedBy } from './members.ts';
 import { listInTime } from './poll.ts';
 import type { Run } from './run.ts';
+import { distrustStream } from './stream.ts';
+import { STREAM } from './stream-state.ts';
 import { reasonOf } from './trouble.ts';
 
 /** Does the next thing that can be done; false when there is nothing to do but wait. Errors: see `afterFailure`. */
@@ -30,8 +32,10 @@ export async function step(run: Run): Promise<boolean> {
       return pruned === null ? false : await giveUp(run, pruned, 'pruned');
     }
     case 'hole':
+      distrustStream(run);
       return await wantHole(run, next as Held, decision.slot);
     case 'fork':
+      distrustStream(run);
       return await meetFork(run, next as Held);
     case 'release':
       return await release(run, next as Held);
@@ -89,7 +93,7 @@ async function meetFork(run: Run, next: Held): Promise<boolean> {
   return true;
 }
 
-async function release(run: Run, { block }: Held): Promise<boolean> {
+async function release(run: Run, { block, upstream }: Held): Promise<boolean> {
   const { state, chain, store, follow, clock } = run;
   const pressed = [...state.live, ...state.joining].flatMap((processor) => {
     const pressure = processor.pressure?.() ?? { ok: true };
@@ -109,6 +113,7 @@ async function release(run: Run, { block }: Held): Promise<boolean> {
     const options = { store, chain, headers: follow.headers, floor, isFinal };
     const write = () => releaseBlock(options, block, seen, live, joining);
     await moveChain(run, write, { to: block, adopt: () => released(run, block, startedAt) });
+    if (state.stream !== null && upstream === STREAM) state.stream.leads = true;
   });
   return true;
 }

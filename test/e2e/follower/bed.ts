@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { createYellowstoneStream } from '../../../src/adapters/chain/geyser/block-stream.ts';
+import { loadClientPackage } from '../../../src/adapters/chain/geyser/client-package.ts';
 import { createRpcChainSource, createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import type { CoreConfig } from '../../../src/kernel/config/core.ts';
@@ -11,6 +13,7 @@ import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
 import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { followConfig } from '../../helpers/follow-config.ts';
+import { GEYSER_DIR } from '../../helpers/geyser.ts';
 import {
   createLedgerProcessor,
   type LedgerView,
@@ -42,13 +45,15 @@ export interface BedOptions {
   readonly finalityDepth?: number;
   readonly follow?: Partial<CoreConfig['follow']>;
   readonly upstream?: Partial<CoreConfig['upstream']>;
+  /** Address of a stream of blocks. */
+  readonly streamUrl?: string;
 }
 
 export const errorOf = (code: number): Behaviour => ({
   chunks: [`{"jsonrpc":"2.0","error":{"code":${code},"message":"no"},"id":1}`],
 });
 
-export async function startNode(world: World, label: string, genesisHash?: string): Promise<BedNode> {
+async function startNode(world: World, label: string, genesisHash?: string): Promise<BedNode> {
   const view = honest(label);
   const answer = createFakeNode(world, view, createSfc32(label.length));
   const server = await startUpstream(genesisHash === undefined ? {} : { genesisHash });
@@ -93,14 +98,19 @@ async function follow(nodes: readonly BedNode[], store: Store, stops: (() => Pro
   const clock = createFastClock(SPEED);
   const random = createSystemRandom();
   const log = createMemoryLog();
-  const base = followConfig({ startSlot: FIRST_SLOT, auditIntervalMs: 1_000, ...options.follow });
+  const stream = { plugin: 'yellowstone', url: options.streamUrl ?? null, token: 'token-of-the-stream' } as const;
+  const base = followConfig({ startSlot: FIRST_SLOT, auditIntervalMs: 1_000, stream, ...options.follow });
   const core = { ...base, upstream: { ...base.upstream, ...options.upstream } };
   const registry = createMetricsRegistry();
   const pool = createUpstreamPool({
     ...{ label: 'main', core, clock, log, metrics: registry.scope('upstream') },
     upstreams: nodes.map(({ server }) => ({ url: server.url })),
   });
-  const source = createRpcChainSource({ chain: 'main', pool, core, clock, random, log });
+  const load = () => loadClientPackage(GEYSER_DIR);
+  const source = createRpcChainSource({
+    ...{ chain: 'main', pool, core, clock, random, log },
+    ...(options.streamUrl === undefined ? {} : { stream: createYellowstoneStream({ core, log, load }) }),
+  });
   const fatals: unknown[] = [];
   const follower = createFollower({
     ...{ chain: 'main', source, store, core, clock, random, log, metrics: registry.scope('follow') },
@@ -145,9 +155,3 @@ export async function settles({ world, store }: Pick<Bed, 'world' | 'store'>, fr
   await until(async () => JSON.stringify(await readLedger(store)) === expected);
   assert.deepEqual(await readLedger(store), truthOf(world, fromSlot));
 }
-
-export const stalledBy = (running: Running, pattern: RegExp) => async () => {
-  const says = () => running.follower.status().stalled ?? '';
-  await until(() => pattern.test(says()));
-  assert.match(says(), pattern);
-};

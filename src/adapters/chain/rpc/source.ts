@@ -1,7 +1,7 @@
 import type { CoreConfig } from '../../../kernel/config/core.ts';
 import { CodedError, messageOf } from '../../../lib/coded-error.ts';
 import type { BlockHeader } from '../../../ports/block.ts';
-import type { AskOptions, ChainId, ChainSource } from '../../../ports/chain.ts';
+import type { AskOptions, BlockStream, ChainId, ChainSource } from '../../../ports/chain.ts';
 import type { Clock, Random } from '../../../ports/clock.ts';
 import type { Log } from '../../../ports/log.ts';
 import type { UpstreamPool } from '../../../ports/upstream.ts';
@@ -20,13 +20,15 @@ export interface SourceOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
+  /** Pushes blocks beside the polling. */
+  readonly stream?: BlockStream;
 }
 
 const FIRST_AVAILABLE_TTL_MS = 60_000;
 const SMALL_ANSWER_BYTES = 8 * 1024 * 1024;
 
 /** Blocks by polling JSON-RPC; a websocket only tells when to look. */
-export function createRpcChainSource({ chain, pool, core, clock, random, log }: SourceOptions): ChainSource {
+export function createRpcChainSource({ chain, pool, core, clock, random, log, stream }: SourceOptions): ChainSource {
   const client = createRpcClient(pool, clock, random);
   const timeoutMs = core.follow.requestTimeoutMs;
   const block = createBlockRequest({
@@ -119,7 +121,11 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log }: 
       if (upstream !== undefined) pool.report(upstream, { kind: 'contradicted', reason });
     },
     onHint: hints.onHint,
-    start: async () => hints.start(),
+    ...(stream === undefined ? {} : { stream }),
+    async start() {
+      await stream?.start();
+      hints.start();
+    },
     stop: () => hints.stop(),
   };
 }

@@ -1,0 +1,144 @@
+import type { Duplex } from 'node:stream';
+import type { CoreConfig } from '../../../kernel/config/core.ts';
+import { EXIT } from '../../../kernel/errors.ts';
+import { CodedError, codeOf, messageOf } from '../../../lib/coded-error.ts';
+import type { BlockStream, StreamEnd, StreamOptions } from '../../../ports/chain.ts';
+import type { Log } from '../../../ports/log.ts';
+import { decodeBlock } from '../../../solana/decode/decode-block.ts';
+import { type ClientPackage, loadClientPackage } from './client-package.ts';
+import { rpcFormOf } from './rpc-form.ts';
+import type { StreamUpdate } from './updates.ts';
+
+export interface BlockStreamOptions {
+  readonly core: CoreConfig;
+  readonly log: Log;
+  /** Default: the installed package. */
+  readonly load?: () => Promise<ClientPackage>;
+}
+
+const COMMITMENTS = { confirmed: 1, finalized: 2 } as const;
+/** A bank that will never be part of the chain. */
+const DEAD = 6;
+const CONNECT_TIMEOUT_MS = 10_000;
+const KEEP_ALIVE_MS = 15_000;
+const MAX_MESSAGE_BYTES = 256 * 1024 * 1024;
+
+/** Blocks as a Yellowstone gRPC server pushes them. Errors: CONFIG_INVALID. */
+export function createYellowstoneStream({ core, log, load = loadClientPackage }: BlockStreamOptions): BlockStream {
+  const { url, token } = core.follow.stream;
+  if (url === null)
+    throw new CodedError('CONFIG_INVALID', 'follow.stream.plugin is set: follow.stream.url is needed too', {
+      exitCode: EXIT.config,
+      facts: { problems: ['follow.stream.url is missing'] },
+    });
+  let loaded: ClientPackage | null = null;
+
+  async function open(options: StreamOptions): Promise<StreamEnd> {
+    if (loaded === null) throw new TypeError('the stream was not started');
+    try {
+      const client = loaded.newClient(url as string, token ?? undefined, {
+        grpcConnectTimeout: CONNECT_TIMEOUT_MS,
+        grpcMaxDecodingMessageSize: Math.min(core.follow.maxBodyBytes * 2, MAX_MESSAGE_BYTES),
+        grpcHttp2KeepAliveInterval: KEEP_ALIVE_MS,
+        grpcKeepAliveTimeout: KEEP_ALIVE_MS,
+        grpcKeepAliveWhileIdle: true,
+      });
+      await client.connect();
+      options.signal.throwIfAborted();
+      const stream = await client.subscribe(requestOf(options));
+      return await read(stream, options, loaded.decodeError, log);
+    } catch (error) {
+      return endOf(error);
+    }
+  }
+
+  return {
+    open,
+    async start() {
+      loaded ??= await load();
+    },
+  };
+}
+
+function requestOf({ fromSlot, commitment }: StreamOptions): object {
+  return {
+    ...{ accounts: {}, transactions: {}, transactionsStatus: {}, blocksMeta: {}, entry: {}, accountsDataSlice: [] },
+    slots: { slots: { filterByCommitment: false } },
+    blocks: {
+      blocks: { accountInclude: [], includeTransactions: true, includeAccounts: false, includeEntries: false },
+    },
+    commitment: COMMITMENTS[commitment],
+    ...(fromSlot === null ? {} : { fromSlot: String(fromSlot) }),
+  };
+}
+
+/** Resolves when the stream has ended. */
+function read(
+  stream: Duplex,
+  options: StreamOptions,
+  decodeError: ClientPackage['decodeError'],
+  log: Log,
+): Promise<StreamEnd> {
+  return new Promise((resolve) => {
+    const onAbort = () => stream.destroy();
+    const finish = (end: StreamEnd) => {
+      options.signal.removeEventListener('abort', onAbort);
+      stream.destroy();
+      resolve(end);
+    };
+    let pings = 0;
+    stream.on('data', (update: StreamUpdate) => {
+      if (options.signal.aborted) return;
+      if (update.ping !== undefined) {
+        pings += 1;
+        // Load balancers cut streams on which the client says nothing.
+        stream.write({ ...requestOf({ ...options, fromSlot: null }), ping: { id: pings } });
+      }
+      if (update.slot?.status === DEAD) options.onDead(Number(update.slot.slot));
+      if (update.block !== undefined) take(update.block, options, decodeError, log);
+    });
+    stream.on('error', (error) => finish(endOf(error)));
+    stream.on('close', () => finish({ kind: 'failed', reason: 'closed' }));
+    options.signal.addEventListener('abort', onAbort, { once: true });
+    if (options.signal.aborted) onAbort();
+  });
+}
+
+/** A block that cannot be used is left out: whoever reads the stream finds the hole by the links. */
+function take(
+  streamed: NonNullable<StreamUpdate['block']>,
+  options: StreamOptions,
+  decodeError: ClientPackage['decodeError'],
+  log: Log,
+): void {
+  const slot = Number(streamed.slot);
+  try {
+    const form = rpcFormOf(streamed, decodeError);
+    if (form === null) log.debug({ slot }, 'a block of the stream is not whole, or of a newer form: it is asked for');
+    else options.onBlock(decodeBlock(slot, form));
+  } catch (error) {
+    log.warn(
+      { slot, code: codeOf(error), error: messageOf(error) },
+      'a block of the stream cannot be read: it is asked for',
+    );
+  }
+}
+
+/** How the client words the status of a server, and what it is called here. */
+const STATUSES: readonly (readonly [RegExp, string])[] = [
+  [/internal error/i, 'internal'],
+  [/unavailable|connect|transport/i, 'unavailable'],
+  [/authentication|unauthenticated/i, 'unauthenticated'],
+  [/permission/i, 'denied'],
+  [/exhausted/i, 'exhausted'],
+  [/not implemented|unimplemented/i, 'unimplemented'],
+  [/deadline|timed? ?out/i, 'timeout'],
+];
+
+/** The texts of a server may hold anything: only what is known of them goes on. */
+function endOf(error: unknown): StreamEnd {
+  const { cause } = error instanceof Error ? error : { cause: undefined };
+  const text = `${messageOf(error)} ${cause === undefined ? '' : messageOf(cause)}`;
+  if (/valid range|out.?of.?range/i.test(text)) return { kind: 'out-of-range' };
+  return { kind: 'failed', reason: STATUSES.find(([pattern]) => pattern.test(text))?.[1] ?? 'failed' };
+}

@@ -1,0 +1,1 @@
+export { createYellowstoneStream } from './block-stream.ts';

@@ -1,0 +1,87 @@
+import { encode, encode32 } from '../../../lib/base58.ts';
+import type { StreamBlock, StreamMeta, StreamTokenBalance, StreamTransaction } from './updates.ts';
+import { wireOf } from './wire-message.ts';
+
+/**
+ * A block of the stream as `getBlock` answers it (base64, full), so that it takes the same way from here as every other one. Null
+ * when it is not whole, or holds a message whose bytes this cannot write: then it is asked for.
+ */
+export function rpcFormOf(block: StreamBlock, decodeError: (bytes: Uint8Array) => unknown): object | null {
+  const { transactions } = block;
+  if (transactions.length !== Number(block.executedTransactionCount)) return null;
+  const ordered = transactions.toSorted((a, b) => Number(a.index) - Number(b.index));
+  const entries = ordered.map((entry) => entryOf(entry, decodeError));
+  if (entries.includes(null)) return null;
+  return {
+    blockhash: block.blockhash,
+    previousBlockhash: block.parentBlockhash,
+    parentSlot: Number(block.parentSlot),
+    blockHeight: block.blockHeight === undefined ? null : Number(block.blockHeight.blockHeight),
+    blockTime: block.blockTime === undefined ? null : Number(block.blockTime.timestamp),
+    transactions: entries,
+  };
+}
+
+function entryOf({ transaction, meta }: StreamTransaction, decodeError: (bytes: Uint8Array) => unknown): object | null {
+  const message = transaction?.message;
+  if (transaction === undefined || message === undefined || meta === undefined || message.config !== undefined)
+    return null;
+  const wire = wireOf(transaction.signatures, message);
+  return {
+    transaction: [wire.toString('base64'), 'base64'],
+    version: message.versioned ? 0 : 'legacy',
+    meta: metaOf(meta, decodeError),
+  };
+}
+
+function metaOf(meta: StreamMeta, decodeError: (bytes: Uint8Array) => unknown): object {
+  const err = meta.err === undefined ? null : decodeError(meta.err.err);
+  return {
+    err,
+    status: err === null ? { Ok: null } : { Err: err },
+    fee: Number(meta.fee),
+    preBalances: meta.preBalances.map(Number),
+    postBalances: meta.postBalances.map(Number),
+    innerInstructions: meta.innerInstructionsNone ? null : meta.innerInstructions.map(innerOf),
+    logMessages: meta.logMessagesNone ? null : meta.logMessages,
+    preTokenBalances: meta.preTokenBalances.map(balanceOf),
+    postTokenBalances: meta.postTokenBalances.map(balanceOf),
+    loadedAddresses: {
+      writable: meta.loadedWritableAddresses.map((key) => encode32(key)),
+      readonly: meta.loadedReadonlyAddresses.map((key) => encode32(key)),
+    },
+    ...returnDataOf(meta),
+    ...(meta.computeUnitsConsumed === undefined ? {} : { computeUnitsConsumed: Number(meta.computeUnitsConsumed) }),
+    ...(meta.costUnits === undefined ? {} : { costUnits: Number(meta.costUnits) }),
+  };
+}
+
+function innerOf({ index, instructions }: StreamMeta['innerInstructions'][number]): object {
+  return {
+    index,
+    instructions: instructions.map(({ programIdIndex, accounts, data, stackHeight }) => ({
+      programIdIndex,
+      accounts: [...accounts],
+      data: encode(data),
+      stackHeight: stackHeight ?? null,
+    })),
+  };
+}
+
+/** Empty texts stand for what the node does not tell. */
+function balanceOf({ accountIndex, mint, owner, programId, uiTokenAmount }: StreamTokenBalance): object {
+  const { amount = '0', decimals = 0, uiAmount = 0, uiAmountString = '0' } = uiTokenAmount ?? {};
+  return {
+    accountIndex,
+    mint,
+    ...(owner === '' ? {} : { owner }),
+    ...(programId === '' ? {} : { programId }),
+    uiTokenAmount: { amount, decimals, uiAmount: uiAmount === 0 ? null : uiAmount, uiAmountString },
+  };
+}
+
+function returnDataOf({ returnData, returnDataNone }: StreamMeta): object {
+  if (returnData === undefined || returnDataNone) return {};
+  const data = Buffer.from(returnData.data).toString('base64');
+  return { returnData: { programId: encode32(returnData.programId), data: [data, 'base64'] } };
+}
