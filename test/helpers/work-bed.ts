@@ -60,7 +60,8 @@ export async function startWorkBed(options: WorkBedOptions = {}): Promise<WorkBe
     webhooks: {
       ...{ allowCidrs: ['127.0.0.0/8'], ratePerSecond: 0 },
       // The lease of a delivery that a killed process held is longer than its deadline, and counts until it runs out.
-      ...{ retry: { durable: { timeoutMs: 1_000 } }, concurrency: { perWebhook: 64 } },
+      retry: { durable: { timeoutMs: 1_000, steps: Array.from({ length: 40 }, () => 1), jitter: 0 } },
+      concurrency: { perWebhook: 64 },
     },
     ...options.config,
   };

@@ -1,5 +1,5 @@
 import { codeOf, messageOf } from '../../lib/coded-error.ts';
-import type { ChainBlock } from '../../ports/block.ts';
+import type { BlockHeader, ChainBlock } from '../../ports/block.ts';
 import { backoffMs } from './backoff.ts';
 import type { Held } from './buffer.ts';
 import { releaseBlock } from './commit-block.ts';
@@ -135,7 +135,13 @@ function released(run: Run, block: ChainBlock, startedAt: number): void {
   state.trouble = null;
   state.failures = 0;
   state.lastReleaseAt = clock.monotonic();
-  run.told(block);
+  run.told(headerOf(block));
+}
+
+/** Without the transactions: listeners may be in other threads, and must not keep them. */
+function headerOf(block: ChainBlock): BlockHeader {
+  const { slot, parentSlot, blockhash, previousBlockhash, blockHeight, blockTime } = block;
+  return { slot, parentSlot, blockhash, previousBlockhash, blockHeight, blockTime };
 }
 
 /** After a failed step: waits longer each time. */
