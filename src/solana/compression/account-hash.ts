@@ -1,0 +1,67 @@
+import { LRUCache } from 'lru-cache';
+import type { Poseidon } from '../merkle/poseidon/index.ts';
+import type { CompressedAccount } from './accounts.ts';
+import { hashToField } from './hash-to-field.ts';
+
+/** Owners and trees come again and again, and a keccak is as dear as a Poseidon here. */
+const KNOWN_KEYS = 50_000;
+
+export interface AccountHasher {
+  /**
+   * The leaf of a compressed account. `tree` is the Merkle tree also where the account still waits in a queue; V1 writes leaf index and
+   * lamports little-endian, V2 big-endian. Errors: POSEIDON_INPUT_TOO_LARGE for an address or data hash that is no field element.
+   */
+  hash(account: CompressedAccount, tree: Uint8Array, leafIndex: number, version: 1 | 2): Uint8Array;
+  /** What stands for a spent account of a V2 tree. */
+  nullifier(hash: Uint8Array, leafIndex: number, txHash: Uint8Array): Uint8Array;
+}
+
+export function createAccountHasher(poseidon: Poseidon): AccountHasher {
+  const known = new LRUCache<string, Uint8Array>({ max: KNOWN_KEYS });
+  const field = (key: Uint8Array): Uint8Array => {
+    const name = Buffer.from(key.buffer, key.byteOffset, key.length).toString('latin1');
+    const found = known.get(name);
+    if (found !== undefined) return found;
+    const made = hashToField(key);
+    known.set(name, made);
+    return made;
+  };
+  const digest = (elements: readonly Uint8Array[]): Uint8Array => {
+    const result = new Uint8Array(32);
+    poseidon.hash(elements.length, Buffer.concat(elements), 0, result, 0, 1);
+    return result;
+  };
+  return {
+    hash({ owner, lamports, address, data }, tree, leafIndex, version) {
+      const elements = [field(owner), number32(leafIndex, version), field(tree)];
+      if (lamports !== 0n) elements.push(number64(lamports, 1, version));
+      if (address !== null) elements.push(address);
+      if (data !== null) elements.push(tagged(data.discriminator, 2), data.hash);
+      return digest(elements);
+    },
+    nullifier: (hash, leafIndex, txHash) => digest([hash, number64(BigInt(leafIndex), 0, 2), txHash]),
+  };
+}
+
+/** A u32 in the last four bytes of a number. */
+function number32(value: number, version: 1 | 2): Uint8Array {
+  const bytes = Buffer.alloc(32);
+  if (version === 1) bytes.writeUInt32LE(value, 28);
+  else bytes.writeUInt32BE(value, 28);
+  return bytes;
+}
+
+/** A u64 in the last eight bytes, a tag before it that tells which optional part it is. */
+function number64(value: bigint, tag: number, version: 1 | 2): Uint8Array {
+  const bytes = Buffer.alloc(8);
+  if (version === 1) bytes.writeBigUInt64LE(value);
+  else bytes.writeBigUInt64BE(value);
+  return tagged(bytes, tag);
+}
+
+function tagged(eight: Uint8Array, tag: number): Uint8Array {
+  const bytes = new Uint8Array(32);
+  bytes[23] = tag;
+  bytes.set(eight, 24);
+  return bytes;
+}

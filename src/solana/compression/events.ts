@@ -1,0 +1,96 @@
+import type { CompressedAccount } from './accounts.ts';
+
+/** Types of trees, with the numbers that API and programs use. */
+export const TREE_TYPE = { stateV1: 1, addressV1: 2, stateV2: 3, addressV2: 4 } as const;
+
+/** What one call of the system program did to trees and queues. Keys and hashes are 32 bytes, views on the block's bytes. */
+export interface TransactionEvent {
+  readonly kind: 'transaction';
+  /** 1: told by a noop; 2: by what is inserted into queues, also for trees of the first kind. */
+  readonly version: 1 | 2;
+  /** Hashes of the accounts that were spent. */
+  readonly inputs: readonly SpentInput[];
+  readonly outputs: readonly CreatedOutput[];
+  readonly newAddresses: readonly NewAddress[];
+  /** Zero where nothing needs it. */
+  readonly txHash: Uint8Array;
+  /** Trees of inputs that came through the CPI context, whose queue index cannot be known. */
+  readonly missesQueueIndexes: readonly Uint8Array[];
+}
+
+export interface SpentInput {
+  readonly hash: Uint8Array;
+  /** Where the nullifier waits; null for trees without queues. */
+  readonly queued: { readonly tree: Uint8Array; readonly leafIndex: number; readonly queueIndex: bigint | null } | null;
+}
+
+export interface CreatedOutput {
+  readonly account: CompressedAccount;
+  readonly hash: Uint8Array;
+  readonly leafIndex: number;
+  /** A V1 tree, or the output queue of a V2 tree. */
+  readonly treeOrQueue: Uint8Array;
+  /** Tree that the event names for it, null when it names none. */
+  readonly tree: Uint8Array | null;
+  readonly treeType: number;
+  /** Sequence number of the V1 tree after this leaf; null where leaves wait in a queue. */
+  readonly seq: bigint | null;
+  /** Wallet of the associated token account, where the event tells it. */
+  readonly wallet: Uint8Array | null;
+}
+
+export interface NewAddress {
+  readonly address: Uint8Array;
+  readonly tree: Uint8Array;
+  /** Null for V1 trees, which have no such queue. */
+  readonly queueIndex: bigint | null;
+}
+
+/** Leaves of a V1 state tree become zero; the i-th has the sequence number `seq + i`. */
+export interface NullifyEvent {
+  readonly kind: 'nullify';
+  readonly tree: Uint8Array;
+  readonly leafIndexes: readonly number[];
+  readonly seq: bigint;
+}
+
+export interface IndexedLeaf {
+  readonly value: Uint8Array;
+  readonly nextIndex: number;
+  readonly nextValue: Uint8Array;
+  readonly index: number;
+}
+
+/** A new value in a V1 address tree: the low leaf has `seq` of its pair, the new one the number after it. */
+export interface IndexedEvent {
+  readonly kind: 'indexed';
+  readonly tree: Uint8Array;
+  readonly updates: readonly {
+    readonly low: IndexedLeaf;
+    readonly lowHash: Uint8Array;
+    readonly high: IndexedLeaf;
+    readonly highHash: Uint8Array;
+  }[];
+  readonly seq: bigint;
+}
+
+/** A part of a queue went into its tree: `[oldNextIndex, newNextIndex)`. */
+export interface BatchEvent {
+  readonly kind: 'append' | 'batchNullify' | 'addressAppend';
+  readonly tree: Uint8Array;
+  readonly oldNextIndex: number;
+  readonly newNextIndex: number;
+  readonly newRoot: Uint8Array;
+  readonly rootIndex: number;
+  readonly seq: bigint;
+  readonly outputQueue: Uint8Array | null;
+}
+
+export type CompressionEvent = TransactionEvent | NullifyEvent | IndexedEvent | BatchEvent;
+
+/** An instruction that should have been an event and is none: the trees among its accounts can no longer be trusted. */
+export interface DecodeFault {
+  readonly reason: string;
+  /** Keys of the instruction's accounts, or of the trees that it names. */
+  readonly trees: readonly Uint8Array[];
+}

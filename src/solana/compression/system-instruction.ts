@@ -1,0 +1,123 @@
+import { OUTPUT_BYTES, type PackedOutput, readAccount, readOutput } from './accounts.ts';
+import { type ByteReader, createByteReader, LayoutError } from './byte-reader.ts';
+
+/** The part of an instruction of the light-system program that the queues need. */
+export interface SystemInstruction {
+  /** Index of each input's tree into the instruction's accounts from `accountsFrom` on, in order. */
+  readonly inputTrees: readonly number[];
+  readonly outputs: readonly PackedOutput[];
+  readonly accountsFrom: number;
+}
+
+const PROOF_BYTES = 128;
+const NEW_ADDRESS_BYTES = 36;
+const ASSIGNED_ADDRESS_BYTES = 38;
+const KINDS = {
+  '1a10a90715caf219': 'invoke',
+  '31d4bf8127c22bc4': 'cpi',
+  '562fa3a615df5c08': 'readOnly',
+  e42280542f8b56f0: 'accountInfo',
+} as const;
+
+/** Errors: LayoutError, also for an unknown instruction. */
+export function readSystemInstruction(data: Uint8Array): SystemInstruction {
+  const name = Buffer.from(data.subarray(0, 8)).toString('hex');
+  const kind = KINDS[name as keyof typeof KINDS] as (typeof KINDS)[keyof typeof KINDS] | undefined;
+  if (kind === undefined) throw new LayoutError(`unknown system instruction ${name}`, 0);
+  const isWrapped = kind === 'invoke' || kind === 'cpi';
+  const reader = createByteReader(data, isWrapped ? 12 : 8);
+  if (kind === 'invoke') return readInvoke(reader);
+  if (kind === 'cpi') return readCpi(reader);
+  const header = readHeader(reader);
+  reader.option(() => reader.bytes(PROOF_BYTES));
+  reader.list(() => reader.bytes(ASSIGNED_ADDRESS_BYTES), ASSIGNED_ADDRESS_BYTES);
+  if (kind === 'accountInfo')
+    return { ...readInfos(reader, header.invokingProgram), accountsFrom: header.accountsFrom };
+  return {
+    inputTrees: reader.list(() => readPlainInput(reader), 58),
+    outputs: reader.list(() => readOutput(reader), OUTPUT_BYTES),
+    accountsFrom: header.accountsFrom,
+  };
+}
+
+function readInvoke(reader: ByteReader): SystemInstruction {
+  reader.option(() => reader.bytes(PROOF_BYTES));
+  const inputTrees = readInputs(reader);
+  return { inputTrees, outputs: reader.list(() => readOutput(reader), OUTPUT_BYTES), accountsFrom: 9 };
+}
+
+function readCpi(reader: ByteReader): SystemInstruction {
+  reader.option(() => reader.bytes(PROOF_BYTES));
+  reader.list(() => reader.bytes(NEW_ADDRESS_BYTES), NEW_ADDRESS_BYTES);
+  const inputTrees = readInputs(reader);
+  return { inputTrees, outputs: reader.list(() => readOutput(reader), OUTPUT_BYTES), accountsFrom: 11 };
+}
+
+function readInputs(reader: ByteReader): number[] {
+  return reader.list(() => {
+    readAccount(reader);
+    const tree = readContext(reader);
+    // Root index, and whether it is only read.
+    reader.bytes(3);
+    return tree;
+  }, 52);
+}
+
+/** Tree, queue, leaf index, and whether the queue proves it. */
+function readContext(reader: ByteReader): number {
+  const tree = reader.u8();
+  reader.u8();
+  reader.u32();
+  reader.u8();
+  return tree;
+}
+
+function readPlainInput(reader: ByteReader): number {
+  reader.bytes(8 + 32);
+  const tree = readContext(reader);
+  reader.u16();
+  reader.u64();
+  reader.option(reader.key);
+  return tree;
+}
+
+interface Header {
+  readonly invokingProgram: Uint8Array;
+  readonly accountsFrom: number;
+}
+
+/** How many accounts stand before the trees depends on what the call does. */
+function readHeader(reader: ByteReader): Header {
+  const mode = reader.u8();
+  reader.u8();
+  const invokingProgram = reader.key();
+  const lamports = reader.u64();
+  const isCompress = reader.bool();
+  const hasContext = reader.bool();
+  reader.bool();
+  reader.bytes(3);
+  const optional = [lamports > 0n, lamports > 0n && !isCompress, hasContext].filter(Boolean).length;
+  return { invokingProgram, accountsFrom: mode === 0 ? 11 : 6 + optional };
+}
+
+/** Accounts that keep their address, each with what it was and what it becomes. */
+function readInfos(reader: ByteReader, owner: Uint8Array): Omit<SystemInstruction, 'accountsFrom'> {
+  const inputTrees: number[] = [];
+  const outputs: PackedOutput[] = [];
+  reader.list(() => {
+    const address = reader.option(reader.key);
+    reader.option(() => {
+      reader.bytes(8 + 32);
+      inputTrees.push(readContext(reader));
+      reader.u16();
+      reader.u64();
+    });
+    reader.option(() => {
+      const [discriminator, hash, treeIndex] = [reader.bytes(8), reader.key(), reader.u8()];
+      const lamports = reader.u64();
+      const data = { discriminator, bytes: reader.blob(), hash };
+      outputs.push({ account: { owner, lamports, address, data }, treeIndex });
+    });
+  }, 3);
+  return { inputTrees, outputs };
+}
