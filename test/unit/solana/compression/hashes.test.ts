@@ -19,7 +19,6 @@ test('keys as field elements', () => {
   const trees = {
     smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT: '00148b8e2d77c22ec70b6389f3a563d66f6837015dc9164c7986d35c68ce0c5d',
     bmt1LryLZUMmF7ZtqESaw7wifBXLfXHQYoE4GAmrahU: '00e57b1749a840818063a27c6bc650f613696685ee1fdc805532ef96b15ee6d8',
-    amt2kaJA14v3urZbZvnc5v2np8jqvc4Z8zDep5wbtzx: '007aefd49bef31b71ecc4836a6e2139d31cec68ede78152ff9a9b3ba76c2103c',
   };
   for (const [tree, expected] of Object.entries(trees)) assert.equal(hex(hashToField(decode32(tree)!)), expected);
 });
