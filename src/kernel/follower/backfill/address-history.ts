@@ -33,7 +33,9 @@ export async function collectHistory(
       if (slot >= range.fromSlot && slot <= range.toSlot) found.set(signature, slot);
     if (found.size > range.most) return false;
     if (entries.every(({ slot }) => slot < range.fromSlot - OVERLAP_SLOTS)) return true;
-    before = nextBefore(entries, used);
+    const next = nextBefore(entries, used);
+    if (next === null) return true;
+    before = next;
   }
 }
 
@@ -54,13 +56,16 @@ async function pageOf(
   return [];
 }
 
-/** Where the next page begins: some slots above the end of this one, where that leads on. */
-function nextBefore(entries: readonly AddressEntry[], used: ReadonlySet<string | null>): string {
+/**
+ * Where the next page begins: some slots above the end of this one, where that leads on. Each signature serves once, because orders that
+ * differ can lead in a circle; null when all have.
+ */
+function nextBefore(entries: readonly AddressEntry[], used: ReadonlySet<string | null>): string | null {
   const lowest = Math.min(...entries.map(({ slot }) => slot));
   const candidates = [
     entries.findLast(({ slot }) => slot >= lowest + OVERLAP_SLOTS),
     entries.findLast(({ slot }) => slot > lowest),
+    ...entries.toReversed(),
   ];
-  const next = candidates.find((entry) => entry !== undefined && !used.has(entry.signature));
-  return (next ?? entries.at(-1)!).signature;
+  return candidates.find((entry) => entry !== undefined && !used.has(entry.signature))?.signature ?? null;
 }
