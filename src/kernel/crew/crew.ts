@@ -61,7 +61,7 @@ export function createCrew({ members, lifecycle, metrics, log }: CrewOptions): C
       return { value: await member.ask(duty, timeoutMs, ...args) };
     } catch (error) {
       silent.with(member.role, duty).add();
-      log.warn({ role: member.role, duty, code: codeOf(error), error: messageOf(error) }, 'a role did not answer');
+      log.warn({ member: member.role, duty, code: codeOf(error), error: messageOf(error) }, 'a role did not answer');
       return { error };
     }
   }
@@ -79,7 +79,7 @@ export function createCrew({ members, lifecycle, metrics, log }: CrewOptions): C
       await tryAsk(member, 'stop', lifecycle.stopTimeoutMs + WAY_MS);
       await member
         .end()
-        .catch((error: unknown) => log.error({ role: member.role, error: messageOf(error) }, 'not ended'));
+        .catch((error: unknown) => log.error({ member: member.role, error: messageOf(error) }, 'not ended'));
     }
   }
 

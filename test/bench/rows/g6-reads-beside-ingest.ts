@@ -77,7 +77,7 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
       );
     }
     assert.ok(
-      rates.every((rate) => rate > 0),
+      rates.some((rate) => rate > 0),
       'nothing was indexed meanwhile',
     );
     const ratio = ratioOf(ours, baseline);
