@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { type CallContext, type Clock, RpcError } from '../../src/kernel/plugin.ts';
+import { lazy } from '../../src/lib/lazy.ts';
 
 /** Token buckets, one per key or, without a key, per client address. */
 export interface Rate {
@@ -11,15 +12,16 @@ const MAX_BUCKETS = 50_000;
 
 export function createRate(clock: Clock, perSecond: number, burstFactor: number): Rate {
   const capacity = perSecond * burstFactor;
-  const buckets = new LRUCache<string, { tokens: number; at: number }>({ max: MAX_BUCKETS });
+  // Its room is taken at once: only when there is a call at all.
+  const buckets = lazy(() => new LRUCache<string, { tokens: number; at: number }>({ max: MAX_BUCKETS }));
   return {
     take({ caller, remoteAddress }) {
       const name = caller?.keyId ?? ` ${remoteAddress}`;
       const now = clock.monotonic();
-      const bucket = buckets.get(name) ?? { tokens: capacity, at: now };
+      const bucket = buckets().get(name) ?? { tokens: capacity, at: now };
       bucket.tokens = Math.min(capacity, bucket.tokens + ((now - bucket.at) / 1000) * perSecond);
       bucket.at = now;
-      buckets.set(name, bucket);
+      buckets().set(name, bucket);
       if (bucket.tokens < 1) {
         throw new RpcError('tooManyRequests', { retryAfterS: Math.max(1, Math.ceil((1 - bucket.tokens) / perSecond)) });
       }

@@ -1,5 +1,5 @@
+import { createRequire } from 'node:module';
 import { type DestinationStream, pino } from 'pino';
-import { build as pinoPretty } from 'pino-pretty';
 import type { Log } from '../ports/log.ts';
 
 export interface LogOptions {
@@ -56,13 +56,18 @@ function createIsoTime(): () => string {
   };
 }
 
+/** Loaded only for a terminal. */
+function terminalOutput(): DestinationStream {
+  const { build } = createRequire(import.meta.url)('pino-pretty') as typeof import('pino-pretty');
+  return build({ colorize: true, ignore: 'pid,hostname' });
+}
+
 /** Fields that are cut out wherever a careless caller logs them, as a second line of defence. */
 const HIDDEN = ['apiKey', 'api-key', 'authHeader', 'authorization', 'secret', 'signingSecret', 'password'];
 
 export function createLog(options: LogOptions): RootLog {
   const pretty = options.format === 'pretty' || (options.format === 'auto' && process.stdout.isTTY === true);
-  const destination =
-    options.destination ?? (pretty ? pinoPretty({ colorize: true, ignore: 'pid,hostname' }) : bufferedOutput(1));
+  const destination = options.destination ?? (pretty ? terminalOutput() : bufferedOutput(1));
   const root = pino(
     {
       level: options.level,

@@ -1,18 +1,13 @@
-import { dirname, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { resolve } from 'node:path';
 import type { Override } from '../kernel/config/env.ts';
 import { type LoadedConfig, loadConfig } from '../kernel/config/load.ts';
-import { pluginEntries } from '../kernel/config/plugin-entries.ts';
-import { assembleSchema } from '../kernel/config/schema.ts';
 import { EXIT } from '../kernel/errors.ts';
 import { type FoundPlugin, findPlugins } from '../kernel/plugins/registry.ts';
 import { CodedError } from '../lib/coded-error.ts';
+import { builtInDir } from './built-in-dir.ts';
 import type { CommandValues } from './command.ts';
 import type { CliIo } from './io.ts';
 import { upstreamProblems } from './upstream-choice.ts';
-
-/** `plugins/` beside `src/`, in the source tree and in the built one. */
-export const builtInDir = fileURLToPath(new URL('../../plugins', import.meta.url));
 
 /** What a start for a person sets: its demo delivers webhooks to a receiver on the same machine. */
 const PLAIN_START = { webhooks: { allowCidrs: ['127.0.0.1/32'] } };
@@ -39,16 +34,6 @@ export async function loadCliConfig(
     },
     (entries, baseDir, report) => findPlugins(entries, { builtInDir, baseDir, packageDir: io.cwd }, report),
   );
-}
-
-/** A loaded configuration with its plugins again, in a thread that was given its values. Errors: those of `findPlugins`. */
-export async function restoreConfig(
-  loaded: Pick<LoadedConfig, 'file' | 'core' | 'values' | 'productionEnv'>,
-  cwd: string,
-): Promise<LoadedConfig<FoundPlugin>> {
-  const baseDir = loaded.file === null ? cwd : dirname(loaded.file);
-  const plugins = await findPlugins(pluginEntries(loaded.core.plugins), { builtInDir, baseDir, packageDir: cwd });
-  return { ...loaded, plugins, schema: assembleSchema(plugins) };
 }
 
 const PORTS = [

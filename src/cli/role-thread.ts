@@ -1,13 +1,15 @@
 /** The entry of a thread that runs one role of a daemon. It loads at once and opens nothing before the main thread says so. */
 import { parentPort, workerData } from 'node:worker_threads';
+import { createSystemClock } from '../adapters/clock.ts';
 import { createLog } from '../adapters/log.ts';
+import { settleHeap } from '../adapters/settle-heap.ts';
 import { createWriteLock } from '../adapters/store/write-lock.ts';
 import { createLogRelay } from '../adapters/workers/log-relay.ts';
 import { serveDuties } from '../adapters/workers/serve-duties.ts';
 import { createDaemon, type Daemon } from '../kernel/daemon.ts';
 import type { CrewDuties } from '../ports/crew.ts';
 import { composeParts } from './compose.ts';
-import { restoreConfig } from './load-config.ts';
+import { restoreConfig } from './restore-config.ts';
 import type { RoleData } from './role-data.ts';
 
 const port = parentPort;
@@ -46,15 +48,23 @@ async function makeDaemon(): Promise<Daemon> {
 
 /** The duties of a daemon that is still being made. */
 function lateDuties(daemon: Promise<Daemon>): CrewDuties {
+  const clock = createSystemClock();
+  const ended = new AbortController();
   const duties = async () => (await daemon).duties;
   return {
-    start: async () => (await duties()).start(),
+    start: async () => {
+      await (await duties()).start();
+      void settleHeap(clock, ended.signal);
+    },
     ping: async () => undefined,
     checks: async () => (await duties()).checks(),
     metrics: async () => (await duties()).metrics(),
     checkConfig: async (next) => (await duties()).checkConfig(next),
     takeConfig: async (next) => (await duties()).takeConfig(next),
     drain: async () => (await duties()).drain(),
-    stop: async () => (await duties()).stop(),
+    stop: async () => {
+      ended.abort(new Error('the thread ends'));
+      await (await duties()).stop();
+    },
   };
 }

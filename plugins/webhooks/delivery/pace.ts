@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { lazy } from '../../../src/lib/lazy.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 
 export interface Pace {
@@ -28,15 +29,16 @@ const MAX_WEBHOOKS = 50_000;
 
 /** Limits of sending to one webhook: deliveries at once, deliveries per second, and one at a time for a struggling receiver. */
 export function createPace({ clock, perWebhook, ratePerSecond }: PaceOptions): Pace {
-  const throttled = new LRUCache<string, true>({ max: MAX_WEBHOOKS });
-  const buckets = new LRUCache<string, Bucket>({ max: MAX_WEBHOOKS });
+  // Their room is taken at once: only in the thread that delivers.
+  const throttled = lazy(() => new LRUCache<string, true>({ max: MAX_WEBHOOKS }));
+  const buckets = lazy(() => new LRUCache<string, Bucket>({ max: MAX_WEBHOOKS }));
 
   const bucketOf = (webhookId: string): Bucket => {
     const now = clock.monotonic();
-    const known = buckets.get(webhookId);
+    const known = buckets().get(webhookId);
     if (known === undefined) {
       const full = { tokens: ratePerSecond, at: now };
-      buckets.set(webhookId, full);
+      buckets().set(webhookId, full);
       return full;
     }
     known.tokens = Math.min(ratePerSecond, known.tokens + ((now - known.at) / 1_000) * ratePerSecond);
@@ -46,17 +48,17 @@ export function createPace({ clock, perWebhook, ratePerSecond }: PaceOptions): P
 
   return {
     concurrency(webhookId) {
-      const most = throttled.has(webhookId) ? 1 : perWebhook;
+      const most = throttled().has(webhookId) ? 1 : perWebhook;
       return ratePerSecond === 0 ? most : Math.max(0, Math.min(most, Math.floor(bucketOf(webhookId).tokens)));
     },
     started(webhookId) {
       if (ratePerSecond > 0) bucketOf(webhookId).tokens -= 1;
     },
     throttle: (webhookId) => {
-      throttled.set(webhookId, true);
+      throttled().set(webhookId, true);
     },
     succeeded: (webhookId) => {
-      throttled.delete(webhookId);
+      throttled().delete(webhookId);
     },
   };
 }

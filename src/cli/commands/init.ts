@@ -5,8 +5,8 @@ import { assembleSchema } from '../../kernel/config/schema.ts';
 import { EXIT } from '../../kernel/errors.ts';
 import { findPlugins } from '../../kernel/plugins/registry.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import { builtInDir } from '../built-in-dir.ts';
 import type { RunCommand } from '../command.ts';
-import { builtInDir } from '../load-config.ts';
 
 const HEADER = `Configuration of parhelion. Every key stands here with its default; take the # away to change one.
 An upstream is the one thing that has to be set: the JSON-RPC address of a Solana node, for example

@@ -2,6 +2,7 @@ import { resolve } from 'node:path';
 import { createLog } from '../../adapters/log.ts';
 import { createNotify } from '../../adapters/notify/index.ts';
 import { inheritedSockets } from '../../adapters/notify/inherited-sockets.ts';
+import { settleHeap } from '../../adapters/settle-heap.ts';
 import type { DaemonParts } from '../../kernel/assembly/parts.ts';
 import type { LoadedConfig } from '../../kernel/config/load.ts';
 import { createDaemon, type Daemon } from '../../kernel/daemon.ts';
@@ -89,6 +90,7 @@ async function untilStopped(serving: Serving, daemon: Daemon, { clock, log }: Da
   const notify = createNotify({ env: io.env, pid: process.pid, log });
   const supervision = createSupervision({ notify, clock, log, load: daemon.load, probe: daemon.probe });
   supervision.starting();
+  const ending = new AbortController();
   const end = untilEnd(serving, daemon, supervision, (reason) => log.info({ reason }, 'asked to stop'));
   const started = daemon.start().then(() => {
     const addresses = daemon.addresses();
@@ -99,6 +101,7 @@ async function untilStopped(serving: Serving, daemon: Daemon, { clock, log }: Da
       for (const line of welcome(addresses, daemon.firstKey(), { chain: kind, program: io.program })) io.out(line);
     chain?.goLive();
     supervision.ready();
+    void settleHeap(clock, ending.signal);
   });
   // Timers of the daemon keep nothing alive: while a drain waits for one of them, the process must not end by itself.
   const hold = setInterval(() => undefined, 60_000);
@@ -109,6 +112,7 @@ async function untilStopped(serving: Serving, daemon: Daemon, { clock, log }: Da
     supervision.stopping(error);
     throw error;
   } finally {
+    ending.abort(new Error('the daemon stops'));
     await daemon.stop();
     await started.catch(() => undefined);
     end.release();

@@ -7,7 +7,6 @@ import { createLifecycle } from '../plugins/lifecycle.ts';
 import { createReloader } from '../plugins/reload.ts';
 import { createStoreCheck } from '../store-check.ts';
 import { type AssembleOptions, type Assembly, assemble } from './assemble.ts';
-import { createFronts } from './daemon-fronts.ts';
 import { createWork } from './daemon-work.ts';
 import { createDrain } from './drain.ts';
 
@@ -46,14 +45,20 @@ export async function makeMachinery(options: MachineryOptions) {
   const metricsText = async () =>
     await renderMetrics([{ role: null, families: await metrics.families() }, ...(await crew.metrics())]);
   tellChainKinds(assembly);
+  const fronts = isMember
+    ? null
+    : (await loadFronts())({ assembly, parts, health, metricsText, sockets: options.sockets });
   return {
     ...{ assembly, end, crew, health, lifecycle },
-    fronts: isMember ? null : createFronts({ assembly, parts, health, metricsText, sockets: options.sockets }),
+    fronts,
     work: createWork(assembly, parts, end.fail),
     reloader: createReloader({ config, lifecycle, crew, setLogLevel: parts.setLogLevel, metrics, clock, log }),
     drain: createDrain({ timeoutMs: core.lifecycle.drainTimeoutMs, clock, log }),
   };
 }
+
+/** A thread that does not listen does without router, validator and all else that stands behind a listener. */
+const loadFronts = async () => (await import('./daemon-fronts.ts')).createFronts;
 
 /** `parhelion_chain_info{kind="local"} 1`: nobody should have to guess whether the data is of a public network. */
 function tellChainKinds({ chains, metrics }: Assembly): void {
