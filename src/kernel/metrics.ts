@@ -40,8 +40,11 @@ interface Family {
  */
 export function createMetricsRegistry(options: { readonly process?: boolean } = {}): MetricsRegistry {
   const registry = new Registry();
+  // The observers of prom-client never let go of their registry: it must not be the one that holds on to the daemon.
+  const ofProcess = new Registry();
+  const all = options.process === true ? [ofProcess, registry] : [registry];
   const families = new Map<string, Family>();
-  if (options.process === true) collectDefaultMetrics({ register: registry, prefix: `${PREFIX}_` });
+  if (options.process === true) collectDefaultMetrics({ register: ofProcess, prefix: `${PREFIX}_` });
 
   const declare = <T>(name: string, type: Kind, labels: readonly string[], make: () => Family): T => {
     const known = families.get(name);
@@ -72,8 +75,11 @@ export function createMetricsRegistry(options: { readonly process?: boolean } = 
   };
   return {
     scope,
-    text: () => registry.metrics(),
-    families: async () => (await registry.getMetricsAsJSON()) as unknown as readonly MetricFamily[],
+    text: async () => (await Promise.all(all.map((one) => one.metrics()))).join(''),
+    families: async () => {
+      const both = await Promise.all(all.map((one) => one.getMetricsAsJSON()));
+      return both.flat() as unknown as readonly MetricFamily[];
+    },
     contentType: registry.contentType,
     names: () => [...families.keys()].sort(),
   };
