@@ -2,7 +2,7 @@ import type { Job, JobKind } from '../../../src/kernel/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { type AutoDisableParts, disableFailing } from './auto-disable.ts';
 import type { DeliveryMetrics } from './metrics.ts';
-import { type Prepared, prepareDeliveries } from './prepare.ts';
+import { createBodies, type Prepared, prepareDeliveries } from './prepare.ts';
 import { type Report, type RunParts, runDelivery } from './run.ts';
 import { bookDeliveries } from './settle.ts';
 
@@ -17,6 +17,7 @@ export function createDeliveryKind(kind: string, parts: JobKindParts): JobKind {
   const { config, clock, pace, metrics } = parts;
   /** From the attempt to its bookkeeping: at most one entry per running delivery. */
   const reports = new Map<number, Report>();
+  const bodies = createBodies();
   const runParts: RunParts = {
     ...parts,
     report: (job, report) => {
@@ -32,7 +33,7 @@ export function createDeliveryKind(kind: string, parts: JobKindParts): JobKind {
     // Two requests at most: the second follows a connection that failed at once.
     timeoutMs: 2 * Math.max(config.retry.durable.timeoutMs, config.retry.compat.timeoutMs),
     keepsTime: true,
-    prepare: (jobs: readonly Job[]) => prepareDeliveries(parts.store, clock, jobs),
+    prepare: (jobs: readonly Job[]) => prepareDeliveries(parts.store, clock, bodies, jobs),
     run: (job, prepared, signal) => runDelivery(runParts, job, prepared as Prepared, signal),
     async settle(tx, settled) {
       const suspects = await bookDeliveries(tx, clock, settled, reports);

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import type { Job } from '../../../src/kernel/plugin.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
@@ -23,33 +24,65 @@ export interface Prepared {
   body(payload: DeliveryPayload): Buffer | undefined;
 }
 
+/** Bodies that were made not long ago: they never change, and a delivery that waits is prepared anew from time to time. */
+export type Bodies = LRUCache<string, Buffer>;
+
+const MAX_BODY_BYTES = 16 * 1024 * 1024;
+/** Of an entry beside its bytes, about. */
+const ENTRY_BYTES = 300;
+
+export function createBodies(): Bodies {
+  return new LRUCache({ maxSize: MAX_BODY_BYTES, sizeCalculation: ({ length }) => length + ENTRY_BYTES });
+}
+
 /** Loads webhooks, secrets and elements of all jobs of a claim in three queries. */
-export async function prepareDeliveries(store: Store, clock: Clock, jobs: readonly Job[]): Promise<Prepared> {
+export async function prepareDeliveries(
+  store: Store,
+  clock: Clock,
+  bodies: Bodies,
+  jobs: readonly Job[],
+): Promise<Prepared> {
   const db = store.read as Db;
-  const payloads = jobs.map((job) => job.payload as DeliveryPayload);
-  const [hooks, blobs] = await Promise.all([
-    hooksById(db, [...new Set(jobs.map((job) => job.group))]),
-    readBlobs(db, [...new Set(payloads.map(({ signature }) => signature))]),
+  const [hooks, found] = await Promise.all([
+    hooksById(db, store.dialect, [...new Set(jobs.map((job) => job.group))]),
+    loadBodies(
+      store,
+      bodies,
+      jobs.map((job) => job.payload as DeliveryPayload),
+    ),
   ]);
   const secrets = await readSecrets(
     db,
+    store.dialect,
     hooks.map(({ number }) => number),
     clock.now(),
   );
-  const bodies = new Map<string, Buffer>();
   return {
     hooks: new Map(
       hooks.map((hook) => [hook.id, { hook, keys: (secrets.get(hook.number) ?? []).map(secretKey) }] as const),
     ),
-    body(payload) {
-      const key = blobKey(payload);
-      const made = bodies.get(key);
-      if (made !== undefined) return made;
-      const json = blobs.get(key);
-      if (json === undefined) return undefined;
-      const body = Buffer.from(`[${json}]`);
-      bodies.set(key, body);
-      return body;
-    },
+    body: (payload) => found.get(blobKey(payload)),
   };
+}
+
+/** The bodies of the payloads by `blobKey`; those whose source is gone are missing. */
+async function loadBodies(
+  store: Store,
+  bodies: Bodies,
+  payloads: readonly DeliveryPayload[],
+): Promise<ReadonlyMap<string, Buffer>> {
+  const found = new Map<string, Buffer>();
+  const wanted = new Set<string>();
+  for (const payload of payloads) {
+    const key = blobKey(payload);
+    const known = found.get(key) ?? bodies.get(key);
+    if (known !== undefined) found.set(key, known);
+    else wanted.add(payload.signature);
+  }
+  for (const [key, json] of await readBlobs(store, [...wanted])) {
+    const body = Buffer.from(`[${json}]`);
+    bodies.set(key, body);
+    found.set(key, body);
+  }
+  return found;
 }

@@ -61,7 +61,7 @@ async function hooksOfUnsent(
   const ids = settled
     .filter(({ job, outcome }) => outcome.kind === 'failed' && !reports.has(job.id))
     .map(({ job }) => job.group);
-  const hooks = await hooksById(tx.db as Db, [...new Set(ids)]);
+  const hooks = await hooksById(tx.db as Db, tx.dialect, [...new Set(ids)]);
   return new Map(hooks.map((hook) => [hook.id, hook]));
 }
 

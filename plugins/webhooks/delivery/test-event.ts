@@ -29,7 +29,7 @@ export async function sendTestEvent(
 ): Promise<TestResult> {
   const { store, clock, random, send } = parts;
   const now = clock.now();
-  const secrets = (await readSecrets(store.read as Db, [hook.number], now)).get(hook.number) ?? [];
+  const secrets = (await readSecrets(store.read as Db, store.dialect, [hook.number], now)).get(hook.number) ?? [];
   const id = Buffer.from(random.bytes(ID_BYTES)).toString('hex');
   const message = {
     id: `tst_${id}`,

@@ -85,7 +85,7 @@ function getRoute(context: ManageContext, queue: DeliveryQueue): Route {
       const delivery = await deliveryOf(queue, hook, request.params.deliveryId);
       const db = context.store.read as Db;
       const attempts = await readAttempts(db, [delivery.id]);
-      const blobs = await readBlobs(db, [delivery.payload.signature]);
+      const blobs = await readBlobs(context.store, [delivery.payload.signature]);
       const element = blobs.get(blobKey(delivery.payload));
       const head = stringify(deliveryView(delivery, attempts.get(delivery.id) ?? []));
       // The element is ready text: it is put in as it was sent.

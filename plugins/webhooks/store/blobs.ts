@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import type { ChainId } from '../../../src/ports/chain.ts';
-import type { StoreTx } from '../../../src/ports/store.ts';
+import type { Store, StoreTx } from '../../../src/ports/store.ts';
+import { inList } from './in-list.ts';
 import type { Db } from './tables.ts';
 
 /**
@@ -50,7 +51,7 @@ export async function knownSlots(
     const rows = await (tx.db as Db)
       .selectFrom('webhook_blobs')
       .select(['signature', 'slot'])
-      .where('signature', 'in', signatures.slice(from, from + CHUNK))
+      .where(inList(tx.dialect, 'signature', signatures.slice(from, from + CHUNK)))
       .where('chain', '=', chain)
       .execute();
     for (const { signature, slot } of rows) {
@@ -63,13 +64,16 @@ export async function knownSlots(
 }
 
 /** The elements of the given transactions, by `blobKey`. */
-export async function readBlobs(db: Db, signatures: readonly string[]): Promise<ReadonlyMap<string, string>> {
+export async function readBlobs(
+  { read, dialect }: Pick<Store, 'read' | 'dialect'>,
+  signatures: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
   const found = new Map<string, string>();
   if (signatures.length === 0) return found;
-  const rows = await db
+  const rows = await (read as Db)
     .selectFrom('webhook_blobs')
     .select(['signature', 'slot', 'chain', 'json'])
-    .where('signature', 'in', signatures)
+    .where(inList(dialect, 'signature', signatures))
     .execute();
   for (const row of rows) found.set(blobKey({ ...row, chain: row.chain as ChainId }), row.json);
   return found;

@@ -1,4 +1,6 @@
+import type { Dialect } from '../../../src/ports/store.ts';
 import type { DisabledReason, RetryPreset, TxnStatus, Webhook, WebhookType } from '../model/webhook.ts';
+import { inList } from './in-list.ts';
 import type { Db, WebhookRow } from './tables.ts';
 
 /** What a caller may write; the rest of a row is bookkeeping of this folder. */
@@ -39,9 +41,14 @@ export async function hooksByNumber(db: Db, numbers: readonly number[]): Promise
   return (await db.selectFrom('webhooks').selectAll().where('number', 'in', numbers).execute()).map(fromRow);
 }
 
-export async function hooksById(db: Db, ids: readonly string[]): Promise<readonly Webhook[]> {
+export async function hooksById(db: Db, dialect: Dialect, ids: readonly string[]): Promise<readonly Webhook[]> {
   if (ids.length === 0) return [];
-  return (await db.selectFrom('webhooks').selectAll().where('id', 'in', ids).execute()).map(fromRow);
+  const rows = await db
+    .selectFrom('webhooks')
+    .selectAll()
+    .where(inList(dialect, 'id', ids))
+    .execute();
+  return rows.map(fromRow);
 }
 
 export async function allHooks(db: Db): Promise<readonly Webhook[]> {

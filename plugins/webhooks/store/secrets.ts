@@ -1,3 +1,5 @@
+import type { Dialect } from '../../../src/ports/store.ts';
+import { inList } from './in-list.ts';
 import type { Db } from './tables.ts';
 
 export interface SecretRow {
@@ -11,12 +13,17 @@ export interface SecretRow {
 /** The secrets in force, newest first, of each of the webhooks. */
 export async function readSecrets(
   db: Db,
+  dialect: Dialect,
   numbers: readonly number[],
   now: number,
 ): Promise<ReadonlyMap<number, readonly string[]>> {
   const found = new Map<number, string[]>();
   if (numbers.length === 0) return found;
-  const rows = await db.selectFrom('webhook_secrets').selectAll().where('number', 'in', numbers).execute();
+  const rows = await db
+    .selectFrom('webhook_secrets')
+    .selectAll()
+    .where(inList(dialect, 'number', numbers))
+    .execute();
   // The one without an expiry is the newest whatever the clock said when it was made.
   rows.sort((a, b) => Number(a.expires_at !== null) - Number(b.expires_at !== null) || b.created_at - a.created_at);
   for (const row of rows) {

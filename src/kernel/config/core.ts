@@ -106,7 +106,7 @@ export const coreConfig = Type.Object(
           description: '`sqlite:` = parhelion.db in dataDir, `sqlite:/path`, or postgres://…',
           ...secret,
         }),
-        poolSize: count(10, 'PostgreSQL connections'),
+        poolSize: count(10, 'PostgreSQL connections of each role'),
         busyTimeoutMs: count(5_000, 'how long a locked SQLite database is waited for'),
         statementTimeoutMs: count(60_000, 'longest PostgreSQL statement'),
         migrate: Type.Union([Type.Literal('auto'), Type.Literal('manual')], {
@@ -245,7 +245,7 @@ export const coreConfig = Type.Object(
         concurrency: count(64, 'jobs that run at once'),
         claimBatch: count(256, 'rows per claim'),
         claimAhead: count(
-          256,
+          512,
           'rows that are claimed before a slot is free for them, so that one commit serves many',
           0,
         ),

@@ -114,4 +114,37 @@ eachStore('jobs claimed ahead', (engine) => {
     await until(() => open.length === 1);
     assert.equal(open[0]?.prepared, 2);
   });
+
+  test('a runner that has plenty to do does not look at the outbox at every commit', async (t) => {
+    const store = await engine.store(t);
+    await openStore(store);
+    let writes = 0;
+    const counted: Store = {
+      ...store,
+      write: (work) => {
+        writes += 1;
+        return store.write(work);
+      },
+    };
+    const { kind, open } = gated();
+    const runner = makeRunner(t, { store: counted, kinds: [kind], config: { concurrency: 2, claimAhead: 16 } });
+    await store.write((tx) => runner.enqueue(tx, newJobs(60)));
+    await runner.start();
+    await until(() => open.length === 2 && writes > 0);
+    await until(
+      async () =>
+        (await store.read.selectFrom('outbox').where('state', '=', 'running').selectAll().execute()).length > 4,
+    );
+    writes = 0;
+    const startedAt = performance.now();
+    for (let at = 0; at < 40; at += 1)
+      await store.write((tx) => runner.enqueue(tx, [{ kind: KIND, key: `late ${at}`, group: 'late', payload: null }]));
+    const looks = 2 + Math.ceil((performance.now() - startedAt) / 100);
+    assert.ok(writes <= looks, `${writes} turns for 40 commits`);
+    // What came in meanwhile is not forgotten.
+    await until(async () => {
+      open.shift()?.end(DONE);
+      return (await store.read.selectFrom('outbox').where('state', '!=', 'done').selectAll().execute()).length === 0;
+    });
+  });
 });
