@@ -28,6 +28,10 @@ export const commandTable: readonly CliCommand[] = [
         repeatable: true,
       },
       { flags: '--admin-port <number>', description: 'sets admin.port' },
+      {
+        flags: '--rewind-to <slot>',
+        description: 'take released blocks above this slot back first; for this one start',
+      },
     ],
     load: () => import('./commands/serve.ts'),
   },

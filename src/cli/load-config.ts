@@ -45,6 +45,12 @@ function flagOverrides(values: CommandValues): Override[] {
   const overrides: Override[] = [];
   const dataDir = values['dataDir'];
   if (typeof dataDir === 'string') overrides.push({ path: ['dataDir'], value: dataDir, origin: '--data-dir' });
+  const rewindTo = values['rewindTo'];
+  if (typeof rewindTo === 'string') {
+    if (!/^\d{1,15}$/.test(rewindTo))
+      throw new CodedError('CONFIG_INVALID', '--rewind-to wants a slot', { exitCode: EXIT.usage });
+    overrides.push({ path: ['follow', 'rewindTo'], value: Number(rewindTo), origin: '--rewind-to' });
+  }
   const level = values['logLevel'];
   if (typeof level === 'string') overrides.push({ path: ['log', 'level'], value: level, origin: '--log-level' });
   for (const [name, flag, section] of PORTS) {

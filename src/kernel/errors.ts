@@ -63,6 +63,7 @@ export const ERRORS = {
   JOB_STOPPED: 'a job was aborted because the daemon stops',
   FOLLOW_FENCED: 'another process moved the cursor',
   FOLLOW_GAP_TAKEN: 'another process changed a gap while it was being filled',
+  FOLLOW_REWIND: 'released blocks cannot be taken back as far as --rewind-to asks',
   FOLLOW_NOT_FINAL: 'a range that is to be filled ends above the newest final slot',
   FOLLOW_DEEP_FORK: 'the fork is deeper than the finalized mark or the stored headers',
   POSEIDON_INPUT_TOO_LARGE: 'a number to be hashed is not below the prime of the field',

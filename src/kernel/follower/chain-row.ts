@@ -34,3 +34,13 @@ export async function writeFinalized(tx: StoreTx, chain: ChainId, slot: number):
     .where((eb) => eb.or([eb('finalized_slot', 'is', null), eb('finalized_slot', '<', slot)]))
     .execute();
 }
+
+/** Moves the mark back to a slot, for a rewind. */
+export async function resetFinalized(tx: StoreTx, chain: ChainId, slot: number): Promise<void> {
+  await followTables(tx.db)
+    .updateTable('follow_chains')
+    .set({ finalized_slot: slot })
+    .where('chain', '=', chain)
+    .where('finalized_slot', '>', slot)
+    .execute();
+}

@@ -5,6 +5,7 @@ import { recordGap } from './gaps.ts';
 import { healFork } from './heal-fork.ts';
 import { missedBy, readMembers } from './members.ts';
 import { readCursor } from './positions.ts';
+import { rewind } from './rewind.ts';
 import type { Run } from './run.ts';
 
 /**
@@ -15,6 +16,7 @@ export async function openChain(run: Run): Promise<void> {
   const { chain, store, source, state, follow, signal } = run;
   const tip = await source.tip({ commitment: follow.commitment, signal });
   const first = await source.firstAvailable(signal);
+  if (follow.rewindTo !== null) await rewind(run, follow.rewindTo);
   const marks = await readMarks(store.read, chain);
   state.cursor = await readCursor(store.read, chain);
   if (marks === null) {

@@ -1,7 +1,15 @@
 import { CodedError, codeOf } from '../../lib/coded-error.ts';
 import { EXIT } from '../errors.ts';
 
-const FATAL = new Set(['FOLLOW_FENCED', 'STORE_IO', 'STORE_FULL', 'STORE_READ_ONLY', 'STORE_CORRUPT', 'STORE_CLOSED']);
+const FATAL = new Set([
+  'FOLLOW_FENCED',
+  'FOLLOW_REWIND',
+  'STORE_IO',
+  'STORE_FULL',
+  'STORE_READ_ONLY',
+  'STORE_CORRUPT',
+  'STORE_CLOSED',
+]);
 
 /** The error that ends the process when a write failed for good; null when trying again may help. */
 export function fatalOf(error: unknown): CodedError | null {

@@ -243,3 +243,46 @@ test('two processes that fill the same gap do not spoil each other', async (t) =
   }
   await expectTruth(rig);
 });
+
+test('an operator rewinds below the final mark, and the follower goes on along the branch that is', async (t) => {
+  const { rig, store } = await rigOf(t, { processors });
+  grow(rig, 40);
+  await rig.start();
+  await expectTruth(rig);
+  await rig.clock.advance(5_000);
+  const final = rig.follower.status().finalizedSlot ?? 0;
+  await rig.stop();
+  // The store stands on a branch that the whole chain has left, below what was final.
+  rig.world.replaceTop(20);
+  grow(rig, 5);
+  await rig.start();
+  await rig.clock.advance(20_000);
+  assert.match(rig.follower.status().stalled ?? '', /FOLLOW_DEEP_FORK/);
+  const to = rig.world.chain.at(-30)!.slot;
+  assert.ok(to < final);
+  await rig.restart({ follow: { rewindTo: to } });
+  await expectTruth(rig);
+  assert.equal(rig.follower.status().stalled, null);
+  await rig.restart({ follow: { rewindTo: null } });
+  grow(rig, 3);
+  await expectTruth(rig);
+  assert.deepEqual(await gapsOf(store), []);
+});
+
+test('a rewind is refused where processors have dropped what it takes, or nothing is known any more', async (t) => {
+  const { rig } = await rigOf(t);
+  grow(rig, 40);
+  await rig.start();
+  await expectTruth(rig);
+  await rig.clock.advance(5_000);
+  const before = await rig.ledger();
+  for (const rewindTo of [rig.world.chain.at(-30)!.slot, FIRST_SLOT - 5]) {
+    rig.fatals.length = 0;
+    await rig.restart({ follow: { rewindTo } });
+    await rig.clock.advance(2_000);
+    const [error] = rig.fatals;
+    assert.ok(error instanceof CodedError);
+    assert.deepEqual([error.code, error.exitCode], ['FOLLOW_REWIND', 78]);
+    assert.deepEqual(await rig.ledger(), before);
+  }
+});

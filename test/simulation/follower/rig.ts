@@ -38,7 +38,7 @@ export async function createRig(store: Store, options: RigOptions = {}) {
   const world: World = createWorld(draw);
   const upstreams = options.upstreams ?? [honest('upstream-0'), honest('upstream-1')];
   const random: Random = { float: draw.float, bytes: (count) => new Uint8Array(count), uuid: () => 'none' };
-  const core = followConfig({ startSlot: FIRST_SLOT, auditIntervalMs: 1_000, ...options.follow });
+  let core = followConfig({ startSlot: FIRST_SLOT, auditIntervalMs: 1_000, ...options.follow });
   const fatals: unknown[] = [];
   let processors = options.processors ?? [createLedgerProcessor()];
   let running: { readonly follower: Follower; readonly pool: UpstreamPool } | null = null;
@@ -48,8 +48,11 @@ export async function createRig(store: Store, options: RigOptions = {}) {
     { scope: 'test.ledger', migrations: ledgerMigrations },
   ]);
 
-  async function start(with_: { processors?: readonly BlockProcessor[]; store?: Store } = {}): Promise<Follower> {
+  async function start(
+    with_: { processors?: readonly BlockProcessor[]; store?: Store; follow?: Partial<CoreConfig['follow']> } = {},
+  ): Promise<Follower> {
     processors = with_.processors ?? processors;
+    core = { ...core, follow: { ...core.follow, ...with_.follow } };
     registry = createMetricsRegistry();
     const pool = createUpstreamPool({
       ...{ label: 'main', core, clock, log, metrics: registry.scope('upstream') },
