@@ -34,7 +34,8 @@ export async function runProcesses(t: TestContext, store?: string): Promise<void
   assert.equal(sampleOf(metrics.get('api') ?? '', released), null);
   assert.match(metrics.get('api') ?? '', /^parhelion_http_/m);
   assert.doesNotMatch(metrics.get('deliverer') ?? '', /^parhelion_http_/m);
-  for (const { admin: own } of addresses.values()) assert.equal((await readinessOf(own)).ready, true);
+  for (const [role, { admin: own }] of addresses)
+    await eventually(`${role} is ready`, async () => (await readinessOf(own)).ready, said);
 
   const indexer = daemons.get('indexer');
   await indexer?.kill('SIGKILL');
@@ -46,6 +47,15 @@ export async function runProcesses(t: TestContext, store?: string): Promise<void
   daemons.set('indexer', bed.start({ role: 'indexer', env }));
   await daemons.get('indexer')?.ready();
   await eventually('ready again', async () => (await readinessOf(admin)).ready, said);
+
+  // A second one by mistake does no harm: the cursor moves under one of the two, and that one ends.
+  const second = bed.start({ role: 'indexer', env });
+  const both = [daemons.get('indexer') as typeof second, second];
+  await Promise.race(both.map(({ ended }) => ended));
+  const [gone, left] = both.toSorted((a) => (a.child.exitCode === null ? 1 : -1));
+  assert.equal(gone?.child.exitCode, 75, gone?.output());
+  assert.match(gone?.output() ?? '', /FOLLOW_FENCED/);
+  daemons.set('indexer', left as typeof second);
 
   await bed.payments.stop();
   await bed.ledger.settle(bed.openStore, 120, said);
