@@ -148,7 +148,7 @@ test('a node on a dead branch beside one on the chain', { timeout: 60_000 }, asy
   grow(bed.world, 30);
   const { follower } = await bed.follow();
   await settles(bed);
-  bed.nodes[0]!.view.frozen = bed.world.chain;
+  bed.nodes[0]!.view.frozen = { chain: bed.world.chain, finalizedSlot: bed.world.finalizedSlot };
   bed.world.fork(6);
   grow(bed.world, 12);
   await sleep(200);

@@ -1,5 +1,5 @@
 import type { Sfc32 } from '../../helpers/sfc32.ts';
-import { blockText, headerText, type World, type WorldBlock } from './world.ts';
+import { blockText, FIRST_SLOT, headerText, type World, type WorldBlock } from './world.ts';
 
 /** How one upstream misbehaves; rates are 0 to 1 per call. */
 export interface FakeUpstream {
@@ -26,7 +26,7 @@ export interface FakeUpstream {
   /** Has nothing below. */
   prunedBelow: number;
   /** Serves the chain as it was then. */
-  frozen: readonly WorldBlock[] | null;
+  frozen: { readonly chain: readonly WorldBlock[]; readonly finalizedSlot: number } | null;
 }
 
 export const honest = (label: string): FakeUpstream => ({
@@ -48,9 +48,9 @@ export function createFakeNode(world: World, upstream: FakeUpstream, random: Sfc
   const fail = (code: number, message: string): NodeAnswer => ({ error: { code, message } });
 
   function view(commitment: string | undefined): readonly WorldBlock[] {
-    const all = upstream.frozen ?? world.chain;
+    const { chain: all, finalizedSlot } = upstream.frozen ?? world;
     const seen = all.slice(0, Math.max(1, all.length - upstream.lag));
-    return commitment === 'confirmed' ? seen : seen.filter((block) => block.slot <= world.finalizedSlot);
+    return commitment === 'confirmed' ? seen : seen.filter((block) => block.slot <= finalizedSlot);
   }
 
   function tip({ commitment }: Details): NodeAnswer {
@@ -103,7 +103,8 @@ function forge(block: WorldBlock, random: Sfc32): WorldBlock {
     { blockhash: block.forgedHash },
     // Never the name of a forged block: links are all there is, and lies that agree with each other cannot be told from the truth.
     { previousBlockhash: block.falseLink },
-    { parentSlot: block.parentSlot - 1 },
+    // Not below the first slot of all: where nothing was released yet, nothing could contradict it.
+    { parentSlot: Math.max(FIRST_SLOT, block.parentSlot - 1) },
     { parentSlot: block.slot - 1 },
   ];
   return { ...block, ...lies[random.below(lies.length)] };

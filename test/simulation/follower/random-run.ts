@@ -2,13 +2,16 @@ import { CodedError, codeOf } from '../../../src/lib/coded-error.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createLedgerProcessor } from '../../helpers/ledger-processor.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
+import { addHooks, createDeliveries, deliverSome, outboxFault } from './deliveries.ts';
 import { type FakeUpstream, honest } from './fake-node.ts';
 import { createRig } from './rig.ts';
-import { FIRST_SLOT } from './world.ts';
+import { FIRST_SLOT, type World } from './world.ts';
 
 export interface RunReport {
   readonly seed: number;
   readonly isRight: boolean;
+  /** What is wrong beside the rows of the processors, in words. */
+  readonly fault: string | null;
   readonly expected: number;
   readonly found: number;
   /** Empty unless it ended the follower for good. */
@@ -16,7 +19,12 @@ export interface RunReport {
   readonly stalled: string | null;
 }
 
-const ROUNDS = 14;
+/** Whether a life ended in the truth. */
+export const isGood = ({ isRight, fault, fatals, stalled }: RunReport): boolean =>
+  isRight && fault === null && fatals.length === 0 && stalled === null;
+
+const LEAST_ROUNDS = 4;
+const MOST_ROUNDS = 14;
 
 /**
  * One random life of a follower: the chain grows, skips and forks, upstreams lie and fail, writes fail before and after the commit,
@@ -30,33 +38,39 @@ export async function randomRun(seed: number, store: Store): Promise<RunReport> 
     seed,
     upstreams,
     follow: { window: 10 + draw.below(60), bufferBlocks: 4 + draw.below(16) },
+    finalityDepth: draw.float() < 0.3 ? 12 : 32,
+    hasStream: draw.float() < 0.3,
   });
+  await addHooks(store);
   const faults: Faults = { writes: 0, writesToLive: Number.POSITIVE_INFINITY, isDead: false };
   const flaky = flakyStore(store, draw, faults);
   const late = createLedgerProcessor({ name: 'late', startSlot: FIRST_SLOT });
-  let processors = [createLedgerProcessor()];
+  const own = () => [createLedgerProcessor(), createDeliveries(flaky, rig.clock, rig.random)];
+  let hasLate = false;
   /** As a new process would begin after a stop, or after a kill at any write. */
   const restart = async () => {
-    if (draw.float() < 0.3) processors = [createLedgerProcessor(), late];
+    hasLate ||= draw.float() < 0.3;
     await rig.stop();
     Object.assign(faults, { writesToLive: Number.POSITIVE_INFINITY, isDead: false });
-    await rig.start({ store: flaky, processors });
+    await rig.start({ store: flaky, processors: hasLate ? [...own(), late] : own() });
   };
-  await rig.start({ store: flaky });
-  for (let round = 0; round < ROUNDS; round += 1) {
-    for (const upstream of upstreams) misbehave(upstream, draw, rig.world.chain);
+  await rig.start({ store: flaky, processors: own() });
+  const rounds = draw.between(LEAST_ROUNDS, MOST_ROUNDS);
+  for (let round = 0; round < rounds; round += 1) {
+    for (const upstream of upstreams) misbehave(upstream, draw, rig.world);
     faults.writes = draw.float() < 0.3 ? 0.15 : 0;
-    const blocks = draw.below(7);
+    const blocks = draw.float() < 0.15 ? draw.below(40) : draw.below(7);
     for (let made = 0; made < blocks; made += 1) rig.world.grow(draw.float() < 0.2 ? draw.below(12) : 0);
-    if (draw.float() < 0.35) rig.world.fork(1 + draw.below(9));
+    if (draw.float() < 0.35) rig.world.fork(1 + draw.below(draw.float() < 0.3 ? 31 : 9));
     if (draw.float() < 0.25) faults.writesToLive = draw.below(8);
     await rig.clock.advance(200 + draw.below(6_000));
+    if (draw.float() < 0.3) await deliverSome(store, draw);
     if (faults.isDead || draw.float() < 0.2) await restart();
   }
   for (const upstream of upstreams) Object.assign(upstream, { ...honest(upstream.label), lost: upstream.lost });
   for (const upstream of upstreams) upstream.lost.clear();
   faults.writes = 0;
-  processors = [createLedgerProcessor(), late];
+  hasLate = true;
   await restart();
   // A branch shows itself only by a block above the cursor.
   const { highestSlot, slot } = rig.world;
@@ -64,12 +78,14 @@ export async function randomRun(seed: number, store: Store): Promise<RunReport> 
   await rig.settle();
   await rig.settle(300_000, 'late@1');
   const isRight = (await rig.isSettled()) && (await rig.isSettled('late@1'));
+  const fault = (await outboxFault(store, rig.world)) ?? (await positionFault(store, rig.world));
   const stalled = rig.follower.status().stalled;
   await rig.stop();
   const found = (await rig.ledger()).entries.length;
   return {
     seed,
     isRight,
+    fault,
     expected: rig.truth().entries.length,
     found,
     fatals: rig.fatals.filter((error) => codeOf(error) !== 'STORE_CLOSED').map(String),
@@ -77,7 +93,7 @@ export async function randomRun(seed: number, store: Store): Promise<RunReport> 
   };
 }
 
-function misbehave(upstream: FakeUpstream, draw: Sfc32, chain: FakeUpstream['frozen']): void {
+function misbehave(upstream: FakeUpstream, draw: Sfc32, { chain, finalizedSlot }: World): void {
   const sometimes = (chance: number, most: number) => (draw.float() < chance ? draw.float() * most : 0);
   upstream.lag = draw.float() < 0.3 ? draw.below(5) : 0;
   upstream.failRate = sometimes(0.3, 0.7);
@@ -88,9 +104,24 @@ function misbehave(upstream: FakeUpstream, draw: Sfc32, chain: FakeUpstream['fro
   upstream.notYetRate = sometimes(0.3, 0.5);
   upstream.lieRate = sometimes(0.25, 0.3);
   upstream.tipBackBy = draw.float() < 0.2 ? 1 + draw.below(50) : 0;
-  upstream.frozen = draw.float() < 0.12 ? chain : null;
+  upstream.frozen = draw.float() < 0.12 ? { chain, finalizedSlot } : null;
   upstream.lost.clear();
-  if (draw.float() < 0.25) for (const { slot } of chain ?? []) if (draw.float() < 0.2) upstream.lost.add(slot);
+  if (draw.float() < 0.25) for (const { slot } of chain) if (draw.float() < 0.2) upstream.lost.add(slot);
+}
+
+/** Headers and cursors are those of a replay of the chain. */
+async function positionFault(store: Store, { chain }: World): Promise<string | null> {
+  const tip = chain.at(-1)!;
+  const cursors = await store.read.selectFrom('follow_cursors').select(['processor', 'slot', 'blockhash']).execute();
+  const astray = cursors.find(({ slot, blockhash }) => slot !== tip.slot || blockhash !== tip.blockhash);
+  if (astray !== undefined || cursors.length !== 4)
+    return `${cursors.length} cursors, astray: ${JSON.stringify(astray)}`;
+  const headers = await store.read.selectFrom('follow_headers').selectAll().orderBy('slot').execute();
+  const told = headers.map((row) => [row.slot, row.parent_slot, row.blockhash, row.block_height, row.block_time]);
+  const wanted = chain.map((block) => [
+    ...[block.slot, block.parentSlot, block.blockhash, block.blockHeight, block.blockTime],
+  ]);
+  return JSON.stringify(told) === JSON.stringify(wanted) ? null : 'the stored headers are not those of the chain';
 }
 
 interface Faults {

@@ -19,7 +19,9 @@ import {
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
+import { deliveryScopes } from './deliveries.ts';
 import { type FakeUpstream, honest } from './fake-node.ts';
+import { createFakeStream } from './fake-stream.ts';
 import { createFakeTransport } from './fake-transport.ts';
 import { createWorld, FIRST_SLOT, type World } from './world.ts';
 
@@ -28,6 +30,9 @@ export interface RigOptions {
   readonly upstreams?: readonly FakeUpstream[];
   readonly follow?: Partial<CoreConfig['follow']>;
   readonly processors?: readonly BlockProcessor[];
+  readonly finalityDepth?: number;
+  /** Whether blocks are pushed beside the polling. */
+  readonly hasStream?: boolean;
 }
 
 /** A real follower on a real store, in a made-up world with a clock that is moved by hand. */
@@ -35,17 +40,19 @@ export async function createRig(store: Store, options: RigOptions = {}) {
   const draw: Sfc32 = createSfc32(options.seed ?? 1);
   const clock = createManualClock();
   const log = createMemoryLog();
-  const world: World = createWorld(draw);
+  const world: World = createWorld(draw, options.finalityDepth);
   const upstreams = options.upstreams ?? [honest('upstream-0'), honest('upstream-1')];
   const random: Random = { float: draw.float, bytes: (count) => new Uint8Array(count), uuid: () => 'none' };
   let core = followConfig({ startSlot: FIRST_SLOT, auditIntervalMs: 1_000, ...options.follow });
   const fatals: unknown[] = [];
+  const stream = options.hasStream === true ? { stream: createFakeStream(world, draw, clock) } : {};
   let processors = options.processors ?? [createLedgerProcessor()];
   let running: { readonly follower: Follower; readonly pool: UpstreamPool } | null = null;
   let registry = createMetricsRegistry();
   await migrate(store, [
     { scope: 'kernel.follower', migrations: followerMigrations },
     { scope: 'test.ledger', migrations: ledgerMigrations },
+    ...deliveryScopes,
   ]);
 
   async function start(
@@ -61,7 +68,7 @@ export async function createRig(store: Store, options: RigOptions = {}) {
     });
     const follower = createFollower({
       // Never started: hints are sockets, which the simulation has none of.
-      source: createRpcChainSource({ chain: 'main', pool, core, clock, random, log }),
+      source: createRpcChainSource({ ...{ chain: 'main', pool, core, clock, random, log }, ...stream }),
       ...{ chain: 'main', processors, core, clock, random, log },
       store: with_.store ?? store,
       metrics: registry.scope('follow'),
@@ -92,7 +99,7 @@ export async function createRig(store: Store, options: RigOptions = {}) {
   }
 
   return {
-    ...{ world, upstreams, clock, log, fatals, draw, start, truth, isSettled },
+    ...{ world, upstreams, clock, random, log, fatals, draw, start, truth, isSettled },
     metrics: () => registry.text(),
     ledger: (owner?: string) => readLedger(store, owner),
     get follower() {
@@ -111,7 +118,7 @@ export async function createRig(store: Store, options: RigOptions = {}) {
       for (let passed = 0; passed < maxMs && !(await isSettled(owner)); passed += 500) {
         await clock.advance(500);
         // A database server answers in real time, which the clock moved by hand would outrun.
-        await new Promise((resolve) => setTimeout(resolve, 2));
+        if (store.dialect === 'postgres') await new Promise((resolve) => setTimeout(resolve, 2));
       }
     },
     stop,

@@ -1,25 +1,59 @@
-/** Long mode: node --import tsx test/simulation/follower/run.ts --seeds 1000 --from 1 */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+/** Long mode: npm run simulate -- --seeds 10000 [--from 1] [--workers 2]. A seed that fails is repeated with --from SEED --seeds 1. */
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { openSqliteStore } from '../../../src/adapters/store/sqlite/index.ts';
-import { randomRun } from './random-run.ts';
+import { quickStore } from './quick-store.ts';
+import { isGood, type RunReport, randomRun } from './random-run.ts';
 
 const { values } = parseArgs({
-  options: { seeds: { type: 'string', default: '1000' }, from: { type: 'string', default: '1' } },
+  options: {
+    seeds: { type: 'string', default: '1000' },
+    from: { type: 'string', default: '1' },
+    workers: { type: 'string', default: '1' },
+    /** Every so many seeds one, for a worker. */
+    step: { type: 'string', default: '1' },
+  },
 });
 const from = Number(values.from);
-let wrong = 0;
-for (let seed = from; seed < from + Number(values.seeds); seed += 1) {
-  const directory = await mkdtemp(join(tmpdir(), 'parhelion-follow-'));
-  const store = openSqliteStore({ path: join(directory, 'parhelion.db'), busyTimeoutMs: 5_000 });
-  const report = await randomRun(seed, store);
-  await store.close();
-  await rm(directory, { recursive: true, force: true });
-  const isGood = report.isRight && report.fatals.length === 0 && report.stalled === null;
-  if (!isGood) wrong += 1;
-  if (!isGood || seed % 50 === 0) console.log(JSON.stringify({ ...report, wrong }));
+const end = from + Number(values.seeds);
+const workers = Number(values.workers);
+
+async function runHere(step: number): Promise<number> {
+  let wrong = 0;
+  for (let seed = from; seed < end; seed += step) {
+    const place = await quickStore();
+    const report = await randomRun(seed, place.store).catch((error: unknown) => failed(seed, error));
+    await place.remove();
+    if (isGood(report)) {
+      if (seed % 50 === 0) console.log(JSON.stringify({ seed }));
+      continue;
+    }
+    wrong += 1;
+    console.log(JSON.stringify(report));
+  }
+  return wrong;
 }
-console.log(JSON.stringify({ seeds: Number(values.seeds), from, wrong }));
+
+const failed = (seed: number, error: unknown): RunReport => ({
+  ...{ seed, isRight: false, expected: 0, found: 0, fatals: [], stalled: null },
+  fault: `the run itself failed: ${String(error)}`,
+});
+
+async function runWorkers(): Promise<number> {
+  const codes = Array.from({ length: workers }, async (_, index) => {
+    const args = ['--from', String(from + index), '--seeds', String(end - from - index), '--step', String(workers)];
+    const child = spawn(process.execPath, [...process.execArgv, fileURLToPath(import.meta.url), ...args], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    for await (const line of createInterface({ input: child.stdout })) console.log(line);
+    if (child.exitCode === null) await once(child, 'exit');
+    return child.exitCode ?? 1;
+  });
+  return Math.max(...(await Promise.all(codes)));
+}
+
+const wrong = workers > 1 ? await runWorkers() : await runHere(Number(values.step));
+console.log(JSON.stringify({ seeds: Number(values.seeds), from, workers, wrong }));
 process.exitCode = wrong === 0 ? 0 : 1;

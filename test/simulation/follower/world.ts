@@ -7,6 +7,7 @@ import type { Sfc32 } from '../../helpers/sfc32.ts';
 export interface WorldBlock extends BlockHeader {
   /** base58, as they are found in the transactions of the block. */
   readonly signatures: readonly string[];
+  readonly names: readonly string[];
   /** JSON of the transactions, in encoding base64. */
   readonly transactionsText: string;
   /** Hashes for liars; of no block. */
@@ -23,7 +24,7 @@ export interface World {
   readonly highestSlot: number;
   readonly finalizedSlot: number;
   grow(skips?: number, transactions?: number): void;
-  /** Drops the newest blocks; the next one grows from what is left, in a slot behind all dropped ones. */
+  /** Drops the newest blocks; the next one grows from what is left. Some of what was in them lands again later. */
   fork(depth: number): void;
   /** Puts other blocks in the places of the newest ones. */
   replaceTop(count: number): void;
@@ -33,19 +34,27 @@ export interface World {
 }
 
 export const FIRST_SLOT = 100;
+/** One of them is in each transaction. */
+export const KEYS: readonly Uint8Array[] = [10, 11, 12].map((byte) => new Uint8Array(32).fill(byte));
+/** Which one, by its number. */
+export const keyOf = (signature: string): number => signature.charCodeAt(5) % KEYS.length;
 
-export function createWorld(random: Sfc32, finalityDepth = 12): World {
+export function createWorld(random: Sfc32, finalityDepth = 32): World {
   let chain: WorldBlock[] = [];
   let slot = FIRST_SLOT - 1;
   let highestSlot = slot;
   let made = 0;
   let finalizedSlot = FIRST_SLOT;
+  /** Names of dropped transactions that may land again. */
+  let dropped: string[] = [];
 
   function grow(skips = 0, transactions = random.below(4)): void {
     slot += 1 + skips;
     highestSlot = Math.max(highestSlot, slot);
     made += 1;
     const parent = chain.at(-1);
+    const again = dropped.splice(0, random.below(3));
+    const names = Array.from({ length: transactions }, (_, index) => `tx-${made}-${index}`);
     chain = [
       ...chain,
       {
@@ -55,7 +64,7 @@ export function createWorld(random: Sfc32, finalityDepth = 12): World {
         previousBlockhash: parent?.blockhash ?? hashOf('genesis'),
         blockHeight: chain.length,
         blockTime: made % 7 === 0 ? null : 1_700_000_000 + slot,
-        ...transactionsOf(Array.from({ length: transactions }, (_, index) => `tx-${made}-${index}`)),
+        ...transactionsOf([...again, ...names]),
         forgedHash: hashOf(`forged-${slot}`),
         falseLink: hashOf(`false-link-of-${slot}`),
       },
@@ -80,7 +89,11 @@ export function createWorld(random: Sfc32, finalityDepth = 12): World {
     fork(depth) {
       const mayGo = chain.filter((block) => block.slot > finalizedSlot).length;
       const count = Math.min(depth, mayGo, chain.length - 1);
-      if (count > 0) chain = chain.slice(0, -count);
+      if (count > 0) {
+        const lost = chain.slice(-count).flatMap(({ names }) => names);
+        dropped = [...dropped, ...lost.filter(() => random.float() < 0.6)].slice(0, 40);
+        chain = chain.slice(0, -count);
+      }
       // Half of the time the new branch re-uses the slots of the old one.
       if (random.float() < 0.5) slot = chain.at(-1)!.slot;
     },
@@ -106,14 +119,15 @@ export function blockText(block: WorldBlock): string {
   return headerText(block).replace(/}$/, `,"transactions":${block.transactionsText}}`);
 }
 
-function transactionsOf(names: readonly string[]): Pick<WorldBlock, 'signatures' | 'transactionsText'> {
+function transactionsOf(names: readonly string[]): Pick<WorldBlock, 'names' | 'signatures' | 'transactionsText'> {
   const made = names.map((name) => createHash('sha512').update(name).digest());
-  return {
-    signatures: made.map((bytes) => encode(bytes)),
-    transactionsText: JSON.stringify(
-      made.map((signature) => entryOf({ message: sampleMessage(), signatures: [signature] })),
-    ),
-  };
+  const signatures = made.map((bytes) => encode(bytes));
+  const entries = made.map((bytes, index) => {
+    const [first, last] = [sampleMessage().keys[0]!, sampleMessage().keys[2]!];
+    const message = sampleMessage({ keys: [first, KEYS[keyOf(signatures[index]!)]!, last] });
+    return entryOf({ message, signatures: [bytes] });
+  });
+  return { names, signatures, transactionsText: JSON.stringify(entries) };
 }
 
 const hashOf = (text: string) => encode32(createHash('sha256').update(text).digest());

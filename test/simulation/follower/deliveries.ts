@@ -1,0 +1,108 @@
+/** The real webhooks in the simulation: two of them over the made-up transactions, and somebody who delivers now and then. */
+
+import { createOutboxQueue } from '../../../plugins/webhooks/delivery/outbox-queue.ts';
+import { deliveryKey } from '../../../plugins/webhooks/delivery/payload.ts';
+import { createDepth } from '../../../plugins/webhooks/match/depth.ts';
+import { createHookIndex } from '../../../plugins/webhooks/match/hook-index.ts';
+import { createWebhooksProcessor } from '../../../plugins/webhooks/match/processor.ts';
+import { createHookSync } from '../../../plugins/webhooks/match/sync.ts';
+import { insertAddresses } from '../../../plugins/webhooks/store/addresses.ts';
+import { insertHook } from '../../../plugins/webhooks/store/hooks.ts';
+import { migrations } from '../../../plugins/webhooks/store/migrations.ts';
+import type { Db } from '../../../plugins/webhooks/store/tables.ts';
+import { insertJobs } from '../../../src/kernel/jobs/enqueue.ts';
+import { jobMigrations } from '../../../src/kernel/jobs/migrations.ts';
+import { createOutbox } from '../../../src/kernel/jobs/outbox.ts';
+import type { BlockProcessor } from '../../../src/kernel/plugin.ts';
+import type { Clock, Random } from '../../../src/ports/clock.ts';
+import type { Store } from '../../../src/ports/store.ts';
+import type { Sfc32 } from '../../helpers/sfc32.ts';
+import { KEYS, keyOf, type World } from './world.ts';
+
+const CHAINS = ['main'] as const;
+const MANY = 1_000_000;
+/** Which of the made-up keys each webhook watches. */
+const HOOKS = [
+  { id: 'hook-a', keys: [0] },
+  { id: 'hook-b', keys: [0, 1] },
+] as const;
+
+export const deliveryScopes = [
+  { scope: 'kernel.jobs', migrations: jobMigrations },
+  { scope: 'webhooks', migrations },
+];
+
+export async function addHooks(store: Store): Promise<void> {
+  for (const [index, { id, keys }] of HOOKS.entries())
+    await store.write(async (tx) => {
+      const number = index + 1;
+      await insertHook(tx.db as Db, {
+        ...{ number, id, projectId: 'project', url: 'https://receiver.example/', type: 'raw', transactionTypes: [] },
+        ...{ authHeader: null, active: true, txnStatus: null, encoding: null, matchTokenOwners: false },
+        ...{ retryPreset: 'durable', addressCount: keys.length, nextPosition: keys.length },
+        ...{ disabledReason: null, disabledAt: null, graceUntil: null, createdAt: 0, updatedAt: 0 },
+      });
+      await insertAddresses(
+        tx,
+        number,
+        keys.map((key) => KEYS[key]!),
+        0,
+      );
+    });
+}
+
+/** As a process would make it: nothing that it remembers outlives it. */
+export function createDeliveries(store: Store, clock: Clock, random: Random): BlockProcessor {
+  const outbox = createOutbox({ store, clock, wake: () => {} });
+  const enqueue: Parameters<typeof createOutboxQueue>[0]['enqueue'] = (tx, jobs) => insertJobs(tx, jobs, clock.now());
+  const queue = createOutboxQueue({ outbox, enqueue, chains: CHAINS });
+  return createWebhooksProcessor({
+    ...{ queue, clock, chains: CHAINS, depth: createDepth(MANY), extraKeys: false, matched: () => {} },
+    // Never full: the real one keeps counts of a hundred thousand webhooks.
+    room: { takeRoom: async () => new Set() },
+    sync: createHookSync(() => createHookIndex(random)),
+  });
+}
+
+/** Some of the deliveries that wait are tried, and most of those succeed. */
+export async function deliverSome(store: Store, draw: Sfc32): Promise<void> {
+  const rows = await store.read
+    .selectFrom('outbox')
+    .select(['id'])
+    .where('state', '=', 'pending')
+    .orderBy('id')
+    .execute();
+  const tried = rows.filter(() => draw.float() < 0.4).map(({ id }) => id);
+  if (tried.length === 0) return;
+  const isOver = draw.float() < 0.7;
+  await store.write(async ({ db }) => {
+    await db
+      .updateTable('outbox')
+      .set({ claims: 1, attempts: 1, state: isOver ? 'done' : 'pending', finished_at: isOver ? 1 : null })
+      .where('id', 'in', tried)
+      .execute();
+  });
+}
+
+/** What is wrong with the outbox, in words; null when each delivery of the chain is there once, at its slot, and nothing else is. */
+export async function outboxFault(store: Store, world: World): Promise<string | null> {
+  const wanted = new Map<string, number>();
+  for (const { slot, signatures } of world.chain)
+    for (const signature of signatures)
+      for (const { id, keys } of HOOKS)
+        if ((keys as readonly number[]).includes(keyOf(signature))) wanted.set(deliveryKey(id, signature), slot);
+  const rows = await store.read.selectFrom('outbox').select(['key', 'slot', 'state', 'claims', 'error']).execute();
+  for (const { key, slot, state, claims, error } of rows) {
+    if (String(key).includes('#forked#')) {
+      if (state !== 'discarded' || error !== 'forked' || claims !== 0) return `a forked delivery is ${state}: ${key}`;
+      continue;
+    }
+    const expected = wanted.get(key as string);
+    wanted.delete(key as string);
+    if (expected === undefined && claims === 0) return `a delivery of no block, never tried: ${key} at ${slot}`;
+    if (expected !== undefined && expected !== slot) return `a delivery at ${slot} and not at ${expected}: ${key}`;
+    if (expected !== undefined && state === 'discarded') return `a delivery of the chain is discarded: ${key}`;
+  }
+  const [missing] = wanted.keys();
+  return missing === undefined ? null : `no delivery for ${missing}`;
+}
