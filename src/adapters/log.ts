@@ -8,7 +8,7 @@ export interface LogOptions {
   readonly format: 'auto' | 'json' | 'pretty';
   /** Default: standard output. */
   readonly destination?: DestinationStream;
-  /** Stands in every line, where a process has more than one. */
+  /** Of a daemon's thread; stands in every line. */
   readonly role?: string;
 }
 

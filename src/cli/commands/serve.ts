@@ -58,7 +58,7 @@ interface Serving {
 async function serve(serving: Serving): Promise<number> {
   const { config, roles, chain, io } = serving;
   const { main, threads } = splitRoles(roles);
-  const log = createLog({ ...config.core.log, ...(roles.length === 1 ? {} : { role: main[0] ?? 'main' }) });
+  const log = createLog({ ...config.core.log, role: main[0] ?? 'main' });
   const version = readVersion();
   const kind = chain === null ? 'rpc' : 'local';
   log.info({ version, roles, chain: kind, ...(chain === null ? {} : { genesisHash: chain.genesisHash }) }, 'starting');
