@@ -29,7 +29,8 @@ export function rawTransaction(
     slot: block.slot,
     transaction: {
       message: rawMessage(tx, block),
-      signatures: tx.signatures.map((signature) => encode64(signature)),
+      // The first one is made already wherever the transaction is named by it.
+      signatures: tx.signatures.map((signature, at) => (at === 0 ? tx.signature : encode64(signature))),
     },
     version: tx.version,
   };

@@ -22,9 +22,16 @@ const GOAL_POOL = 0.6;
 const GOAL_FETCH = 5;
 
 interface Samples {
-  readonly ours: number[];
-  readonly pool: number[];
-  readonly fetch: number[];
+  readonly ours: Sample[];
+  readonly pool: Sample[];
+  readonly fetch: Sample[];
+}
+
+interface Sample {
+  /** Per second. */
+  readonly rate: number;
+  /** Of this process, per delivery: what others do on the machine shows less in it. */
+  readonly cpuUs: number;
 }
 
 async function run(options: RunOptions): Promise<RowResult[]> {
@@ -75,10 +82,10 @@ function nextBlocks(count: number): ChainBlock[] {
 /** What a small transaction lacks to the size of the goal. */
 const PAD_BYTES = 640;
 
-async function receivedBy(url: string, path = '/'): Promise<{ count: number; samples: Sample[] }> {
-  return (await (await fetch(url + path)).json()) as { count: number; samples: Sample[] };
+async function receivedBy(url: string, path = '/'): Promise<{ count: number; samples: Received[] }> {
+  return (await (await fetch(url + path)).json()) as { count: number; samples: Received[] };
 }
-interface Sample {
+interface Received {
   readonly headers: Record<string, string>;
   readonly body: string;
 }
@@ -94,11 +101,20 @@ async function drained({ store }: Harness): Promise<void> {
   while ((await exists('pending')) || (await exists('running'))) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
-async function deliver(harness: Harness, blocks: readonly ChainBlock[]): Promise<number> {
+function deliver(harness: Harness, blocks: readonly ChainBlock[]): Promise<Sample> {
+  return timed(blocks.length * BLOCK_DELIVERIES, async () => {
+    for (const block of blocks) await harness.apply(block);
+    await drained(harness);
+  });
+}
+
+async function timed(count: number, work: () => Promise<unknown>): Promise<Sample> {
+  const cpu = process.cpuUsage();
   const start = performance.now();
-  for (const block of blocks) await harness.apply(block);
-  await drained(harness);
-  return (blocks.length * BLOCK_DELIVERIES) / ((performance.now() - start) / 1_000);
+  await work();
+  const rate = count / ((performance.now() - start) / 1_000);
+  const { user, system } = process.cpuUsage(cpu);
+  return { rate, cpuUs: (user + system) / count };
 }
 
 /** Also the check: everything arrives once, signed, in the size of the goal. Returns the bytes of one body. */
@@ -152,7 +168,7 @@ async function measure(
   for (let round = 0; round < rounds; round += 1) {
     for (const run of round % 2 === 0 ? runs : [...runs].reverse()) await run();
     say(
-      `G8 round ${round + 1}: ours ${Math.round(samples.ours.at(-1) ?? 0)}/s, pool ${Math.round(samples.pool.at(-1) ?? 0)}/s, fetch ${Math.round(samples.fetch.at(-1) ?? 0)}/s`,
+      `G8 round ${round + 1}: ours ${shown(samples.ours)}, pool ${shown(samples.pool)}, fetch ${shown(samples.fetch)}`,
     );
   }
   await pool.close();
@@ -161,9 +177,13 @@ async function measure(
   return samples;
 }
 
-/** Requests per second with a fixed number under way. */
-async function inParallel(count: number, one: () => Promise<void>): Promise<number> {
-  const start = performance.now();
+function shown(samples: readonly Sample[]): string {
+  const last = samples.at(-1);
+  return last === undefined ? '' : `${Math.round(last.rate)}/s (${Math.round(last.cpuUs)} us of CPU)`;
+}
+
+/** Makes requests with a fixed number under way. */
+async function inParallel(count: number, one: () => Promise<void>): Promise<Sample> {
   let left = count;
   const worker = async () => {
     while (left > 0) {
@@ -171,19 +191,30 @@ async function inParallel(count: number, one: () => Promise<void>): Promise<numb
       await one();
     }
   };
-  await Promise.all(Array.from({ length: CONNECTIONS }, worker));
-  return count / ((performance.now() - start) / 1_000);
+  return await timed(count, () => Promise.all(Array.from({ length: CONNECTIONS }, worker)));
 }
 
 function results(samples: Samples, bodyBytes: number, deliveries: number, { size, seed }: RunOptions): RowResult[] {
-  const result = (row: string, name: string, baseline: readonly number[], goal: number, text: string): RowResult => {
-    const ratio = ratioOf(samples.ours, baseline);
+  const result = (row: string, name: string, baseline: readonly Sample[], goal: number, text: string): RowResult => {
+    const rates = (list: readonly Sample[]) => list.map((sample) => sample.rate);
+    const cpu = (list: readonly Sample[]) => list.map((sample) => sample.cpuUs);
+    const ratio = ratioOf(rates(samples.ours), rates(baseline));
     return {
-      ...{ row, name, unit: 'deliveries/s', ours: samples.ours, baseline, ratio, goal: text, seed },
+      ...{
+        row,
+        name,
+        unit: 'deliveries/s',
+        ours: rates(samples.ours),
+        baseline: rates(baseline),
+        ratio,
+        goal: text,
+        seed,
+      },
       verdict: size === 'smoke' ? 'not assessed' : ratio.median >= goal ? 'met' : 'missed',
       sizes: { bodyBytes, connections: CONNECTIONS, deliveries },
       notes: [
         'match, body, signature, send and durable bookkeeping; SQLite, synchronous=FULL; receiver in its own process',
+        `the same ratio in CPU time of this process ${ratioOf(cpu(baseline), cpu(samples.ours)).median.toFixed(2)}`,
       ],
     };
   };
