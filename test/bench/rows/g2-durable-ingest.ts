@@ -1,0 +1,266 @@
+/** G2: from a node's answers to committed blocks, in the one thread that indexes, with many webhooks. */
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import Database from 'better-sqlite3';
+import { encode32 } from '../../../src/lib/base58.ts';
+import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
+import { decodeResponse } from '../../../src/solana/decode/decode-response.ts';
+import { createSfc32 } from '../../helpers/sfc32.ts';
+import { type BenchServer, startBenchServer } from '../http.ts';
+import { ratioOf } from '../paired.ts';
+import type { Row, RowResult, RunOptions } from '../row.ts';
+import { type RoleProcess, startRole } from '../samples/role-process.ts';
+import { syntheticBlock } from '../samples/synthetic-block.ts';
+import { siblingModule } from '../sibling.ts';
+
+const CHAIN_BLOCKS_PER_SECOND = 2.5;
+const GOAL = 4;
+const STEADY = 0.8;
+const FIRST_SLOT = 1_000;
+const KEY = '1f0c2f4e-5a0b-4c55-9a0e-6f3b1f2d7c11';
+const RELEASED = 'parhelion_follow_blocks_released_total';
+const TRACED_BLOCKS = 20;
+
+interface Sizes {
+  readonly blocks: number;
+  readonly transactions: number;
+  readonly templates: number;
+  readonly webhooks: number;
+  readonly addressesEach: number;
+  /** Transactions of each template that somebody watches. */
+  readonly hits: number;
+}
+
+const SIZES: Readonly<Record<RunOptions['size'], Sizes>> = {
+  full: { blocks: 2_000, transactions: 1_500, templates: 8, webhooks: 1_000, addressesEach: 1_000, hits: 20 },
+  quick: { blocks: 120, transactions: 1_500, templates: 4, webhooks: 100, addressesEach: 1_000, hits: 20 },
+  smoke: { blocks: 8, transactions: 60, templates: 2, webhooks: 2, addressesEach: 20, hits: 4 },
+};
+
+interface Bed {
+  readonly dataDir: string;
+  readonly file: string;
+}
+
+async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
+  const sizes = SIZES[size];
+  const folder = mkdtempSync(join(tmpdir(), 'parhelion-ingest-'));
+  const upstream = await startUpstream(seed, sizes);
+  try {
+    const bed = makeBed(folder, 'main', upstream, false);
+    say(`G2: ${sizes.webhooks} webhooks with ${sizes.addressesEach} addresses each`);
+    await createWebhooks(bed, sizes, seed);
+    const before = storeBytes(bed);
+    const seen = await ingest(makeBed(folder, 'main', upstream, true), sizes, say);
+    const rows = checkRows(bed, sizes);
+    const traced = await fsyncsPerBlock(makeBed(folder, 'traced', upstream, true), size);
+    return [
+      result(seen, sizes, seed, size, [
+        `block ${seen.p50Ms} ms at p50, ${seen.p99Ms} ms at p99 (upper bounds of the histogram's buckets), commit included`,
+        `last quarter ${seen.quarters.at(-1)!.toFixed(1)} blocks/s, first ${seen.quarters[0]!.toFixed(1)}`,
+        `${rows} deliveries, ${((storeBytes(bed) - before) / rows).toFixed(0)} bytes of database per delivery`,
+        `RSS ${seen.rssMib.toFixed(0)} MiB at the end, ${seen.peakMib.toFixed(0)} MiB at most`,
+        `fsyncs per block: ${traced}`,
+        `parse of the same blocks alone: ${parseRate(seed, sizes).toFixed(1)} blocks/s; empty durable commits on the same disk: ${commitRate(folder).toFixed(0)}/s`,
+        'SQLite, WAL, synchronous=FULL; role indexer in a process of its own, blocks over HTTP from another one; no wallets and no compression index yet',
+      ]),
+    ];
+  } finally {
+    upstream.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+function startUpstream(seed: number, { templates, transactions, blocks }: Sizes): Promise<BenchServer> {
+  const args = [seed, templates, transactions, FIRST_SLOT, blocks].map(String);
+  return startBenchServer(siblingModule(import.meta.url, '../samples/block-upstream.ts'), args);
+}
+
+function makeBed(folder: string, name: string, upstream: BenchServer, follows: boolean): Bed {
+  const dataDir = join(folder, name);
+  mkdirSync(dataDir, { recursive: true });
+  const file = join(folder, `${name}.yaml`);
+  const config = {
+    ...{ dataDir, http: { port: 0 }, admin: { port: 0 }, upstream: { urls: [upstream.url] } },
+    follow: { enabled: follows, startSlot: FIRST_SLOT },
+    webhooks: { maxPerProject: 10_000 },
+    log: { level: 'warn', format: 'json' },
+  };
+  writeFileSync(file, JSON.stringify(config));
+  return { dataDir, file };
+}
+
+/** Random addresses, and among them one of each transaction that is to be found. */
+async function createWebhooks(bed: Bed, sizes: Sizes, seed: number): Promise<void> {
+  const api = await startRole('api', bed, { env: { PARHELION_BOOTSTRAP_KEY: KEY } });
+  const random = createSfc32(seed + 99);
+  const wanted = Array.from({ length: sizes.templates }, (_, at) => watchedKeys(seed + at, sizes)).flat();
+  try {
+    for (let hook = 0; hook < sizes.webhooks; hook++) {
+      const own = wanted.filter((_, at) => at % sizes.webhooks === hook);
+      const others = Array.from({ length: sizes.addressesEach - own.length }, () =>
+        encode32(random.fill(new Uint8Array(32))),
+      );
+      const response = await fetch(`${api.api}/v0/webhooks?api-key=${KEY}`, {
+        method: 'POST',
+        body: JSON.stringify({
+          webhookURL: 'https://receiver.example/hook',
+          webhookType: 'raw',
+          accountAddresses: [...own, ...others],
+        }),
+      });
+      assert.equal(response.status, 200, await response.text());
+    }
+  } finally {
+    await api.stop();
+  }
+}
+
+/** The first key of some transactions: no other transaction has it. */
+function watchedKeys(seed: number, { transactions, hits }: Sizes): string[] {
+  const { body } = syntheticBlock({ seed, transactions, slot: 1 });
+  const block = decodeBlock(1, (decodeResponse(body) as { result: unknown }).result);
+  const others = block.transactions.filter((tx) => !tx.isVote);
+  assert.ok(others.length >= hits, 'too few transactions to be found');
+  return others.slice(0, hits).map((tx) => encode32(block.keys.bytes(tx.keys[0]!)));
+}
+
+interface Seen {
+  /** Blocks per second of each quarter. */
+  readonly quarters: readonly number[];
+  readonly p50Ms: string;
+  readonly p99Ms: string;
+  readonly rssMib: number;
+  readonly peakMib: number;
+}
+
+async function ingest(bed: Bed, { blocks }: Sizes, say: (text: string) => void): Promise<Seen> {
+  const indexer = await startRole('indexer', bed);
+  try {
+    const quarters: number[] = [];
+    let mark = { released: await indexer.metric(RELEASED), ms: performance.now() };
+    const start = mark.released;
+    while (quarters.length < 4) {
+      const until = start + ((blocks - start) * (quarters.length + 1)) / 4;
+      const released = await reached(indexer, until);
+      const ms = performance.now();
+      quarters.push((released - mark.released) / ((ms - mark.ms) / 1_000));
+      mark = { released, ms };
+      say(`G2: ${released} of ${blocks} blocks, ${quarters.at(-1)!.toFixed(1)} blocks/s`);
+    }
+    const text = await indexer.metrics();
+    const [rssMib, peakMib] = [indexer.memory('VmRSS') / 1_024, indexer.memory('VmHWM') / 1_024];
+    return { quarters, p50Ms: quantile(text, 0.5), p99Ms: quantile(text, 0.99), rssMib, peakMib };
+  } finally {
+    await indexer.stop();
+  }
+}
+
+/** Resolves with the number of released blocks once it is as large as wanted. */
+async function reached(indexer: RoleProcess, wanted: number): Promise<number> {
+  for (;;) {
+    const released = await indexer.metric(RELEASED);
+    if (released >= Math.floor(wanted)) return released;
+    if (indexer.child.exitCode !== null) throw new Error('the indexer ended');
+    await sleep(100);
+  }
+}
+
+/** Upper bound of the bucket of `parhelion_follow_commit_seconds` that holds the quantile. */
+function quantile(text: string, share: number): string {
+  const buckets = [...text.matchAll(/^parhelion_follow_commit_seconds_bucket\{le="([^"]+)"[^}]*\} (\d+)/gm)];
+  const total = Number(buckets.at(-1)?.[2] ?? 0);
+  const bound = buckets.find(([, , below]) => Number(below) >= share * total)?.[1] ?? '?';
+  return bound === '+Inf' ? `over ${buckets.at(-2)?.[1]} s` : String(Number(bound) * 1_000);
+}
+
+/** Every block is there, and each watched transaction of it once. Returns the number of deliveries. */
+function checkRows({ dataDir }: Bed, { blocks, hits }: Sizes): number {
+  const db = new Database(join(dataDir, 'parhelion.db'), { readonly: true });
+  try {
+    const one = (sql: string) => Number(Object.values(db.prepare(sql).get() as object)[0]);
+    assert.equal(one("select slot from follow_cursors where processor = '*'"), FIRST_SLOT + blocks - 1);
+    assert.equal(one('select count(*) from outbox'), blocks * hits);
+    return blocks * hits;
+  } finally {
+    db.close();
+  }
+}
+
+const storeBytes = ({ dataDir }: Bed) =>
+  ['parhelion.db', 'parhelion.db-wal'].reduce((sum, name) => sum + (sizeOf(join(dataDir, name)) ?? 0), 0);
+
+function sizeOf(path: string): number | null {
+  return statSync(path, { throwIfNoEntry: false })?.size ?? null;
+}
+
+/** Counts the system calls of a short run of its own: tracing slows it down. */
+async function fsyncsPerBlock(bed: Bed, size: RunOptions['size']): Promise<string> {
+  if (size === 'smoke' || spawnSync('strace', ['--version']).status !== 0) return 'not counted';
+  const out = join(bed.dataDir, 'strace.txt');
+  const wrapper = ['strace', '-f', '-qq', '-e', 'trace=fsync,fdatasync', '-o', out];
+  const indexer = await startRole('indexer', bed, { wrapper });
+  const calls = () =>
+    readFileSync(out, 'utf8')
+      .split('\n')
+      .filter((line) => /f(data)?sync\(/.test(line)).length;
+  try {
+    const start = { released: await indexer.metric(RELEASED), calls: calls() };
+    const released = await reached(indexer, start.released + TRACED_BLOCKS);
+    return ((calls() - start.calls) / (released - start.released)).toFixed(2);
+  } finally {
+    await indexer.stop();
+  }
+}
+
+function parseRate(seed: number, { transactions }: Sizes): number {
+  const { body } = syntheticBlock({ seed, transactions, slot: 1 });
+  let sink = 0;
+  const start = performance.now();
+  let rounds = 0;
+  for (; performance.now() - start < 1_000; rounds++) sink += Object.keys(JSON.parse(body.toString()) as object).length;
+  assert.equal(sink, rounds * 3);
+  return rounds / ((performance.now() - start) / 1_000);
+}
+
+function commitRate(folder: string): number {
+  const db = new Database(join(folder, 'empty.db'));
+  try {
+    db.pragma('journal_mode = WAL');
+    db.pragma('synchronous = FULL');
+    db.exec('create table t (n integer primary key)');
+    const insert = db.prepare('insert or replace into t values (1)');
+    const start = performance.now();
+    let rounds = 0;
+    for (; performance.now() - start < 1_000; rounds++) insert.run();
+    return rounds / ((performance.now() - start) / 1_000);
+  } finally {
+    db.close();
+  }
+}
+
+function result(seen: Seen, sizes: Sizes, seed: number, size: RunOptions['size'], notes: string[]): RowResult {
+  const baseline = seen.quarters.map(() => CHAIN_BLOCKS_PER_SECOND);
+  const ratio = ratioOf(seen.quarters, baseline);
+  const isSteady = seen.quarters.at(-1)! >= STEADY * seen.quarters[0]!;
+  return {
+    ...{
+      row: 'G2',
+      name: 'durable ingest',
+      unit: 'blocks/s, one figure per quarter',
+      ours: seen.quarters,
+      baseline,
+      ratio,
+    },
+    goal: `>= ${GOAL}x the chain's 2.5 blocks/s, last quarter >= ${STEADY}x the first`,
+    verdict: size === 'smoke' ? 'not assessed' : ratio.median >= GOAL && isSteady ? 'met' : 'missed',
+    sizes: { ...sizes },
+    ...{ seed, notes },
+  };
+}
+
+export const row: Row = { id: 'G2', name: 'durable ingest', isLong: true, run };

@@ -1,0 +1,91 @@
+/**
+ * A node that has as many full blocks as it is asked to have, each a link of one chain: a few made-up blocks in turns, every time with
+ * other signatures. Arguments: seed, templates, transactions, first slot, blocks.
+ */
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { encode32 } from '../../../src/lib/base58.ts';
+import { syntheticBlock } from './synthetic-block.ts';
+
+interface Template {
+  /** From the first bracket of the transactions to the last. */
+  readonly text: Buffer;
+  /** Where eight characters stand that belong to a signature. */
+  readonly places: readonly number[];
+}
+
+const WIRE = '"transaction":["';
+/** Behind the bytes that hold the number of signatures. */
+const OFFSET = WIRE.length + 4;
+
+function templateOf(seed: number, transactions: number): Template {
+  const { body } = syntheticBlock({ seed, transactions, slot: 1 });
+  const text = Buffer.from(body.subarray(body.indexOf('"transactions":') + 15, body.lastIndexOf(']') + 1));
+  const places: number[] = [];
+  for (let at = text.indexOf(WIRE); at >= 0; at = text.indexOf(WIRE, at + 1)) places.push(at + OFFSET);
+  return { text, places };
+}
+
+function hashOf(slot: number): string {
+  const bytes = Buffer.alloc(32, 7);
+  bytes.writeUInt32BE(slot, 4);
+  return encode32(bytes);
+}
+
+const [seed = 1, templateCount = 1, transactions = 1, first = 1, count = 1] = process.argv.slice(2).map(Number);
+const last = first + count - 1;
+const templates = Array.from({ length: templateCount }, (_, at) => templateOf(seed + at, transactions));
+
+function header(slot: number): string {
+  const times = `"blockHeight":${slot},"blockTime":${1_700_000_000 + slot}`;
+  const own = `"blockhash":"${hashOf(slot)}","parentSlot":${slot - 1},"previousBlockhash":"${hashOf(slot - 1)}"`;
+  return `${times},${own}`;
+}
+
+function block(slot: number, id: string): Buffer {
+  const { text, places } = templates[slot % templateCount]!;
+  const start = Buffer.from(`{"jsonrpc":"2.0","result":{${header(slot)},"transactions":`);
+  const answer = Buffer.concat([start, text, Buffer.from(`},"id":${id}}`)]);
+  const mark = slot.toString(36).padStart(8, 'A');
+  for (const place of places) answer.write(mark, start.length + place, 'latin1');
+  return answer;
+}
+
+function answer(body: string): Buffer {
+  const { id, method, params } = JSON.parse(body) as { id: unknown; method: string; params?: unknown[] };
+  const idText = JSON.stringify(id ?? null);
+  const reply = (result: string) => Buffer.from(`{"jsonrpc":"2.0","result":${result},"id":${idText}}`);
+  const from = Math.max(Number(params?.[0]), first);
+  if (method === 'getBlock') {
+    const { transactionDetails } = (params?.[1] ?? {}) as { transactionDetails?: string };
+    if (from > last) return reply('null');
+    return transactionDetails === 'none' ? reply(`{${header(from)}}`) : block(from, idText);
+  }
+  if (method === 'getBlocks') {
+    const to = Math.min(Number(params?.[1]), last);
+    return reply(JSON.stringify(Array.from({ length: Math.max(0, to - from + 1) }, (_, at) => from + at)));
+  }
+  const others: Readonly<Record<string, string>> = {
+    getSlot: String(last),
+    getHealth: '"ok"',
+    getVersion: '{"solana-core":"3.0.0"}',
+    getFirstAvailableBlock: String(first),
+    getGenesisHash: `"${hashOf(0)}"`,
+  };
+  const known = others[method];
+  if (known !== undefined) return reply(known);
+  return Buffer.from(`{"jsonrpc":"2.0","error":{"code":-32601,"message":"Method not found"},"id":${idText}}`);
+}
+
+const server = createServer((request, response) => {
+  // Websockets are asked for by GET.
+  if (request.method !== 'POST') return void response.writeHead(404).end();
+  const chunks: Buffer[] = [];
+  request.on('data', (chunk: Buffer) => chunks.push(chunk));
+  request.on('end', () => {
+    const bytes = answer(Buffer.concat(chunks).toString());
+    response.writeHead(200, { 'content-type': 'application/json', 'content-length': bytes.length }).end(bytes);
+  });
+});
+server.listen(0, '127.0.0.1', () => process.send?.({ port: (server.address() as AddressInfo).port }));
+process.once('disconnect', () => process.exit(0));
