@@ -58,9 +58,13 @@ export async function startWorkBed(options: WorkBedOptions = {}): Promise<WorkBe
     lifecycle: { drainTimeoutMs: 5_000 },
     store: { url: options.daemonStore ?? store },
     webhooks: {
-      ...{ allowCidrs: ['127.0.0.0/8'], ratePerSecond: 0 },
-      // The lease of a delivery that a killed process held is longer than its deadline, and counts until it runs out.
-      retry: { durable: { timeoutMs: 1_000, steps: Array.from({ length: 40 }, () => 1), jitter: 0 } },
+      ...{ allowCidrs: ['127.0.0.0/8'], ratePerSecond: 0, autoDisable: { enabled: false } },
+      // Without the long pause after a time-out: a busy machine makes one now and then.
+      ...{
+        defaultPreset: 'compat',
+        retry: { compat: { steps: Array.from({ length: 40 }, () => 1), timeoutMs: 4_000 } },
+      },
+      // The lease of a delivery that a killed process held counts until it runs out.
       concurrency: { perWebhook: 64 },
     },
     ...options.config,

@@ -62,7 +62,10 @@ function startLife(chain: TestChain, dataDir: string, parts: Change): Promise<Da
       lifecycle: { drainTimeoutMs: 1_000, stopTimeoutMs: 1_000 },
       webhooks: {
         ...{ allowCidrs: ['127.0.0.0/8'], autoDisable: { enabled: false } },
-        retry: { durable: { steps: Array.from({ length: 30 }, () => 0.1), jitter: 0, timeoutMs: 1_000 } },
+        ...{
+          defaultPreset: 'compat',
+          retry: { compat: { steps: Array.from({ length: 30 }, () => 0.1), timeoutMs: 5_000 } },
+        },
       },
     },
   });
