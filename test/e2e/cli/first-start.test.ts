@@ -30,7 +30,7 @@ test('a first start without any configuration', { skip: missing ?? false }, asyn
   t.after(() => child.kill('SIGKILL'));
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
-  for (let tries = 0; tries < 600 && !/"getSlot"[^\n]*\n[^\n]*\/v0\/webhooks[^\n]*\n/.test(output); tries++) {
+  for (let tries = 0; tries < 1800 && !/"getSlot"[^\n]*\n[^\n]*\/v0\/webhooks[^\n]*\n/.test(output); tries++) {
     assert.equal(child.exitCode, null, output);
     await sleep(50);
   }
