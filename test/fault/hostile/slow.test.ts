@@ -3,6 +3,8 @@ import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type HostileBed, outcome, startHostileBed } from './bed.ts';
 
+/** Without the guards these would wait for ever. */
+const LIMIT_MS = 120_000;
 let bed: HostileBed;
 before(async () => {
   bed = await startHostileBed({
@@ -13,7 +15,7 @@ after(() => bed?.stop());
 
 const many = <T>(count: number, make: (i: number) => T): T[] => Array.from({ length: count }, (_, i) => make(i));
 
-test('headers that never end are given up, hundreds at once', async () => {
+test('headers that never end are given up, hundreds at once', { timeout: LIMIT_MS }, async () => {
   await bed.during(async () => {
     const outcomes = many(400, async () => {
       const connection = bed.connect();
@@ -53,7 +55,7 @@ test('bodies that never end keep nobody else out, whether a key comes with them 
   }
 });
 
-test('a slow body with a key is 408 and its connection is closed', async () => {
+test('a slow body with a key is 408 and its connection is closed', { timeout: LIMIT_MS }, async () => {
   await bed.during(async () => {
     const outcomes = many(50, async () => {
       const connection = bed.connect();
