@@ -31,6 +31,38 @@ suite('fault rules', { skip: (await chainMissing()) ?? false }, () => {
   }
   const withRule = (rule: FaultRule) => chain.faults.set([rule]);
 
+  test('a fork that the node notices late: the old branch is shown so many times per method', async () => {
+    const own = await startChain({ seed: 'late' });
+    try {
+      await own.seal(6);
+      const read = async (method: string, ...params: unknown[]) => {
+        const response = await fetch(own.rpcUrl, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify(item(method, params)),
+        });
+        return (await response.json()) as { result: { blockhash: string } & readonly number[] };
+      };
+      const tip = Number((await read('getSlot', confirmed)).result);
+      const before = (await read('getBlock', tip, confirmed)).result.blockhash;
+      const { dropped, added } = await own.fork({ depth: 3, replay: 'none', gap: 1, servesOld: 2 });
+      const hashes: string[] = [];
+      for (let round = 0; round < 4; round += 1)
+        hashes.push((await read('getBlock', tip, confirmed)).result.blockhash === before ? 'old' : 'new');
+      assert.deepEqual(hashes, ['old', 'old', 'new', 'new']);
+      const slots: number[] = [];
+      for (let round = 0; round < 3; round += 1) slots.push(Number((await read('getSlot', confirmed)).result));
+      const newest = added.at(-1)!.slot;
+      assert.deepEqual(slots, [tip, tip, newest]);
+      const first = dropped[0]!.slot;
+      assert.ok((await read('getBlocks', first, tip, confirmed)).result.includes(first));
+      await read('getBlocks', first, tip, confirmed);
+      assert.equal((await read('getBlocks', first, tip, confirmed)).result.includes(first), false);
+    } finally {
+      await own.stop();
+    }
+  });
+
   test('after, times, match and the log', async () => {
     withRule({ id: 'third', match: { method: 'getSlot' }, after: 2, times: 1, action: 'rpcError', code: -32005 });
     const codes: unknown[] = [];

@@ -144,6 +144,21 @@ for (const depth of [1, 5, 31]) {
   }
 }
 
+test('a fork that the node itself notices late', { skip }, async (t) => {
+  const place = await begin(t);
+  const { chain, store } = place;
+  const { follower } = await follow(place);
+  await blocks(chain, 12);
+  await settles(chain, store);
+  await chain.fork({ depth: 5, replay: 'reverse', extraBlocks: 2, servesOld: 12 });
+  await blocks(chain, 4);
+  for (let tries = 0; tries < 40; tries += 1) await chain.connection.getSlot('confirmed');
+  await sleep(1_000);
+  await blocks(chain, 2);
+  await settles(chain, store);
+  assert.equal(follower.status().stalled, null);
+});
+
 test('a fork while the follower is down', { skip }, async (t) => {
   const place = await begin(t);
   const { chain, store } = place;

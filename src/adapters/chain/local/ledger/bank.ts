@@ -29,7 +29,14 @@ export type Submission =
   | { readonly landed: true; readonly record: TransactionRecord }
   | { readonly landed: false; readonly err: TransactionError; readonly outcome: VmOutcome | null };
 
-/** The parts that several files of the ledger work on. Its changing fields are the last four. */
+/** What a node still shows of the branch that a fork has left, so and so many times per method. */
+export interface OldBranch {
+  readonly bank: Bank;
+  readonly times: number;
+  readonly served: Map<string, number>;
+}
+
+/** The parts that several files of the ledger work on. Its changing fields are the last five. */
 export interface Bank {
   readonly options: BankOptions;
   readonly vm: Vm;
@@ -41,6 +48,8 @@ export interface Bank {
   fixtures: number;
   /** Answers are given as of so many slots ago: a node that is behind (0 but for the time of one call under a fault). */
   lagSlots: number;
+  /** The branch that the last fork has left, while it is still shown. */
+  old: OldBranch | null;
 }
 
 export function createBank(options: BankOptions): Bank {
@@ -66,6 +75,7 @@ export function createBank(options: BankOptions): Bank {
     pending: newPending(firstSlot + 1, 0),
     fixtures: 0,
     lagSlots: 0,
+    old: null,
   };
   openSlot(bank, firstSlot + 1);
   return bank;

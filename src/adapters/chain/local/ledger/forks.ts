@@ -1,5 +1,6 @@
 import { CodedError } from '../../../../lib/coded-error.ts';
 import { type Bank, land, moveTo, openSlot, run, seal } from './bank.ts';
+import { keepBranch } from './old-branch.ts';
 import type { ForkReport, ForkRequest, LedgerBlock, TransactionRecord } from './types.ts';
 
 const MAX_FILL_BLOCKS = 64;
@@ -7,10 +8,11 @@ const MAX_STEPS = 10_000;
 
 /** Drops the newest blocks with everything they did and grows another branch from their parent. */
 export function fork(bank: Bank, request: ForkRequest): ForkReport {
-  const { depth, extraBlocks = 1, gap = 0 } = request;
+  const { depth, extraBlocks = 1, gap = 0, servesOld = 0 } = request;
   for (const [name, value] of [
     ['extraBlocks', extraBlocks],
     ['gap', gap],
+    ['servesOld', servesOld],
   ] as const) {
     if (!Number.isInteger(value) || value < 0 || value > MAX_STEPS) {
       throw new CodedError('LOCAL_FORK_DEPTH', `${name} must be an integer from 0 to ${MAX_STEPS}`);
@@ -22,6 +24,7 @@ export function fork(bank: Bank, request: ForkRequest): ForkReport {
     throw new CodedError('LOCAL_FORK_DEPTH', `a fork of ${depth} blocks is beyond finalized (at most ${limit})`);
   }
   const oldTip = bank.state.tip();
+  bank.old = servesOld === 0 ? null : keepBranch(bank, servesOld);
   const dropped = rollBack(bank, depth);
   const ancestor = bank.state.tip();
   bank.branch += 1;

@@ -115,6 +115,8 @@ export interface ForkRequest {
   readonly extraBlocks?: number;
   /** Slots that the new branch leaves out after the common ancestor. */
   readonly gap?: number;
+  /** How many more calls of each method that reads blocks are answered from the old branch: a node that notices late. */
+  readonly servesOld?: number;
 }
 
 /** What a fork did: the ground truth for tests. */
