@@ -29,7 +29,7 @@ export interface Crew {
   takeConfig(next: ConfigValues, before: ConfigValues): Promise<void>;
   /** No new work; within the time limit of drains. Never rejects. */
   drain(): Promise<void>;
-  /** Closes and ends the members one after the other, each within the time limit. Never rejects; runs once. */
+  /** Closes and ends the members, each within the time limit. Never rejects; runs once. */
   stop(): Promise<void>;
   /** Resolves with what ended a member, or makes it useless. */
   readonly failed: Promise<unknown>;
@@ -74,13 +74,11 @@ export function createCrew({ members, lifecycle, metrics, log }: CrewOptions): C
     return [{ name: `role ${role}`, ok: true, detail: 'answers' }, ...own];
   }
 
-  async function stopAll(): Promise<void> {
-    for (const member of members) {
-      await tryAsk(member, 'stop', lifecycle.stopTimeoutMs + WAY_MS);
-      await member
-        .end()
-        .catch((error: unknown) => log.error({ member: member.role, error: messageOf(error) }, 'not ended'));
-    }
+  async function stopOne(member: CrewMember): Promise<void> {
+    await tryAsk(member, 'stop', lifecycle.stopTimeoutMs + WAY_MS);
+    await member
+      .end()
+      .catch((error: unknown) => log.error({ member: member.role, error: messageOf(error) }, 'not ended'));
   }
 
   return {
@@ -120,7 +118,8 @@ export function createCrew({ members, lifecycle, metrics, log }: CrewOptions): C
       await Promise.all(members.map((member) => tryAsk(member, 'drain', lifecycle.drainTimeoutMs + WAY_MS)));
     },
     stop() {
-      stopping ??= stopAll();
+      // At once: after the drain none of them waits for another, and the service manager has only so much patience.
+      stopping ??= Promise.all(members.map(stopOne)).then(() => undefined);
       return stopping;
     },
     failed: members.length === 0 ? new Promise(() => undefined) : Promise.race(members.map(({ failed }) => failed)),

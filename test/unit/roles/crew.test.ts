@@ -172,7 +172,7 @@ test('metrics: a member that does not answer within a second is left out and cou
   assert.equal(await renderMetrics([{ role: null, families: await own.families() }]), await own.text());
 });
 
-test('the end: drains are asked of all, stops one by one within the limits, silent ones are ended all the same, once', async () => {
+test('the end: drains and then stops are asked of all at once within the limits; silent ones are ended all the same, once', async () => {
   const order: string[] = [];
   const members = THREADS.map((role) =>
     fakeMember(role, {
