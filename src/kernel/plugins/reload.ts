@@ -44,13 +44,25 @@ export function createReloader(options: ReloaderOptions): Reloader {
   let queue: Promise<void> = Promise.resolve();
 
   function check(next: ConfigValues): void {
-    const fixed = changedKeys(current.core, next.core).filter((key) => !LIVE_KEYS.includes(key));
-    if (fixed.length > 0) {
-      throw new CodedError('PLUGIN_RELOAD_REFUSED', `changes of these keys need a restart: ${fixed.join(', ')}`, {
-        facts: { keys: fixed },
-      });
+    const kernelKeys = changedKeys(current.core, next.core).filter((key) => !LIVE_KEYS.includes(key));
+    const pluginKeys = fixedSections(next).flatMap((id) => changedKeys(current.values[id], next.values[id], id));
+    const fixed = [...kernelKeys, ...pluginKeys];
+    if (fixed.length === 0) return;
+    throw new CodedError('PLUGIN_RELOAD_REFUSED', `changes of these keys need a restart: ${fixed.join(', ')}`, {
+      facts: { keys: fixed },
+    });
+  }
+
+  /** Ids of the plugins that cannot take another section while they run. */
+  function fixedSections(next: ConfigValues): readonly string[] {
+    try {
+      lifecycle.checkReload(next.values);
+      return [];
+    } catch (error) {
+      const plugins = error instanceof CodedError ? error.facts['plugins'] : undefined;
+      if (!Array.isArray(plugins)) throw error;
+      return plugins.map(String);
     }
-    lifecycle.checkReload(next.values);
   }
 
   async function take(next: ConfigValues): Promise<void> {
