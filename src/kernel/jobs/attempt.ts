@@ -2,15 +2,7 @@ import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
 import type { JobKind, JobOutcome } from '../plugin.ts';
 import type { ClaimedJob } from './claim.ts';
-
-/** Tells all running attempts that the runner stops. */
-export interface Stopper {
-  readonly isStopping: boolean;
-  /** For jobs that keep their time themselves; aborts before the listeners are told. */
-  readonly signal: AbortSignal;
-  /** What running attempts do when it stops; they take themselves out when they are over. */
-  readonly listeners: Set<() => void>;
-}
+import { type Stopper, stopReason } from './stopper.ts';
 
 export interface AttemptOptions {
   readonly kind: JobKind;
@@ -64,11 +56,6 @@ export function runAttempt(options: AttemptOptions): Promise<JobOutcome> {
       onError(error);
     }
   });
-}
-
-/** What attempts are aborted with when the daemon stops. */
-export function stopReason(): CodedError {
-  return new CodedError('JOB_STOPPED', 'the daemon stops');
 }
 
 /** What a throw counts as. */

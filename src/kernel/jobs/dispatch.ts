@@ -1,11 +1,12 @@
 import type { Clock, Random } from '../../ports/clock.ts';
 import { withDeadline } from '../calls/deadline.ts';
 import type { JobKind, JobOutcome } from '../plugin.ts';
-import { type AttemptOptions, runAttempt, type Stopper, thrown } from './attempt.ts';
+import { type AttemptOptions, runAttempt, thrown } from './attempt.ts';
 import { AHEAD_WAIT_MS, type Claim, type ClaimedJob } from './claim.ts';
 import type { JobMetrics } from './job-metrics.ts';
 import type { Finished } from './record.ts';
 import type { Slots } from './slots.ts';
+import type { Stopper } from './stopper.ts';
 import { createWaiting, type WaitingJob } from './waiting.ts';
 
 export interface DispatcherOptions {

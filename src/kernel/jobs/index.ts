@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events';
 import { type CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
@@ -7,7 +6,6 @@ import type { Store, StoreTx } from '../../ports/store.ts';
 import type { CoreConfig } from '../config/core.ts';
 import type { JobKind, NewJob } from '../plugin.ts';
 import type { AheadRoom } from './ahead.ts';
-import { stopReason } from './attempt.ts';
 import { type ClaimedJob, claimJobs } from './claim.ts';
 import { createDispatcher } from './dispatch.ts';
 import { insertJobs } from './enqueue.ts';
@@ -17,6 +15,7 @@ import { nextDueAt } from './next-due.ts';
 import type { Finished } from './record.ts';
 import { isStoreTrouble, settleAll, settleSingly } from './settle.ts';
 import { createSlots } from './slots.ts';
+import { createStopper } from './stopper.ts';
 import { giveBack } from './sweep.ts';
 import { createSweeper } from './sweeper.ts';
 import { createWaker } from './waker.ts';
@@ -55,6 +54,9 @@ const BLOCKED_POLL_MS = 100;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5_000;
 
+/** Claim tokens of what this process has, by row id. */
+type HeldClaims = Map<number, number>;
+
 /**
  * Runs the jobs of the outbox: each at least once, its outcome written exactly once. Outcomes are collected for a moment and written
  * together with the next claim in one transaction.
@@ -67,15 +69,9 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   const sweeper = createSweeper({ ...options, metrics, maxLost: config.maxAttempts, wake: () => waker.wake() });
   const waker = createWaker(clock);
   const walk: GroupWalk = new Map();
-  const stopping = new AbortController();
-  // As many listen as there are jobs under way: that is no leak.
-  setMaxListeners(0, stopping.signal);
-  const stopper = { isStopping: false, signal: stopping.signal, listeners: new Set<() => void>() };
-  const flushAt = Math.min(MOST_OUTCOMES, Math.max(1, Math.ceil(config.concurrency / 2)));
-  /** Claim tokens of what this process has, by row id. */
-  const held = new Map<number, number>();
+  const stopper = createStopper();
+  const held: HeldClaims = new Map();
   let outcomes: Finished[] = [];
-  /** Leases to be given back. */
   let returns: ClaimedJob[] = [];
   let state: 'new' | 'claiming' | 'draining' | 'ended' = 'new';
   let loop: Promise<void> = Promise.resolve();
@@ -95,7 +91,6 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   });
 
   options.metrics.observe('waiting', 'jobs that were claimed ahead and wait for a slot', () => dispatcher.waiting);
-
   /** One transaction: what is over, and what comes next. Returns whether there may be more to claim. */
   async function turn(): Promise<boolean> {
     cancelFlush?.();
@@ -104,6 +99,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     else returns.push(...dispatcher.clear());
     const finished = outcomes;
     outcomes = [];
+    // Leases to be given back.
     const back = returns;
     returns = [];
     const isClaiming = state === 'claiming';
@@ -173,11 +169,12 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     slots.free(finished.claimed);
     outcomes.push(finished);
     // While claimed jobs wait for slots nothing stands idle: more outcomes may go into one transaction.
-    if (outcomes.length >= (isFed() ? MOST_OUTCOMES : flushAt) || slots.running.size === 0) waker.wake();
+    if (outcomes.length >= flushAt() || slots.running.size === 0) waker.wake();
     else cancelFlush ??= clock.timeout(isFed() ? config.settleMs * FED_PATIENCE : config.settleMs, () => waker.wake());
   }
 
   const isFed = () => dispatcher.waiting > config.concurrency;
+  const flushAt = () => (isFed() ? MOST_OUTCOMES : Math.min(MOST_OUTCOMES, Math.ceil(config.concurrency / 2)));
 
   const isOver = () =>
     state !== 'claiming' && slots.running.size + outcomes.length + returns.length + dispatcher.waiting === 0;
@@ -215,9 +212,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   async function end(signal: AbortSignal | undefined): Promise<void> {
     state = state === 'new' ? 'ended' : 'draining';
     await sweeper.stop();
-    stopper.isStopping = true;
-    stopping.abort(stopReason());
-    for (const abort of stopper.listeners) abort();
+    stopper.stop();
     waker.wake();
     await Promise.race([loop, whenAborted(signal)]);
     state = 'ended';

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
-import { GRACE_MS, runAttempt, type Stopper } from '../../../src/kernel/jobs/attempt.ts';
+import { GRACE_MS, runAttempt } from '../../../src/kernel/jobs/attempt.ts';
+import { createStopper } from '../../../src/kernel/jobs/stopper.ts';
 import type { Job, JobKind } from '../../../src/kernel/plugin.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 
@@ -19,12 +20,7 @@ const job: Job = {
 
 function setUp(more: Partial<JobKind>) {
   const clock = createManualClock();
-  const stopping = new AbortController();
-  const stopper: Stopper & { isStopping: boolean } = {
-    isStopping: false,
-    signal: stopping.signal,
-    listeners: new Set(),
-  };
+  const stopper = createStopper();
   const signals: AbortSignal[] = [];
   const kind: JobKind = {
     ...{ kind: 'test.job', summary: 'a job of a test', concurrency: 1, timeoutMs: TIMEOUT_MS },
@@ -38,12 +34,7 @@ function setUp(more: Partial<JobKind>) {
     ...{ kind, claimed: { job, lane: 0, claim: 1, runAt: 0 } as const, prepared: null, timeoutMs: TIMEOUT_MS },
     ...{ stopper, clock, random: createSystemRandom(), maxAttempts: 3 },
   };
-  const stop = () => {
-    stopper.isStopping = true;
-    stopping.abort(new Error('stop'));
-    for (const listener of stopper.listeners) listener();
-  };
-  return { clock, stop, signals, run: () => runAttempt(options) };
+  return { clock, stop: stopper.stop, signals, run: () => runAttempt(options) };
 }
 
 test('a job has a signal of its own, which aborts when its time is over', async () => {

@@ -15,7 +15,7 @@ const DATA = 2;
 const REQUIRED = (1 << ERR) | (1 << FEE) | (1 << PRE_BALANCES) | (1 << POST_BALANCES);
 
 const LARGEST_GROUP = 255;
-export const NOTHING: TextRange = { at: 0, count: 0 };
+const NOTHING: TextRange = { at: 0, count: 0 };
 
 /** Passes over the `meta` of a transaction and checks all that is read of it later. */
 export function scanMeta(scan: Scan): ScannedMeta {
