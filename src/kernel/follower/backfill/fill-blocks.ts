@@ -11,6 +11,8 @@ export type BlocksOutcome =
   | FillOutcome
   /** No upstream has the block at this slot any more; `first` is the lowest block above it that can be had. */
   | { readonly kind: 'pruned'; readonly slot: number; readonly first: GapEnd | null }
+  /** The last block is not what the block behind the gap is said to name: a released one may have come with a false link. */
+  | { readonly kind: 'false-end'; readonly reason: string }
   /** What was filled does not lead to the block above the gap. */
   | { readonly kind: 'mismatch'; readonly reason: string };
 
@@ -122,12 +124,15 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
     return 'acted';
   }
 
+  const stuckAt = (slot: number, reason: string): BlocksOutcome =>
+    slot === end.parentSlot ? { kind: 'false-end', reason } : { kind: 'stuck', reason };
+
   function again(slots: readonly number[]): BlocksOutcome | 'idle' {
     for (const slot of slots) {
       const count = (contradictions.get(slot) ?? 0) + 1;
       contradictions.set(slot, count);
       if (count > MOST_CONTRADICTIONS)
-        return { kind: 'stuck', reason: `the upstreams contradict each other about the block at slot ${slot}` };
+        return stuckAt(slot, `the upstreams contradict each other about the block at slot ${slot}`);
       fetcher.again(slot, buffer.get(slot)?.upstream ?? '');
     }
     return 'idle';
@@ -147,7 +152,7 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
     wanted.deniedRounds = 0;
     const named = next !== null && next.parentSlot === slot ? next : (buffer.after(next?.slot ?? -1)?.block ?? null);
     if (named?.parentSlot === slot) return again([named.slot]);
-    return { kind: 'stuck', reason: `the block at slot ${slot} exists and no upstream has it` };
+    return stuckAt(slot, `the block at slot ${slot} exists and no upstream has it`);
   }
 
   function act(verdict: FillVerdict): Promise<'acted'> | BlocksOutcome | 'idle' {

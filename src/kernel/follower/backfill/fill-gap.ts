@@ -45,12 +45,15 @@ async function goOn(
       }
       return await fillAddresses(options, gap, members, `no upstream has the block at slot ${slot} any more`);
     }
+    case 'false-end':
+      await turn(() => store.write((tx) => setAskedEnd(tx, gap, null)));
+      return { kind: 'stuck', reason: outcome.reason };
     case 'mismatch':
       log.error({ chain, gap: gap.id }, `a gap cannot be closed: ${outcome.reason}`);
       await turn(() =>
         store.write(async (tx) => {
           await restartFills(tx, gap, gap.fills);
-          if (gap.isEndAsked) await setAskedEnd(tx, gap, null);
+          await setAskedEnd(tx, gap, null);
         }),
       );
       return { kind: 'stuck', reason: outcome.reason };

@@ -92,7 +92,7 @@ export async function restartFills(tx: StoreTx, { id }: Pick<GapRecord, 'id'>, f
       .execute();
 }
 
-/** Notes what an upstream says of the gap's end; null forgets it. */
+/** Notes what an upstream says of the gap's end; null: it is to be asked for. */
 export async function setAskedEnd(tx: StoreTx, { id }: Pick<GapRecord, 'id'>, end: GapEnd | null): Promise<void> {
   await followTables(tx.db)
     .updateTable('follow_gaps')
