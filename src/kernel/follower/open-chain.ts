@@ -8,6 +8,8 @@ import { readCursor } from './positions.ts';
 import { rewind } from './rewind.ts';
 import type { Run } from './run.ts';
 
+const LONGEST_REACH_SLOTS = 100_000;
+
 /**
  * Finds out where to go on: behind the stored cursor, or on a first start where the configuration says. A cursor that no upstream
  * reaches back to, or that is too old, makes a gap record. Errors: those of source and store; can be called again.
@@ -26,7 +28,7 @@ export async function openChain(run: Run): Promise<void> {
     state.floor = marks.floor;
     state.finalizedSlot = marks.finalizedSlot;
     Object.assign(state, await readMembers(store.read, chain, run.processors, state.cursor, state.floor));
-    await passOver(run, Math.max(first, tip - follow.maxCatchupSlots), first);
+    await passOver(run, Math.max(first, tip - follow.maxCatchupSlots), first, tip);
   }
   Object.assign(state, await readMembers(store.read, chain, run.processors, state.cursor, state.floor));
   await countGaps(store.read, chain, state);
@@ -44,11 +46,11 @@ export async function openChain(run: Run): Promise<void> {
 }
 
 /** Gives up the slots between the cursor and the earliest one that can be had. */
-async function passOver(run: Run, earliest: number, first: number): Promise<void> {
+async function passOver(run: Run, earliest: number, first: number, tip: number): Promise<void> {
   const { state, chain } = run;
   if (state.cursor === null || earliest <= state.cursor.slot + 1 || earliest <= state.floor) return;
   // Nothing above the gap will show any more that the last block below it was forked away.
-  if (first <= state.cursor.slot) await checkCursor(run, state.cursor);
+  if (first <= state.cursor.slot) await checkCursor(run, state.cursor, tip);
   if (state.cursor === null) return;
   const gap = {
     fromSlot: state.cursor.slot + 1,
@@ -62,10 +64,17 @@ async function passOver(run: Run, earliest: number, first: number): Promise<void
 }
 
 /** Rolls back when the block at the cursor is no longer of the chain. */
-async function checkCursor(run: Run, cursor: Position): Promise<void> {
+async function checkCursor(run: Run, cursor: Position, tip: number): Promise<void> {
   const { source, follow, signal } = run;
   const ask = { commitment: follow.commitment, signal } as const;
-  const [slot] = await source.produced(cursor.slot + 1, cursor.slot + follow.window, ask);
+  let slot: number | undefined;
+  let to = cursor.slot;
+  // A long stretch without a block must not hide what comes behind it.
+  for (let reach = follow.window; slot === undefined && to < tip; reach = Math.min(reach * 2, LONGEST_REACH_SLOTS)) {
+    const from = to + 1;
+    to = Math.min(tip, to + reach);
+    [slot] = await source.produced(from, to, ask);
+  }
   const above = slot === undefined ? null : await source.header(slot, ask);
   if (above === null || (above.parentSlot === cursor.slot && above.previousBlockhash === cursor.blockhash)) return;
   await healFork(run, above);
