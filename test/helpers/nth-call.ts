@@ -18,7 +18,7 @@ export interface CallCount {
 }
 
 /** A switch that says for each call whether it fails. */
-export function failing({ n, mode }: NthCall, count: CallCount): () => boolean {
+function failing({ n, mode }: NthCall, count: CallCount): () => boolean {
   return () => {
     count.calls += 1;
     const fails = mode === 'once' ? count.calls === n : count.calls >= n;
