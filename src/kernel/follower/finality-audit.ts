@@ -3,7 +3,7 @@ import type { BlockHeader } from '../../ports/block.ts';
 import { writeFinalized } from './chain-row.ts';
 import { countGaps } from './gap-count.ts';
 import { healFork } from './heal-fork.ts';
-import { readCursor, readHeaders } from './positions.ts';
+import { readCursor, readHeader, readHeaders } from './positions.ts';
 import type { Run } from './run.ts';
 
 /** Looks from time to time whether what was released is what became final. Errors go to `onError`. */
@@ -35,6 +35,8 @@ async function audit(run: Run): Promise<void> {
   const theirs = await source.header(newest.slot, { commitment: 'finalized', signal });
   if (theirs === null) return;
   if (theirs.blockhash !== newest.blockhash) {
+    // A roll-back may have taken it while the answer was on its way: then there is nothing to alarm about.
+    if ((await readHeader(store.read, chain, newest.slot))?.blockhash !== newest.blockhash) return;
     run.meter.mismatches.add();
     run.log.error({ chain, slot: newest.slot }, 'a finalized block is not the one that was released');
     state.mismatch = `the finalized block at slot ${newest.slot} is not the one that was released`;

@@ -81,6 +81,8 @@ async function wentBack(run: Run, to: Position | null, gone: readonly BlockHeade
   run.fetcher.clear();
   state.listedTo = -1;
   state.hole = null;
+  // The next audit compares what is there now.
+  state.mismatch = null;
   run.meter.forks.add();
   run.meter.rolledBack.add(gone.length);
   run.meter.forkDepth.record(gone.length);

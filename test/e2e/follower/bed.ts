@@ -77,7 +77,7 @@ export async function createBed(t: TestContext, options: BedOptions = {}) {
   });
   const alive = setInterval(() => {}, 1_000);
   stops.push(async () => clearInterval(alive));
-  const world = createWorld(createSfc32(7), options.finalityDepth);
+  const world = createWorld(createSfc32(7), options.finalityDepth ?? 32);
   const nodes: BedNode[] = [];
   for (let made = 0; made < (options.nodes ?? 1); made += 1) {
     const node = await startNode(world, `node-${made}`);

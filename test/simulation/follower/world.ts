@@ -39,7 +39,7 @@ export const KEYS: readonly Uint8Array[] = [10, 11, 12].map((byte) => new Uint8A
 /** Which one, by its number. */
 export const keyOf = (signature: string): number => signature.charCodeAt(5) % KEYS.length;
 
-export function createWorld(random: Sfc32, finalityDepth = 32): World {
+export function createWorld(random: Sfc32, finalityDepth = 12): World {
   let chain: WorldBlock[] = [];
   let slot = FIRST_SLOT - 1;
   let highestSlot = slot;
