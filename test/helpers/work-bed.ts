@@ -42,7 +42,7 @@ export interface WorkBedOptions {
 
 export async function startWorkBed(options: WorkBedOptions = {}): Promise<WorkBed> {
   const { wallets = 3, payEveryMs = 100, receiverMs = 60, store = 'sqlite:' } = options;
-  const chain = await startChain({ slotMs: 100, time: { kind: 'wall' } });
+  const chain = await startChain({ slotMs: 200, time: { kind: 'wall' } });
   const receiver = await startReceiver();
   receiver.setFallback({ kind: 'answer', status: 200, delayMs: receiverMs });
   const payments = startPayments(chain, wallets, payEveryMs);
