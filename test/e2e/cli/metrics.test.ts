@@ -19,6 +19,6 @@ test('counters, and nothing else, end in _total; every metric has a meaning', ()
     assert.match(name, /^parhelion_[a-z0-9]+(_[a-z0-9]+)+$/);
     assert.equal(name.endsWith('_total'), kind === 'counter', name);
     assert.ok(help.length > 5, name);
-    if (kind === 'histogram') assert.match(name, /_(seconds|bytes|rows|slots|items|transactions|count)$/, name);
+    if (kind === 'histogram') assert.match(name, /_(seconds|bytes|rows|slots|blocks|items|transactions|count)$/, name);
   }
 });
