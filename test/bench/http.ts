@@ -48,7 +48,7 @@ export function startBenchServer({ path, execArgv }: BenchModule, args: readonly
 }
 
 /** Linux counts in hundredths of a second: user and system time are the 14th and 15th field, the name before may have spaces. */
-function cpuUsOf(pid: number | undefined): number | null {
+export function cpuUsOf(pid: number | undefined): number | null {
   try {
     const fields = readFileSync(`/proc/${pid}/stat`, 'latin1').split(') ').at(-1)!.split(' ');
     return (Number(fields[11]) + Number(fields[12])) * 10_000;

@@ -57,15 +57,16 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
     const before = storeBytes(bed);
     const seen = await ingest(makeBed(folder, 'main', upstream, true), sizes, say);
     const rows = checkRows(bed, sizes);
+    const parse = parseCost(seed, sizes);
     const traced = await fsyncsPerBlock(makeBed(folder, 'traced', upstream, true), size);
     return [
       result(seen, sizes, seed, size, [
-        `block ${seen.p50Ms} ms at p50, ${seen.p99Ms} ms at p99 (upper bounds of the histogram's buckets), commit included`,
+        `block ${seen.p50Ms} ms at p50, ${seen.p99Ms} ms at p99 (upper bounds of the histogram's buckets), commit included; ${seen.cpuMs} ms of CPU per block`,
         `last quarter ${seen.quarters.at(-1)!.toFixed(1)} blocks/s, first ${seen.quarters[0]!.toFixed(1)}`,
         `${rows} deliveries, ${((storeBytes(bed) - before) / rows).toFixed(0)} bytes of database per delivery`,
         `RSS ${seen.rssMib.toFixed(0)} MiB at the end, ${seen.peakMib.toFixed(0)} MiB at most`,
         `fsyncs per block: ${traced}`,
-        `parse of the same blocks alone: ${parseRate(seed, sizes).toFixed(1)} blocks/s; empty durable commits on the same disk: ${commitRate(folder).toFixed(0)}/s`,
+        `parse of such a block alone: ${parse.ms.toFixed(1)} ms, ${parse.cpuMs.toFixed(1)} ms of CPU; empty durable commits on the same disk: ${commitRate(folder).toFixed(0)}/s`,
         'SQLite, WAL, synchronous=FULL; role indexer in a process of its own, blocks over HTTP from another one; no wallets and no compression index yet',
       ]),
     ];
@@ -134,6 +135,8 @@ interface Seen {
   readonly quarters: readonly number[];
   readonly p50Ms: string;
   readonly p99Ms: string;
+  /** CPU time per block, all threads of the process; what others do on the machine shows less in it. */
+  readonly cpuMs: string;
   readonly rssMib: number;
   readonly peakMib: number;
 }
@@ -143,6 +146,7 @@ async function ingest(bed: Bed, { blocks }: Sizes, say: (text: string) => void):
   try {
     const quarters: number[] = [];
     let mark = { released: await indexer.metric(RELEASED), ms: performance.now() };
+    const startCpuMs = indexer.cpuMs();
     const start = mark.released;
     while (quarters.length < 4) {
       const until = start + ((blocks - start) * (quarters.length + 1)) / 4;
@@ -153,8 +157,10 @@ async function ingest(bed: Bed, { blocks }: Sizes, say: (text: string) => void):
       say(`G2: ${released} of ${blocks} blocks, ${quarters.at(-1)!.toFixed(1)} blocks/s`);
     }
     const text = await indexer.metrics();
+    const spentMs = (indexer.cpuMs() ?? Number.NaN) - (startCpuMs ?? Number.NaN);
+    const cpuMs = (spentMs / (mark.released - start)).toFixed(1);
     const [rssMib, peakMib] = [indexer.memory('VmRSS') / 1_024, indexer.memory('VmHWM') / 1_024];
-    return { quarters, p50Ms: quantile(text, 0.5), p99Ms: quantile(text, 0.99), rssMib, peakMib };
+    return { quarters, p50Ms: quantile(text, 0.5), p99Ms: quantile(text, 0.99), cpuMs, rssMib, peakMib };
   } finally {
     await indexer.stop();
   }
@@ -217,14 +223,17 @@ async function fsyncsPerBlock(bed: Bed, size: RunOptions['size']): Promise<strin
   }
 }
 
-function parseRate(seed: number, { transactions }: Sizes): number {
+/** Wall and CPU time of `JSON.parse` on one block. */
+function parseCost(seed: number, { transactions }: Sizes): { ms: number; cpuMs: number } {
   const { body } = syntheticBlock({ seed, transactions, slot: 1 });
   let sink = 0;
   const start = performance.now();
+  const startCpu = process.cpuUsage();
   let rounds = 0;
   for (; performance.now() - start < 1_000; rounds++) sink += Object.keys(JSON.parse(body.toString()) as object).length;
   assert.equal(sink, rounds * 3);
-  return rounds / ((performance.now() - start) / 1_000);
+  const { user, system } = process.cpuUsage(startCpu);
+  return { ms: (performance.now() - start) / rounds, cpuMs: (user + system) / 1_000 / rounds };
 }
 
 function commitRate(folder: string): number {

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { findRunFiles, type RunFile } from '../../../src/cli/run-file.ts';
+import { cpuUsOf } from '../http.ts';
 import { siblingModule } from '../sibling.ts';
 
 export interface RoleProcess extends Pick<RunFile, 'api' | 'admin'> {
@@ -11,6 +12,8 @@ export interface RoleProcess extends Pick<RunFile, 'api' | 'admin'> {
   metric(name: string): Promise<number>;
   /** All samples as text. */
   metrics(): Promise<string>;
+  /** CPU time of its process so far in milliseconds, all threads; null where the system does not tell. */
+  cpuMs(): number | null;
   /** Kibibytes of a field of /proc/<pid>/status. */
   memory(field: 'VmRSS' | 'VmHWM'): number;
   stop(): Promise<void>;
@@ -36,6 +39,10 @@ export async function startRole(
     metric: async (name) => Number(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)`, 'm').exec(await metrics())?.[1] ?? 0),
     memory: (field) =>
       Number(new RegExp(`^${field}:\\s+(\\d+)`, 'm').exec(readFileSync(`/proc/${found.pid}/status`, 'utf8'))?.[1]),
+    cpuMs: () => {
+      const us = cpuUsOf(found.pid);
+      return us === null ? null : us / 1_000;
+    },
     async stop() {
       if (child.exitCode !== null || child.signalCode !== null) return;
       const gone = once(child, 'exit');
