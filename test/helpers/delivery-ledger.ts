@@ -24,7 +24,7 @@ export interface DeliveryLedger {
   readonly acknowledged: number;
   /** Deliveries that have to be there by now. */
   required(): ReadonlySet<string>;
-  /** Waits until every required delivery has its row and none is open; throws after `seconds`. */
+  /** Waits until every required delivery has its row and none is open; throws `seconds` after the daemon has caught up. */
   settle(openStore: () => Promise<Store>, seconds: number, said: () => string): Promise<void>;
   /** Compares the store of a stopped daemon with what was acknowledged, paid and received. Gives the number of deliveries. */
   check(store: Store): Promise<number>;
@@ -67,8 +67,10 @@ export function createDeliveryLedger(chain: TestChain, receiver: Receiver, payme
     },
     required,
     async settle(openStore, seconds, said) {
+      const tip = await chain.connection.getSlot('confirmed');
       let last = '';
-      for (let round = 0; round < seconds * 3; round += 1) {
+      // Time counts once the daemon has caught up: on a busy machine that alone may take long.
+      for (let round = 0, caughtUp = 0; caughtUp < seconds * 3 && round < seconds * 30; round += 1) {
         const store = await openStore();
         try {
           const rows = await deliveries(store.read);
@@ -76,7 +78,12 @@ export function createDeliveryLedger(chain: TestChain, receiver: Receiver, payme
           const open = rows.filter(({ state }) => state === 'pending' || state === 'running').length;
           const missing = [...required()].filter((pair) => !keys.has(pair)).length;
           if (open === 0 && missing === 0) return;
-          last = `${open} are open, ${missing} are missing of ${rows.length}`;
+          const cursor = await sql<{ slot: number | null }>`select min(slot) as slot from follow_cursors`.execute(
+            store.read,
+          );
+          const slot = cursor.rows[0]?.slot ?? 0;
+          if (slot >= tip) caughtUp += 1;
+          last = `${open} are open, ${missing} are missing of ${rows.length}; slot ${slot} of ${tip}`;
         } finally {
           await store.close();
         }
