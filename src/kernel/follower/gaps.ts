@@ -48,17 +48,21 @@ async function upsertGap(
   now: number,
 ): Promise<void> {
   const tables = followTables(tx.db);
-  // While nothing was released behind it, it may grow.
+  // While nothing was released behind it, it may grow; downwards when the block below it was rolled back.
   const grown = await tables
     .updateTable('follow_gaps')
-    .set({ to_slot: gap.toSlot })
+    .set({
+      ...{ from_slot: gap.fromSlot, to_slot: gap.toSlot },
+      ...{ below_slot: gap.below?.slot ?? null, below_hash: gap.below?.blockhash ?? null },
+    })
     .where('chain', '=', chain)
     .where('processor', '=', name)
     .where('version', '=', version)
-    .where('from_slot', '=', gap.fromSlot)
+    .where('from_slot', '>=', gap.fromSlot)
+    .where('to_slot', '<=', gap.toSlot)
     .where('status', '=', 'open')
     .where('above_slot', 'is', null)
-    .where('reason', '!=', 'manual')
+    .where('is_end_asked', '=', 0)
     .returning('id')
     .executeTakeFirst();
   const { id } =
