@@ -39,7 +39,7 @@ const foreign = (path: string, owner: number) =>
 
 const advice = (path: string) => `run as its owner, or: chown -R USER ${path}; in a unit: StateDirectory=`;
 
-export function roomFinding(path: string): Finding {
+function roomFinding(path: string): Finding {
   const { bavail, bsize } = statfsSync(path);
   return roomIn(bavail * bsize, path);
 }
