@@ -151,3 +151,16 @@ export async function startFront(options: TestFrontOptions = {}): Promise<TestFr
     stop: () => front.close(AbortSignal.timeout(2_000)),
   };
 }
+
+/** With both listeners: the port after a free one may be somebody else's, and then there is no second one, so another pair is taken. */
+export async function startFrontPair(
+  options: TestFrontOptions = {},
+): Promise<TestFront & { readonly websocketPort: number }> {
+  for (let tries = 0; tries < 20; tries += 1) {
+    const front = await startFront(options);
+    const { websocketPort } = front;
+    if (websocketPort !== null) return { ...front, websocketPort };
+    await front.stop();
+  }
+  throw new Error('no two free ports in a row were found');
+}

@@ -5,7 +5,7 @@ import { describe, test } from 'node:test';
 import { Type } from '@sinclair/typebox';
 import { WebSocket, WebSocketServer } from 'ws';
 import { codeOf, defineRoute, type SocketHandler } from '../../../src/kernel/plugin.ts';
-import { GOOD_KEY, startFront } from '../../helpers/http-front.ts';
+import { GOOD_KEY, startFront, startFrontPair } from '../../helpers/http-front.ts';
 import { rawConnect, rawRequest, until } from '../../helpers/raw-http.ts';
 import { sampleRoutes } from './sample-routes.ts';
 import { sampleMethods } from './sample-rpc.ts';
@@ -170,8 +170,8 @@ describe('websockets', () => {
 
   test('any path of both listeners upgrades; the key is checked there, and calls are answered as over HTTP', async () => {
     const sockets = echoSockets();
-    const front = await startFront({ methods: sampleMethods(), sockets });
-    const ports = [front.port, front.websocketPort as number];
+    const front = await startFrontPair({ methods: sampleMethods(), sockets });
+    const ports = [front.port, front.websocketPort];
     for (const port of ports) {
       const socket = await open(`ws://127.0.0.1:${port}/any/path?api-key=${GOOD_KEY}`);
       assert.ok(socket instanceof WebSocket);

@@ -1,20 +1,15 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { GOOD_KEY, startFront, type TestFront } from '../../helpers/http-front.ts';
+import { GOOD_KEY, startFrontPair, type TestFront } from '../../helpers/http-front.ts';
 import { rawConnect, rawRequest, until } from '../../helpers/raw-http.ts';
 import { sampleRoutes } from './sample-routes.ts';
 
 let front: TestFront;
 before(async () => {
-  // The port after a free one may be somebody else's, and then there is no second listener: another pair is taken.
-  for (let tries = 0; tries < 20; tries += 1) {
-    front = await startFront({
-      routes: sampleRoutes(),
-      http: { bodyLimitBytes: 4_096, headerTimeoutMs: 1_000, requestTimeoutMs: 1_500 },
-    });
-    if (front.websocketPort !== null) return;
-    await front.stop();
-  }
+  front = await startFrontPair({
+    routes: sampleRoutes(),
+    http: { bodyLimitBytes: 4_096, headerTimeoutMs: 1_000, requestTimeoutMs: 1_500 },
+  });
 });
 after(() => front.stop());
 
