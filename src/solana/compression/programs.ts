@@ -9,7 +9,7 @@ const REGISTERED_PROGRAM = '35hkDgaAKwMCaxRz2ocSZ6NaUrtKkyNqU6c4RV3tYJRh';
 const SOLANA_SYSTEM = '11111111111111111111111111111111';
 
 /** The account-compression program of Light Protocol. */
-export const ACCOUNT_COMPRESSION = 'compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq';
+const ACCOUNT_COMPRESSION = 'compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq';
 
 /** Ids of the programs that matter in the key table of one block; -1 for those that do not occur. */
 export interface ProgramIds {

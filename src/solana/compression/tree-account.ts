@@ -20,7 +20,7 @@ export interface TreeAccount {
 }
 
 /** So many bytes from the start of an account are enough. */
-export const TREE_HEADER_BYTES = 704;
+const TREE_HEADER_BYTES = 704;
 
 const STATE_V1 = 'ac2bacba1d49db54';
 const ADDRESS_V1 = '0ba1af09d4e54949';

@@ -10,7 +10,7 @@ import { startChain, type TestChain } from '../../helpers/chain.ts';
 import { type StartDaemonOptions, startDaemon, type TestDaemon } from '../../helpers/daemon.ts';
 import { type Receiver, startReceiver } from '../../helpers/receiver.ts';
 
-export const KEY = 'backfill-test-key';
+const KEY = 'backfill-test-key';
 /** Blocks after which one is final on the test chain. */
 export const FINALITY = 4;
 
