@@ -80,7 +80,9 @@ const required = (command: string): string[] =>
       ? ['--project', 'x']
       : command === 'keys revoke'
         ? ['--id', 'x']
-        : [];
+        : command === 'backfill'
+          ? ['--list']
+          : [];
 
 /** What each command answers as JSON: exit code and members of a stopped and of a running daemon. */
 const answers: readonly [args: string, stopped: number, running: number, member: string][] = [

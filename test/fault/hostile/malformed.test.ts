@@ -239,6 +239,21 @@ describe('JSON', () => {
     });
   }
 
+  test('the limit of depth is what refuses deep documents, and only those', async () => {
+    const nested = (depth: number) => `${deep(depth)}${']'.repeat(depth)}`;
+    const webhooks = (body: string) =>
+      fetch(`${bed.daemon.apiUrl}/v0/webhooks?api-key=${bed.daemon.key}`, { method: 'POST', body });
+    // The request object itself is one level.
+    for (const [depth, isDeep] of [
+      [63, false],
+      [64, true],
+    ] as const) {
+      assert.equal((await (await bed.rpc(ask(nested(depth)))).text()).includes('nested deeper than 64 levels'), isDeep);
+      const member = `{"webhookURL":${nested(depth)}}`;
+      assert.equal((await (await webhooks(member)).text()).includes('Nested deeper than 64 levels'), isDeep);
+    }
+  });
+
   test('names of prototypes are names like any other', async () => {
     for (const name of ['__proto__', 'constructor', 'toString', 'hasOwnProperty', 'valueOf', 'prototype']) {
       const hook = await fetch(`${bed.daemon.apiUrl}/v0/webhooks?api-key=${bed.daemon.key}`, {
