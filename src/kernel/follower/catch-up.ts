@@ -58,6 +58,8 @@ function createLane(run: Run, processor: BlockProcessor) {
     const to = Math.min(state.cursor?.slot ?? -1, from + follow.window - 1);
     // A stretch without blocks, however long, must not hide what comes behind it.
     const hasWork = buffer.size > 0 || fetcher.nextDueAt() !== null;
+    // The chain's own block exists, also where an upstream left it out or denied it; at the tip no later one names it as its parent.
+    if (!hasWork && state.cursor !== null && listedTo >= state.cursor.slot) fetcher.want(state.cursor.slot);
     if (to < from || (hasWork && from > (position?.slot ?? floor) + follow.window * 2)) return;
     for (const slot of await source.produced(from, to, { commitment: follow.commitment, signal })) fetcher.want(slot);
     listedTo = to;
