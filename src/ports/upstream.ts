@@ -19,8 +19,6 @@ export interface UpstreamState {
   readonly reason: string | null;
   readonly slot: number | null;
   readonly inFlight: number;
-  /** Whether it refuses JSON-RPC batches; null until it was tried. */
-  readonly refusesBatch: boolean | null;
 }
 
 /** What the caller made of an answer; the pool knows no policy of its own. */
@@ -68,8 +66,6 @@ export interface UpstreamPool {
   }): readonly Upstream[];
   send(upstream: Upstream, request: UpstreamRequest): Promise<UpstreamReply>;
   report(upstream: Upstream, outcome: UpstreamOutcome): void;
-  /** Remembers that an upstream refuses JSON-RPC batches. */
-  noteBatchRefused(upstream: Upstream): void;
   /** Opens a websocket to the upstream's socket address. The caller owns it. */
   openSocket(upstream: Upstream): WebSocket;
   /** Calls `listener` whenever the set of healthy upstreams changes. */

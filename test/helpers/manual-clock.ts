@@ -1,4 +1,5 @@
 import type { Clock } from '../../src/ports/clock.ts';
+import { sleepBy } from './sleep-by.ts';
 
 export interface ManualClock extends Clock {
   /** Moves time on and runs what became due, in order, letting promises settle between steps. */
@@ -20,19 +21,7 @@ export function createManualClock(startMs = 1_700_000_000_000): ManualClock {
     now: () => startMs + elapsedMs,
     monotonic: () => elapsedMs,
     timeout,
-    sleep: (ms, signal) =>
-      new Promise((resolve, reject) => {
-        const onAbort = () => {
-          cancel();
-          reject(signal?.reason as Error);
-        };
-        const cancel = timeout(ms, () => {
-          signal?.removeEventListener('abort', onAbort);
-          resolve();
-        });
-        if (signal?.aborted) onAbort();
-        else signal?.addEventListener('abort', onAbort, { once: true });
-      }),
+    sleep: sleepBy(timeout),
     get pending() {
       return timers.size;
     },

@@ -8,8 +8,7 @@ export interface Ending {
 
 /**
  * Ends answers together at the end of the turn of the event loop that made them. Written one by one each would wake its client
- * while we go on working, which costs a busy daemon a third of its time; a single answer loses nothing, since the turn is over
- * at once.
+ * while we go on working, which a busy daemon pays for; a single answer loses nothing, since the turn is over at once.
  */
 export function createEnder(): (ending: Ending) => void {
   let waiting: Ending[] = [];

@@ -39,8 +39,8 @@ export function readOutput(reader: ByteReader): PackedOutput {
 }
 
 /** The key that an index means. Errors: LayoutError. */
-export function keyAt(keys: readonly Uint8Array[], index: number, reader: ByteReader): Uint8Array {
+export function keyAt(keys: readonly Uint8Array[], index: number): Uint8Array {
   const key = keys[index];
-  if (key === undefined) throw new LayoutError(`there is no account ${index} of ${keys.length}`, reader.offset);
+  if (key === undefined) throw new LayoutError(`there is no account ${index} of ${keys.length}`);
   return key;
 }

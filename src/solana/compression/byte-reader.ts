@@ -1,7 +1,7 @@
 /** The bytes do not have the layout that they should have. Never leaves the decoder of a transaction. */
 export class LayoutError extends Error {
-  constructor(what: string, offset: number) {
-    super(`${what} at byte ${offset}`);
+  constructor(what: string, offset?: number) {
+    super(offset === undefined ? what : `${what} at byte ${offset}`);
     this.name = 'LayoutError';
   }
 }

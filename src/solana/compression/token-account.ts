@@ -1,3 +1,4 @@
+import { equalBytes } from '../../lib/equal-bytes.ts';
 import type { CompressedAccount } from './accounts.ts';
 import { createByteReader, LayoutError } from './byte-reader.ts';
 
@@ -20,7 +21,7 @@ export function isTokenAccount(account: CompressedAccount, tokenProgram: Uint8Ar
   const { owner, data } = account;
   return (
     data !== null &&
-    Buffer.compare(owner, tokenProgram) === 0 &&
+    equalBytes(owner, tokenProgram) &&
     TOKEN_ACCOUNTS.has(Buffer.from(data.discriminator).toString('hex'))
   );
 }

@@ -20,15 +20,15 @@ export function readV1Event(data: Uint8Array): TransactionEvent {
   reader.option(reader.blob);
   const wallets = readWallets(reader);
   if (hashes.length !== outputs.length || leafIndexes.length !== outputs.length)
-    throw new LayoutError(`${hashes.length} hashes, ${leafIndexes.length} indexes, ${outputs.length} accounts`, 0);
+    throw new LayoutError(`${hashes.length} hashes, ${leafIndexes.length} indexes, ${outputs.length} accounts`);
   return {
     kind: 'transaction',
     version: 1,
     inputs: inputs.map((hash) => ({ hash, queued: null })),
     outputs: outputs.map(({ account, treeIndex }, i) => {
-      const tree = keyAt(keys, treeIndex, reader);
+      const tree = keyAt(keys, treeIndex);
       const counter = sequences.find((one) => equalBytes(one.tree, tree));
-      if (counter === undefined) throw new LayoutError('a tree without a sequence number', reader.offset);
+      if (counter === undefined) throw new LayoutError('a tree without a sequence number');
       counter.seq += 1n;
       return {
         ...{ account, tree, treeOrQueue: tree, treeType: TREE_TYPE.stateV1, seq: counter.seq - 1n },

@@ -56,8 +56,7 @@ function spentInputs(
   const missing: Uint8Array[] = [];
   let given = 0;
   const inputs = queues.inputs.map(({ hash, leafIndex, treeIndex }): SpentInput => {
-    const tree = trees[treeIndex];
-    if (tree === undefined) throw new LayoutError(`there is no tree ${treeIndex} of ${trees.length}`, 0);
+    const tree = keyAt(trees, treeIndex);
     if (!queues.inputSequences.some((record) => equalBytes(record.tree, tree))) return { hash, queued: null };
     const queueIndex = indexes[given++] ?? null;
     if (queueIndex === null) missing.push(tree);
@@ -73,10 +72,10 @@ function createdOutputs(
 ): CreatedOutput[] {
   const outputs = [...contextOutputs, ...own];
   if (outputs.length !== leaves.length || leafIndexes.length !== leaves.length)
-    throw new LayoutError(`${leaves.length} leaves, ${leafIndexes.length} indexes, ${outputs.length} accounts`, 0);
+    throw new LayoutError(`${leaves.length} leaves, ${leafIndexes.length} indexes, ${outputs.length} accounts`);
   const next = counters(outputSequences.filter(({ treeType }) => treeType === TREE_TYPE.stateV1));
   return outputs.map(({ account, treeIndex }, i) => {
-    const treeOrQueue = keyAt(keys, treeIndex, NOWHERE);
+    const treeOrQueue = keyAt(keys, treeIndex);
     const record = outputSequences.find(
       ({ tree, queue }) => equalBytes(tree, treeOrQueue) || equalBytes(queue, treeOrQueue),
     );
@@ -95,12 +94,11 @@ function newAddresses({ addresses, addressSequences }: InsertIntoQueues, trees: 
   const queued = addressSequences.filter(({ treeType }) => treeType === TREE_TYPE.addressV2);
   const next = counters(queued);
   return addresses.map(({ address, treeIndex }) => {
-    const tree = keyAt(trees, treeIndex, NOWHERE);
+    const tree = keyAt(trees, treeIndex);
     return { address, tree, queueIndex: next(tree) };
   });
 }
 
-const NOWHERE = createByteReader(new Uint8Array(0));
 const LAST_U64 = 2n ** 64n - 1n;
 
 /** Counts on from the sequence number of each tree; null for a tree without a record, or with one that says none. */

@@ -1,4 +1,5 @@
 import type { Clock } from '../../../src/ports/clock.ts';
+import { sleepBy } from '../../helpers/sleep-by.ts';
 
 /** Real time that passes `factor` times as fast, so that pauses of seconds fit into a test whose sockets are real. */
 export function createFastClock(factor: number): Clock {
@@ -12,18 +13,6 @@ export function createFastClock(factor: number): Clock {
     now: () => 1_700_000_000_000 + monotonic(),
     monotonic,
     timeout,
-    sleep: (ms, signal) =>
-      new Promise((resolve, reject) => {
-        const onAbort = () => {
-          cancel();
-          reject(signal?.reason as Error);
-        };
-        const cancel = timeout(ms, () => {
-          signal?.removeEventListener('abort', onAbort);
-          resolve();
-        });
-        if (signal?.aborted) onAbort();
-        else signal?.addEventListener('abort', onAbort, { once: true });
-      }),
+    sleep: sleepBy(timeout),
   };
 }

@@ -4,7 +4,7 @@ import { CodedError } from '../../../src/lib/coded-error.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createLedgerProcessor } from '../../helpers/ledger-processor.ts';
 import { createOrderFreeLedger } from '../../helpers/order-free-ledger.ts';
-import { expectTruth, gapsOf, grow, rigOf } from './case-kit.ts';
+import { expectTruth, gapsOf, grow, leaveBehind, rigOf } from './case-kit.ts';
 import { honest } from './fake-node.ts';
 import { FIRST_SLOT } from './world.ts';
 
@@ -32,11 +32,7 @@ test('a range that was too old to catch up is filled beside the following', asyn
 test('what every upstream has pruned is filled once an upstream gains it', async (t) => {
   const upstreams = [honest('upstream-0'), honest('upstream-1')];
   const { rig, store } = await rigOf(t, { upstreams, processors });
-  grow(rig, 10);
-  await rig.start();
-  await expectTruth(rig);
-  await rig.stop();
-  grow(rig, 40);
+  await leaveBehind(rig, 40);
   for (const upstream of upstreams) upstream.prunedBelow = rig.world.chain.at(-20)!.slot;
   await rig.start();
   await rig.clock.advance(90_000);
@@ -56,11 +52,7 @@ test('what every upstream has pruned is filled once an upstream gains it', async
 test('the part that can still be had is filled at once, the pruned part stays open', async (t) => {
   const upstreams = [honest('upstream-0')];
   const { rig, store } = await rigOf(t, { upstreams, processors, follow: { maxCatchupSlots: 15 } });
-  grow(rig, 10);
-  await rig.start();
-  await expectTruth(rig);
-  await rig.stop();
-  grow(rig, 60);
+  await leaveBehind(rig, 60);
   const first = rig.world.chain.at(-40)!.slot;
   upstreams[0]!.prunedBelow = first;
   await rig.start();
@@ -116,11 +108,7 @@ test('a hole that was given up is filled when the block turns up', async (t) => 
 
 test('a processor that takes blocks in their order only is left alone, and the record says why', async (t) => {
   const { rig, store } = await rigOf(t, { follow: { maxCatchupSlots: 20 } });
-  grow(rig, 10);
-  await rig.start();
-  await expectTruth(rig);
-  await rig.stop();
-  grow(rig, 60);
+  await leaveBehind(rig, 60);
   await rig.start();
   await rig.clock.advance(60_000);
   assert.equal((await gapsOf(store))[0]?.status, 'open');
@@ -152,11 +140,7 @@ test('a lying upstream cannot fill a gap with blocks that are not of the chain',
     processors,
     follow: { maxCatchupSlots: 20 },
   });
-  grow(rig, 10);
-  await rig.start();
-  await expectTruth(rig);
-  await rig.stop();
-  grow(rig, 80);
+  await leaveBehind(rig, 80);
   Object.assign(liar, { lieRate: 0.5, wrongSkipRate: 0.3, hideRate: 0.4, failRate: 0.2, notYetRate: 0.2 });
   await rig.start();
   await rig.settle(900_000);
@@ -165,11 +149,7 @@ test('a lying upstream cannot fill a gap with blocks that are not of the chain',
 
 test('filling waits while the chain is behind its tip, and is done block by block with the life of the chain', async (t) => {
   const { rig, store } = await rigOf(t, { processors, follow: { maxCatchupSlots: 150 } });
-  grow(rig, 10);
-  await rig.start();
-  await expectTruth(rig);
-  await rig.stop();
-  grow(rig, 260);
+  await leaveBehind(rig, 260);
   await rig.start();
   const tip = () => rig.follower.status().lagSlots ?? 1_000;
   while (tip() > 20) {
@@ -182,11 +162,7 @@ test('filling waits while the chain is behind its tip, and is done block by bloc
 
 test('a kill at any write of the filling loses nothing and repeats nothing', async (t) => {
   const { rig, store } = await rigOf(t, { processors, follow: { maxCatchupSlots: 20, auditIntervalMs: 300 } });
-  grow(rig, 10);
-  await rig.start();
-  await expectTruth(rig);
-  await rig.stop();
-  grow(rig, 60);
+  await leaveBehind(rig, 60);
   let writes = 0;
   const dying: Store = {
     ...store,
@@ -213,11 +189,7 @@ test('a kill at any write of the filling loses nothing and repeats nothing', asy
 
 test('two processes that fill the same gap do not spoil each other', async (t) => {
   const { rig, store } = await rigOf(t, { processors, follow: { maxCatchupSlots: 20, auditIntervalMs: 300 } });
-  grow(rig, 10);
-  await rig.start();
-  await expectTruth(rig);
-  await rig.stop();
-  grow(rig, 60);
+  await leaveBehind(rig, 60);
   await rig.start();
   let moved = 0;
   while (!(await rig.isSettled()) && moved < 60) {

@@ -21,6 +21,15 @@ export async function expectTruth(rig: Awaited<ReturnType<typeof createRig>>, ow
   assert.deepEqual(rig.fatals, []);
 }
 
+/** Follows a short chain to its end and stops; then the chain goes on without it. */
+export async function leaveBehind(rig: Awaited<ReturnType<typeof createRig>>, count: number): Promise<void> {
+  grow(rig, 10);
+  await rig.start();
+  await expectTruth(rig);
+  await rig.stop();
+  grow(rig, count);
+}
+
 /** Of the whole chain (`*`), or of one processor. */
 export const gapsOf = async (store: Store, processor = '*') =>
   await store.read

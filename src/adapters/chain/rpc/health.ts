@@ -17,7 +17,6 @@ export interface Health {
   /** Not so far behind that it is left out, but others know newer slots. */
   late: boolean;
   inFlight: number;
-  refusesBatch: boolean | null;
 }
 
 export const newHealth = (order: number): Health => ({
@@ -30,7 +29,6 @@ export const newHealth = (order: number): Health => ({
   behind: false,
   late: false,
   inFlight: 0,
-  refusesBatch: null,
 });
 
 /** The reason of a rest that an upstream asked for. */

@@ -71,6 +71,5 @@ export function stateOf({ upstream, health }: Member, now: number): UpstreamStat
     reason: reasonOf(health, now),
     slot: health.slot,
     inFlight: health.inFlight,
-    refusesBatch: health.refusesBatch,
   };
 }

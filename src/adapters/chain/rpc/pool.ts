@@ -102,10 +102,6 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
       const member = memberOf(upstream);
       if (member !== undefined) reportTo(member, outcome);
     },
-    noteBatchRefused(upstream) {
-      const member = memberOf(upstream);
-      if (member !== undefined) member.health.refusesBatch = true;
-    },
     openSocket(upstream) {
       return openSocket(memberOf(upstream), label);
     },

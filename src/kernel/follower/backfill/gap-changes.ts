@@ -3,7 +3,7 @@ import type { ChainId } from '../../../ports/chain.ts';
 import type { StoreTx } from '../../../ports/store.ts';
 import type { Position } from '../decide.ts';
 import type { CursorOwner } from '../positions.ts';
-import { followTables, MAIN } from '../tables.ts';
+import { followTables, type GapRow, MAIN } from '../tables.ts';
 import type { GapEnd, GapFill, GapRecord } from './gap-record.ts';
 
 const OPEN = ['open', 'filling'] as const;
@@ -168,20 +168,11 @@ export async function recordManualGap(
   );
 }
 
-interface NewGap {
-  readonly chain: ChainId;
-  readonly processor: string;
-  readonly version: number;
-  readonly from_slot: number;
-  readonly to_slot: number;
-  readonly reason: string;
-  readonly detected_at: number;
-  readonly wanted_at: number | null;
-  readonly is_end_asked: number;
-  readonly above_slot?: number | null;
-  readonly above_parent_slot?: number | null;
-  readonly above_parent_hash?: string | null;
-}
+type NewGap = Pick<
+  GapRow,
+  'processor' | 'version' | 'from_slot' | 'to_slot' | 'reason' | 'detected_at' | 'wanted_at' | 'is_end_asked'
+> &
+  Partial<Pick<GapRow, 'above_slot' | 'above_parent_slot' | 'above_parent_hash'>> & { readonly chain: ChainId };
 
 async function insertGap(tx: StoreTx, gap: NewGap, owners: readonly CursorOwner[]): Promise<number> {
   const { id } = await followTables(tx.db)
