@@ -30,15 +30,21 @@ const MAX_WAITING_BYTES = 16_777_216;
  * Writes to a descriptor without waiting for it, at the latest after a second, and whatever is left at the exit of the process,
  * also at one by an uncaught error. `fatal` lines go out at once.
  */
-export function bufferedOutput(dest: number | string): DestinationStream {
-  return pino.destination({
+export function bufferedOutput(dest: number | string): DestinationStream & { flushSync(): void } {
+  const output = pino.destination({
     dest,
     sync: false,
+    contentMode: 'buffer',
     minLength: BUFFER_BYTES,
     maxWrite: WRITE_BYTES,
     maxLength: MAX_WAITING_BYTES,
     periodicFlush: FLUSH_INTERVAL_MS,
   });
+  // As strings the waiting lines would be copied anew for every line that joins them.
+  return {
+    write: (lines) => void output.write(Buffer.from(lines) as never),
+    flushSync: () => output.flushSync(),
+  };
 }
 
 /** The time member of a line in ISO form; the part that stays the same for a second is kept. */
