@@ -348,6 +348,8 @@ export interface BlockProcessor {
   readonly chains: readonly ChainId[];
   /** Where a first start begins when earlier than the chain's own start. */
   readonly startSlot?: number;
+  /** Fetches what `apply` will need from elsewhere, before its transaction begins and again when it is tried again. Errors: retried. */
+  prepare?(block: ChainBlock, chain: ChainId): Promise<void>;
   apply(tx: StoreTx, block: ChainBlock, chain: ChainId): Promise<void>;
   /** Undoes a block that was rolled back. Called newest first, in one transaction for the whole fork. */
   revert(tx: StoreTx, header: BlockHeader, chain: ChainId): Promise<void>;

@@ -32,6 +32,7 @@ export async function releaseBlock(
   live: readonly BlockProcessor[],
   joining: readonly BlockProcessor[],
 ): Promise<void> {
+  await prepareBlock([...live, ...joining], block, chain);
   await store.write(async (tx) => {
     await moveCursors(tx, chain, [MAIN, ...live], cursor, block);
     await moveCursors(tx, chain, joining, null, block);
@@ -53,11 +54,21 @@ export async function releaseToLane(
   cursor: Position | null,
   processor: BlockProcessor,
 ): Promise<void> {
+  await processor.prepare?.(block, chain);
   await store.write(async (tx) => {
     await moveCursors(tx, chain, [processor], cursor, block);
     if (isFirst(cursor, floor)) await noteEnd(tx, chain, processor, block);
     await processor.apply(tx, block, chain);
   });
+}
+
+/** What processors ask others for must not hold a transaction open. */
+export async function prepareBlock(
+  processors: readonly BlockProcessor[],
+  block: ChainBlock,
+  chain: ChainId,
+): Promise<void> {
+  for (const processor of processors) await processor.prepare?.(block, chain);
 }
 
 /** Behind a gap, or of all. */

@@ -1,5 +1,6 @@
 import type { ChainBlock } from '../../../ports/block.ts';
 import type { AddressHistory } from '../../../ports/chain.ts';
+import { prepareBlock } from '../commit-block.ts';
 import { collectHistory } from './address-history.ts';
 import type { FillMember, FillOptions, FillOutcome } from './contract.ts';
 import { finishFills, moveFills } from './gap-changes.ts';
@@ -106,6 +107,11 @@ async function applyOne(
 ): Promise<readonly FillMember[]> {
   const position = { slot: block.slot, blockhash: '' };
   const fills = members.map(({ fill }) => fill);
+  await prepareBlock(
+    members.map(({ processor }) => processor),
+    block,
+    chain,
+  );
   await turn(() =>
     store.write(async (tx) => {
       await moveFills(tx, gap, fills, position);

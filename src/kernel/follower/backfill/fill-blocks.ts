@@ -1,4 +1,5 @@
 import { type BlockBuffer, createBlockBuffer } from '../buffer.ts';
+import { prepareBlock } from '../commit-block.ts';
 import type { Position } from '../decide.ts';
 import { createFetcher, type Fetcher } from '../fetcher.ts';
 import { createWake } from '../wake.ts';
@@ -111,6 +112,11 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
   async function apply(): Promise<'acted'> {
     const block = buffer.first()!.block;
     const to = { slot: block.slot, blockhash: block.blockhash };
+    await prepareBlock(
+      members.map(({ processor }) => processor),
+      block,
+      chain,
+    );
     await turn(() =>
       store.write(async (tx) => {
         await moveFills(tx, gap, fills, to);
