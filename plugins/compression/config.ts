@@ -1,0 +1,56 @@
+import { type Static, Type } from '@sinclair/typebox';
+
+const closed = { additionalProperties: false } as const;
+const key = (description: string) => Type.String({ minLength: 32, maxLength: 44, description });
+const count = (value: number, description: string, minimum = 1) =>
+  Type.Integer({ minimum, default: value, description });
+
+const tree = Type.Object(
+  {
+    tree: key('the Merkle tree'),
+    queue: Type.Union([key('its queue'), Type.Null()], { description: 'queue; null = the tree is its own' }),
+    type: Type.Integer({ minimum: 1, maximum: 4, description: '1 state V1, 2 address V1, 3 state V2, 4 address V2' }),
+    height: Type.Integer({ minimum: 1, maximum: 40, description: 'levels below the root' }),
+    rootHistoryCapacity: Type.Integer({ minimum: 1, description: 'roots that the account keeps' }),
+  },
+  closed,
+);
+
+export const compressionConfig = Type.Object(
+  {
+    index: Type.Boolean({ default: true, description: 'index blocks' }),
+    serve: Type.Boolean({ default: true, description: 'answer the JSON-RPC methods' }),
+    programId: Type.String({
+      default: 'compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq',
+      description: 'account-compression program; older deployments have another one',
+    }),
+    trees: Type.Array(tree, { default: [], description: 'trees that cannot be read from the chain' }),
+    startSlot: Type.Union([Type.Integer({ minimum: 0 }), Type.Literal('latest'), Type.Null()], {
+      default: null,
+      description:
+        'where the first start begins; null = where the chain is first followed, what came before is fetched',
+    }),
+    verifyChain: Type.Boolean({ default: true, description: 'compare roots with the accounts of the trees' }),
+    verifyOnRead: Type.Boolean({ default: false, description: 'hash every proof before it is given; for diagnosis' }),
+    pageCacheBytes: count(67_108_864, 'memory for nodes of trees'),
+    proverUrl: Type.Union([Type.String(), Type.Null()], {
+      default: null,
+      description: 'prover of validity proofs; null = they are answered with an error',
+    }),
+    proverApiKey: Type.Union([Type.String(), Type.Null()], {
+      default: null,
+      description: 'sent to the prover as a bearer token',
+    }),
+    proverTimeoutMs: count(60_000, 'deadline of one proof'),
+    proverConcurrency: count(4, 'proofs that are made at once; more wait'),
+    snapshotDir: Type.Union([Type.String(), Type.Null()], {
+      default: null,
+      description: 'folder of state snapshots; null = none are written',
+    }),
+    snapshotEverySlots: count(100_000, 'slots between two snapshots; the last two are kept'),
+  },
+  { ...closed, default: {} },
+);
+
+export type CompressionConfig = Static<typeof compressionConfig>;
+export type DeclaredTree = Static<typeof tree>;

@@ -1,0 +1,13 @@
+import { API_VERSION, definePlugin } from '../../src/kernel/plugin.ts';
+import { assembleCompression } from './assemble.ts';
+import { compressionConfig } from './config.ts';
+import { migrations } from './store/migrations.ts';
+
+export default definePlugin({
+  id: 'compression',
+  apiVersion: API_VERSION,
+  summary: 'indexes compressed accounts and proves them against their Merkle trees',
+  config: compressionConfig,
+  migrations,
+  provision: (ctx) => assembleCompression(ctx),
+});

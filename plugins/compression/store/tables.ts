@@ -1,0 +1,120 @@
+import type { Queries } from '../../../src/ports/store.ts';
+
+/** What is known of a tree. Keys and hashes are 32 bytes. */
+export interface TreeRow {
+  /** Small number that stands for the tree in all other tables. */
+  id: number;
+  key: Uint8Array;
+  /** `TREE_TYPE` of the Light programs, or `CONCURRENT_TREE`. */
+  type: number;
+  /** The tree itself where it is its own queue, null where there is none. */
+  queue: Uint8Array | null;
+  height: number;
+  /** Null until the account was read. */
+  root_capacity: number | null;
+  /** Where a full tree goes on. */
+  next_tree: Uint8Array | null;
+  seq: number;
+  root: Uint8Array;
+  /** Leaves so far. */
+  next_index: number;
+  /** `ok` | `unverified` | `gap` | `diverged` */
+  status: string;
+  /** Why it is not ok: `decode`, `root`, `cpi-context`, `page`, … */
+  reason: string | null;
+  expected_root: Uint8Array | null;
+  computed_root: Uint8Array | null;
+  /** Newest sequence number, and its slot, at which the root was the chain's. */
+  verified_seq: number | null;
+  verified_slot: number | null;
+}
+
+/** Amounts and lamports are u64: 8 big-endian bytes, which sort as numbers do. */
+export interface AccountRow {
+  hash: Uint8Array;
+  /** Id of its tree. */
+  tree: number;
+  leaf_index: number;
+  owner: Uint8Array;
+  lamports: Uint8Array;
+  address: Uint8Array | null;
+  /** The three of them are null together. */
+  discriminator: Uint8Array | null;
+  data: Uint8Array | null;
+  data_hash: Uint8Array | null;
+  /** V1: sequence number of its leaf. V2: that of the batch that appended it, null before. */
+  seq: number | null;
+  slot_created: number;
+  /** 64 bytes. */
+  created_by: Uint8Array;
+  spent: number;
+  slot_spent: number | null;
+  spent_by: Uint8Array | null;
+  /** Waits in the output queue. */
+  queued: number;
+  nullifier: Uint8Array | null;
+  /** Place in the queue of nullifiers. */
+  nullifier_index: number | null;
+  tx_hash: Uint8Array | null;
+  /** Its leaf has been replaced: by zero (V1) or by the nullifier (V2). */
+  nullified: number;
+  onchain_pubkey: Uint8Array | null;
+}
+
+export interface TokenAccountRow {
+  hash: Uint8Array;
+  owner: Uint8Array;
+  mint: Uint8Array;
+  delegate: Uint8Array | null;
+  /** 0 initialized, 1 frozen. */
+  state: number;
+  amount: Uint8Array;
+  tlv: Uint8Array | null;
+  spent: number;
+  ata_owner: Uint8Array | null;
+}
+
+/** Whose transactions a signature belongs to. */
+export const SUBJECT = { owner: 1, address: 2, tokenOwner: 3 } as const;
+
+interface Tables {
+  compression_trees: TreeRow;
+  /** Keys that turned out to be no trees of ours. */
+  compression_foreign: { key: Uint8Array; slot: number; reason: string };
+  /** Nodes in pages of six levels: id = tree * 2^37 + `pageKey`; the bytes end with a CRC-32 (big-endian) of the rest. */
+  compression_pages: { id: number; bytes: Uint8Array };
+  compression_roots: { tree: number; seq: number; root: Uint8Array; slot: number };
+  compression_accounts: AccountRow;
+  compression_token_accounts: TokenAccountRow;
+  compression_balances: { owner: Uint8Array; lamports: Uint8Array };
+  compression_token_balances: { owner: Uint8Array; mint: Uint8Array; amount: Uint8Array };
+  /** Spends of accounts that are not known yet: blocks may come out of order. */
+  compression_early_spends: { hash: Uint8Array; slot: number; body: string };
+  /** Leaves of address trees. */
+  compression_indexed_leaves: {
+    tree: number;
+    leaf_index: number;
+    value: Uint8Array;
+    next_index: number;
+    next_value: Uint8Array;
+    seq: number;
+  };
+  compression_address_queue: { tree: number; queue_index: number; address: Uint8Array };
+  /** Events of a tree that cannot be applied yet: an earlier one is missing, or the tree is diverged. `body` is JSON. */
+  compression_pending: { tree: number; seq: number; kind: string; slot: number; body: string };
+  /** Transactions with compression. `error` is the text of its JSON. */
+  compression_transactions: { slot: number; signature: Uint8Array; error: string | null };
+  compression_subjects: { kind: number; subject: Uint8Array; slot: number; signature: Uint8Array };
+  /** Newest other transactions that are no votes, a row per block: JSON list of [signature, error text or null]. */
+  compression_recent: { slot: number; count: number; body: string };
+  compression_blocks: { slot: number; block_time: number | null };
+  /** One row: the newest block that is indexed. */
+  compression_head: { id: number; slot: number; block_time: number | null };
+  /** How to take a block back. */
+  compression_undo: { slot: number; body: Uint8Array };
+  /** Names and values of what has to be remembered beside. */
+  compression_notes: { name: string; value: string };
+}
+
+/** The plugin's tables behind a query handle. */
+export type Db = Queries<Tables>;
