@@ -35,8 +35,10 @@ test('never two at once over several threads, and nobody waits for more than one
   const lock = createWriteLock(memory, 0);
   let most = 0;
   for (let round = 0; round < 300; round++) {
+    const acquired = lock.acquire(10_000);
+    // From here on we have a place in the queue.
     const before = Atomics.load(cells, 2);
-    assert.equal(await lock.acquire(10_000), true);
+    assert.equal(await acquired, true);
     most = Math.max(most, Atomics.load(cells, 2) - before);
     if (Atomics.compareExchange(cells, 0, 0, 1) !== 0) Atomics.add(cells, 1, 1);
     if (round % 10 === 0) await sleep(1);
@@ -48,8 +50,8 @@ test('never two at once over several threads, and nobody waits for more than one
   await Promise.all(workers.map((worker) => once(worker, 'message')));
   assert.equal(Atomics.load(cells, 1), 0, 'two were inside');
   assert.ok(Atomics.load(cells, 2) > 100, 'the others worked too');
-  // One each, and what happened between the look at the counter and the place in the queue.
-  assert.ok(most <= 2 * others, `${most} turns of others`);
+  // One each, and one that was under way.
+  assert.ok(most <= others + 1, `${most} turns of others`);
 });
 
 test('who waits too long is told so and is not in the way; the lock goes on', async (t) => {
