@@ -237,6 +237,10 @@ export interface RpcMethod {
   readonly timeoutMs?: number;
   /** Of the whole `params` value. Mismatch: -32602 with the reason in `data.details`. */
   readonly params: TSchema;
+  /** The handler checks `params` itself, in its own words; the schema is documentation only. It then gets an object or an array. */
+  readonly checksParams?: boolean;
+  /** HTTP status of everything that goes wrong in the method, where its clients read only the body of, say, a 200. */
+  readonly errorStatus?: number;
   readonly result: TSchema;
   /** Returns the result as a value (bigints are written as bare integers) or, on hot paths, as a `JsonText`. */
   // biome-ignore lint/suspicious/noExplicitAny: typed by `params`.

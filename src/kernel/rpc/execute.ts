@@ -23,11 +23,11 @@ export interface Executed {
 const NO_HEADERS: Readonly<Record<string, string>> = {};
 
 /** An answer for a failure. Notifications have no id; where they must be answered at all it is null. */
-export function failed(fault: Fault, id: string | undefined): Executed {
+export function failed(fault: Fault, id: string | undefined, status = fault.rpc.status): Executed {
   const headers =
     fault.retryAfterS === undefined ? fault.headers : { ...fault.headers, 'Retry-After': String(fault.retryAfterS) };
   return {
-    status: fault.rpc.status,
+    status,
     headers,
     body: rpcErrorText(fault.rpc, id ?? 'null'),
     charged: false,
@@ -56,7 +56,7 @@ export async function executeLocal(
   } catch (error) {
     const fault = faultOf(error, context.requestId);
     if (fault.unexpected) context.log.error({ err: error, method: name }, 'a JSON-RPC method failed');
-    return failed(fault, call.id);
+    return failed(fault, call.id, local.method.errorStatus);
   }
 }
 

@@ -60,7 +60,7 @@ function none(details?: string): Destination {
 }
 
 function compile(method: RpcMethod, compileCheck: (schema: RpcMethod['params'], name: string) => Check): LocalMethod {
-  const check = compileCheck(method.params, 'params');
+  const check = method.checksParams === true ? () => null : compileCheck(method.params, 'params');
   const type: unknown = method.params['type'];
   const absent = (): unknown => {
     if (type === 'array') return [];

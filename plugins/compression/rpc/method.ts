@@ -1,0 +1,105 @@
+import { type TSchema, Type } from '@sinclair/typebox';
+import type { RpcCall, RpcMethod, Store } from '../../../src/kernel/plugin.ts';
+import { readAtOneSlot } from '../store/snapshot-read.ts';
+import type { Db } from '../store/tables.ts';
+import { unavailable } from './errors.ts';
+import type { Fields } from './field.ts';
+import { createParamsReader, type ParamsForm, paramsSchema, type Read } from './read-params.ts';
+import type { SlotWatch } from './slot-watch.ts';
+
+/** What all methods work with. */
+export interface MethodParts {
+  readonly store: Store;
+  readonly slots: SlotWatch;
+}
+
+export interface MethodTexts {
+  readonly name: string;
+  /** One line for the documents. */
+  readonly summary: string;
+  /** Default 10. */
+  readonly credits?: number;
+  /** Rate groups beside `photon`. */
+  readonly groups?: readonly string[];
+  /** Deadline, when it is not the daemon's. */
+  readonly timeoutMs?: number;
+}
+
+export interface PlainMethod<F extends Fields> extends MethodTexts, ParamsForm<F> {
+  /** Of the whole result. */
+  readonly result: TSchema;
+  /** Called when `minContextSlot` is reached. Returns the whole result. */
+  run(params: Read<F>, call: RpcCall): unknown | Promise<unknown>;
+}
+
+/** The store as it was at one slot. */
+export interface At {
+  readonly db: Db;
+  readonly slot: number;
+}
+
+export interface EnvelopedMethod<F extends Fields> extends MethodTexts, ParamsForm<F> {
+  /** Of `value`. */
+  readonly result: TSchema;
+  /** Returns `value`. All its queries see the store at `at.slot`. */
+  run(params: Read<F>, at: At, call: RpcCall): Promise<unknown>;
+}
+
+const CREDITS = 10;
+
+/** A method with a result of its own form, or with reads of its own. */
+export function plainMethod<F extends Fields>(slots: SlotWatch, method: PlainMethod<F>): RpcMethod {
+  const read = createParamsReader(method);
+  return {
+    name: method.name,
+    summary: method.summary,
+    tag: 'Compression',
+    auth: 'key',
+    price: { product: 'photon', credits: method.credits ?? CREDITS, groups: ['photon', ...(method.groups ?? [])] },
+    ...(method.timeoutMs === undefined ? {} : { timeoutMs: method.timeoutMs }),
+    params: paramsSchema(method),
+    checksParams: true,
+    errorStatus: 200,
+    result: method.result,
+    handler: (call: RpcCall) => {
+      const params = read(call.params);
+      const minContextSlot: number | null = params.minContextSlot;
+      if (minContextSlot === null) return method.run(params, call);
+      return slots.until(minContextSlot, call.signal).then(() => method.run(params, call));
+    },
+  };
+}
+
+/** A method that answers `{context: {slot}, value}` from one snapshot of the store. Errors besides its own: -32002 while nothing is indexed. */
+export function compressionMethod<F extends Fields>(method: EnvelopedMethod<F>): (parts: MethodParts) => RpcMethod {
+  return ({ store, slots }) =>
+    plainMethod(slots, {
+      ...method,
+      result: enveloped(method.result),
+      run: async (params, call) => {
+        const { slot, value } = await readAtOneSlot(store, async (db, slot) => {
+          requireIndexed(slot);
+          requireSlot(slot, params.minContextSlot);
+          return await method.run(params, { db, slot }, call);
+        });
+        slots.saw(slot);
+        return { context: { slot }, value };
+      },
+    });
+}
+
+/** An empty index knows nothing, which is another answer than "there is none". Errors: -32002. */
+export function requireIndexed(slot: number): void {
+  if (slot === 0) throw unavailable('nothing has been indexed yet');
+}
+
+/** A roll-back may have taken the slot away again since it was waited for. Errors: -32002. */
+export function requireSlot(slot: number, minContextSlot: number | null): void {
+  if (minContextSlot !== null && slot < minContextSlot)
+    throw unavailable(`slot ${minContextSlot} has not been indexed yet (at ${slot})`);
+}
+
+/** The schema of `{context, value}`. */
+export function enveloped(value: TSchema): TSchema {
+  return Type.Object({ context: Type.Object({ slot: Type.Integer({ description: 'newest indexed slot' }) }), value });
+}
