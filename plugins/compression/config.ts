@@ -1,6 +1,8 @@
 import { type Static, Type } from '@sinclair/typebox';
 
 const closed = { additionalProperties: false } as const;
+/** Hidden wherever the configuration is shown. */
+const secret = { secret: true } as const;
 const key = (description: string) => Type.String({ minLength: 32, maxLength: 44, description });
 const count = (value: number, description: string, minimum = 1) =>
   Type.Integer({ minimum, default: value, description });
@@ -33,13 +35,15 @@ export const compressionConfig = Type.Object(
     verifyChain: Type.Boolean({ default: true, description: 'compare roots with the accounts of the trees' }),
     verifyOnRead: Type.Boolean({ default: false, description: 'hash every proof before it is given; for diagnosis' }),
     pageCacheBytes: count(67_108_864, 'memory for nodes of trees'),
-    proverUrl: Type.Union([Type.String(), Type.Null()], {
+    proverUrl: Type.Union([Type.String({ format: 'http-url', ...secret }), Type.Null()], {
       default: null,
       description: 'prover of validity proofs; null = they are answered with an error',
+      ...secret,
     }),
-    proverApiKey: Type.Union([Type.String(), Type.Null()], {
+    proverApiKey: Type.Union([Type.String(secret), Type.Null()], {
       default: null,
       description: 'sent to the prover as a bearer token',
+      ...secret,
     }),
     proverTimeoutMs: count(60_000, 'deadline of one proof'),
     proverConcurrency: count(4, 'proofs that are made at once; more wait'),
