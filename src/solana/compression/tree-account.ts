@@ -20,7 +20,7 @@ export interface TreeAccount {
 }
 
 /** So many bytes from the start of an account are enough. */
-const TREE_HEADER_BYTES = 704;
+export const TREE_HEADER_BYTES = 704;
 
 const STATE_V1 = 'ac2bacba1d49db54';
 const ADDRESS_V1 = '0ba1af09d4e54949';
@@ -32,6 +32,18 @@ const V1_ROOTS = 1_222_016;
 const V2_SEQUENCE = 232;
 const V2_ROOTS = 704;
 const METADATA_BYTES = 216;
+
+/** First eight bytes of the accounts that are trees. */
+export const TREE_DISCRIMINATORS: readonly Uint8Array[] = [STATE_V1, ADDRESS_V1, BATCHED].map((hex) =>
+  Uint8Array.from(Buffer.from(hex, 'hex')),
+);
+
+/** Where the account of a tree of this type (`TREE_TYPE`) keeps its sequence number, a little-endian u64, and its oldest root. */
+export function rootPlaces(type: number): { readonly seqOffset: number; readonly rootsOffset: number } {
+  return type === TREE_TYPE.stateV1 || type === TREE_TYPE.addressV1
+    ? { seqOffset: V1_SEQUENCE, rootsOffset: V1_ROOTS }
+    : { seqOffset: V2_SEQUENCE, rootsOffset: V2_ROOTS };
+}
 /** Owner, program owner, forester and seven numbers stand before the keys of queue and next tree. */
 const QUEUE_IN_METADATA = 3 * 32 + 7 * 8;
 

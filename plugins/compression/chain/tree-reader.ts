@@ -1,0 +1,147 @@
+import type { ChainReader } from '../../../src/kernel/plugin.ts';
+import { decode32, encode, encode32 } from '../../../src/lib/base58.ts';
+import {
+  readTreeAccount,
+  rootPlaces,
+  TREE_DISCRIMINATORS,
+  TREE_HEADER_BYTES,
+} from '../../../src/solana/compression/tree-account.ts';
+import type { KnownTree } from './default-trees.ts';
+
+/** Owner of the trees of this deployment. */
+const GROUP = '24rt4RgeyjUCWGS2eF7L7gyNMuz6JWdqYpAvb1KRoHxs';
+const OWN_PROGRAM = 'compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq';
+const HASH_BYTES = 32;
+const TIMEOUT_MS = 10_000;
+
+/** What the account of a tree says. */
+export interface ChainTree extends KnownTree {
+  readonly rootCapacity: number;
+  readonly seq: number;
+  readonly nextIndex: number;
+}
+
+export type TreeAnswer =
+  | { readonly kind: 'tree'; readonly tree: ChainTree /** Slot at which the node stood. */; readonly slot: number }
+  /** No tree of ours, and why. */
+  | { readonly kind: 'foreign'; readonly reason: string };
+
+/** Where the chain stands and what it holds as the root of one sequence number. */
+export interface ChainRoot {
+  /** Newest sequence number. */
+  readonly seq: number;
+  /** Null when the account is gone. */
+  readonly root: Uint8Array | null;
+  /** Slot at which the node stood when it told the sequence number. */
+  readonly slot: number;
+}
+
+export interface ReadOptions {
+  readonly signal?: AbortSignal;
+  /** A node that stands below this slot refuses (CHAIN_RPC_ERROR). */
+  readonly minSlot?: number;
+}
+
+/** Reads tree accounts. Errors of all: CHAIN_RPC_ERROR, CHAIN_UNREACHABLE, CHAIN_TIMEOUT. */
+export interface TreeReader {
+  one(key: Uint8Array, options?: ReadOptions): Promise<TreeAnswer>;
+  /** All trees of the program, foreign ones left out. Nodes may refuse that. */
+  all(options?: ReadOptions): Promise<ChainTree[]>;
+  /** The root that the tree had at a sequence number: right as long as it is one of the newest `capacity`. */
+  rootAt(
+    tree: { readonly key: Uint8Array; readonly type: number },
+    seq: number,
+    capacity: number,
+    options?: ReadOptions,
+  ): Promise<ChainRoot>;
+}
+
+interface AccountReply {
+  readonly data: readonly [string, string];
+  readonly owner: string;
+}
+interface InContext {
+  readonly context: { readonly slot: number };
+  readonly value: AccountReply | null;
+}
+
+export function createTreeReader(
+  chain: ChainReader,
+  config: { readonly programId: string },
+  commitment: 'confirmed' | 'finalized',
+): TreeReader {
+  const group = decode32(GROUP)!;
+
+  async function slice(key: Uint8Array, offset: number, length: number, options: ReadOptions): Promise<InContext> {
+    const { signal, minSlot } = options;
+    return await chain.call<InContext>(
+      'getAccountInfo',
+      [
+        encode32(key),
+        {
+          ...{ encoding: 'base64', commitment, dataSlice: { offset, length } },
+          ...(minSlot === undefined ? {} : { minContextSlot: minSlot }),
+        },
+      ],
+      { timeoutMs: TIMEOUT_MS, ...(signal === undefined ? {} : { signal }) },
+    );
+  }
+
+  function treeOf(key: Uint8Array, data: Uint8Array): ChainTree | string {
+    const account = readTreeAccount(data);
+    if (account === null) return 'the account is no tree of a known kind';
+    if (config.programId === OWN_PROGRAM && !Buffer.from(group).equals(account.owner))
+      return `it belongs to ${encode32(account.owner)}`;
+    const { type, height, nextTree } = account;
+    return {
+      ...{ key: Uint8Array.from(key), type, height, rootCapacity: account.rootHistoryCapacity },
+      nextTree: nextTree === null ? null : Uint8Array.from(nextTree),
+      queue: Uint8Array.from(account.queue ?? key),
+      ...{ seq: Number(account.seq), nextIndex: Number(account.nextIndex) },
+    };
+  }
+
+  return {
+    async one(key, options = {}) {
+      const { context, value } = await slice(key, 0, TREE_HEADER_BYTES, options);
+      if (value === null) return { kind: 'foreign', reason: 'there is no such account' };
+      if (value.owner !== config.programId) return { kind: 'foreign', reason: `its program is ${value.owner}` };
+      const tree = treeOf(key, bytesOf(value));
+      return typeof tree === 'string' ? { kind: 'foreign', reason: tree } : { kind: 'tree', tree, slot: context.slot };
+    },
+    async all({ signal } = {}) {
+      const found: ChainTree[] = [];
+      for (const discriminator of TREE_DISCRIMINATORS) {
+        const accounts = await chain.call<{ readonly pubkey: string; readonly account: AccountReply }[]>(
+          'getProgramAccounts',
+          [
+            config.programId,
+            {
+              ...{ encoding: 'base64', commitment, dataSlice: { offset: 0, length: TREE_HEADER_BYTES } },
+              filters: [{ memcmp: { offset: 0, bytes: encode(discriminator) } }],
+            },
+          ],
+          signal === undefined ? {} : { signal },
+        );
+        for (const { pubkey, account } of accounts) {
+          const key = decode32(pubkey);
+          const tree = key === null ? 'no key' : treeOf(key, bytesOf(account));
+          if (typeof tree !== 'string') found.push(tree);
+        }
+      }
+      return found;
+    },
+    async rootAt({ key, type }, seq, capacity, options = {}) {
+      const { seqOffset, rootsOffset } = rootPlaces(type);
+      // The root first: if it is among the newest by the number that is read after it, it was when it was read.
+      const place = await slice(key, rootsOffset + HASH_BYTES * (seq % capacity), HASH_BYTES, options);
+      const head = await slice(key, seqOffset, 8, options);
+      const root = place.value === null ? null : bytesOf(place.value);
+      const number = head.value === null ? null : bytesOf(head.value);
+      if (root?.length !== HASH_BYTES || number?.length !== 8) return { seq: 0, root: null, slot: head.context.slot };
+      return { seq: Number(Buffer.from(number).readBigUInt64LE()), root, slot: head.context.slot };
+    },
+  };
+}
+
+const bytesOf = ({ data }: AccountReply): Uint8Array => Uint8Array.from(Buffer.from(data[0], 'base64'));
