@@ -1,0 +1,80 @@
+import { bn, type CompressedAccountWithMerkleContext, LightSystemProgram, TreeType } from '@lightprotocol/stateless.js';
+import type { Keypair } from '@solana/web3.js';
+import type { Sfc32 } from '../sfc32.ts';
+import { type Landed, type LightRpc, send } from './sender.ts';
+import type { StateTrees } from './trees.ts';
+
+const MOST_INPUTS = 4;
+/** The pool of compressed lamports is an account itself and has to stay free of rent. */
+const LEAST_LAMPORTS = 1_000_000;
+
+export interface SolOperationsParts {
+  /** Where the operations look up accounts and proofs. */
+  readonly rpc: LightRpc;
+  readonly random: Sfc32;
+  readonly wallets: readonly Keypair[];
+  readonly trees: StateTrees;
+}
+
+type Inputs = { readonly owner: Keypair; readonly accounts: CompressedAccountWithMerkleContext[] };
+
+/**
+ * Random compressions, transfers and decompressions of lamports, each a transaction. Only accounts of V2 trees are spent: they are
+ * proved by their place in the queue, while those of V1 trees would need a prover.
+ */
+export function createSolOperations({ rpc, random, wallets, trees }: SolOperationsParts): () => Promise<Landed> {
+  const pick = <T>(list: readonly T[]): T => list[random.below(list.length)] as T;
+
+  async function inputs(): Promise<Inputs | null> {
+    const owner = pick(wallets);
+    const { items } = await rpc.getCompressedAccountsByOwner(owner.publicKey);
+    const spendable = items.filter(({ treeInfo }) => treeInfo.treeType === TreeType.StateV2);
+    const accounts: CompressedAccountWithMerkleContext[] = [];
+    while (spendable.length > 0 && accounts.length < MOST_INPUTS && (accounts.length === 0 || random.below(2) === 0)) {
+      accounts.push(...spendable.splice(random.below(spendable.length), 1));
+    }
+    const [first] = accounts;
+    // Change and transfers go into the tree of the first input.
+    const fits = first && trees.withRoom(2).some(({ tree }) => tree.equals(first.treeInfo.tree));
+    return fits ? { owner, accounts } : null;
+  }
+
+  async function compress(): Promise<Landed> {
+    const payer = pick(wallets);
+    const v2 = trees.withRoom(1);
+    const isV1 = v2.length === 0 || random.below(2) === 0;
+    const outputStateTreeInfo = pick(isV1 ? trees.v1 : v2);
+    const lamports = random.between(LEAST_LAMPORTS, 50_000_000);
+    const toAddress = pick(wallets).publicKey;
+    const parts = { payer: payer.publicKey, toAddress, lamports, outputStateTreeInfo };
+    const instruction = await LightSystemProgram.compress(parts);
+    const landed = await send(rpc, { kind: isV1 ? 'compressV1' : 'compressV2', instructions: [instruction], payer });
+    trees.take(outputStateTreeInfo, 1);
+    return landed;
+  }
+
+  async function spend({ owner, accounts }: Inputs): Promise<Landed> {
+    const proof = await rpc.getValidityProof(accounts.map(({ hash }) => bn(hash)));
+    const total = accounts.reduce((sum, { lamports }) => sum + BigInt(lamports.toString()), 0n);
+    const isWhole = random.below(4) === 0;
+    const lamports = bn((isWhole ? total : 1n + (total * BigInt(random.below(100))) / 101n).toString());
+    const parts = {
+      ...{ payer: owner.publicKey, inputCompressedAccounts: accounts, toAddress: pick(wallets).publicKey, lamports },
+      ...{ recentInputStateRootIndices: proof.rootIndices, recentValidityProof: proof.compressedProof },
+    };
+    const isTransfer = random.below(3) > 0;
+    const instruction = await (isTransfer ? LightSystemProgram.transfer(parts) : LightSystemProgram.decompress(parts));
+    const sending = { instructions: [instruction], payer: owner };
+    const landed = await send(rpc, { ...sending, kind: isTransfer ? 'transferV2' : 'decompressV2' });
+    const tree = accounts[0]?.treeInfo;
+    if (tree) trees.take(tree, 2);
+    // The same once more: the chain keeps the failure, which changes no tree.
+    if (random.below(10) === 0) await send(rpc, { ...sending, kind: 'twice', fails: true });
+    return landed;
+  }
+
+  return async () => {
+    const spent = random.below(3) > 0 ? await inputs() : null;
+    return spent === null ? compress() : spend(spent);
+  };
+}
