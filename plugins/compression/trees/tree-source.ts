@@ -19,8 +19,8 @@ export interface ForeignTree {
 /** Where unknown trees are looked up before a block's transaction begins. */
 export interface TreeSource {
   /**
-   * The tree with this key, or whose output queue has it. Errors: COMPRESSION_TREE_UNREADABLE after all attempts, COMPRESSION_TREE_UNDECLARED
+   * The tree with this key, or whose output queue has it, as the block at `slot` saw it or later. Errors: COMPRESSION_TREE_UNREADABLE after all attempts, COMPRESSION_TREE_UNDECLARED
    * where there is no chain to read from; the block then waits and is tried again.
    */
-  lookUp(key: Uint8Array): Promise<NewTree | ForeignTree>;
+  lookUp(key: Uint8Array, slot: number): Promise<NewTree | ForeignTree>;
 }
