@@ -1,12 +1,13 @@
 import type { ChainReader } from '../../../src/kernel/plugin.ts';
 import { decode32, encode, encode32 } from '../../../src/lib/base58.ts';
 import {
+  readQueueAccount,
   readTreeAccount,
   rootPlaces,
   TREE_DISCRIMINATORS,
   TREE_HEADER_BYTES,
 } from '../../../src/solana/compression/tree-account.ts';
-import type { KnownTree } from './default-trees.ts';
+import type { NewTree } from '../trees/tree-source.ts';
 
 /** Owner of the trees of this deployment. */
 const GROUP = '24rt4RgeyjUCWGS2eF7L7gyNMuz6JWdqYpAvb1KRoHxs';
@@ -15,7 +16,7 @@ const HASH_BYTES = 32;
 const TIMEOUT_MS = 10_000;
 
 /** What the account of a tree says. */
-export interface ChainTree extends KnownTree {
+export interface ChainTree extends NewTree {
   readonly rootCapacity: number;
   readonly seq: number;
   readonly nextIndex: number;
@@ -23,6 +24,8 @@ export interface ChainTree extends KnownTree {
 
 export type TreeAnswer =
   | { readonly kind: 'tree'; readonly tree: ChainTree /** Slot at which the node stood. */; readonly slot: number }
+  /** The queue of this tree. */
+  | { readonly kind: 'queue'; readonly tree: Uint8Array }
   /** No tree of ours, and why. */
   | { readonly kind: 'foreign'; readonly reason: string };
 
@@ -106,7 +109,10 @@ export function createTreeReader(
       const { context, value } = await slice(key, 0, TREE_HEADER_BYTES, options);
       if (value === null) return { kind: 'foreign', reason: 'there is no such account' };
       if (value.owner !== config.programId) return { kind: 'foreign', reason: `its program is ${value.owner}` };
-      const tree = treeOf(key, bytesOf(value));
+      const data = bytesOf(value);
+      const queueOf = readQueueAccount(data);
+      if (queueOf !== null) return { kind: 'queue', tree: queueOf };
+      const tree = treeOf(key, data);
       return typeof tree === 'string' ? { kind: 'foreign', reason: tree } : { kind: 'tree', tree, slot: context.slot };
     },
     async all({ signal } = {}) {

@@ -25,6 +25,7 @@ export const TREE_HEADER_BYTES = 704;
 const STATE_V1 = 'ac2bacba1d49db54';
 const ADDRESS_V1 = '0ba1af09d4e54949';
 const BATCHED = Buffer.from('BatchMta').toString('hex');
+const OUTPUT_QUEUE = Buffer.from('queueacc');
 const V1_HEIGHT = 224;
 const V1_SEQUENCE = 248;
 const V1_ROOT_CAPACITY = 336;
@@ -46,6 +47,13 @@ export function rootPlaces(type: number): { readonly seqOffset: number; readonly
 }
 /** Owner, program owner, forester and seven numbers stand before the keys of queue and next tree. */
 const QUEUE_IN_METADATA = 3 * 32 + 7 * 8;
+
+/** The tree of an output queue, by the start of the queue's account; null when it is no such account. */
+export function readQueueAccount(data: Uint8Array): Uint8Array | null {
+  if (data.length < 8 + METADATA_BYTES || !Buffer.from(data.buffer, data.byteOffset, 8).equals(OUTPUT_QUEUE))
+    return null;
+  return Uint8Array.from(createByteReader(data, 8 + QUEUE_IN_METADATA).key());
+}
 
 /** Reads the header of a tree account by its discriminator; null when it is no tree of a known kind, or too short. */
 export function readTreeAccount(data: Uint8Array): TreeAccount | null {
