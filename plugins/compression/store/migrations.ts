@@ -80,7 +80,8 @@ async function createHistory(tx: StoreTx): Promise<void> {
     sql`CREATE TABLE compression_subjects (
       kind ${int} NOT NULL, subject ${blob} NOT NULL, slot ${int} NOT NULL, signature ${blob} NOT NULL,
       PRIMARY KEY (kind, subject, slot, signature))${clustered}`,
-    sql`CREATE TABLE compression_recent (slot ${int} PRIMARY KEY, count ${int} NOT NULL, body TEXT NOT NULL)`,
+    sql`CREATE TABLE compression_recent (
+      slot ${int} PRIMARY KEY, block_time ${int}, count ${int} NOT NULL, body TEXT NOT NULL)`,
     sql`CREATE TABLE compression_blocks (slot ${int} PRIMARY KEY, block_time ${int})`,
     sql`CREATE TABLE compression_head (id ${int} PRIMARY KEY, slot ${int} NOT NULL, block_time ${int})`,
     sql`CREATE TABLE compression_undo (slot ${int} PRIMARY KEY, body ${blob} NOT NULL)`,

@@ -77,7 +77,7 @@ export interface TokenAccountRow {
 /** Whose transactions a signature belongs to. */
 export const SUBJECT = { owner: 1, address: 2, tokenOwner: 3 } as const;
 
-interface Tables {
+export interface Tables {
   compression_trees: TreeRow;
   /** Keys that turned out to be no trees of ours. */
   compression_foreign: { key: Uint8Array; slot: number; reason: string };
@@ -106,7 +106,7 @@ interface Tables {
   compression_transactions: { slot: number; signature: Uint8Array; error: string | null };
   compression_subjects: { kind: number; subject: Uint8Array; slot: number; signature: Uint8Array };
   /** Newest other transactions that are no votes, a row per block: JSON list of [signature, error text or null]. */
-  compression_recent: { slot: number; count: number; body: string };
+  compression_recent: { slot: number; block_time: number | null; count: number; body: string };
   compression_blocks: { slot: number; block_time: number | null };
   /** One row: the newest block that is indexed. */
   compression_head: { id: number; slot: number; block_time: number | null };

@@ -8,3 +8,5 @@ export function u64Bytes(value: bigint): Uint8Array {
 export function u64Of(bytes: Uint8Array): bigint {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).readBigUInt64BE();
 }
+
+export const U64_MOST = 2n ** 64n - 1n;

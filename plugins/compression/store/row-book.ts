@@ -1,0 +1,163 @@
+import { sql } from 'kysely';
+import type { StoreTx } from '../../../src/kernel/plugin.ts';
+import type { SqlValue } from '../../../src/ports/store.ts';
+import { isOneOf, KEYS_PER_STATEMENT, pieces } from './by-keys.ts';
+import type { TableShape } from './table-shapes.ts';
+import type { Db } from './tables.ts';
+
+/** What a row was before this transaction; null: it was not there. */
+export interface RowChange<Row> {
+  readonly key: readonly SqlValue[];
+  readonly before: Row | null;
+  readonly now: Row | null;
+}
+
+/**
+ * The rows of one table that a block reads and changes. They are read many at a time, changed in memory, and written with few statements
+ * at the end. Rows are never changed in place.
+ */
+export interface RowBook<Row> {
+  /** Reads the rows with these keys, as far as they are not known yet. */
+  load(keys: readonly (readonly SqlValue[])[]): Promise<void>;
+  /** Takes rows of another query; those that are known already stay as they are here. */
+  adopt(rows: readonly Row[]): void;
+  /** Null when there is none. The key has been loaded: anything else is a fault of the caller and throws. */
+  get(...key: readonly SqlValue[]): Row | null;
+  /** As `get`; undefined where the key was not loaded. */
+  peek(...key: readonly SqlValue[]): Row | null | undefined;
+  /** Adds or replaces. Of a row that was not loaded it is said to be new. */
+  put(row: Row): void;
+  remove(...key: readonly SqlValue[]): void;
+  /** The rows that are known and there, in no order. */
+  rows(): Iterable<Row>;
+  changes(): RowChange<Row>[];
+  /** Keys of all rows that were asked for. */
+  keys(): Iterable<string>;
+  flush(): Promise<void>;
+}
+
+interface Entry<Row> {
+  readonly key: readonly SqlValue[];
+  readonly before: Row | null;
+  now: Row | null;
+}
+
+/** Name of a key; the columns of a table's key have fixed lengths, or are numbers. */
+export function keyText(key: readonly SqlValue[]): string {
+  let text = '';
+  for (const part of key) text += part instanceof Uint8Array ? latin1(part) : `${part}/`;
+  return text;
+}
+
+function latin1(bytes: Uint8Array): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString('latin1');
+}
+
+export function createRowBook<Row extends object>(tx: StoreTx, shape: TableShape<Row>): RowBook<Row> {
+  const entries = new Map<string, Entry<Row>>();
+  const keyOf = (row: Row): readonly SqlValue[] => shape.key.map((column) => row[column] as SqlValue);
+
+  function known(key: readonly SqlValue[]): Entry<Row> {
+    const entry = entries.get(keyText(key));
+    if (entry === undefined) throw new Error(`a row of ${shape.name} was asked for that was not loaded`);
+    return entry;
+  }
+  const adopt = (rows: readonly Row[]) => {
+    for (const row of rows) {
+      const key = keyOf(row);
+      const name = keyText(key);
+      if (!entries.has(name)) entries.set(name, { key, before: row, now: row });
+    }
+  };
+  const book: RowBook<Row> = {
+    async load(keys) {
+      const missing = new Map<string, readonly SqlValue[]>();
+      for (const key of keys) {
+        const name = keyText(key);
+        if (!entries.has(name)) missing.set(name, key);
+      }
+      for (const piece of pieces([...missing.values()])) {
+        const query = (tx.db as Db)
+          .selectFrom(shape.name)
+          .selectAll()
+          .where(isOneOf(tx.dialect, shape.key, piece));
+        adopt((await query.execute()) as unknown as Row[]);
+      }
+      for (const [name, key] of missing) if (!entries.has(name)) entries.set(name, { key, before: null, now: null });
+    },
+    adopt,
+    get: (...key) => known(key).now,
+    peek: (...key) => entries.get(keyText(key))?.now,
+    put(row) {
+      const key = keyOf(row);
+      const name = keyText(key);
+      const entry = entries.get(name);
+      if (entry === undefined) entries.set(name, { key, before: null, now: row });
+      else entry.now = row;
+    },
+    remove(...key) {
+      known(key).now = null;
+    },
+    *rows() {
+      for (const { now } of entries.values()) if (now !== null) yield now;
+    },
+    changes: () => [...entries.values()].filter(({ before, now }) => before !== now),
+    keys: () => entries.keys(),
+    flush: () => writeChanges(tx, shape, book.changes()),
+  };
+  return book;
+}
+
+/** Deletes, updates and inserts, each many rows at a time and in the order of their keys. */
+export async function writeChanges<Row extends object>(
+  tx: StoreTx,
+  shape: TableShape<Row>,
+  changes: readonly Pick<RowChange<Row>, 'key' | 'before' | 'now'>[],
+): Promise<void> {
+  const columns = [...shape.key, ...shape.mutable, ...shape.fixed];
+  const values = (row: Row) => columns.map((column) => row[column] as SqlValue);
+  const gone = changes.flatMap(({ key, before, now }) => (before !== null && now === null ? [key] : []));
+  for (const piece of pieces(gone))
+    await (tx.db as Db)
+      .deleteFrom(shape.name)
+      .where(isOneOf(tx.dialect, shape.key, piece))
+      .execute();
+  const changed = changes.flatMap(({ before, now }) => (before !== null && now !== null ? [values(now)] : []));
+  await replaceRows(tx, shape, columns, inOrder(changed));
+  const added = changes.flatMap(({ before, now }) => (before === null && now !== null ? [values(now)] : []));
+  await tx.insertMany(shape.name, columns, inOrder(added));
+}
+
+/** SQLite takes 32,766 values in a statement, and most tables have fewer columns than this allows. */
+const MOST_VALUES = 16_000;
+
+async function replaceRows<Row>(
+  tx: StoreTx,
+  shape: TableShape<Row>,
+  columns: readonly string[],
+  rows: readonly (readonly SqlValue[])[],
+): Promise<void> {
+  const names = sql.join(columns.map((column) => sql.ref(column)));
+  const changes = sql.join(shape.mutable.map((column) => sql`${sql.ref(column)} = ${sql.ref(`excluded.${column}`)}`));
+  const most = Math.min(KEYS_PER_STATEMENT, 2 ** Math.floor(Math.log2(MOST_VALUES / columns.length)));
+  for (const piece of pieces(rows, most)) {
+    const tuples = sql.join(piece.map((row) => sql`(${sql.join(row.map((value) => sql`${value}`))})`));
+    const keys = sql.join(shape.key.map((column) => sql.ref(column)));
+    await sql`insert into ${sql.table(shape.name)} (${names}) values ${tuples}
+      on conflict (${keys}) do update set ${changes}`.execute(tx.db);
+  }
+}
+
+/** Sorted rows go into an index several times as fast. */
+function inOrder(rows: readonly (readonly SqlValue[])[]): readonly (readonly SqlValue[])[] {
+  return rows
+    .map((row) => ({ row, name: sortKey(row) }))
+    .sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0))
+    .map(({ row }) => row);
+}
+
+function sortKey([first, second]: readonly SqlValue[]): string {
+  const text = (part: SqlValue | undefined) =>
+    part instanceof Uint8Array ? latin1(part) : typeof part === 'number' ? String(part).padStart(16, '0') : '';
+  return text(first) + text(second);
+}

@@ -1,0 +1,126 @@
+import { sql } from 'kysely';
+import type { StoreTx } from '../../../src/kernel/plugin.ts';
+import { pathPages } from '../../../src/solana/merkle/path.ts';
+import type { LeafChange, UpdatedTree } from '../../../src/solana/merkle/update-trees.ts';
+import { pieces } from '../store/by-keys.ts';
+import type { Db } from '../store/tables.ts';
+import { DAMAGED, pageId, readPages, sealPage, treeOfPage } from './page-store.ts';
+
+/** What nodes of a page were before; `isNew`: there was no page. */
+export interface PageUndo {
+  readonly id: number;
+  readonly isNew: boolean;
+  readonly nodes: readonly (readonly [offset: number, hash: Uint8Array])[];
+}
+
+/** Pages that a block reads and changes. */
+export interface PageBook {
+  /** Reads the pages above these leaves. Returns the trees (ids) of pages that are damaged. */
+  load(
+    trees: readonly { readonly id: number; readonly height: number; readonly leaves: readonly LeafChange[] }[],
+  ): Promise<ReadonlySet<number>>;
+  /** Nodes of a loaded page, null where it does not exist. */
+  page(tree: number, key: number): Uint8Array | null;
+  /** Takes over what an update made. */
+  accept(tree: number, updated: UpdatedTree): void;
+  /** Takes a page as it is (a fresh tree's, a rebuilt one's). */
+  undo(): readonly PageUndo[];
+  /** Ids of the pages that were read. */
+  ids(): Iterable<number>;
+  flush(): Promise<void>;
+}
+
+interface OpenPage {
+  /** Null: there is none. */
+  nodes: Uint8Array | null;
+  readonly isNew: boolean;
+  readonly before: Map<number, Uint8Array>;
+}
+
+const PAGES_PER_STATEMENT = 64;
+
+export function createPageBook(tx: StoreTx): PageBook {
+  const pages = new Map<number, OpenPage>();
+  const damaged = new Set<number>();
+  const changed = () => [...pages].filter(([, { before }]) => before.size > 0);
+
+  return {
+    async load(trees) {
+      const ids = new Set<number>();
+      for (const { id, height, leaves } of trees)
+        for (const { index } of leaves)
+          for (const key of pathPages(height, index)) if (!pages.has(pageId(id, key))) ids.add(pageId(id, key));
+      const found = await readPages(tx.db as Db, [...ids]);
+      for (const id of ids) {
+        const nodes = found.get(id) ?? null;
+        if (nodes === DAMAGED) damaged.add(treeOfPage(id));
+        else pages.set(id, { nodes, isNew: nodes === null, before: new Map() });
+      }
+      return damaged;
+    },
+    page(tree, key) {
+      const page = pages.get(pageId(tree, key));
+      if (page === undefined) throw new Error('a page was asked for that was not loaded');
+      return page.nodes;
+    },
+    accept(tree, { pages: updated, before }) {
+      for (const { page, offset, hash } of before) {
+        const open = pages.get(pageId(tree, page));
+        if (open !== undefined && !open.before.has(offset)) open.before.set(offset, hash);
+      }
+      for (const [key, nodes] of updated) {
+        const open = pages.get(pageId(tree, key));
+        if (open === undefined) throw new Error('a page was changed that was not loaded');
+        open.nodes = nodes;
+      }
+    },
+    undo: () => changed().map(([id, { isNew, before }]) => ({ id, isNew, nodes: isNew ? [] : [...before] })),
+    ids: () => pages.keys(),
+    flush: () =>
+      writePages(
+        tx,
+        changed().flatMap(([id, { nodes, isNew }]) => (nodes === null ? [] : [{ id, isNew, nodes }])),
+      ),
+  };
+}
+
+/** Writes whole pages, sorted, many in one statement. */
+export async function writePages(
+  tx: StoreTx,
+  pages: readonly { readonly id: number; readonly nodes: Uint8Array }[],
+): Promise<void> {
+  const rows = pages.map(({ id, nodes }) => ({ id, bytes: sealPage(nodes) })).sort((a, b) => a.id - b.id);
+  for (const piece of pieces(rows, PAGES_PER_STATEMENT)) {
+    const tuples = sql.join(piece.map(({ id, bytes }) => sql`(${id}, ${bytes})`));
+    await sql`insert into compression_pages (id, bytes) values ${tuples}
+      on conflict (id) do update set bytes = excluded.bytes`.execute(tx.db);
+  }
+}
+
+/**
+ * Puts back what nodes were. Returns the trees of pages that are damaged: nothing can be put back into them.
+ */
+export async function restorePages(tx: StoreTx, undo: readonly PageUndo[]): Promise<ReadonlySet<number>> {
+  const damaged = new Set<number>();
+  const gone = undo.flatMap(({ id, isNew }) => (isNew ? [id] : []));
+  for (const piece of pieces(gone))
+    await (tx.db as Db).deleteFrom('compression_pages').where('id', 'in', piece).execute();
+  const patched = undo.filter(({ isNew }) => !isNew);
+  const found = await readPages(
+    tx.db as Db,
+    patched.map(({ id }) => id),
+  );
+  const restored: { readonly id: number; readonly nodes: Uint8Array }[] = [];
+  for (const { id, nodes } of patched) {
+    const page = found.get(id);
+    if (page === undefined || page === DAMAGED) {
+      damaged.add(treeOfPage(id));
+      continue;
+    }
+    const bytes = page.slice();
+    for (const [offset, hash] of nodes) bytes.set(hash, offset);
+    restored.push({ id, nodes: bytes });
+  }
+  await writePages(tx, restored);
+  return damaged;
+}

@@ -1,0 +1,110 @@
+import type { StoreTx } from '../../../src/kernel/plugin.ts';
+import { keyText, type RowBook } from '../store/row-book.ts';
+import type { Db, TreeRow } from '../store/tables.ts';
+import { freshTree } from './fresh-tree.ts';
+import { emptyRoot, type Hashing } from './hashing.ts';
+import type { PageBook } from './page-book.ts';
+import type { NewTree } from './tree-source.ts';
+
+/** The trees that a block names, by key or by queue. */
+export interface TreeBook {
+  /** Reads the trees with these keys or queues, and all trees in one of these states. */
+  load(keys: readonly Uint8Array[], statuses?: readonly string[]): Promise<void>;
+  /** The tree with this key or this queue; null when it is not known. The key has been loaded. */
+  find(key: Uint8Array): TreeRow | null;
+  byId(id: number): TreeRow;
+  change(id: number, changes: Partial<TreeRow>): void;
+  /** Adds trees that are not there yet, each with what a fresh tree holds. */
+  insert(trees: readonly NewTree[]): Promise<void>;
+  rows(): Iterable<TreeRow>;
+}
+
+export interface TreeBookParts {
+  readonly tx: StoreTx;
+  readonly hashing: Hashing;
+  readonly trees: RowBook<TreeRow>;
+  readonly leaves: RowBook<{
+    tree: number;
+    leaf_index: number;
+    value: Uint8Array;
+    next_index: number;
+    next_value: Uint8Array;
+    seq: number;
+  }>;
+  readonly pages: PageBook;
+}
+
+export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookParts): TreeBook {
+  const names = new Map<string, number>();
+  const name = (row: TreeRow) => {
+    if (row.queue !== null) names.set(keyText([row.queue]), row.id);
+    names.set(keyText([row.key]), row.id);
+  };
+  const book: TreeBook = {
+    async load(keys, statuses = []) {
+      if (keys.length + statuses.length === 0) return;
+      const rows = await (tx.db as Db)
+        .selectFrom('compression_trees')
+        .selectAll()
+        .where((is) =>
+          is.or([
+            ...(keys.length > 0 ? [is('key', 'in', [...keys]), is('queue', 'in', [...keys])] : []),
+            ...(statuses.length > 0 ? [is('status', 'in', [...statuses])] : []),
+          ]),
+        )
+        .execute();
+      trees.adopt(rows);
+      for (const row of trees.rows()) name(row);
+    },
+    find(key) {
+      const id = names.get(keyText([key]));
+      return id === undefined ? null : trees.get(id);
+    },
+    byId(id) {
+      const row = trees.get(id);
+      if (row === null) throw new Error(`there is no tree ${id}`);
+      return row;
+    },
+    change(id, changes) {
+      trees.put({ ...book.byId(id), ...changes });
+    },
+    async insert(fresh) {
+      const missing = fresh.filter(({ key }) => book.find(key) === null);
+      if (missing.length === 0) return;
+      const last = await (tx.db as Db)
+        .selectFrom('compression_trees')
+        .select((is) => is.fn.max('id').as('id'))
+        .executeTakeFirst();
+      let id = last?.id ?? 0;
+      for (const tree of missing) {
+        id += 1;
+        const row = await plant(tree, id);
+        trees.put(row);
+        name(row);
+      }
+    },
+    rows: () => trees.rows(),
+  };
+
+  async function plant({ key, type, queue, height, rootCapacity, nextTree }: NewTree, id: number): Promise<TreeRow> {
+    const { seq, nextIndex, values, leaves: changes } = freshTree(hashing, type);
+    values.forEach((value, leaf_index) => {
+      leaves.put({ tree: id, leaf_index, ...value, seq });
+    });
+    let root = emptyRoot(hashing, height);
+    if (changes.length > 0) {
+      await pages.load([{ id, height, leaves: changes }]);
+      const [updated] = hashing.update([{ height, page: (page) => pages.page(id, page), leaves: changes }]);
+      if (updated !== undefined) {
+        pages.accept(id, updated);
+        root = Uint8Array.from(updated.root);
+      }
+    }
+    return {
+      ...{ id, key: Uint8Array.from(key), type, queue, height, root_capacity: rootCapacity, next_tree: nextTree },
+      ...{ seq, root, next_index: nextIndex, status: 'unverified', reason: null },
+      ...{ expected_root: null, computed_root: null, verified_seq: null, verified_slot: null },
+    };
+  }
+  return book;
+}
