@@ -12,6 +12,9 @@ export interface Landed {
   readonly failed: boolean;
 }
 
+/** Does one random thing, in a transaction or two. */
+export type Operation = () => Promise<readonly Landed[]>;
+
 export interface Sending {
   readonly kind: string;
   readonly instructions: readonly TransactionInstruction[];

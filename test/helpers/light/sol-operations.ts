@@ -1,7 +1,7 @@
 import { bn, type CompressedAccountWithMerkleContext, LightSystemProgram, TreeType } from '@lightprotocol/stateless.js';
 import type { Keypair } from '@solana/web3.js';
 import type { Sfc32 } from '../sfc32.ts';
-import { type Landed, type LightRpc, send } from './sender.ts';
+import { type Landed, type LightRpc, type Operation, send } from './sender.ts';
 import type { StateTrees } from './trees.ts';
 
 const MOST_INPUTS = 4;
@@ -22,7 +22,7 @@ type Inputs = { readonly owner: Keypair; readonly accounts: CompressedAccountWit
  * Random compressions, transfers and decompressions of lamports, each a transaction. Only accounts of V2 trees are spent: they are
  * proved by their place in the queue, while those of V1 trees would need a prover.
  */
-export function createSolOperations({ rpc, random, wallets, trees }: SolOperationsParts): () => Promise<Landed> {
+export function createSolOperations({ rpc, random, wallets, trees }: SolOperationsParts): Operation {
   const pick = <T>(list: readonly T[]): T => list[random.below(list.length)] as T;
 
   async function inputs(): Promise<Inputs | null> {
@@ -53,7 +53,7 @@ export function createSolOperations({ rpc, random, wallets, trees }: SolOperatio
     return landed;
   }
 
-  async function spend({ owner, accounts }: Inputs): Promise<Landed> {
+  async function spend({ owner, accounts }: Inputs): Promise<Landed[]> {
     const proof = await rpc.getValidityProof(accounts.map(({ hash }) => bn(hash)));
     const total = accounts.reduce((sum, { lamports }) => sum + BigInt(lamports.toString()), 0n);
     const isWhole = random.below(4) === 0;
@@ -69,12 +69,11 @@ export function createSolOperations({ rpc, random, wallets, trees }: SolOperatio
     const tree = accounts[0]?.treeInfo;
     if (tree) trees.take(tree, 2);
     // The same once more: the chain keeps the failure, which changes no tree.
-    if (random.below(10) === 0) await send(rpc, { ...sending, kind: 'twice', fails: true });
-    return landed;
+    return random.below(10) === 0 ? [landed, await send(rpc, { ...sending, kind: 'twice', fails: true })] : [landed];
   }
 
   return async () => {
     const spent = random.below(3) > 0 ? await inputs() : null;
-    return spent === null ? compress() : spend(spent);
+    return spent === null ? [await compress()] : spend(spent);
   };
 }

@@ -2,7 +2,7 @@ import { CompressedTokenProgram } from '@lightprotocol/compressed-token';
 import { bn, type ParsedTokenAccount, TreeType, type ValidityProofWithContext } from '@lightprotocol/stateless.js';
 import type { Keypair, TransactionInstruction } from '@solana/web3.js';
 import type { Sfc32 } from '../sfc32.ts';
-import { type Landed, type LightRpc, send } from './sender.ts';
+import { type Landed, type LightRpc, type Operation, send } from './sender.ts';
 import type { TokenMint } from './token-mint.ts';
 import type { StateTrees } from './trees.ts';
 
@@ -30,7 +30,7 @@ interface Inputs {
  * Random mints, transfers, delegations, merges and ways into and out of ordinary token accounts, each a transaction. Like those of lamports
  * they spend accounts of V2 trees only.
  */
-export function createTokenOperations(parts: TokenOperationsParts): () => Promise<Landed> {
+export function createTokenOperations(parts: TokenOperationsParts): Operation {
   const { rpc, random, wallets, trees, token } = parts;
   const { mint } = token;
   const pick = <T>(list: readonly T[]): T => list[random.below(list.length)] as T;
@@ -129,15 +129,15 @@ export function createTokenOperations(parts: TokenOperationsParts): () => Promis
 
   return async () => {
     const wish = random.below(10);
-    if (wish === 0) return (await revoke()) ?? create();
+    if (wish === 0) return [(await revoke()) ?? (await create())];
     const chosen = wish < 7 ? await inputs() : null;
-    if (chosen === null) return create();
+    if (chosen === null) return [await create()];
     const proof = await rpc.getValidityProof(
       chosen.accounts.map(({ compressedAccount }) => bn(compressedAccount.hash)),
     );
     const [kind, instructions] = await spending(chosen, proof);
     const tree = chosen.accounts[0]?.compressedAccount.treeInfo;
     if (tree) trees.take(tree, SPEND_OUTPUTS);
-    return send(rpc, { kind, instructions, payer: chosen.signer });
+    return [await send(rpc, { kind, instructions, payer: chosen.signer })];
   };
 }
