@@ -134,6 +134,15 @@ export interface ChainReader {
     params: readonly unknown[],
     options?: { signal?: AbortSignal; timeoutMs?: number },
   ): Promise<T>;
+  /**
+   * The same, with the result as the JSON text that the node sent: numbers of any size stay as they are. A null result is believed only
+   * when no upstream has another. Errors besides: CHAIN_BAD_RESPONSE.
+   */
+  callText(
+    method: string,
+    params: readonly unknown[],
+    options?: { signal?: AbortSignal; timeoutMs?: number },
+  ): Promise<string>;
   /** Calls `listener` after each released block's commit. The returned function stops it. */
   onReleased(listener: (header: BlockHeader) => void): () => void;
 }

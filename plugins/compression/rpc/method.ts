@@ -1,5 +1,5 @@
 import { type TSchema, Type } from '@sinclair/typebox';
-import type { RpcCall, RpcMethod, Store } from '../../../src/kernel/plugin.ts';
+import type { Clock, RpcCall, RpcMethod, Store } from '../../../src/kernel/plugin.ts';
 import { readAtOneSlot } from '../store/snapshot-read.ts';
 import type { Db } from '../store/tables.ts';
 import { unavailable } from './errors.ts';
@@ -11,7 +11,11 @@ import type { SlotWatch } from './slot-watch.ts';
 export interface MethodParts {
   readonly store: Store;
   readonly slots: SlotWatch;
+  readonly clock: Clock;
 }
+
+/** A method that waits for what it works with. */
+export type MethodFactory = (parts: MethodParts) => RpcMethod;
 
 export interface MethodTexts {
   readonly name: string;
@@ -71,7 +75,7 @@ export function plainMethod<F extends Fields>(slots: SlotWatch, method: PlainMet
 }
 
 /** A method that answers `{context: {slot}, value}` from one snapshot of the store. Errors besides its own: -32002 while nothing is indexed. */
-export function compressionMethod<F extends Fields>(method: EnvelopedMethod<F>): (parts: MethodParts) => RpcMethod {
+export function compressionMethod<F extends Fields>(method: EnvelopedMethod<F>): MethodFactory {
   return ({ store, slots }) =>
     plainMethod(slots, {
       ...method,

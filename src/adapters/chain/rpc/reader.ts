@@ -1,9 +1,10 @@
 import { CodedError } from '../../../lib/coded-error.ts';
+import { readRpcReply } from '../../../lib/rpc-reply.ts';
 import type { BlockHeader } from '../../../ports/block.ts';
 import type { ChainId, ChainReader, ChainStatus } from '../../../ports/chain.ts';
 import type { Clock, Random } from '../../../ports/clock.ts';
 import type { UpstreamPool } from '../../../ports/upstream.ts';
-import { createRpcClient } from './client.ts';
+import { type AskAll, createRpcClient } from './client.ts';
 
 export interface ReaderOptions {
   readonly chain: ChainId;
@@ -31,6 +32,17 @@ interface LocalInfo {
   readonly fixtures?: number;
 }
 
+interface CallOptions {
+  readonly signal?: AbortSignal;
+  readonly timeoutMs?: number;
+}
+
+/** The bytes of the result as they came. */
+function resultText(body: Buffer): string | null {
+  const result = readRpcReply(body)?.result ?? null;
+  return result === null ? null : body.toString('utf8', result.start, result.end);
+}
+
 export function createChainReader({
   chain,
   kind,
@@ -45,16 +57,18 @@ export function createChainReader({
   let genesisHash: string | null = null;
   let local: LocalInfo = {};
 
-  async function call<T>(
+  async function ask(
     method: string,
     params: readonly unknown[],
-    options: { signal?: AbortSignal; timeoutMs?: number } = {},
-  ): Promise<T> {
+    options: CallOptions,
+    how: Pick<AskAll, 'scan' | 'isEmpty'> = {},
+  ): Promise<unknown> {
     const { result, error } = await client.ask({
       method,
       params,
       timeoutMs: options.timeoutMs ?? timeoutMs,
       maxBytes,
+      ...how,
       ...(options.signal === undefined ? {} : { signal: options.signal }),
     });
     if (error !== undefined)
@@ -62,8 +76,20 @@ export function createChainReader({
         facts: { method, rpcCode: error.code },
         retryable: false,
       });
+    return result;
+  }
+
+  async function call<T>(method: string, params: readonly unknown[], options: CallOptions = {}): Promise<T> {
+    const result = await ask(method, params, options);
     if (method === 'getGenesisHash') void learn(result as string);
     return result as T;
+  }
+
+  async function callText(method: string, params: readonly unknown[], options: CallOptions = {}): Promise<string> {
+    const isEmpty = (result: unknown) => result === 'null';
+    const result = await ask(method, params, options, { scan: resultText, isEmpty });
+    if (typeof result === 'string') return result;
+    throw new CodedError('CHAIN_BAD_RESPONSE', `the answer to ${method} is not JSON`, { retryable: true });
   }
 
   /** The genesis hash never changes; whoever asks for it first tells the status. */
@@ -77,6 +103,7 @@ export function createChainReader({
   return {
     chain,
     call,
+    callText,
     onReleased: follower.onReleased,
     status: () => ({
       chain,
