@@ -75,6 +75,10 @@ export const commandTable: readonly CliCommand[] = [
       { flags: '--from <slot>', description: 'first slot of a range to read' },
       { flags: '--to <slot>', description: 'last slot of it' },
       { flags: '--processor <name>', description: 'only for this one; without it for all that can take blocks late' },
+      {
+        flags: '--by-address',
+        description: 'with --from and --to: not whole blocks, only the transactions of the watched addresses',
+      },
       { flags: '--gaps', description: 'fill all open gaps' },
       { flags: '--list', description: 'list the gaps, newest first' },
       { flags: '--abandon <id>', description: 'give a gap up for good' },

@@ -1,5 +1,6 @@
 import type { ChainId } from './chain-id.ts';
 import { serviceToken } from './service.ts';
+import type { StoreTx } from './store.ts';
 
 /**
  * `pruned`: no upstream had the blocks; `too_old`: farther back than is caught up; `hole`: given up by `follow.holePolicy`;
@@ -41,10 +42,28 @@ export interface GapFilter {
   readonly beforeId?: number;
 }
 
+/** What a plugin wants to be read, perhaps again. */
+export interface GapWish {
+  readonly chain: ChainId;
+  /** Name and version of the processor that gets it. */
+  readonly processor: { readonly name: string; readonly version: number };
+  readonly fromSlot: number;
+  /** Inclusive. */
+  readonly toSlot: number;
+  /** base58; null for all transactions of the blocks. The processor needs `addresses` for the former. */
+  readonly addresses: readonly string[] | null;
+}
+
 /** The gap records of the store, for plugins. */
 export interface GapBook {
   /** Newest first. */
   list(filter?: GapFilter): Promise<readonly ChainGap[]>;
+  /**
+   * Asks for a range of blocks, or for the transactions of some addresses in it, for a processor that takes blocks out of order. It is
+   * read beside the following, once its last slot is final, whatever the configuration says of gaps; progress survives a restart. The
+   * same wish that is still open is only taken up at once. Returns the id.
+   */
+  request(tx: StoreTx, wish: GapWish): Promise<number>;
 }
 
 export const kernelGaps = serviceToken<GapBook>('kernel.gaps');

@@ -34,17 +34,19 @@ export async function recordWish(
   }
   const chain = request.chain ?? 'main';
   const owners = ownersOf(assembly, chain, request.processor);
+  const addresses = request.byAddress ? await addressesOf(store, assembly, chain, owners) : null;
   const isSame = (gap: GapRecord) =>
     gap.chain === chain &&
     gap.reason === 'manual' &&
     gap.fromSlot === request.fromSlot &&
     gap.toSlot === request.toSlot &&
+    (gap.addresses === null) === (addresses === null) &&
     namesOf(gap.fills) === namesOf(owners);
   const now = clock.now();
   // The same range, interrupted before, goes on where it was.
   const known = open.find(isSame);
   const id = await store.write(async (tx) => {
-    if (known === undefined) return await recordManualGap(tx, chain, request, owners, now);
+    if (known === undefined) return await recordManualGap(tx, chain, request, owners, now, addresses);
     await wantGaps(tx, [known.id], now);
     return known.id;
   });
@@ -74,6 +76,23 @@ function ownersOf(assembly: Assembly, chain: ChainId, name: string | null): read
   if (ordered !== undefined)
     throw usage(`processor ${ordered.name} takes blocks in their order only: it has to be indexed again`);
   return chosen;
+}
+
+/** What the processors watch now. Errors: CONFIG_INVALID, exit 64. */
+async function addressesOf(
+  store: Store,
+  { config }: Assembly,
+  chain: ChainId,
+  owners: readonly BlockProcessor[],
+): Promise<readonly string[]> {
+  const most = config.core.follow.gapBackfill.maxAddresses;
+  const all = new Set<string>();
+  for (const { name, addresses } of owners) {
+    if (addresses === undefined) throw usage(`processor ${name} watches no addresses: it takes whole blocks only`);
+    for (const address of await addresses(store.read, chain, most + 1)) all.add(address);
+  }
+  if (all.size <= most) return [...all];
+  throw usage(`more than ${most} addresses are watched (follow.gapBackfill.maxAddresses)`);
 }
 
 const namesOf = (owners: readonly { readonly name: string; readonly version: number }[]) =>

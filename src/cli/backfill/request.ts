@@ -15,6 +15,8 @@ export type BackfillRequest = { readonly chain: ChainId | null; readonly json: b
       /** Inclusive. */
       readonly toSlot: number;
       readonly processor: string | null;
+      /** Only the transactions of the addresses that the processors watch, not whole blocks. */
+      readonly byAddress: boolean;
     }
 );
 
@@ -27,7 +29,8 @@ export function readRequest(values: CommandValues): BackfillRequest {
   const isRange = values['from'] !== undefined || values['to'] !== undefined;
   const wishes = [isRange, values['gaps'] === true, values['list'] === true, values['abandon'] !== undefined];
   if (wishes.filter(Boolean).length !== 1) throw usage('give one of: --from S --to S, --gaps, --list, --abandon ID');
-  if (values['processor'] !== undefined && !isRange) throw usage('--processor goes with --from and --to');
+  for (const flag of ['processor', 'byAddress'])
+    if (values[flag] !== undefined && !isRange) throw usage(`--${dashed(flag)} goes with --from and --to`);
   if (values['list'] === true) return { ...common, kind: 'list' };
   if (values['gaps'] === true) return { ...common, kind: 'gaps' };
   if (!isRange) return { ...common, kind: 'abandon', id: numberOf(values, 'abandon') };
@@ -35,7 +38,11 @@ export function readRequest(values: CommandValues): BackfillRequest {
   const toSlot = numberOf(values, 'to');
   if (toSlot < fromSlot) throw usage('--to lies below --from');
   const processor = values['processor'];
-  return { ...common, kind: 'range', fromSlot, toSlot, processor: typeof processor === 'string' ? processor : null };
+  return {
+    ...{ ...common, kind: 'range', fromSlot, toSlot },
+    processor: typeof processor === 'string' ? processor : null,
+    byAddress: values['byAddress'] === true,
+  };
 }
 
 function numberOf(values: CommandValues, name: string): number {
@@ -43,5 +50,7 @@ function numberOf(values: CommandValues, name: string): number {
   if (typeof value !== 'string' || !/^\d{1,15}$/.test(value)) throw usage(`--${name} wants a number`);
   return Number(value);
 }
+
+const dashed = (name: string) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
 
 const usage = (message: string) => new CodedError('CONFIG_INVALID', message, { exitCode: EXIT.usage });

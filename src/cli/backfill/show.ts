@@ -8,6 +8,7 @@ export function gapLine(gap: GapRecord): string {
     `#${gap.id}  ${gap.chain}  ${gap.fromSlot}-${gap.toSlot}  ${gap.reason}  ${gap.status}`,
     ...(to === null ? [] : [`filled to ${to}`]),
     ...(names === '' ? [] : [`for ${names}`]),
+    ...(gap.addresses === null ? [] : [`by ${gap.addresses.length} addresses`]),
     new Date(gap.detectedAt).toISOString(),
     ...(gap.trouble === null ? [] : [`- ${gap.trouble}`]),
   ].join('  ');

@@ -91,7 +91,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
       enqueue: (tx, jobs) => outbox.get().enqueue(tx, jobs),
       services: [
         { token: kernelOutbox, service: lateOutbox(lateStore, parts.clock, outbox) },
-        { token: kernelGaps, service: createGapBook(lateStore) },
+        { token: kernelGaps, service: createGapBook(lateStore, parts.clock) },
       ],
     },
   );

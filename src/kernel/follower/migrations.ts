@@ -81,6 +81,15 @@ export const followerMigrations: readonly Migration[] = [
           where h.chain = follow_gaps.chain and h.slot = follow_gaps.from_slot - 1)`.execute(db);
     },
   },
+  {
+    version: 4,
+    name: 'gaps that are filled by addresses',
+    // An older version would read all blocks of such a gap.
+    breaking: true,
+    async up({ db }) {
+      await sql`alter table follow_gaps add column addresses text`.execute(db);
+    },
+  },
 ];
 
 const identity = (dialect: Dialect) =>

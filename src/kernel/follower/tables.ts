@@ -46,6 +46,8 @@ export interface GapRow {
   /** Unix ms at which an operator last asked for it. */
   readonly wanted_at: number | null;
   readonly filled_at: number | null;
+  /** JSON list: instead of its blocks, the transactions of these addresses are read. */
+  readonly addresses: string | null;
 }
 
 /** A processor that missed a gap, and the last block of the gap it has seen since. */

@@ -11,29 +11,35 @@ const MOST_SIGNATURES = 250_000;
 const PAUSE_MS = 1_000;
 
 /**
- * Fills a gap whose blocks are gone with the transactions of the addresses that its processors watch. Only when all addresses are
- * finished it counts as filled. `pruned` says why blocks cannot be had. Errors: FOLLOW_GAP_TAKEN, those of source, store and processors.
+ * Fills a gap whose blocks are gone with the transactions of the addresses that its processors watch, or one that wants only those of
+ * some addresses. Only when all addresses are finished it counts as filled. `pruned` says why blocks cannot be had; null when the gap
+ * names its addresses. Errors: FOLLOW_GAP_TAKEN, those of source, store and processors.
  */
 export async function fillAddresses(
   options: FillOptions,
   gap: GapRecord,
   members: readonly FillMember[],
-  pruned: string,
+  pruned: string | null,
 ): Promise<FillOutcome> {
   const { follow, source, store, turn, clock, log, chain } = options;
   const { history } = source;
   const able = members.filter(({ processor }) => processor.addresses !== undefined);
-  if (!follow.gapBackfill.addressMode || history === undefined || able.length === 0)
-    return { kind: 'stuck', reason: pruned };
-  const addresses = await addressesOf(options, able);
+  const isAllowed = pruned === null || follow.gapBackfill.addressMode;
+  const why = pruned === null ? '' : `${pruned}, and `;
+  if (!isAllowed || history === undefined || able.length === 0)
+    return {
+      kind: 'stuck',
+      reason: pruned ?? 'transactions of single addresses cannot be had, or no processor takes them',
+    };
+  const addresses = gap.addresses ?? (await addressesOf(options, able));
   if (addresses === null)
     return {
       kind: 'stuck',
-      reason: `${pruned}, and more than ${follow.gapBackfill.maxAddresses} addresses are watched (follow.gapBackfill.maxAddresses)`,
+      reason: `${why}more than ${follow.gapBackfill.maxAddresses} addresses are watched (follow.gapBackfill.maxAddresses)`,
     };
   log.info({ chain, gap: gap.id, addresses: addresses.length }, 'filling a gap by addresses');
   const slots = await slotsOf(options, history, gap, addresses);
-  if (slots === null) return { kind: 'stuck', reason: `${pruned}, and too many transactions to ask for one by one` };
+  if (slots === null) return { kind: 'stuck', reason: `${why}there are too many transactions to ask for one by one` };
   const trouble = await applySlots(options, history, gap, able, slots);
   if (trouble !== null) return { kind: 'stuck', reason: trouble };
   const owners = able.map(({ fill }) => fill);

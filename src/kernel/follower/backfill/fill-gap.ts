@@ -7,7 +7,8 @@ import { finishFills, restartFills, setAskedEnd, splitGap } from './gap-changes.
 import type { GapEnd, GapFill, GapRecord } from './gap-record.ts';
 
 /**
- * Tries to fill a gap for a while: with blocks, or where the configuration allows it with what upstreams still tell of single addresses.
+ * Tries to fill a gap for a while: with blocks, or with what upstreams tell of single addresses, where that is what is wanted or where
+ * blocks are gone and the configuration allows it.
  * Errors: FOLLOW_GAP_TAKEN, those of source, store and processors.
  */
 export async function fillGap(options: FillOptions, gap: GapRecord): Promise<FillOutcome> {
@@ -18,12 +19,13 @@ export async function fillGap(options: FillOptions, gap: GapRecord): Promise<Fil
   if (ready.length === 0) return { kind: 'stuck', reason: reason ?? 'no processor wants it' };
   const finalSlot = await options.finalSlot();
   if (gap.toSlot >= finalSlot) return { kind: 'waits', reason: `slot ${gap.toSlot} is not final` };
+  const members = lowest(ready);
+  if (gap.addresses !== null) return await fillAddresses(options, gap, members, null);
   const end = gap.end ?? (gap.isEndAsked ? await askEnd(options, gap, finalSlot) : null);
   if (end === null && gap.isEndAsked)
     return { kind: 'stuck', reason: `no upstream has the blocks behind slot ${gap.toSlot}` };
   if (end === null) return { kind: 'waits', reason: `no block behind slot ${gap.toSlot} was released yet` };
   if (end.slot > finalSlot) return { kind: 'waits', reason: `the block behind it, at slot ${end.slot}, is not final` };
-  const members = lowest(ready);
   return await goOn(options, gap, members, await fillBlocks(options, gap, end, members));
 }
 

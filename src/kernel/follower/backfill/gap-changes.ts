@@ -150,19 +150,24 @@ export async function splitGap(tx: StoreTx, gap: GapRecord, first: GapEnd): Prom
   );
 }
 
-/** Records that an operator wants a range to be read, again if need be. Returns the id. */
+/**
+ * Records that someone wants a range to be read, again if need be: its blocks, or only the transactions of some addresses. Returns the
+ * id.
+ */
 export async function recordManualGap(
   tx: StoreTx,
   chain: ChainId,
   range: { readonly fromSlot: number; readonly toSlot: number },
   owners: readonly CursorOwner[],
   now: number,
+  addresses: readonly string[] | null = null,
 ): Promise<number> {
   return await insertGap(
     tx,
     {
       ...{ chain, processor: MAIN.name, version: MAIN.version, from_slot: range.fromSlot, to_slot: range.toSlot },
       ...{ reason: 'manual', detected_at: now, wanted_at: now, is_end_asked: 1 },
+      addresses: addresses === null ? null : JSON.stringify(addresses),
     },
     owners,
   );
@@ -172,7 +177,9 @@ type NewGap = Pick<
   GapRow,
   'processor' | 'version' | 'from_slot' | 'to_slot' | 'reason' | 'detected_at' | 'wanted_at' | 'is_end_asked'
 > &
-  Partial<Pick<GapRow, 'above_slot' | 'above_parent_slot' | 'above_parent_hash'>> & { readonly chain: ChainId };
+  Partial<Pick<GapRow, 'above_slot' | 'above_parent_slot' | 'above_parent_hash' | 'addresses'>> & {
+    readonly chain: ChainId;
+  };
 
 async function insertGap(tx: StoreTx, gap: NewGap, owners: readonly CursorOwner[]): Promise<number> {
   const { id } = await followTables(tx.db)

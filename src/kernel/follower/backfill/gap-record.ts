@@ -38,6 +38,8 @@ export interface GapRecord {
   readonly trouble: string | null;
   readonly triedAt: number | null;
   readonly wantedAt: number | null;
+  /** Instead of its blocks, the transactions of these addresses are read; null for blocks. */
+  readonly addresses: readonly string[] | null;
   readonly fills: readonly GapFill[];
 }
 
@@ -107,6 +109,7 @@ function recordOf(row: GapRow, fills: readonly GapFillRow[]): GapRecord {
     trouble: row.trouble,
     triedAt: row.tried_at,
     wantedAt: row.wanted_at,
+    addresses: row.addresses === null ? null : (JSON.parse(row.addresses) as string[]),
     fills: fills.map((fill) => ({
       name: fill.processor,
       version: fill.version,
