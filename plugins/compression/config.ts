@@ -27,6 +27,16 @@ export const compressionConfig = Type.Object(
       description: 'account-compression program; older deployments have another one',
     }),
     trees: Type.Array(tree, { default: [], description: 'trees that cannot be read from the chain' }),
+    cnft: Type.Object(
+      {
+        trees: Type.Union([Type.Array(key('the Merkle tree'), { maxItems: 1_000 }), Type.Literal('all')], {
+          default: [],
+          description:
+            'trees of compressed NFTs to index, or all; none = getAssetProof and its kin are left to the upstream',
+        }),
+      },
+      { ...closed, default: {}, description: 'compressed NFTs (Bubblegum)' },
+    ),
     startSlot: Type.Union([Type.Integer({ minimum: 0 }), Type.Literal('latest'), Type.Null()], {
       default: null,
       description:

@@ -96,6 +96,17 @@ async function createTables(tx: StoreTx): Promise<void> {
   await createHistory(tx);
 }
 
+/** Assets of concurrent trees. */
+async function createAssets(tx: StoreTx): Promise<void> {
+  const { int, blob, clustered } = typesOf(tx);
+  await sql`CREATE TABLE compression_assets (
+    id ${blob} PRIMARY KEY, tree ${int} NOT NULL, leaf_index ${int} NOT NULL, leaf ${blob} NOT NULL, seq ${int} NOT NULL)${clustered}`.execute(
+    tx.db,
+  );
+  await sql`CREATE INDEX compression_assets_by_tree ON compression_assets (tree)`.execute(tx.db);
+}
+
 export const migrations: readonly Migration[] = [
   { version: 1, name: 'create trees and compressed accounts', breaking: false, up: createTables },
+  { version: 2, name: 'create assets of concurrent trees', breaking: false, up: createAssets },
 ];

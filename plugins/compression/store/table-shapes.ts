@@ -56,6 +56,7 @@ export const INDEXED_LEAVES = shape(
 );
 export const ADDRESS_QUEUE = shape('compression_address_queue', ['tree', 'queue_index'], ['address']);
 export const PENDING = shape('compression_pending', ['tree', 'seq', 'kind'], ['slot', 'body']);
+export const ASSETS = shape('compression_assets', ['id'], ['tree', 'leaf_index', 'leaf', 'seq']);
 export const ROOTS = shape('compression_roots', ['tree', 'seq'], ['root', 'slot']);
 export const TRANSACTIONS = shape('compression_transactions', ['slot', 'signature'], ['error']);
 export const SUBJECTS = shape('compression_subjects', ['kind', 'subject', 'slot', 'signature'], []);
@@ -66,5 +67,5 @@ export const HEAD = shape('compression_head', ['id'], ['slot', 'block_time']);
 /** Everything that a block changes and a roll-back restores, beside pages. The places in this list stand in stored undo rows. */
 export const UNDONE: readonly TableShape<never>[] = [
   ...[TREES, FOREIGN, ACCOUNTS, TOKEN_ACCOUNTS, BALANCES, TOKEN_BALANCES, EARLY_SPENDS, INDEXED_LEAVES],
-  ...[ADDRESS_QUEUE, PENDING, ROOTS, TRANSACTIONS, SUBJECTS, RECENT, BLOCKS, HEAD],
+  ...[ADDRESS_QUEUE, PENDING, ROOTS, TRANSACTIONS, SUBJECTS, RECENT, BLOCKS, HEAD, ASSETS],
 ] as unknown as readonly TableShape<never>[];

@@ -74,6 +74,18 @@ export interface TokenAccountRow {
   ata_owner: Uint8Array | null;
 }
 
+/** Where the asset of a concurrent tree is. */
+export interface AssetRow {
+  /** 32 bytes. */
+  id: Uint8Array;
+  tree: number;
+  leaf_index: number;
+  /** Its leaf when it was last told; the tree may hold another one by now, and then the asset is not in it any more. */
+  leaf: Uint8Array;
+  /** Sequence number of that. */
+  seq: number;
+}
+
 /** Whose transactions a signature belongs to. */
 export const SUBJECT = { owner: 1, address: 2, tokenOwner: 3 } as const;
 
@@ -102,6 +114,7 @@ export interface Tables {
   compression_address_queue: { tree: number; queue_index: number; address: Uint8Array };
   /** Events of a tree that cannot be applied yet: an earlier one is missing, or the tree is diverged. `body` is JSON. */
   compression_pending: { tree: number; seq: number; kind: string; slot: number; body: string };
+  compression_assets: AssetRow;
   /** Transactions with compression. `error` is the text of its JSON. */
   compression_transactions: { slot: number; signature: Uint8Array; error: string | null };
   compression_subjects: { kind: number; subject: Uint8Array; slot: number; signature: Uint8Array };
