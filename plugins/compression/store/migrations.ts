@@ -50,7 +50,9 @@ async function createAccounts(tx: StoreTx): Promise<void> {
       queued ${int} NOT NULL, nullifier ${blob}, nullifier_index ${int}, tx_hash ${blob}, nullified ${int} NOT NULL,
       onchain_pubkey ${blob})`,
     sql`CREATE INDEX compression_accounts_by_owner ON compression_accounts (owner, leaf_index, hash) WHERE spent = 0`,
-    sql`CREATE INDEX compression_accounts_by_address ON compression_accounts (address) WHERE address IS NOT NULL`,
+    // An address has a row for each of its changes, and at most one that is unspent.
+    sql`CREATE INDEX compression_accounts_by_address ON compression_accounts (address)
+      WHERE spent = 0 AND address IS NOT NULL`,
     sql`CREATE INDEX compression_accounts_by_leaf ON compression_accounts (tree, leaf_index)`,
     sql`CREATE INDEX compression_accounts_queued ON compression_accounts (tree, leaf_index) WHERE queued = 1`,
     sql`CREATE INDEX compression_accounts_nullified ON compression_accounts (tree, nullifier_index)
