@@ -25,7 +25,7 @@ export function accountRecord(row: RecordedAccount, version: RecordVersion, slic
     owner: encode32(row.owner),
     lamports: u64Json(row.lamports),
   };
-  const seq = row.seq === null ? null : row.seq;
+  const { seq } = row;
   if (version === 1) {
     const { leaf_index: leafIndex, slot_created: slotCreated } = row;
     return { ...fixed, tree: encode32(row.tree_key), leafIndex, seq, slotCreated };

@@ -1,0 +1,59 @@
+/** Methods of the compression plugin without a daemon around them. */
+import { accountMethods } from '../../plugins/compression/rpc/account-methods.ts';
+import { createSlotWatch } from '../../plugins/compression/rpc/slot-watch.ts';
+import { knownTrees } from '../../plugins/compression/trees/known-trees.ts';
+import { createSystemClock } from '../../src/adapters/clock.ts';
+import type { ChainReader, RpcCall } from '../../src/kernel/plugin.ts';
+import { JsonText, RpcError } from '../../src/kernel/plugin.ts';
+import { stringify } from '../../src/lib/json.ts';
+import type { Clock } from '../../src/ports/clock.ts';
+import type { Store } from '../../src/ports/store.ts';
+import { createMemoryLog } from './memory-log.ts';
+
+const PROGRAM = 'compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq';
+
+export interface MethodBed {
+  /** The result as a client parses it. Rejects with the RpcError of the method. */
+  call<T = unknown>(name: string, params?: unknown): Promise<T>;
+  /** The text of the result. */
+  text(name: string, params?: unknown): Promise<string>;
+  /** `data.details`, or the message where the error carries its detail there. */
+  refusal(name: string, params?: unknown): Promise<string>;
+  readonly names: readonly string[];
+}
+
+export interface MethodBedOptions {
+  readonly chain?: ChainReader;
+  readonly clock?: Clock;
+  readonly programId?: string;
+}
+
+export function createMethodBed(store: Store, options: MethodBedOptions = {}): MethodBed {
+  const { clock = createSystemClock(), chain = null, programId = PROGRAM } = options;
+  const log = createMemoryLog();
+  const slots = createSlotWatch({ store, clock, chain, log });
+  const methods = new Map(
+    accountMethods({ chain, programId, trees: knownTrees([]) })
+      .map((make) => make({ store, slots, clock }))
+      .map((method) => [method.name, method]),
+  );
+  const text = async (name: string, params: unknown = {}) => {
+    const method = methods.get(name);
+    if (method === undefined) throw new Error(`there is no ${name}`);
+    const result: unknown = await method.handler({ params, signal: new AbortController().signal } as RpcCall);
+    return result instanceof JsonText ? result.text : stringify(result);
+  };
+  return {
+    names: [...methods.keys()],
+    text,
+    call: async <T>(name: string, params?: unknown) => JSON.parse(await text(name, params)) as T,
+    async refusal(name, params) {
+      try {
+        return `no refusal: ${await text(name, params)}`;
+      } catch (error) {
+        if (!(error instanceof RpcError)) throw error;
+        return `${error.rpcCode} ${error.details ?? error.message}`;
+      }
+    },
+  };
+}
