@@ -1,6 +1,6 @@
 import { JsonText, type RpcMethod } from '../../../../src/kernel/plugin.ts';
-import type { Proofs } from '../../proofs/index.ts';
 import { noLeaves } from '../../proofs/account-paths.ts';
+import type { Proofs } from '../../proofs/index.ts';
 import { isLeaf } from '../../proofs/leaf.ts';
 import { notFound } from '../errors.ts';
 import { key32 } from '../fields.ts';

@@ -1,0 +1,25 @@
+import { eachSibling } from '../../../src/solana/merkle/path.ts';
+import type { Poseidon } from '../../../src/solana/merkle/poseidon/index.ts';
+import { HASH_BYTES } from '../../../src/solana/merkle/zero-hashes.ts';
+import { leafOf } from './leaf.ts';
+import type { LeafPlace, PathPages } from './path-reader.ts';
+
+/** Hashes a path from its leaf up: whether it ends at the root of its tree. */
+export function leadsToRoot(
+  poseidon: Pick<Poseidon, 'hashPairs'>,
+  zeros: Uint8Array,
+  { tree, leafIndex }: LeafPlace,
+  pages: PathPages,
+): boolean {
+  const pair = new Uint8Array(2 * HASH_BYTES);
+  const node = leafOf(pages, leafIndex).slice();
+  let index = leafIndex;
+  eachSibling(tree.height, leafIndex, pages, zeros, (bytes, offset) => {
+    const isRight = index % 2 === 1;
+    pair.set(node, isRight ? HASH_BYTES : 0);
+    pair.set(bytes.subarray(offset, offset + HASH_BYTES), isRight ? 0 : HASH_BYTES);
+    poseidon.hashPairs(pair, 0, node, 0, 1);
+    index = Math.floor(index / 2);
+  });
+  return Buffer.compare(node, tree.root) === 0;
+}
