@@ -14,29 +14,28 @@ export interface SolOperationsParts {
   readonly random: Sfc32;
   readonly wallets: readonly Keypair[];
   readonly trees: StateTrees;
+  /** Accounts of V1 trees are spent too. Those of V2 trees are proved by their place in the queue and need no prover. */
+  readonly hasProver?: boolean;
 }
 
 type Inputs = { readonly owner: Keypair; readonly accounts: CompressedAccountWithMerkleContext[] };
 
-/**
- * Random compressions, transfers and decompressions of lamports, each a transaction. Only accounts of V2 trees are spent: they are
- * proved by their place in the queue, while those of V1 trees would need a prover.
- */
-export function createSolOperations({ rpc, random, wallets, trees }: SolOperationsParts): Operation {
+/** Random compressions, transfers and decompressions of lamports, each a transaction. */
+export function createSolOperations({ rpc, random, wallets, trees, hasProver }: SolOperationsParts): Operation {
   const pick = <T>(list: readonly T[]): T => list[random.below(list.length)] as T;
 
   async function inputs(): Promise<Inputs | null> {
     const owner = pick(wallets);
     const { items } = await rpc.getCompressedAccountsByOwner(owner.publicKey);
-    const spendable = items.filter(({ treeInfo }) => treeInfo.treeType === TreeType.StateV2);
+    const type = hasProver && random.below(2) === 0 ? TreeType.StateV1 : TreeType.StateV2;
+    const spendable = items.filter(({ treeInfo }) => treeInfo.treeType === type);
     const accounts: CompressedAccountWithMerkleContext[] = [];
     while (spendable.length > 0 && accounts.length < MOST_INPUTS && (accounts.length === 0 || random.below(2) === 0)) {
       accounts.push(...spendable.splice(random.below(spendable.length), 1));
     }
     const [first] = accounts;
     // Change and transfers go into the tree of the first input.
-    const fits = first && trees.withRoom(2).some(({ tree }) => tree.equals(first.treeInfo.tree));
-    return fits ? { owner, accounts } : null;
+    return first && trees.hasRoom(first.treeInfo, 2) ? { owner, accounts } : null;
   }
 
   async function compress(): Promise<Landed> {
@@ -65,9 +64,10 @@ export function createSolOperations({ rpc, random, wallets, trees }: SolOperatio
     const isTransfer = random.below(3) > 0;
     const instruction = await (isTransfer ? LightSystemProgram.transfer(parts) : LightSystemProgram.decompress(parts));
     const sending = { instructions: [instruction], payer: owner };
-    const landed = await send(rpc, { ...sending, kind: isTransfer ? 'transferV2' : 'decompressV2' });
-    const tree = accounts[0]?.treeInfo;
-    if (tree) trees.take(tree, 2);
+    const [{ treeInfo }] = accounts as [CompressedAccountWithMerkleContext];
+    const version = treeInfo.treeType === TreeType.StateV1 ? 'V1' : 'V2';
+    const landed = await send(rpc, { ...sending, kind: `${isTransfer ? 'transfer' : 'decompress'}${version}` });
+    trees.take(treeInfo, 2);
     // The same once more: the chain keeps the failure, which changes no tree.
     return random.below(10) === 0 ? [landed, await send(rpc, { ...sending, kind: 'twice', fails: true })] : [landed];
   }

@@ -1,5 +1,5 @@
 import { CompressedTokenProgram, getSplInterfaceInfos, type SplInterfaceInfo } from '@lightprotocol/compressed-token';
-import type { Rpc } from '@lightprotocol/stateless.js';
+import type { Rpc, TreeInfo } from '@lightprotocol/stateless.js';
 import {
   createAssociatedTokenAccountIdempotentInstruction,
   getAssociatedTokenAddressSync,
@@ -45,4 +45,14 @@ export async function createTokenMint(rpc: LightRpc, mint: Keypair, wallets: rea
       return first;
     },
   };
+}
+
+/** New tokens for a wallet, in a tree. */
+export async function mintTo(rpc: LightRpc, token: TokenMint, to: PublicKey, amount: number, tree: TreeInfo) {
+  const { mint, authority } = token;
+  const instruction = await CompressedTokenProgram.mintTo({
+    ...{ feePayer: authority.publicKey, authority: authority.publicKey, mint, toPubkey: to, amount },
+    ...{ outputStateTreeInfo: tree, tokenPoolInfo: await token.pool() },
+  });
+  return send(rpc, { kind: 'mintTo', instructions: [instruction], payer: authority });
 }

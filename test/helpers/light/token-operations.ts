@@ -55,9 +55,10 @@ export function createTokenOperations(parts: TokenOperationsParts): Operation {
         !parsed.amount.isZero(),
     );
     const accounts = alike.slice(0, random.between(1, MOST_INPUTS));
-    const tree = accounts[0]?.compressedAccount.treeInfo.tree;
-    const fits = tree !== undefined && trees.withRoom(SPEND_OUTPUTS).some((info) => info.tree.equals(tree));
-    return fits ? { signer, accounts, isDelegated } : null;
+    const [one] = accounts;
+    return one && trees.hasRoom(one.compressedAccount.treeInfo, SPEND_OUTPUTS)
+      ? { signer, accounts, isDelegated }
+      : null;
   }
 
   /** From the mint's authority, or out of an ordinary account. */

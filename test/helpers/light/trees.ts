@@ -9,6 +9,8 @@ export interface StateTrees {
   readonly v2: readonly TreeInfo[];
   /** V2 trees whose queue still takes so many outputs. */
   withRoom(outputs: number): TreeInfo[];
+  /** False only for a V2 tree whose queue is as good as full. */
+  hasRoom(tree: TreeInfo, outputs: number): boolean;
   /** Counts outputs that go into the queue of a tree. */
   take(tree: TreeInfo, outputs: number): void;
 }
@@ -22,6 +24,7 @@ export function createStateTrees(): StateTrees {
     v1: all.filter(({ treeType }) => treeType === TreeType.StateV1),
     v2,
     withRoom: (outputs) => v2.filter((info) => left(info) >= outputs),
+    hasRoom: (info, outputs) => left(info) >= outputs,
     take: (info, outputs) => void room.set(info.tree.toBase58(), left(info) - outputs),
   };
 }
