@@ -9,7 +9,6 @@ import type { HttpMeter } from './meter.ts';
 const HEADER_BYTES = 16_384;
 /** How often node:http looks for overdue requests. */
 const CHECK_INTERVAL_MS = 1_000;
-/** A connection that makes no progress is closed this long after the slowest handler would have answered. */
 const STALL_GRACE_MS = 30_000;
 /** Connections that may wait in an inherited socket while no process takes them. */
 const INHERITED_BACKLOG = 4_096;
@@ -21,6 +20,8 @@ export interface ListenerLimits {
   readonly keepAliveTimeoutMs: number;
   readonly maxConnections: number;
   readonly targetLimitBytes: number;
+  /** A connection that makes no progress is closed this long after the slowest handler would have answered. */
+  readonly stallGraceMs?: number;
 }
 
 export type RequestListener = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) => void;
@@ -37,7 +38,7 @@ export function createListener(limits: ListenerLimits, meter: HttpMeter, onReque
   });
   server.maxConnections = limits.maxConnections;
   // A client that reads nothing, or sends nothing, gives its socket back.
-  server.timeout = Math.max(limits.handlerTimeoutMs, limits.requestTimeoutMs) + STALL_GRACE_MS;
+  server.timeout = Math.max(limits.handlerTimeoutMs, limits.requestTimeoutMs) + (limits.stallGraceMs ?? STALL_GRACE_MS);
   server.on('request', (request, response) => onRequest(request, response, false));
   server.on('checkContinue', (request, response) => onRequest(request, response, true));
   // Other expectations may be ignored; the default answer would not be JSON.
