@@ -30,7 +30,7 @@ export interface ProofsParts {
 
 export function createProofs({ store, log, config, hashing, known }: ProofsParts): Proofs {
   const reader = createPathReader({
-    dialect: store.dialect,
+    store,
     cache: createPageCache(config.pageCacheBytes),
     ...(config.verifyOnRead
       ? { verify: (place, pages) => leadsToRoot(hashing.poseidon, hashing.zeros, place, pages) }

@@ -44,7 +44,7 @@ const TRIES = 3;
 
 export function createLeafFinder(store: Store, reader: PathReader): LeafFinder {
   const select = rawQuery<LeafRow>(
-    store.dialect,
+    store,
     (place) =>
       'SELECT h.slot, a.leaf_index, a.queued, t.id, t.key, t.type, t.queue, t.height, t.seq, t.root, t.status, t.reason ' +
       'FROM compression_accounts a JOIN compression_trees t ON t.id = a.tree CROSS JOIN compression_head h ' +

@@ -1,4 +1,4 @@
-import type { Dialect } from '../../../src/ports/store.ts';
+import type { Store } from '../../../src/ports/store.ts';
 import { pathPages } from '../../../src/solana/merkle/path.ts';
 import { type RawQuery, rawQuery } from '../store/raw-query.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
@@ -47,16 +47,16 @@ interface PageRow {
 }
 
 export interface PathReaderParts {
-  readonly dialect: Dialect;
+  readonly store: Pick<Store, 'dialect'>;
   readonly cache: PageCache;
   /** Whether the path leads to the root; absent: it is believed to, as it was when it was written. */
   readonly verify?: (place: LeafPlace, pages: PathPages) => boolean;
 }
 
-export function createPathReader({ dialect, cache, verify }: PathReaderParts): PathReader {
+export function createPathReader({ store, cache, verify }: PathReaderParts): PathReader {
   const queries = new Map<number, RawQuery<PageRow>>();
   const queryFor = (count: number): RawQuery<PageRow> => {
-    const query = queries.get(count) ?? pagesWithRoot(dialect, count);
+    const query = queries.get(count) ?? pagesWithRoot(store, count);
     queries.set(count, query);
     return query;
   };
@@ -121,8 +121,8 @@ function checked(nodes: PageNodes | typeof DAMAGED, tree: PathTree): PageNodes {
 }
 
 /** One statement sees one state: pages that come with a root are those of that root. */
-function pagesWithRoot(dialect: Dialect, count: number): RawQuery<PageRow> {
-  return rawQuery(dialect, (place) => {
+function pagesWithRoot(store: Pick<Store, 'dialect'>, count: number): RawQuery<PageRow> {
+  return rawQuery(store, (place) => {
     const ids = Array.from({ length: count }, () => place()).join(', ');
     return `SELECT p.id, p.bytes, t.root FROM compression_trees t LEFT JOIN compression_pages p ON p.id IN (${ids}) WHERE t.id = ${place()}`;
   });

@@ -4,7 +4,7 @@ import type { Proofs } from '../../proofs/index.ts';
 import { isLeaf } from '../../proofs/leaf.ts';
 import { notFound } from '../errors.ts';
 import { key32 } from '../fields.ts';
-import { enveloped, plainMethod, requireIndexed } from '../method.ts';
+import { enveloped, plainMethod, requireIndexed, requireSlot } from '../method.ts';
 import type { RecordVersion } from '../records/account.ts';
 import type { SlotWatch } from '../slot-watch.ts';
 import { accountProofSchema } from './schemas.ts';
@@ -17,12 +17,19 @@ export const getCompressedAccountProof = (slots: SlotWatch, proofs: Proofs, vers
     fields: { hash: key32('hash of the account') },
     tolerant: true,
     result: enveloped(accountProofSchema(version)),
-    run: ({ hash }) => proofs.guarded(() => proofOf(slots, proofs, version, hash)),
+    run: ({ hash, minContextSlot }) => proofs.guarded(() => proofOf(slots, proofs, version, hash, minContextSlot)),
   });
 
-async function proofOf(slots: SlotWatch, { finder, texts }: Proofs, version: RecordVersion, hash: Uint8Array) {
+async function proofOf(
+  slots: SlotWatch,
+  { finder, texts }: Proofs,
+  version: RecordVersion,
+  hash: Uint8Array,
+  minContextSlot: number | null,
+) {
   const { slot, leaf } = await finder.find(hash);
   requireIndexed(slot);
+  requireSlot(slot, minContextSlot);
   slots.saw(slot);
   if (leaf === null) throw version === 1 ? noLeaves(0, 1) : notFound('Account not found');
   // What waits in the output queue is proved by its index, with the path as it stands.
