@@ -1,0 +1,140 @@
+import { createHash, type Hash } from 'node:crypto';
+import { type FileHandle, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { type RawBuilder, sql } from 'kysely';
+import type { Store } from '../../../src/kernel/plugin.ts';
+import type { SqlValue } from '../../../src/ports/store.ts';
+import { readAtOneSlot } from '../store/snapshot-read.ts';
+import type { Db } from '../store/tables.ts';
+import { MAGIC, packRows, RECORD, type SnapshotHeader, sealRecord } from './record.ts';
+import { type SnapshotTable, snapshotTables } from './tables.ts';
+
+export interface SaveParts {
+  readonly store: Store;
+  readonly header: Pick<SnapshotHeader, 'genesisHash' | 'programId' | 'schema'>;
+  /** Of the block at a slot, where an upstream tells it. */
+  readonly blockhash: (slot: number) => Promise<string | null>;
+  readonly signal: AbortSignal;
+}
+
+export interface SavedSnapshot {
+  readonly file: string;
+  readonly slot: number;
+  readonly rows: number;
+  readonly bytes: number;
+}
+
+const SNAPSHOTS_KEPT = 2;
+const NAME = /^compression-(\d{1,15})\.snapshot$/;
+
+export const snapshotName = (slot: number): string => `compression-${slot}.snapshot`;
+
+/** Snapshots of a folder, newest first. Errors: those of the file system, but none where there is no folder. */
+export async function listSnapshots(folder: string): Promise<{ readonly file: string; readonly slot: number }[]> {
+  const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'ENOENT') return [];
+    throw error;
+  });
+  return names
+    .flatMap((name) => {
+      const slot = NAME.exec(name)?.[1];
+      return slot === undefined ? [] : [{ file: join(folder, name), slot: Number(slot) }];
+    })
+    .sort((a, b) => b.slot - a.slot);
+}
+
+/**
+ * Writes the state of one slot into a folder and removes all but the newest two. Nothing has the name of a snapshot before it is whole
+ * and on the disk. Memory: a few hundred rows. Null when nothing is indexed yet. Errors: those of store and file system, the signal's.
+ */
+export async function saveSnapshot(parts: SaveParts, folder: string): Promise<SavedSnapshot | null> {
+  await mkdir(folder, { recursive: true });
+  const temporary = join(folder, `.compression-${process.pid}.part`);
+  const handle = await open(temporary, 'w', 0o600);
+  try {
+    const { slot, value } = await readAtOneSlot(parts.store, (db, at) => writeState(parts, db, at, handle));
+    if (value === null) return null;
+    await handle.sync();
+    await handle.close();
+    const file = join(folder, snapshotName(slot));
+    await rename(temporary, file);
+    await syncFolder(dirname(file));
+    for (const old of (await listSnapshots(folder)).slice(SNAPSHOTS_KEPT)) await rm(old.file, { force: true });
+    return { file, slot, ...value };
+  } finally {
+    await handle.close().catch(() => undefined);
+    await rm(temporary, { force: true });
+  }
+}
+
+async function writeState(
+  { header, blockhash, signal }: SaveParts,
+  db: Db,
+  slot: number,
+  handle: FileHandle,
+): Promise<Omit<SavedSnapshot, 'file' | 'slot'> | null> {
+  if (slot === 0) return null;
+  const out = createOut(handle);
+  const { count } = await db
+    .selectFrom('compression_trees')
+    .select((is) => is.fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow();
+  await out.write(MAGIC);
+  const first: SnapshotHeader = {
+    ...{ version: 1, ...header, slot, blockhash: await blockhash(slot), treeCount: Number(count) },
+  };
+  await out.record(RECORD.header, first);
+  let rows = 0;
+  for (const table of snapshotTables()) {
+    await out.record(RECORD.table, { name: table.name, columns: table.columns });
+    for await (const piece of piecesOf(db, table)) {
+      signal.throwIfAborted();
+      rows += piece.length;
+      await out.write(sealRecord(RECORD.rows, packRows(piece)));
+    }
+  }
+  await out.record(RECORD.end, { rows });
+  return { rows, bytes: await out.finish() };
+}
+
+/** All rows in the order of their keys. */
+async function* piecesOf(db: Db, table: SnapshotTable): AsyncGenerator<SqlValue[][]> {
+  const columns = sql.join(table.columns.map((column) => sql.ref(column)));
+  const key = sql.join(table.key.map((column) => sql.ref(column)));
+  let last: readonly SqlValue[] | null = null;
+  for (;;) {
+    const after: RawBuilder<unknown> = last === null ? sql`` : sql`where (${key}) > (${sql.join([...last])})`;
+    const { rows }: { readonly rows: Record<string, SqlValue>[] } = await sql<
+      Record<string, SqlValue>
+    >`select ${columns}
+      from ${sql.table(table.name)} ${after} order by ${key} limit ${table.rowsPerPiece}`.execute(db);
+    if (rows.length > 0) yield rows.map((row) => table.columns.map((column) => row[column] as SqlValue));
+    const end = rows.at(-1);
+    if (end === undefined || rows.length < table.rowsPerPiece) return;
+    last = table.key.map((column) => end[column] as SqlValue);
+  }
+}
+
+function createOut(handle: FileHandle) {
+  const hash: Hash = createHash('sha256');
+  let bytes = 0;
+  const write = async (content: Uint8Array): Promise<void> => {
+    hash.update(content);
+    bytes += content.length;
+    for (let at = 0; at < content.length; ) at += (await handle.write(content, at)).bytesWritten;
+  };
+  return {
+    write,
+    record: (kind: number, value: object) => write(sealRecord(kind, Buffer.from(JSON.stringify(value)))),
+    async finish(): Promise<number> {
+      await handle.write(hash.digest());
+      return bytes + 32;
+    },
+  };
+}
+
+/** The new name has to survive a power cut as the file does. */
+async function syncFolder(folder: string): Promise<void> {
+  const handle = await open(folder, 'r');
+  await handle.sync().finally(() => handle.close());
+}
