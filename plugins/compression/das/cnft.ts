@@ -1,0 +1,73 @@
+import type { Log, RpcMethod, Store } from '../../../src/kernel/plugin.ts';
+import { decode32 } from '../../../src/lib/base58.ts';
+import type { Metrics } from '../../../src/ports/metrics.ts';
+import { createKeccakPairs } from '../../../src/solana/concurrent/keccak-pairs.ts';
+import { createDamageGuard } from '../proofs/damage.ts';
+import { leadsToRoot } from '../proofs/fold.ts';
+import { createPageCache } from '../proofs/page-cache.ts';
+import { createPathReader } from '../proofs/path-reader.ts';
+import type { MethodParts } from '../rpc/method.ts';
+import { keyText } from '../store/row-book.ts';
+import { assetMethods } from './asset-methods.ts';
+import { createCnftDecoder } from './cnft-block.ts';
+import { type CnftIndexer, createCnftIndexer } from './cnft-indexer.ts';
+import { createConcurrentHashing } from './concurrent-tree.ts';
+
+export interface CnftConfig {
+  readonly cnft: { readonly trees: readonly string[] | 'all' };
+  readonly pageCacheBytes: number;
+  readonly verifyOnRead: boolean;
+}
+
+/** Indexing of compressed NFTs and the proofs of them. */
+export interface Cnft extends CnftIndexer {
+  readonly decode: ReturnType<typeof createCnftDecoder>;
+  methods(parts: Pick<MethodParts, 'store' | 'slots'>): readonly RpcMethod[];
+}
+
+export interface CnftParts {
+  readonly config: CnftConfig;
+  readonly store: Store;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+/** Beside the trees of the Light programs, which have the rest. */
+const CACHE_SHARE = 0.25;
+
+/** Null when no tree is wanted: then the methods are left to the upstream. */
+export function createCnft({ config, log, metrics }: Omit<CnftParts, 'store'>): Cnft | null {
+  const isWanted = wantedTrees(config.cnft.trees);
+  if (isWanted === null) return null;
+  const hashing = createConcurrentHashing();
+  const indexer = createCnftIndexer({
+    ...{ hashing, log },
+    faults: metrics.counter('concurrent_faults_total', 'changes of concurrent trees that cannot be read'),
+    changes: metrics.counter('concurrent_changes_total', 'changes of concurrent trees that were applied'),
+  });
+  return {
+    ...indexer,
+    decode: createCnftDecoder(isWanted),
+    methods: ({ store, slots }) => {
+      const keccak = createKeccakPairs();
+      const reader = createPathReader({
+        store,
+        cache: createPageCache(config.pageCacheBytes * CACHE_SHARE),
+        ...(config.verifyOnRead ? { verify: (place, pages) => leadsToRoot(keccak, hashing.zeros, place, pages) } : {}),
+      });
+      return assetMethods({ store, slots, reader, guarded: createDamageGuard(store, log), zeros: () => hashing.zeros });
+    },
+  };
+}
+
+function wantedTrees(trees: CnftConfig['cnft']['trees']): ((tree: Uint8Array) => boolean) | null {
+  if (trees === 'all') return () => true;
+  if (trees.length === 0) return null;
+  const keys = trees.map((text) => {
+    const key = decode32(text);
+    if (key === null) throw new TypeError(`compression.cnft.trees: ${text} is no key`);
+    return keyText([key]);
+  });
+  const wanted = new Set(keys);
+  return (tree) => wanted.has(keyText([tree]));
+}
