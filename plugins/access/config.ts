@@ -1,5 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox';
 
+const closed = { additionalProperties: false } as const;
+
 export const accessConfig = Type.Object(
   {
     keyCacheSize: Type.Integer({
@@ -13,8 +15,45 @@ export const accessConfig = Type.Object(
       default: 500,
       description: 'how long a key is remembered: a revoked key works at most this much longer',
     }),
+    plansFile: Type.Union([Type.String(), Type.Null()], {
+      default: null,
+      description: 'file of the plans; null = config/plans.yaml of the program; read at start',
+    }),
+    defaultPlan: Type.String({
+      default: 'unlimited',
+      description: 'plan of the first project and of those that are made without one',
+    }),
+    usageFlushMs: Type.Integer({
+      minimum: 10,
+      maximum: 60_000,
+      default: 1_000,
+      description: 'how often counted usage is written: what a crash can lose at most',
+    }),
+    badKeysPerMinute: Type.Integer({
+      minimum: 1,
+      default: 120,
+      description: 'wrong keys of one client address (IPv6: /64); the look-ups of more are slowed to one per second',
+    }),
+    anonymous: Type.Object(
+      {
+        projectId: Type.Union([Type.String(), Type.Null()], {
+          default: null,
+          description: 'project that calls without a key are counted to; null = such calls are refused',
+        }),
+        cidrs: Type.Array(Type.String({ format: 'cidr' }), {
+          default: ['127.0.0.0/8', '::1/128'],
+          description: 'networks that may call without a key',
+        }),
+        ratePerSecondPerIp: Type.Number({
+          minimum: 0.1,
+          default: 5,
+          description: 'calls per second of one client address without a key; all groups together',
+        }),
+      },
+      { ...closed, default: {}, description: 'calls without a key' },
+    ),
   },
-  { additionalProperties: false, default: {} },
+  { ...closed, default: {} },
 );
 
 export type AccessConfig = Static<typeof accessConfig>;

@@ -7,4 +7,17 @@ export const ACCESS_ERRORS = {
   ACCESS_BAD_EXPIRY:
     'an expiry is a time to come: days such as 90d, or a date such as 2030-01-31 or 2030-01-31T12:00:00Z',
   ACCESS_BAD_NAME: 'a name has 1 to 128 characters',
+  ACCESS_BAD_NETWORK: 'a network is an address or a range such as 10.0.0.0/8 or fd00::/8; a key has at most 100',
+  ACCESS_BAD_ORIGIN:
+    'an origin is scheme and host such as https://app.example or https://*.app.example; a key has at most 100',
+  ACCESS_BAD_PERMISSION: 'a permission is a product of the usage record, or admin',
+  ACCESS_BAD_BILLING_DAY: 'a billing day is a day of the month, 1 to 31',
+  ACCESS_BAD_CREDITS: 'credits are a whole number from 1 to 9007199254740991, and so is their sum',
+  ACCESS_BAD_OVERRIDES: 'the values that are laid over a plan do not fit',
+  ACCESS_BAD_SWITCH: 'a switch is on or off',
+  ACCESS_BAD_OVERLAP: 'an overlap is a number of minutes, hours or days such as 30m, 24h or 7d; 0 for none',
+  ACCESS_KEY_ENDED: 'the key is revoked or expired and cannot be rotated',
+  ACCESS_PLANS_INVALID: 'the file of the plans cannot be read or has errors',
 } as const;
+
+export type AccessErrorCode = keyof typeof ACCESS_ERRORS;

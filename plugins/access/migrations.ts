@@ -1,4 +1,5 @@
-import type { Migration } from '../../src/ports/store.ts';
+import type { ColumnDefinitionBuilder } from 'kysely';
+import type { Migration, StoreTx } from '../../src/ports/store.ts';
 
 export const migrations: readonly Migration[] = [
   {
@@ -33,4 +34,75 @@ export const migrations: readonly Migration[] = [
         .execute();
     },
   },
+  {
+    version: 2,
+    name: 'add limits, credits and usage',
+    // Every column has a default: keys and projects of before go on as they were.
+    breaking: false,
+    async up(tx) {
+      await addColumns(tx);
+      await addUsage(tx);
+    },
+  },
 ];
+
+async function addColumns(tx: StoreTx): Promise<void> {
+  const { schema } = tx.db;
+  for (const [name, type] of [
+    ['billing_day', 'integer'],
+    ['overrides', 'text'],
+  ] as const)
+    await schema.alterTable('projects').addColumn(name, type).execute();
+  for (const [name, value] of [
+    ['admin_api', 1],
+    ['prepaid_granted', 0],
+    ['prepaid_used', 0],
+    ['prepaid_used_micro', 0],
+  ] as const)
+    await schema
+      .alterTable('projects')
+      .addColumn(name, 'bigint', (column) => column.notNull().defaultTo(value))
+      .execute();
+  for (const name of ['permissions', 'cidrs', 'origins', 'successor_id'])
+    await schema.alterTable('api_keys').addColumn(name, 'text').execute();
+}
+
+async function addUsage(tx: StoreTx): Promise<void> {
+  const { schema } = tx.db;
+  const count = (column: ColumnDefinitionBuilder) => column.notNull().defaultTo(0);
+  const text = (column: ColumnDefinitionBuilder) => column.notNull();
+  await schema
+    .createTable('usage_cycles')
+    .addColumn('project_id', 'text', text)
+    .addColumn('cycle_start', 'text', text)
+    .addColumn('regular', 'bigint', count)
+    .addColumn('regular_micro', 'bigint', count)
+    .addColumn('prepaid', 'bigint', count)
+    .addColumn('prepaid_micro', 'bigint', count)
+    .addPrimaryKeyConstraint('usage_cycles_pk', ['project_id', 'cycle_start'])
+    .execute();
+  await schema
+    .createTable('usage_days')
+    .addColumn('project_id', 'text', text)
+    .addColumn('day', 'text', text)
+    .addColumn('product', 'text', text)
+    .addColumn('credits', 'bigint', count)
+    .addColumn('credits_micro', 'bigint', count)
+    .addColumn('requests', 'bigint', count)
+    .addColumn('bytes', 'bigint', count)
+    .addPrimaryKeyConstraint('usage_days_pk', ['project_id', 'day', 'product'])
+    .execute();
+  await schema
+    .createTable('usage_writers')
+    .addColumn('id', 'text', (column) => column.primaryKey())
+    .addColumn('seq', 'bigint', text)
+    .addColumn('seen_at', 'bigint', text)
+    .execute();
+  await schema
+    .createTable('rate_taken')
+    .addColumn('project_id', 'text', text)
+    .addColumn('rate_group', 'text', text)
+    .addColumn('taken', 'bigint', count)
+    .addPrimaryKeyConstraint('rate_taken_pk', ['project_id', 'rate_group'])
+    .execute();
+}

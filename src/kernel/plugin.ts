@@ -148,14 +148,27 @@ export type ErrorShape = 'plain' | 'wallet' | 'admin' | 'text' | 'rpc';
 /** Rate groups of the plans. */
 export type RateGroup = 'rpc' | 'das' | 'photon' | 'sender' | 'admin' | (string & {});
 
-/** Products of the usage record. */
-export type Product = 'rpc' | 'enhancedApi' | 'walletApi' | 'das' | 'webhooks' | 'archival' | 'photon' | 'other';
+/** Products of the usage record; the two `laserstream` ones are counted in bytes, the others in requests. */
+export type Product =
+  | 'rpc'
+  | 'enhancedApi'
+  | 'walletApi'
+  | 'das'
+  | 'webhooks'
+  | 'laserstreamGrpc'
+  | 'laserstreamWebsocket'
+  | 'preConfirmations'
+  | 'archival'
+  | 'photon'
+  | 'other';
 
 /** What a call costs; absent on routes that are not metered. */
 export interface Price {
   readonly product: Product;
-  /** Credits. */
+  /** Credits; fractions down to a millionth count. */
   readonly credits: number;
+  /** Credits for each byte of the answer, beside those. */
+  readonly creditsPerByte?: number;
   /** Every group that loses a token. */
   readonly groups: readonly RateGroup[];
   /** HTTP statuses beside 2xx that are charged. */
@@ -287,6 +300,8 @@ export interface Credentials {
   readonly header: string | undefined;
   /** Token of `Authorization: Bearer`. */
   readonly bearer: string | undefined;
+  /** `Origin`: the page that a browser's call comes from. */
+  readonly origin?: string | undefined;
 }
 
 export interface GateItem {

@@ -1,15 +1,18 @@
 import type { Command } from '../../../src/kernel/plugin.ts';
-import type { Clock } from '../../../src/ports/clock.ts';
-import { parseExpiry } from '../expiry.ts';
-import { listKeys, type Projects } from '../projects.ts';
+import { listOf } from '../gate/key-rules.ts';
+import { parseExpiry, parseOverlap } from '../projects/expiry.ts';
+import { PERMISSIONS } from '../projects/key-lists.ts';
+import { type KeyInfo, listKeys } from '../projects/keys.ts';
+import { type CommandParts, JSON_OPTION, listOption, textOf } from './common.ts';
+import { tableLines, timeText } from './table.ts';
 
-const JSON_OPTION = { flags: '--json', description: 'one JSON document' };
+const ID = { flags: '--id <id>', description: 'id of the key, from `keys list`', required: true };
 
-export function keyCommands(projects: Projects, clock: Clock): Command[] {
-  return [createKeyCommand(projects, clock), listKeysCommand(clock), revokeKeyCommand(projects)];
+export function keyCommands(parts: CommandParts): Command[] {
+  return [createCommand(parts), listCommand(parts), revokeCommand(parts), rotateCommand(parts)];
 }
 
-function createKeyCommand(projects: Projects, clock: Clock): Command {
+function createCommand({ keys, clock }: CommandParts): Command {
   return {
     path: ['keys', 'create'],
     summary: 'make a key; it is shown once',
@@ -17,68 +20,121 @@ function createKeyCommand(projects: Projects, clock: Clock): Command {
       { flags: '--project <id>', description: 'project the key belongs to', required: true },
       { flags: '--name <text>', description: 'what people call it' },
       { flags: '--expires <when>', description: 'days such as 90d, or a date (UTC); without it never' },
+      {
+        flags: '--permissions <list>',
+        description: `what it may be used for: ${PERMISSIONS.join(',')}; without it all`,
+      },
+      { flags: '--ips <list>', description: 'addresses and networks that may use it; without it all' },
+      { flags: '--origins <list>', description: 'origins of web pages that may use it; without it any caller' },
       JSON_OPTION,
     ],
     async run(options, io) {
-      const { name, expires } = options;
-      const expiresAt = typeof expires === 'string' ? parseExpiry(expires, clock.now()) : null;
+      const expires = textOf(options, 'expires');
+      const name = textOf(options, 'name');
       const made = await io.store.write((tx) =>
-        projects.createKey(tx, {
+        keys.create(tx, {
           projectId: String(options['project']),
-          ...(typeof name === 'string' ? { name } : {}),
-          ...(expiresAt === null ? {} : { expiresAt }),
+          ...(name === undefined ? {} : { name }),
+          ...(expires === undefined ? {} : { expiresAt: parseExpiry(expires, clock.now()) }),
+          permissions: listOption(options, 'permissions') ?? null,
+          cidrs: listOption(options, 'ips') ?? null,
+          origins: listOption(options, 'origins') ?? null,
         }),
       );
-      if (options['json'] === true) io.json({ key: made.key, id: made.id, project: made.projectId, expiresAt });
-      else io.line(`key ${made.key}\nIt is shown this once. To revoke it: ${io.program} keys revoke --id ${made.id}`);
+      const { key, id, projectId, expiresAt } = made;
+      if (options['json'] === true) io.json({ key, id, project: projectId, expiresAt });
+      else io.line(`key ${key}\nIt is shown this once. To revoke it: ${io.program} keys revoke --id ${id}`);
     },
   };
 }
 
-function listKeysCommand(clock: Clock): Command {
+function listCommand({ clock }: CommandParts): Command {
   return {
     path: ['keys', 'list'],
     summary: 'list the keys, by their first characters',
     options: [{ flags: '--project <id>', description: 'of this project only' }, JSON_OPTION],
     async run(options, io) {
-      const project = options['project'];
-      const rows = await listKeys(io.store, typeof project === 'string' ? project : undefined);
-      const state = (row: (typeof rows)[number]) => {
-        if (row.revoked_at !== null) return 'revoked';
-        return row.expires_at !== null && row.expires_at <= clock.now() ? 'expired' : 'active';
-      };
+      const rows = await listKeys(io.store, textOf(options, 'project'));
+      const now = clock.now();
       if (options['json'] === true) {
-        io.json(
-          rows.map((row) => ({
-            id: row.id,
-            project: row.project_id,
-            prefix: row.prefix,
-            name: row.name,
-            state: state(row),
-            createdAt: row.created_at,
-            expiresAt: row.expires_at,
-            revokedAt: row.revoked_at,
-          })),
-        );
+        io.json(rows.map((row) => keyView(row, now)));
         return;
       }
-      for (const row of rows)
-        io.line(`${row.id}  ${row.prefix.padEnd(8)}…  ${state(row).padEnd(8)}  project ${row.project_id}  ${row.name}`);
-      if (rows.length === 0) io.line('no keys');
+      if (rows.length === 0) {
+        io.line('no keys');
+        return;
+      }
+      const cells = rows.map((row) => [
+        row.id,
+        `${row.prefix}…`,
+        stateOf(row, now),
+        row.expires_at === null ? 'never' : timeText(row.expires_at),
+        row.project_id,
+        limitsText(row),
+        row.name,
+      ]);
+      const head = ['ID', 'KEY', 'STATE', 'EXPIRES (UTC)', 'PROJECT', 'LIMITS', 'NAME'];
+      for (const line of tableLines(head, cells)) io.line(line);
     },
   };
 }
 
-function revokeKeyCommand(projects: Projects): Command {
+function revokeCommand({ keys }: CommandParts): Command {
   return {
     path: ['keys', 'revoke'],
     summary: 'end a key at once; a running daemon notices within a second',
-    options: [{ flags: '--id <id>', description: 'id of the key, from `keys list`', required: true }, JSON_OPTION],
+    options: [ID, JSON_OPTION],
     async run(options, io) {
       const id = String(options['id']);
-      const revoked = await io.store.write((tx) => projects.revokeKey(tx, id));
+      const revoked = await io.store.write((tx) => keys.revoke(tx, id));
       if (options['json'] === true) io.json({ id, revoked });
       else io.line(revoked ? `key ${id} is revoked` : `key ${id} was revoked before`);
     },
   };
+}
+
+function rotateCommand({ keys }: CommandParts): Command {
+  return {
+    path: ['keys', 'rotate'],
+    summary: 'make a new key like an old one, which goes on working for a while; the new one is shown once',
+    options: [
+      ID,
+      { flags: '--overlap <time>', description: 'how long the old key works on: 30m, 24h, 7d, 0; without it 24h' },
+      JSON_OPTION,
+    ],
+    async run(options, io) {
+      const overlapMs = parseOverlap(textOf(options, 'overlap') ?? '24h');
+      const made = await io.store.write((tx) => keys.rotate(tx, String(options['id']), overlapMs));
+      const { key, id, projectId, expiresAt, oldEndsAt } = made;
+      if (options['json'] === true) io.json({ key, id, project: projectId, expiresAt, oldKeyEndsAt: oldEndsAt });
+      else io.line(`key ${key}\nIt is shown this once. The old key ends ${timeText(oldEndsAt)} (UTC).`);
+    },
+  };
+}
+
+export function keyView(row: KeyInfo, now: number) {
+  return {
+    id: row.id,
+    project: row.project_id,
+    prefix: row.prefix,
+    name: row.name,
+    state: stateOf(row, now),
+    createdAt: row.created_at,
+    expiresAt: row.expires_at,
+    revokedAt: row.revoked_at,
+    permissions: listOf(row.permissions),
+    ips: listOf(row.cidrs),
+    origins: listOf(row.origins),
+    successor: row.successor_id,
+  };
+}
+
+function stateOf(row: KeyInfo, now: number): 'active' | 'revoked' | 'expired' {
+  if (row.revoked_at !== null) return 'revoked';
+  return row.expires_at !== null && row.expires_at <= now ? 'expired' : 'active';
+}
+
+function limitsText(row: KeyInfo): string {
+  const lists = [listOf(row.permissions), listOf(row.cidrs), listOf(row.origins)].flatMap((list) => list ?? []);
+  return lists.length === 0 ? '-' : lists.join(' ');
 }

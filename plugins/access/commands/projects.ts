@@ -1,54 +1,178 @@
 import type { Command } from '../../../src/kernel/plugin.ts';
-import { DEFAULT_PLAN, PLANS } from '../plans.ts';
-import { listProjects, type Projects } from '../projects.ts';
+import type { Overrides } from '../plans/schema.ts';
+import { findProjectRow, listProjects } from '../projects/projects.ts';
+import type { ProjectRow } from '../tables.ts';
+import { usageError } from '../usage-error.ts';
+import { type CommandParts, JSON_OPTION, type Options, textOf } from './common.ts';
+import { tableLines, timeText } from './table.ts';
 
-const JSON_OPTION = { flags: '--json', description: 'one JSON document' };
+const ID = { flags: '--id <id>', description: 'id of the project, from `projects list`', required: true };
 
-export function projectCommands(projects: Projects): Command[] {
-  return [
-    {
-      path: ['projects', 'create'],
-      summary: 'make a project',
-      options: [
-        { flags: '--name <text>', description: 'what people call it', required: true },
-        { flags: '--plan <name>', description: `${PLANS.join(', ')}; without it ${DEFAULT_PLAN}` },
-        { flags: '--wallet <address>', description: 'owner wallet, base58' },
-        JSON_OPTION,
-      ],
-      async run(options, io) {
-        const wallet = options['wallet'];
-        const row = await io.store.write((tx) =>
-          projects.create(tx, {
-            name: String(options['name']),
-            plan: String(options['plan'] ?? DEFAULT_PLAN),
-            ...(typeof wallet === 'string' ? { wallet } : {}),
-          }),
-        );
-        if (options['json'] === true) io.json({ id: row.id, name: row.name, plan: row.plan });
-        else io.line(`project ${row.id} (${row.name}, plan ${row.plan})`);
+export function projectCommands(parts: CommandParts): Command[] {
+  return [createCommand(parts), listCommand(), showCommand(parts), setPlanCommand(parts), grantCommand(parts)];
+}
+
+function createCommand({ projects, defaultPlan }: CommandParts): Command {
+  return {
+    path: ['projects', 'create'],
+    summary: 'make a project',
+    options: [
+      { flags: '--name <text>', description: 'what people call it', required: true },
+      { flags: '--plan <name>', description: `a plan of the plans file; without it ${defaultPlan}` },
+      { flags: '--wallet <address>', description: 'owner wallet, base58' },
+      {
+        flags: '--billing-day <day>',
+        description: 'day of the month on which credits begin anew, 1 to 31; without it today',
       },
+      JSON_OPTION,
+    ],
+    async run(options, io) {
+      const wallet = textOf(options, 'wallet');
+      const day = textOf(options, 'billingDay');
+      const row = await io.store.write((tx) =>
+        projects.create(tx, {
+          name: String(options['name']),
+          plan: textOf(options, 'plan') ?? defaultPlan,
+          ...(wallet === undefined ? {} : { wallet }),
+          ...(day === undefined ? {} : { billingDay: Number(day) }),
+        }),
+      );
+      if (options['json'] === true) io.json({ id: row.id, name: row.name, plan: row.plan });
+      else io.line(`project ${row.id} (${row.name}, plan ${row.plan})`);
     },
-    {
-      path: ['projects', 'list'],
-      summary: 'list the projects',
-      options: [JSON_OPTION],
-      async run(options, io) {
-        const rows = await listProjects(io.store);
-        if (options['json'] === true) {
-          io.json(
-            rows.map((row) => ({
-              id: row.id,
-              name: row.name,
-              plan: row.plan,
-              wallet: row.wallet,
-              createdAt: row.created_at,
-            })),
-          );
-          return;
-        }
-        for (const row of rows) io.line(`${row.id}  ${row.plan.padEnd(12)}  ${row.name}`);
-        if (rows.length === 0) io.line('no projects');
+  };
+}
+
+function listCommand(): Command {
+  return {
+    path: ['projects', 'list'],
+    summary: 'list the projects',
+    options: [JSON_OPTION],
+    async run(options, io) {
+      const rows = await listProjects(io.store);
+      if (options['json'] === true) {
+        io.json(rows.map(view));
+        return;
+      }
+      if (rows.length === 0) {
+        io.line('no projects');
+        return;
+      }
+      const cells = rows.map((row) => [row.id, row.plan, timeText(row.created_at), row.name]);
+      for (const line of tableLines(['ID', 'PLAN', 'CREATED (UTC)', 'NAME'], cells)) io.line(line);
+    },
+  };
+}
+
+function showCommand({ plans }: CommandParts): Command {
+  return {
+    path: ['projects', 'show'],
+    summary: 'show a project with its limits',
+    options: [ID, JSON_OPTION],
+    async run(options, io) {
+      const row = await findProjectRow(io.store, String(options['id']));
+      const limits = plans().limitsOf(row.plan, row.overrides);
+      if (limits === null) throw usageError('ACCESS_UNKNOWN_PLAN', row.plan);
+      const { creditsLimit, overageCredits, webhooks } = limits;
+      const ratePerSecond = Object.fromEntries(limits.ratePerSecond);
+      if (options['json'] === true) {
+        io.json({ ...view(row), limits: { creditsLimit, overageCredits, ratePerSecond, webhooks } });
+        return;
+      }
+      const rates = Object.entries(ratePerSecond).map(([group, rate]) => `${group} ${rate}`);
+      const lines = [
+        ['id', row.id],
+        ['name', row.name],
+        ['plan', row.plan],
+        ['over the plan', row.overrides ?? 'nothing'],
+        ['wallet', row.wallet ?? 'none'],
+        ['created (UTC)', timeText(row.created_at)],
+        ['usage endpoint', row.admin_api === 1 ? 'on' : 'off'],
+        ['credits a cycle', creditsLimit.toLocaleString('en-US')],
+        ['credits beyond', overageCredits.toLocaleString('en-US')],
+        ['prepaid, granted', row.prepaid_granted.toLocaleString('en-US')],
+        ['calls per second', rates.length === 0 ? 'no limit' : rates.join(', ')],
+        ['webhooks', webhooks.max === null ? 'no limit' : String(webhooks.max)],
+      ] as const;
+      for (const line of tableLines(['PROJECT', ''], lines)) io.line(line);
+    },
+  };
+}
+
+function setPlanCommand({ projects }: CommandParts): Command {
+  return {
+    path: ['projects', 'set-plan'],
+    summary: 'give a project another plan, or values of its own over it; a running daemon notices within a second',
+    options: [
+      ID,
+      { flags: '--plan <name>', description: 'a plan of the plans file' },
+      {
+        flags: '--override <json>',
+        description:
+          'values over the plan, all of them at once: {"ratePerSecond":{"rpc":20},"overageCredits":5000}; {} for none',
       },
+      { flags: '--admin-api <on|off>', description: 'whether the usage endpoint answers' },
+      JSON_OPTION,
+    ],
+    async run(options, io) {
+      const change = changeOf(options);
+      const row = await io.store.write((tx) => projects.change(tx, String(options['id']), change));
+      if (options['json'] === true) io.json(view(row));
+      else
+        io.line(`project ${row.id} has the plan ${row.plan}${row.overrides === null ? '' : ` with ${row.overrides}`}`);
     },
-  ];
+  };
+}
+
+function changeOf(options: Options): Parameters<CommandParts['projects']['change']>[2] {
+  const plan = textOf(options, 'plan');
+  const override = textOf(options, 'override');
+  const adminApi = textOf(options, 'adminApi');
+  if (adminApi !== undefined && adminApi !== 'on' && adminApi !== 'off')
+    throw usageError('ACCESS_BAD_SWITCH', adminApi);
+  return {
+    ...(plan === undefined ? {} : { plan }),
+    ...(override === undefined ? {} : { overrides: parseOverrides(override) }),
+    ...(adminApi === undefined ? {} : { adminApi: adminApi === 'on' }),
+  };
+}
+
+function parseOverrides(text: string): Overrides | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw usageError('ACCESS_BAD_OVERRIDES', 'it is not JSON');
+  }
+  if (typeof value !== 'object' || value === null) throw usageError('ACCESS_BAD_OVERRIDES', 'it is no object');
+  return Object.keys(value).length === 0 ? null : (value as Overrides);
+}
+
+function grantCommand({ projects }: CommandParts): Command {
+  return {
+    path: ['projects', 'grant'],
+    summary: 'add prepaid credits to a project; they are spent after those of the plan and never expire',
+    options: [ID, { flags: '--credits <number>', description: 'how many', required: true }, JSON_OPTION],
+    async run(options, io) {
+      const text = String(options['credits']);
+      const credits = /^\d{1,16}$/.test(text) ? Number(text) : Number.NaN;
+      const row = await io.store.write((tx) => projects.grant(tx, String(options['id']), credits));
+      if (options['json'] === true) io.json({ id: row.id, granted: credits, prepaidGranted: row.prepaid_granted });
+      else io.line(`project ${row.id} has ${credits.toLocaleString('en-US')} prepaid credits more`);
+    },
+  };
+}
+
+function view(row: ProjectRow) {
+  return {
+    id: row.id,
+    name: row.name,
+    plan: row.plan,
+    wallet: row.wallet,
+    createdAt: row.created_at,
+    billingDay: row.billing_day,
+    overrides: row.overrides === null ? null : (JSON.parse(row.overrides) as unknown),
+    adminApi: row.admin_api === 1,
+    prepaidGranted: row.prepaid_granted,
+  };
 }

@@ -12,6 +12,7 @@ export function credentialsOf(query: string, headers: IncomingHttpHeaders): Cred
     query: keysOfQuery(query),
     header: typeof header === 'string' ? header : header?.[0],
     bearer: authorization === undefined ? undefined : BEARER.exec(authorization)?.[1],
+    origin: headers.origin,
   };
 }
 

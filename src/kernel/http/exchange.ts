@@ -26,8 +26,9 @@ export class Exchange implements CallContext {
   /** JSON-RPC method or batch size, for the log line. */
   rpcLabel: string | undefined = undefined;
   admission: Admission | null = null;
-  /** Told once when the bytes are out. */
-  settle: ((bytesOut: number) => void) | null = null;
+  #settle: ((bytesOut: number) => void) | null = null;
+  /** The request has ended: nobody will ask for `settle` again. */
+  #isSettled = false;
   /** An answer has been begun; nothing else may be written. */
   over = false;
   /** Counts against the requests that are handled at once. */
@@ -60,6 +61,18 @@ export class Exchange implements CallContext {
 
   get signal(): AbortSignal {
     return this.lazy.signal;
+  }
+
+  /** Called once with the bytes that went out; at once when the client has gone before the gate or the call had answered. */
+  onSettle(settle: (bytesOut: number) => void): void {
+    if (this.#isSettled) settle(this.bytesOut);
+    else this.#settle = settle;
+  }
+
+  settle(): void {
+    if (this.#isSettled) return;
+    this.#isSettled = true;
+    this.#settle?.(this.bytesOut);
   }
 }
 

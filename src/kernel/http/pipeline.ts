@@ -194,7 +194,7 @@ function conclude(exchange: Exchange, meter: HttpMeter, log: Log, now: number): 
   }
   // Nothing is left to stop after a whole answer, and an abort is dear.
   if (!exchange.response.writableFinished) exchange.lazy.abort('the client has gone');
-  exchange.settle?.(exchange.bytesOut);
+  exchange.settle();
   const elapsedMs = now - exchange.startedMs;
   (exchange.meter ?? meter.unmatched).done(exchange.status, elapsedMs, exchange.bytesOut);
   logRequest(log, exchange, elapsedMs);

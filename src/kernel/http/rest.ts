@@ -65,11 +65,11 @@ async function admit(gate: Gate | null, exchange: Exchange, compiled: CompiledRo
   exchange.caller = await gate.authenticate(credentials, exchange.remoteAddress);
   const admission = await gate.admit(exchange.caller, compiled.items);
   exchange.admission = admission;
-  exchange.settle = (bytesOut) => {
+  exchange.onSettle((bytesOut) => {
     const { status } = exchange;
     const charged = (status >= 200 && status < 300) || (route.price?.chargedStatuses?.includes(status) ?? false);
     admission.settle([{ charged, bytesOut }]);
-  };
+  });
 }
 
 function givesKey(credentials: ReturnType<typeof credentialsOf>): boolean {

@@ -49,7 +49,7 @@ export async function handleRoot(parts: RootParts, exchange: Exchange): Promise<
   const given = rpc.handleHttp(body, exchange);
   const answer = isPromise(given) ? await beforeDeadline(parts, exchange, given) : given;
   exchange.rpcLabel = answer.label;
-  exchange.settle = (bytesOut) => answer.settle(bytesOut);
+  exchange.onSettle((bytesOut) => answer.settle(bytesOut));
   responder.send(exchange, answer.status, answer.body === null ? null : JSON_TYPE, answer.headers, answer.body);
 }
 

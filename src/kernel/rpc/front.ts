@@ -83,9 +83,14 @@ export function createRpcFront(options: RpcFrontOptions): RpcFront {
     handleHttp: (body, context) => handle(body, context, false),
     dispatch: async (message, context) => {
       const reply = await handle(message, context, true);
-      const bytes = reply.body === null ? null : await toBuffer(reply.body, options.core.rpc.maxUpstreamBytes);
-      reply.settle(bytes === null ? 0 : bytes.length);
-      return bytes;
+      let bytesOut = 0;
+      try {
+        const bytes = reply.body === null ? null : await toBuffer(reply.body, options.core.rpc.maxUpstreamBytes);
+        bytesOut = bytes?.length ?? 0;
+        return bytes;
+      } finally {
+        reply.settle(bytesOut);
+      }
     },
     recover: (firstBytes) => {
       const { id, method } = recoverCall(firstBytes);

@@ -1,26 +1,17 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import fc from 'fast-check';
-import { createBootstrap } from '../../../plugins/access/bootstrap.ts';
-import { createGate } from '../../../plugins/access/gate.ts';
-import { hashKey, isKeyForm, keyPrefix } from '../../../plugins/access/keys.ts';
-import { migrations } from '../../../plugins/access/migrations.ts';
-import { createProjects, listKeys } from '../../../plugins/access/projects.ts';
+import { createBootstrap } from '../../../plugins/access/projects/bootstrap.ts';
+import { hashKey, isKeyForm, keyPrefix } from '../../../plugins/access/projects/key-form.ts';
+import { listKeys } from '../../../plugins/access/projects/keys.ts';
 import { tables } from '../../../plugins/access/tables.ts';
-import { createSystemRandom } from '../../../src/adapters/random.ts';
-import type { Credentials } from '../../../src/kernel/plugin.ts';
-import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { createManualClock } from '../../helpers/manual-clock.ts';
+import { accessBed } from '../../helpers/access-bed.ts';
 import { eachStore, sqliteStore } from '../../helpers/store.ts';
 
 const CACHE_MS = 500;
-const none: Credentials = { query: [], header: undefined, bearer: undefined };
 
 async function setUp(store: Store) {
-  await migrate(store, [{ scope: 'access', migrations }]);
-  const clock = createManualClock();
-  const projects = createProjects(clock, createSystemRandom());
   let queries = 0;
   const counted: Store = {
     ...store,
@@ -29,13 +20,9 @@ async function setUp(store: Store) {
       return store.read;
     },
   };
-  const gate = createGate({ store: counted, clock, config: { keyCacheSize: 10, keyCacheMs: CACHE_MS } });
-  const project = await store.write((tx) => projects.create(tx, { name: 'p', plan: 'free' }));
-  const addKey = (more: { key?: string; expiresAt?: number } = {}) =>
-    store.write((tx) => projects.createKey(tx, { projectId: project.id, ...more }));
-  const ask = async (credentials: Partial<Credentials>) =>
-    await gate.authenticate({ ...none, ...credentials }, '127.0.0.1');
-  return { store, clock, projects, project, addKey, ask, queries: () => queries };
+  const bed = await accessBed(counted, { config: { keyCacheSize: 10, keyCacheMs: CACHE_MS } });
+  queries = 0;
+  return { ...bed, store, queries: () => queries };
 }
 
 eachStore('access gate', (engine) => {
@@ -71,12 +58,12 @@ eachStore('access gate', (engine) => {
   });
 
   test('a revoked key works no longer than it is remembered; an expired one ends on time even when remembered', async (t) => {
-    const { addKey, ask, projects, clock, store } = await setUp(await engine.store(t));
+    const { addKey, ask, keys, clock, store } = await setUp(await engine.store(t));
     const revoked = await addKey();
     const expiring = await addKey({ expiresAt: clock.now() + 100 });
     assert.ok(await ask({ header: revoked.key }));
     assert.ok(await ask({ header: expiring.key }));
-    assert.equal(await store.write((tx) => projects.revokeKey(tx, revoked.id)), true);
+    assert.equal(await store.write((tx) => keys.revoke(tx, revoked.id)), true);
     await clock.advance(100);
     await assert.rejects(ask({ header: expiring.key }), { reason: 'bad-key' });
     await clock.advance(CACHE_MS + 1);
@@ -85,20 +72,16 @@ eachStore('access gate', (engine) => {
 
   test('of several first starts one makes the project, and a given key is installed', async (t) => {
     const store = await engine.store(t);
-    await migrate(store, [{ scope: 'access', migrations }]);
-    const bootstrap = createBootstrap(store, createProjects(createManualClock(), createSystemRandom()));
+    const { projects, keys } = await accessBed(store);
+    await store.write((tx) => tables(tx.db).deleteFrom('projects').execute());
+    const bootstrap = createBootstrap({ store, projects, keys, plan: 'unlimited' });
     const made = await Promise.all(Array.from({ length: 4 }, () => bootstrap.ensureFirstProject({ key: 'given.key' })));
     const first = made.filter((one) => one !== null);
     assert.equal(first.length, 1);
     assert.equal(first[0]!.key, 'given.key');
     assert.equal(await bootstrap.ensureFirstProject(), null);
     await assert.rejects(
-      store.write((tx) =>
-        createProjects(createManualClock(), createSystemRandom()).createKey(tx, {
-          projectId: first[0]!.projectId,
-          key: 'a b',
-        }),
-      ),
+      store.write((tx) => keys.create(tx, { projectId: first[0]!.projectId, key: 'a b' })),
       { code: 'ACCESS_BAD_KEY', exitCode: 64 },
     );
   });

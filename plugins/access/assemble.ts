@@ -1,0 +1,47 @@
+import type { Contribution, PluginContext } from '../../src/kernel/plugin.ts';
+import { lazy } from '../../src/lib/lazy.ts';
+import { accessBootstrap } from '../../src/ports/access.ts';
+import { keyLimitCommands } from './commands/key-limits.ts';
+import { keyCommands } from './commands/keys.ts';
+import { projectUsageCommands } from './commands/project-usage.ts';
+import { projectCommands } from './commands/projects.ts';
+import type { AccessConfig } from './config.ts';
+import { createDirectory } from './gate/directory.ts';
+import { createGate } from './gate/gate.ts';
+import { createMeter } from './metering/meter.ts';
+import { checkStoredPlans } from './plans/check-stored.ts';
+import { loadPlans } from './plans/load.ts';
+import { createBootstrap } from './projects/bootstrap.ts';
+import { createKeys } from './projects/keys.ts';
+import { createProjects } from './projects/projects.ts';
+import { usageRoute } from './usage/route.ts';
+
+/** What the plugin contributes; everything is opened later. */
+export function assembleAccess(ctx: PluginContext<AccessConfig>): Contribution {
+  const { store, clock, random, metrics, log, config } = ctx;
+  // A file is read when it is first needed: by `start`, or by a command.
+  const plans = lazy(() => loadPlans(config.plansFile));
+  const projects = createProjects(clock, random, plans);
+  const keys = createKeys(clock, random);
+  const directory = createDirectory({ store, clock, plans, ...config });
+  const meter = createMeter({
+    ...{ store, clock, log, metrics, plans },
+    flushMs: config.usageFlushMs,
+    writerId: random.uuid(),
+  });
+  const bootstrap = createBootstrap({ store, projects, keys, plan: config.defaultPlan });
+  const commandParts = { projects, keys, clock, plans, defaultPlan: config.defaultPlan };
+  return {
+    gate: createGate({ directory, meter, clock, metrics, config }),
+    routes: [usageRoute({ store, clock, plans, meter })],
+    services: [{ token: accessBootstrap, service: bootstrap }],
+    commands: [
+      ...projectCommands(commandParts),
+      ...projectUsageCommands(commandParts),
+      ...keyCommands(commandParts),
+      ...keyLimitCommands(commandParts),
+    ],
+    start: () => checkStoredPlans(store, plans(), config),
+    stop: () => meter.stop(),
+  };
+}

@@ -1,0 +1,18 @@
+import type { TSchema } from '@sinclair/typebox';
+import { Ajv } from 'ajv';
+
+/** Everything that is wrong with a value, each with its place; empty when it fits. */
+export function problemsOf(schema: TSchema, value: unknown): readonly string[] {
+  const ajv = new Ajv({ strict: false, allErrors: true });
+  const check = ajv.compile(schema);
+  if (check(value)) return [];
+  const lines = (check.errors ?? [])
+    // What each branch of a union says is one message too many.
+    .filter(({ keyword }) => keyword !== 'anyOf')
+    .map(({ instancePath, message, params }) => {
+      const unknown: unknown = params['additionalProperty'];
+      const place = instancePath === '' ? 'the file' : instancePath.slice(1).replaceAll('/', '.');
+      return typeof unknown === 'string' ? `${place}: unknown key "${unknown}"` : `${place}: ${message}`;
+    });
+  return [...new Set(lines)];
+}

@@ -1,0 +1,37 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parse } from 'yaml';
+import { CodedError, messageOf } from '../../../src/lib/coded-error.ts';
+import { ACCESS_ERRORS } from '../errors.ts';
+import { problemsOf } from './check.ts';
+import { createPlans, type Plans } from './plans.ts';
+import { type PlansFile, plansSchema } from './schema.ts';
+
+const CONFIG = 78;
+
+/** Reads the file of the plans; null is the one that comes with the program. Errors: ACCESS_PLANS_INVALID, exit 78. */
+export function loadPlans(file: string | null): Plans {
+  const path = file === null ? ownFile() : resolve(file);
+  let value: unknown;
+  try {
+    value = parse(readFileSync(path, 'utf8'));
+  } catch (error) {
+    throw invalid(path, [messageOf(error)]);
+  }
+  const problems = problemsOf(plansSchema, value);
+  if (problems.length > 0) throw invalid(path, problems);
+  return createPlans(value as PlansFile);
+}
+
+/** The source lies one folder deeper once it is built. */
+function ownFile(): string {
+  const places = ['../../../config/plans.yaml', '../../../../config/plans.yaml'];
+  const paths = places.map((place) => fileURLToPath(new URL(place, import.meta.url)));
+  return paths.find((path) => existsSync(path)) ?? (paths[0] as string);
+}
+
+function invalid(path: string, problems: readonly string[]): CodedError {
+  const message = `${ACCESS_ERRORS.ACCESS_PLANS_INVALID}: ${path}: ${problems.join('; ')}`;
+  return new CodedError('ACCESS_PLANS_INVALID', message, { exitCode: CONFIG, facts: { path, problems } });
+}

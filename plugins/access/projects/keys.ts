@@ -1,0 +1,148 @@
+import type { Clock, Random } from '../../../src/ports/clock.ts';
+import type { Store, StoreTx } from '../../../src/ports/store.ts';
+import { type ApiKeyRow, tables } from '../tables.ts';
+import { usageError } from '../usage-error.ts';
+import { hashKey, isKeyForm, keyPrefix } from './key-form.ts';
+import { checkNetworks, checkOrigins, checkPermissions } from './key-lists.ts';
+
+export interface NewKey {
+  readonly id: string;
+  readonly projectId: string;
+  /** In full: shown once, stored nowhere. */
+  readonly key: string;
+  /** Unix milliseconds. */
+  readonly expiresAt: number | null;
+}
+
+/** Lists that limit a key; null or absent: no limit. */
+export interface KeyLimits {
+  readonly permissions?: readonly string[] | null;
+  readonly cidrs?: readonly string[] | null;
+  readonly origins?: readonly string[] | null;
+}
+
+/** Writes of keys. All errors are ACCESS_… with exit code 64. */
+export interface Keys {
+  /** `key` replaces a random one; `expiresAt` in unix milliseconds. Errors: ACCESS_UNKNOWN_PROJECT, ACCESS_BAD_…. */
+  create(
+    tx: StoreTx,
+    key: {
+      readonly projectId: string;
+      readonly name?: string;
+      readonly key?: string;
+      readonly expiresAt?: number;
+    } & KeyLimits,
+  ): Promise<NewKey>;
+  /** Returns false when the key was revoked already. Errors: ACCESS_UNKNOWN_KEY. */
+  revoke(tx: StoreTx, id: string): Promise<boolean>;
+  /**
+   * A new key with the same name, limits and expiry; the old one ends after `overlapMs`. Errors: ACCESS_UNKNOWN_KEY,
+   * ACCESS_KEY_ENDED.
+   */
+  rotate(tx: StoreTx, id: string, overlapMs: number): Promise<NewKey & { readonly oldEndsAt: number }>;
+  /** Replaces the lists that are given. Errors: ACCESS_UNKNOWN_KEY, ACCESS_BAD_…. */
+  limit(tx: StoreTx, id: string, limits: KeyLimits): Promise<KeyInfo>;
+}
+
+/** A key without its hash: nobody needs it outside the gate. */
+export type KeyInfo = Omit<ApiKeyRow, 'hash'>;
+
+const INFO = [
+  'id',
+  'project_id',
+  'prefix',
+  'name',
+  'created_at',
+  'expires_at',
+  'revoked_at',
+  'permissions',
+  'cidrs',
+  'origins',
+  'successor_id',
+] as const;
+
+export function createKeys(clock: Clock, random: Random): Keys {
+  return {
+    async create(tx, { projectId, name, key = random.uuid(), expiresAt, ...limits }) {
+      if (!isKeyForm(key)) throw usageError('ACCESS_BAD_KEY');
+      const columns = columnsOf(limits);
+      const db = tables(tx.db);
+      const project = await db.selectFrom('projects').select('id').where('id', '=', projectId).executeTakeFirst();
+      if (project === undefined) throw usageError('ACCESS_UNKNOWN_PROJECT');
+      const row: ApiKeyRow = {
+        id: random.uuid(),
+        project_id: projectId,
+        ...{ hash: hashKey(key), prefix: keyPrefix(key), name: name ?? '' },
+        ...{ created_at: clock.now(), expires_at: expiresAt ?? null, revoked_at: null, successor_id: null },
+        ...{ permissions: null, cidrs: null, origins: null, ...columns },
+      };
+      await db.insertInto('api_keys').values(row).execute();
+      return { id: row.id, projectId, key, expiresAt: row.expires_at };
+    },
+    async revoke(tx, id) {
+      const row = await findKeyRow(tx, id);
+      if (row.revoked_at !== null) return false;
+      await tables(tx.db).updateTable('api_keys').set({ revoked_at: clock.now() }).where('id', '=', id).execute();
+      return true;
+    },
+    async rotate(tx, id, overlapMs) {
+      const old = await findKeyRow(tx, id);
+      const now = clock.now();
+      if (old.revoked_at !== null || (old.expires_at !== null && old.expires_at <= now))
+        throw usageError('ACCESS_KEY_ENDED');
+      const db = tables(tx.db);
+      const key = random.uuid();
+      const { permissions, cidrs, origins, name, project_id, expires_at } = old;
+      const made = { id: random.uuid(), hash: hashKey(key), prefix: keyPrefix(key), created_at: now };
+      const kept = { permissions, cidrs, origins, name, project_id, expires_at };
+      await db
+        .insertInto('api_keys')
+        .values({ ...kept, ...made, revoked_at: null, successor_id: null })
+        .execute();
+      const oldEndsAt = Math.min(now + overlapMs, expires_at ?? Number.POSITIVE_INFINITY);
+      await db
+        .updateTable('api_keys')
+        .set({ successor_id: made.id, ...(overlapMs === 0 ? { revoked_at: now } : { expires_at: oldEndsAt }) })
+        .where('id', '=', id)
+        .execute();
+      return { id: made.id, projectId: project_id, key, expiresAt: expires_at, oldEndsAt };
+    },
+    async limit(tx, id, limits) {
+      const columns = columnsOf(limits);
+      const row = await tables(tx.db)
+        .updateTable('api_keys')
+        .set({ id, ...columns })
+        .where('id', '=', id)
+        .returning(INFO)
+        .executeTakeFirst();
+      if (row === undefined) throw usageError('ACCESS_UNKNOWN_KEY');
+      return row;
+    },
+  };
+}
+
+export async function listKeys(store: Store, projectId?: string): Promise<KeyInfo[]> {
+  let query = tables(store.read).selectFrom('api_keys').select(INFO);
+  if (projectId !== undefined) query = query.where('project_id', '=', projectId);
+  return await query.orderBy('created_at').orderBy('id').execute();
+}
+
+/** A row that is about to be written. Errors: ACCESS_UNKNOWN_KEY. */
+export async function findKeyRow(tx: StoreTx, id: string): Promise<ApiKeyRow> {
+  let query = tables(tx.db).selectFrom('api_keys').selectAll().where('id', '=', id);
+  if (tx.dialect === 'postgres') query = query.forUpdate();
+  const row = await query.executeTakeFirst();
+  if (row === undefined) throw usageError('ACCESS_UNKNOWN_KEY');
+  return row;
+}
+
+function columnsOf(limits: KeyLimits): Partial<Pick<ApiKeyRow, 'permissions' | 'cidrs' | 'origins'>> {
+  const { permissions, cidrs, origins } = limits;
+  const text = (list: readonly string[] | null, check: (list: readonly string[]) => readonly string[]) =>
+    list === null ? null : JSON.stringify(check(list));
+  return {
+    ...(permissions === undefined ? {} : { permissions: text(permissions, checkPermissions) }),
+    ...(cidrs === undefined ? {} : { cidrs: text(cidrs, checkNetworks) }),
+    ...(origins === undefined ? {} : { origins: text(origins, checkOrigins) }),
+  };
+}

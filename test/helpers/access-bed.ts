@@ -1,0 +1,75 @@
+/** The access plugin on a store of the test, with a clock that the test moves. */
+import { type AccessConfig, accessConfig } from '../../plugins/access/config.ts';
+import { createDirectory } from '../../plugins/access/gate/directory.ts';
+import { createGate } from '../../plugins/access/gate/gate.ts';
+import { createMeter } from '../../plugins/access/metering/meter.ts';
+import { migrations } from '../../plugins/access/migrations.ts';
+import { loadPlans } from '../../plugins/access/plans/load.ts';
+import type { Overrides } from '../../plugins/access/plans/schema.ts';
+import { createKeys } from '../../plugins/access/projects/keys.ts';
+import { createProjects, findProjectRow } from '../../plugins/access/projects/projects.ts';
+import { readUsage } from '../../plugins/access/usage/read-usage.ts';
+import { usageRecord } from '../../plugins/access/usage/record.ts';
+import { createSystemRandom } from '../../src/adapters/random.ts';
+import { fillDefaults } from '../../src/kernel/config/defaults.ts';
+import type { SchemaNode } from '../../src/kernel/config/node.ts';
+import { createMetricsRegistry } from '../../src/kernel/metrics.ts';
+import type { Credentials, Gate, GateItem } from '../../src/kernel/plugin.ts';
+import { migrate } from '../../src/kernel/schema/migrations.ts';
+import type { Store } from '../../src/ports/store.ts';
+import { createManualClock, type ManualClock } from './manual-clock.ts';
+import { createMemoryLog } from './memory-log.ts';
+
+export interface AccessBedOptions {
+  readonly config?: Partial<AccessConfig>;
+  readonly clock?: ManualClock;
+  readonly plan?: string;
+  readonly overrides?: Overrides;
+}
+
+const none: Credentials = { query: [], header: undefined, bearer: undefined };
+
+/** One api process: gate and meter. Several of them on one store are several processes. */
+export function startAccess(store: Store, clock: ManualClock, config: Partial<AccessConfig> = {}) {
+  const filled = { ...(fillDefaults(accessConfig as unknown as SchemaNode, {}) as AccessConfig), ...config };
+  const random = createSystemRandom();
+  const plans = loadPlans(filled.plansFile);
+  const registry = createMetricsRegistry();
+  const metrics = registry.scope('access');
+  const log = createMemoryLog();
+  const writerId = random.uuid();
+  const flushMs = filled.usageFlushMs;
+  const meter = createMeter({ store, clock, log, metrics, plans: () => plans, flushMs, writerId });
+  const directory = createDirectory({ store, clock, plans: () => plans, ...filled });
+  const gate: Gate = createGate({ directory, meter, clock, metrics, config: filled });
+  const ask = async (credentials: Partial<Credentials>, address = '127.0.0.1') =>
+    await gate.authenticate({ ...none, ...credentials }, address);
+  return { gate, meter, directory, plans, log, registry, ask };
+}
+
+/** A store with a project, and one process on it. */
+export async function accessBed(store: Store, options: AccessBedOptions = {}) {
+  await migrate(store, [{ scope: 'access', migrations }]);
+  const clock = options.clock ?? createManualClock();
+  const random = createSystemRandom();
+  const process = startAccess(store, clock, options.config);
+  const projects = createProjects(clock, random, () => process.plans);
+  const keys = createKeys(clock, random);
+  const project = await store.write((tx) => projects.create(tx, { name: 'p', plan: options.plan ?? 'free' }));
+  const { overrides } = options;
+  if (overrides !== undefined) await store.write((tx) => projects.change(tx, project.id, { overrides }));
+  const addKey = (more: Partial<Parameters<typeof keys.create>[1]> = {}) =>
+    store.write((tx) => keys.create(tx, { projectId: project.id, ...more }));
+  const usage = async (id = project.id) => {
+    const row = await findProjectRow(store, id);
+    const found = await readUsage(store.read, row, process.plans, clock.now());
+    if (found === null) throw new Error('no plan');
+    return usageRecord(found);
+  };
+  return { store, clock, ...process, projects, keys, project, addKey, usage };
+}
+
+/** An item with a price, as a route or a method has it. */
+export function pricedItem(name: string, price: Partial<NonNullable<GateItem['price']>> = {}): GateItem {
+  return { name, price: { product: 'rpc', credits: 1, groups: ['rpc'], ...price }, permission: undefined };
+}
