@@ -33,7 +33,7 @@ describe('looking for the id of a call that is refused', () => {
   const peeking = () => {
     const request = body();
     const clock = createManualClock();
-    const exchange = { request, response: {} as ServerResponse, expectsContinue: false } as Exchange;
+    const exchange = { request, response: {} as ServerResponse, expectsContinue: false } as unknown as Exchange;
     const inFlight = { setBusy: () => undefined };
     return { request, clock, peeked: peekCall({ deadlines: createDeadlines(clock), inFlight }, exchange) };
   };
