@@ -25,7 +25,7 @@ test('compressed tokens: the daemon and the client library agree in every field,
   const kinds = [
     'mintToV1',
     'mintToV2',
-    'compressV1',
+    'compressV2',
     'transfer',
     'decompress',
     'approve',

@@ -71,7 +71,8 @@ export function createTokenOperations(parts: TokenOperationsParts): Operation {
     const [payer, tokenPoolInfo] = [pick(wallets), await token.pool()];
     const common = { mint, toPubkey: to, toAddress: to, amount, outputStateTreeInfo, tokenPoolInfo };
     const { value } = await rpc.getTokenAccountBalance(token.accountOf(payer.publicKey));
-    const isMint = BigInt(value.amount) < amount.reduce((sum, each) => sum + BigInt(each), 0n);
+    // The program puts what comes from ordinary accounts into V2 trees only.
+    const isMint = isV1 || BigInt(value.amount) < amount.reduce((sum, each) => sum + BigInt(each), 0n);
     const { publicKey } = payer;
     const instruction = isMint
       ? await CompressedTokenProgram.mintTo({ ...common, feePayer: publicKey, authority: token.authority.publicKey })
