@@ -1,0 +1,153 @@
+import type { Clock, Log, Store, StoreTx } from '../../../src/kernel/plugin.ts';
+import { encode32 } from '../../../src/lib/base58.ts';
+import type { Db, TreeRow } from '../store/tables.ts';
+import type { Hashing } from '../trees/hashing.ts';
+import type { MissingUpdates } from './missing-updates.ts';
+import { resetTree } from './reset-tree.ts';
+import type { TreeReader } from './tree-reader.ts';
+import { changeTree, lockTree, readLightTrees } from './tree-rows.ts';
+
+/** Brings trees back whose proofs are refused. */
+export interface Repair {
+  /** One look at all of them; each is tried at once, and every ten minutes when that did not help. Errors: those of the store. */
+  pass(signal: AbortSignal): Promise<void>;
+}
+
+export interface RepairParts {
+  readonly store: Store;
+  readonly hashing: Hashing;
+  /** Null without an upstream: then only what is in the rows can be brought back. */
+  readonly reader: Pick<TreeReader, 'rootAt'> | null;
+  readonly missing: MissingUpdates | null;
+  /** Makes the pages of a tree anew from its rows, in short pieces. Returns the root they have, or null when the tree moved meanwhile. */
+  readonly rebuild: (tree: TreeRow, signal: AbortSignal) => Promise<Uint8Array | null>;
+  /** Whether trees of which nothing is known yet may wait until somebody asks. */
+  readonly leavesHistory: boolean;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+const RETRY_MS = 600_000;
+/** The first try is what is cheap; if it does not help the next one follows at once. */
+const TRIES_AT_ONCE = 2;
+
+interface Tries {
+  count: number;
+  /** Monotonic ms of the last one. */
+  at: number;
+}
+
+export function createRepair(parts: RepairParts): Repair {
+  const { store, clock, log } = parts;
+  const tries = new Map<number, Tries>();
+
+  async function attempt(tree: TreeRow, count: number, signal: AbortSignal): Promise<void> {
+    const facts = { tree: encode32(tree.key), seq: tree.seq, status: tree.status, reason: tree.reason };
+    if (count >= TRIES_AT_ONCE) log.error({ ...facts, ...rootsOf(tree) }, 'a Merkle tree could not be repaired yet');
+    if (tree.status === 'gap') await fetchMissing(parts, tree, count);
+    else await heal(parts, tree, count, signal);
+  }
+
+  return {
+    async pass(signal) {
+      const trees = (await readLightTrees(store.read)).filter(
+        ({ status }) => status === 'gap' || status === 'diverged',
+      );
+      for (const id of tries.keys()) if (!trees.some((tree) => tree.id === id)) tries.delete(id);
+      for (const tree of trees) {
+        signal.throwIfAborted();
+        const made = tries.get(tree.id) ?? { count: 0, at: 0 };
+        const isDue = made.count < TRIES_AT_ONCE || clock.monotonic() - made.at >= RETRY_MS;
+        if (!isDue || (await parts.missing?.isBeingRead(tree)) === true) continue;
+        tries.set(tree.id, { count: made.count + 1, at: clock.monotonic() });
+        await attempt(tree, made.count, signal);
+      }
+    },
+  };
+}
+
+const rootsOf = ({ expected_root, computed_root }: TreeRow) => ({
+  expected: expected_root === null ? null : encode32(expected_root),
+  computed: computed_root === null ? null : encode32(computed_root),
+});
+
+async function fetchMissing({ missing, leavesHistory, log }: RepairParts, tree: TreeRow, count: number): Promise<void> {
+  if (missing === null) return;
+  if (leavesHistory && tree.verified_seq === null && tree.next_index <= FRESH_LEAVES) {
+    const how = 'read it with backfill --by-address, or load a snapshot';
+    log.warn({ tree: encode32(tree.key) }, `the past of a Merkle tree is not known, and not fetched by itself: ${how}`);
+    return;
+  }
+  await missing.ask(tree, count === 0 ? 'near' : 'whole');
+}
+
+/** Leaves of a tree that nothing was written to. */
+const FRESH_LEAVES = 2;
+
+async function heal(parts: RepairParts, tree: TreeRow, count: number, signal: AbortSignal): Promise<void> {
+  const { store, missing, hashing, log } = parts;
+  const root = await parts.rebuild(tree, signal);
+  if (root === null) return;
+  const verdict = await judge(parts, tree, root, signal);
+  const name = encode32(tree.key);
+  if (verdict === 'right') {
+    // What came since may be right too, and is tried first; if it made the tree diverge it is fetched again.
+    const refetch = count > 0 && missing !== null;
+    if (refetch) await missing.ask(tree, 'near', (tx) => goOn(tx, tree, root, true));
+    else await store.write((tx) => goOn(tx, tree, root, false));
+    log.info({ tree: name, seq: tree.seq }, 'a Merkle tree was rebuilt from its rows');
+    return;
+  }
+  if (missing === null || verdict === 'unknown') return;
+  log.error({ tree: name, seq: tree.seq }, 'the rows of a Merkle tree are wrong: it is read again from its beginning');
+  await missing.ask(tree, 'whole', async (tx) => {
+    if (!(await isStill(tx, tree))) return;
+    await resetTree(tx, tree, hashing);
+    await changeTree(tx, tree.id, { status: 'gap', reason: REPAIR });
+  });
+}
+
+/** Why a tree is in the state `gap`: it is being read again from its beginning. */
+export const REPAIR = 'repair';
+
+/** Whether the root that the rows give is the one of the chain. */
+async function judge(
+  { reader }: RepairParts,
+  tree: TreeRow,
+  root: Uint8Array,
+  signal: AbortSignal,
+): Promise<'right' | 'wrong' | 'unknown'> {
+  const capacity = tree.root_capacity;
+  const isAsItWas = Buffer.compare(root, tree.root) === 0;
+  // A damaged page says nothing against the rows, and a batch that was refused left the tree as it was.
+  const isTrusted = isAsItWas && tree.verified_seq === tree.seq;
+  if (isTrusted) return 'right';
+  if (reader === null || capacity === null) return isAsItWas && tree.reason === 'page' ? 'right' : 'unknown';
+  const found = await reader.rootAt(tree, tree.seq, capacity, { signal });
+  if (found.root === null || found.seq < tree.seq || found.seq - tree.seq >= capacity / 2)
+    return isAsItWas && tree.reason === 'page' ? 'right' : 'unknown';
+  return Buffer.compare(found.root, root) === 0 ? 'right' : 'wrong';
+}
+
+async function isStill(tx: StoreTx, tree: TreeRow): Promise<boolean> {
+  const row = await lockTree(tx, tree.id);
+  return row !== null && row.seq === tree.seq && row.status === 'diverged';
+}
+
+/** The tree takes updates again, from where it stands. */
+async function goOn(tx: StoreTx, tree: TreeRow, root: Uint8Array, dropsPending: boolean): Promise<void> {
+  if (!(await isStill(tx, tree))) return;
+  const db = tx.db as Db;
+  if (dropsPending) await db.deleteFrom('compression_pending').where('tree', '=', tree.id).execute();
+  const waiting = await db
+    .selectFrom('compression_pending')
+    .select('seq')
+    .where('tree', '=', tree.id)
+    .limit(1)
+    .executeTakeFirst();
+  const isGap = dropsPending || waiting !== undefined;
+  await changeTree(tx, tree.id, {
+    ...{ root, status: isGap ? 'gap' : 'unverified', reason: null },
+    ...{ expected_root: null, computed_root: null },
+  });
+}
