@@ -1,5 +1,7 @@
 /** Methods of the compression plugin without a daemon around them. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { accountMethods } from '../../plugins/compression/rpc/account-methods.ts';
+import type { MethodFactory } from '../../plugins/compression/rpc/method.ts';
 import { createSlotWatch } from '../../plugins/compression/rpc/slot-watch.ts';
 import { knownTrees } from '../../plugins/compression/trees/known-trees.ts';
 import { createSystemClock } from '../../src/adapters/clock.ts';
@@ -26,14 +28,22 @@ export interface MethodBedOptions {
   readonly chain?: ChainReader;
   readonly clock?: Clock;
   readonly programId?: string;
+  /** Methods of other parts. */
+  readonly more?: readonly MethodFactory[];
 }
 
+/** Without a listening daemon nothing else keeps the process alive while a method waits. */
+const wakefulClock = (): Clock => ({
+  ...createSystemClock(),
+  sleep: async (ms, signal) => await sleep(ms, undefined, signal === undefined ? {} : { signal }),
+});
+
 export function createMethodBed(store: Store, options: MethodBedOptions = {}): MethodBed {
-  const { clock = createSystemClock(), chain = null, programId = PROGRAM } = options;
+  const { clock = wakefulClock(), chain = null, programId = PROGRAM } = options;
   const log = createMemoryLog();
   const slots = createSlotWatch({ store, clock, chain, log });
   const methods = new Map(
-    accountMethods({ chain, programId, trees: knownTrees([]) })
+    [...accountMethods({ chain, programId, trees: knownTrees([]) }), ...(options.more ?? [])]
       .map((make) => make({ store, slots, clock }))
       .map((method) => [method.name, method]),
   );
