@@ -1,0 +1,244 @@
+/** Websockets to upstreams that open late or never, fall silent, fill up, or talk too early. */
+import assert from 'node:assert/strict';
+import { EventEmitter } from 'node:events';
+import { test } from 'node:test';
+import type { WebSocket } from 'ws';
+import { createHub, type Subscriber } from '../../../plugins/proxy/socket/hub.ts';
+import { createLink, type LinkSubscription } from '../../../plugins/proxy/socket/link.ts';
+import { createLinks, type LinksParts } from '../../../plugins/proxy/socket/links.ts';
+import type { SubscriptionCall } from '../../../plugins/proxy/socket/message.ts';
+import { createOutlet } from '../../../plugins/proxy/socket/outlet.ts';
+import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
+import type { UpstreamPool } from '../../../src/kernel/plugin.ts';
+import type { Upstream } from '../../../src/ports/upstream.ts';
+import { createManualClock } from '../../helpers/manual-clock.ts';
+import { createMemoryLog } from '../../helpers/memory-log.ts';
+
+const PING_MS = 30_000;
+
+/** A socket whose other side is the test. */
+class FakeSocket extends EventEmitter {
+  readonly sent: { id: number; method: string; params?: unknown[] }[] = [];
+  pings = 0;
+  isOver = false;
+  send(text: string): void {
+    this.sent.push(JSON.parse(text));
+  }
+  ping(): void {
+    this.pings += 1;
+  }
+  terminate(): void {
+    if (this.isOver) return;
+    this.isOver = true;
+    this.emit('close');
+  }
+  says(message: unknown): void {
+    this.emit('message', Buffer.from(JSON.stringify(message)));
+  }
+  accepts(at: number, subscription: number): void {
+    this.says({ jsonrpc: '2.0', result: subscription, id: this.sent[at]?.id });
+  }
+  notifies(subscription: number): void {
+    this.says({ jsonrpc: '2.0', method: 'slotNotification', params: { result: 1, subscription } });
+  }
+}
+
+function subscription(family = 'slot') {
+  const seen = { accepted: 0, refused: 0, notified: 0 };
+  const made: LinkSubscription = {
+    ...{ family, method: `${family}Subscribe`, paramsText: null },
+    accepted: () => void (seen.accepted += 1),
+    refused: () => void (seen.refused += 1),
+    notified: () => void (seen.notified += 1),
+  };
+  return { made, seen };
+}
+
+function startLink() {
+  const clock = createManualClock();
+  const socket = new FakeSocket();
+  let lost: readonly LinkSubscription[] | null = null;
+  const link = createLink({
+    ...{ label: 'main-0', socket: socket as unknown as WebSocket, clock, pingIntervalMs: PING_MS },
+    lost: (subscriptions) => {
+      lost = subscriptions;
+    },
+  });
+  return { clock, socket, link, lost: () => lost };
+}
+
+test('a socket that does not open is given up, with what was to go over it', async () => {
+  const { clock, link, lost } = startLink();
+  const { made } = subscription();
+  link.subscribe(made);
+  await clock.advance(60_000);
+  assert.deepEqual(lost(), [made]);
+});
+
+test('an upstream that is silent when the next ping is due is lost; one that says anything stays', async () => {
+  for (const sign of [null, 'pong', 'message'] as const) {
+    const { clock, socket, link, lost } = startLink();
+    const { made } = subscription();
+    link.subscribe(made);
+    socket.emit('open');
+    socket.accepts(0, 9);
+    for (let round = 0; round < 4; round += 1) {
+      await clock.advance(PING_MS);
+      if (sign === 'pong') socket.emit('pong');
+      if (sign === 'message') socket.notifies(9);
+    }
+    assert.deepEqual(lost(), sign === null ? [made] : null, String(sign));
+    if (sign !== null) assert.equal(socket.pings, 4);
+  }
+});
+
+test('a socket that carries nothing is closed', async () => {
+  const { clock, socket, link, lost } = startLink();
+  const { made } = subscription();
+  link.subscribe(made);
+  socket.emit('open');
+  socket.accepts(0, 9);
+  link.unsubscribe(made, false);
+  socket.emit('pong');
+  await clock.advance(PING_MS);
+  assert.deepEqual([lost(), socket.isOver], [[], true]);
+});
+
+test('notifications that come before the answer are kept for it, so many and no more', () => {
+  const { socket, link } = startLink();
+  const { made, seen } = subscription();
+  socket.emit('open');
+  for (let i = 0; i < 500; i += 1) socket.notifies(9);
+  link.subscribe(made);
+  for (let i = 0; i < 10; i += 1) socket.notifies(9);
+  for (let i = 0; i < 500; i += 1) socket.notifies(8);
+  socket.accepts(0, 9);
+  assert.deepEqual(seen, { accepted: 1, refused: 0, notified: 10 });
+  const { made: other, seen: seenOther } = subscription();
+  link.subscribe(other);
+  for (let i = 0; i < 500; i += 1) socket.notifies(8);
+  socket.accepts(1, 8);
+  assert.equal(seenOther.notified, 64);
+});
+
+test('a subscription that nobody wants any more when it is accepted is ended there', () => {
+  const { socket, link } = startLink();
+  const { made, seen } = subscription();
+  socket.emit('open');
+  link.subscribe(made);
+  link.unsubscribe(made, false);
+  socket.accepts(0, 9);
+  assert.deepEqual(seen, { accepted: 0, refused: 0, notified: 0 });
+  assert.deepEqual(socket.sent.at(-1), { jsonrpc: '2.0', id: 2, method: 'slotUnsubscribe', params: [9] });
+});
+
+function startPool(labels: readonly string[]) {
+  const clock = createManualClock();
+  const opened: { label: string; socket: FakeSocket }[] = [];
+  const unwell = new Set<string>();
+  let change = () => {};
+  const candidates = ({ healthyOnly = false } = {}) =>
+    labels.filter((label) => !healthyOnly || !unwell.has(label)).map((label) => ({ label }) as Upstream);
+  const pool = {
+    candidates,
+    openSocket({ label }: Upstream) {
+      const socket = new FakeSocket();
+      opened.push({ label, socket });
+      return socket as unknown as WebSocket;
+    },
+    onChange(listener: () => void) {
+      change = listener;
+      return () => {};
+    },
+  } as unknown as UpstreamPool;
+  const parts: Omit<LinksParts, 'lost'> = {
+    ...{ pool, clock, log: createMemoryLog(), pingIntervalMs: PING_MS, maxSockets: 2, maxSubscriptions: 3 },
+    random: { float: () => 0.5, bytes: (count: number) => new Uint8Array(count), uuid: () => 'u' },
+  };
+  return { clock, opened, parts, unwell, change: () => change() };
+}
+
+test('so many sockets to an upstream, and so many subscriptions on each', () => {
+  const { parts, opened } = startPool(['a']);
+  const links = createLinks({ ...parts, lost: () => undefined });
+  for (let i = 0; i < 6; i += 1) {
+    const placement = links.place(new Set());
+    assert.equal(placement.kind, 'link');
+    if (placement.kind === 'link') placement.link.subscribe(subscription().made);
+  }
+  assert.deepEqual([links.place(new Set()).kind, opened.length, links.size()], ['full', 2, 2]);
+  assert.equal(links.place(new Set(['a'])).kind, 'none');
+});
+
+test('an upstream whose socket broke is left alone for a while', async () => {
+  const { parts, opened, clock } = startPool(['a']);
+  const links = createLinks({ ...parts, lost: () => undefined });
+  const placement = links.place(new Set());
+  if (placement.kind === 'link') placement.link.subscribe(subscription().made);
+  opened[0]?.socket.terminate();
+  assert.equal(links.place(new Set()).kind, 'rest');
+  await clock.advance(1_000);
+  assert.equal(links.place(new Set()).kind, 'link');
+});
+
+test('subscriptions leave an upstream that is unwell while another one is fine', () => {
+  const { parts, unwell, change } = startPool(['a', 'b']);
+  const moved: string[] = [];
+  const links = createLinks({ ...parts, lost: (label) => moved.push(label) });
+  const placement = links.place(new Set());
+  if (placement.kind === 'link') placement.link.subscribe(subscription().made);
+  unwell.add('a').add('b');
+  change();
+  assert.deepEqual(moved, []);
+  unwell.delete('b');
+  change();
+  assert.deepEqual(moved, ['a']);
+});
+
+test('a subscription has a time to be accepted in, and ends with the last who wants it', async () => {
+  const { parts, opened, clock } = startPool(['a']);
+  const hub = createHub({ ...parts, metrics: createMetricsRegistry().scope('x'), subscribeTimeoutMs: 5_000 });
+  const told: string[] = [];
+  const subscriber: Subscriber = {
+    accepted: () => void told.push('accepted'),
+    refused: (reason) => void told.push('error' in reason ? reason.error.message : reason.errorText),
+    notified: () => void told.push('notified'),
+    lost: () => void told.push('lost'),
+  };
+  const call = { kind: 'subscribe', family: 'slot', method: 'slotSubscribe', paramsText: null } as SubscriptionCall;
+  hub.subscribe(call, subscriber);
+  const socket = opened[0]?.socket as FakeSocket;
+  socket.emit('open');
+  await clock.advance(5_000);
+  assert.equal(told.length, 1);
+  assert.match(told[0] ?? '', /timeout/i);
+  const leaveFirst = hub.subscribe(call, subscriber);
+  const leaveSecond = hub.subscribe(call, { ...subscriber });
+  socket.accepts(socket.sent.length - 1, 9);
+  assert.deepEqual(told.slice(1), ['accepted', 'accepted']);
+  leaveFirst();
+  assert.notEqual(socket.sent.at(-1)?.method, 'slotUnsubscribe');
+  leaveSecond();
+  assert.equal(socket.sent.at(-1)?.method, 'slotUnsubscribe');
+});
+
+test('what waits for a slow client is bounded; it has a while for its good-bye, and nothing follows that', async () => {
+  const clock = createManualClock();
+  const said: unknown[] = [];
+  const socket = {
+    bufferedAmount: 0,
+    send: (message: string) => void said.push(message.length),
+    close: (code: number) => void said.push(`close ${code}`),
+    terminate: () => void said.push('cut'),
+  };
+  const outlet = createOutlet(socket as unknown as WebSocket, clock, 1_000);
+  // A large answer alone is no sign of a slow client.
+  assert.ok(outlet.send('x'.repeat(5_000)));
+  socket.bufferedAmount = 900;
+  assert.ok(outlet.send('x'.repeat(100)));
+  assert.equal(outlet.send('x'.repeat(101)), false);
+  assert.equal(outlet.send('x'), false);
+  assert.deepEqual(said, [5_000, 100, 'close 1013']);
+  await clock.advance(60_000);
+  assert.deepEqual(said.slice(3), ['cut']);
+});
