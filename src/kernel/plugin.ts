@@ -355,6 +355,12 @@ export class GateRefusal extends Error {
 
 // --------------------------------------------------------------------------------------------------------------- chain
 
+/** What is known of a block beside itself. */
+export interface ApplyHow {
+  /** It will not be taken back: nothing has to be kept for `revert`. */
+  readonly isFinal: boolean;
+}
+
 /**
  * Turns blocks into rows. What `apply` writes commits together with the cursor; `revert` of the same block restores the rows
  * exactly. Each (chain, name, version) has a cursor of its own.
@@ -369,7 +375,7 @@ export interface BlockProcessor {
   readonly startSlot?: number;
   /** Fetches what `apply` will need from elsewhere, before its transaction begins and again when it is tried again. Errors: retried. */
   prepare?(block: ChainBlock, chain: ChainId): Promise<void>;
-  apply(tx: StoreTx, block: ChainBlock, chain: ChainId): Promise<void>;
+  apply(tx: StoreTx, block: ChainBlock, chain: ChainId, how?: ApplyHow): Promise<void>;
   /** Undoes a block that was rolled back. Called newest first, in one transaction for the whole fork. */
   revert(tx: StoreTx, header: BlockHeader, chain: ChainId): Promise<void>;
   /** Blocks up to this slot will not be rolled back any more: undo data can go. */

@@ -1,45 +1,149 @@
-import type { BlockHeader, ChainBlock, StoreTx } from '../../../src/kernel/plugin.ts';
-
-import type { CompressionEvent, DecodeFault } from '../../../src/solana/compression/events.ts';
-import type { ForeignTree, NewTree } from '../trees/tree-source.ts';
-
-/** A transaction with events, or with some that could not be read. */
-export interface DecodedTransaction {
-  /** 64 bytes. */
-  readonly signature: Uint8Array;
-  readonly events: readonly CompressionEvent[];
-  readonly faults: readonly DecodeFault[];
-}
-
-/** What a block means to this plugin: enough to apply it again without it. */
-export interface DecodedBlock {
-  readonly slot: number;
-  /** Unix seconds. */
-  readonly blockTime: number | null;
-  readonly transactions: readonly DecodedTransaction[];
-  /** Other transactions that are no votes: signature, and the JSON text of the error or null. */
-  readonly others: readonly (readonly [string, string | null])[];
-  /** Trees that were not known when the block came, by what was found. */
-  readonly newTrees: readonly NewTree[];
-  readonly foreign: readonly { readonly key: Uint8Array; readonly reason: ForeignTree['foreign'] }[];
-}
+import type { BlockHeader, StoreTx } from '../../../src/kernel/plugin.ts';
+import type { Counter } from '../../../src/ports/metrics.ts';
+import { keyText } from '../store/row-book.ts';
+import type { Db } from '../store/tables.ts';
+import { type BlockBooks, openBooks } from './block-books.ts';
+import type { DecodedBlock } from './decoded-block.ts';
+import { isListed, noteRecent, pruneRecent, recentOf } from './recent.ts';
+import { keysOf, type RunParts, runBlock } from './run-block.ts';
+import { meets, readUndo, takeBack, type Undo, undoSlots, writeUndo } from './undo.ts';
 
 export interface ApplyOptions {
   /** The block will not be taken back: nothing is kept to undo it. */
   readonly isFinal: boolean;
 }
 
+export interface IndexerParts extends RunParts {
+  readonly rollBacks: Counter;
+}
+
 /** Blocks to rows. Everything it does to the store happens in the transaction that it is given. */
 export interface Indexer {
-  /** Reads a block, without the trees that are not known yet. */
-  decode(block: ChainBlock): DecodedBlock;
   /**
-   * The rows are the same whatever the order in which blocks come and however often one comes. Errors: those of the store; whatever a
-   * block holds, it does not make this throw for ever.
+   * The rows are the same whatever the order in which blocks come and however often one comes: one that is not above the newest is
+   * applied as if it had come before those above it that can still be taken back. Errors: those of the store,
+   * COMPRESSION_TREE_UNDECLARED.
    */
   apply(tx: StoreTx, block: DecodedBlock, options: ApplyOptions): Promise<void>;
   /** Restores every row as it was before the block was applied. */
-  revert(tx: StoreTx, header: BlockHeader): Promise<void>;
+  revert(tx: StoreTx, header: Pick<BlockHeader, 'slot'>): Promise<void>;
   /** Blocks up to this slot stay: what would undo them goes. */
   finalized(tx: StoreTx, slot: number): Promise<void>;
+}
+
+const HEAD = 1;
+
+export function createIndexer(parts: IndexerParts): Indexer {
+  /** Not for ever: the newest slot moves with it in any case. */
+  async function applyLive(tx: StoreTx, block: DecodedBlock, ids?: ReadonlyMap<string, number>): Promise<void> {
+    const books = openBooks(tx, parts.hashing);
+    await runBlock(parts, books, block, ids);
+    noteRecent(books, block);
+    await moveHead(books, block);
+    await books.flush();
+    await writeUndo(tx, block, books);
+  }
+
+  /** Into the past, or for ever. */
+  async function applyFinal(
+    tx: StoreTx,
+    block: DecodedBlock,
+    books: BlockBooks,
+    above: readonly number[],
+  ): Promise<void> {
+    const firstUndo = above[0] ?? null;
+    const listed = block.others.length > 0 && (await isListed(tx, block.slot, firstUndo));
+    if (listed) noteRecent(books, block);
+    const head = await headOf(books);
+    if (head === null || block.slot > head) await moveHead(books, block);
+    await books.flush();
+    if (listed) await pruneRecent(tx, firstUndo === null ? Number.MAX_SAFE_INTEGER : firstUndo - 1);
+  }
+
+  /** Takes back what came later, applies the block, and applies the later ones again. */
+  async function applyBelow(
+    tx: StoreTx,
+    block: DecodedBlock,
+    { isFinal }: ApplyOptions,
+    slots: readonly number[],
+  ): Promise<void> {
+    const later: { readonly undo: Undo; readonly others: DecodedBlock['others'] }[] = [];
+    const ids = await treeIds(tx);
+    for (const slot of [...slots].reverse()) {
+      const undo = await readUndo(tx, slot);
+      if (undo === null) continue;
+      later.unshift({ undo, others: await recentOf(tx, slot) });
+      await takeBack(tx, undo);
+    }
+    const named = new Set(keysOf(block).map((key) => keyText([key])));
+    const seen = later.flatMap(({ undo }) => undo.redo.newTrees);
+    const foreign = later.flatMap(({ undo }) => undo.redo.foreign);
+    const whole = {
+      ...block,
+      newTrees: [
+        ...block.newTrees,
+        ...seen.filter(
+          ({ key, queue }) => named.has(keyText([key])) || (queue !== null && named.has(keyText([queue]))),
+        ),
+      ],
+      foreign: [...block.foreign, ...foreign.filter(({ key }) => named.has(keyText([key])))],
+    };
+    const isOwn = slots[0] === block.slot;
+    if (isOwn && !isFinal) await applyLive(tx, whole, ids);
+    else {
+      const books = openBooks(tx, parts.hashing);
+      await runBlock(parts, books, whole, ids);
+      await applyFinal(tx, whole, books, slots.slice(isOwn ? 1 : 0));
+    }
+    for (const { undo, others } of later)
+      if (undo.slot !== block.slot) await applyLive(tx, { ...undo.redo, others }, ids);
+  }
+
+  return {
+    async apply(tx, block, options) {
+      const books = openBooks(tx, parts.hashing);
+      const head = await headOf(books);
+      if (!options.isFinal && (head === null || block.slot > head)) return await applyLive(tx, block);
+      const slots = await undoSlots(tx, block.slot);
+      if (slots[0] === block.slot) return await applyBelow(tx, block, options, slots);
+      await runBlock(parts, books, block);
+      if (block.transactions.length > 0 && (await meetsAny(tx, books, slots)))
+        return await applyBelow(tx, block, options, slots);
+      await applyFinal(tx, block, books, slots);
+    },
+    async revert(tx, { slot }) {
+      const undo = await readUndo(tx, slot);
+      if (undo === null) return;
+      parts.rollBacks.add();
+      await takeBack(tx, undo);
+    },
+    async finalized(tx, slot) {
+      await (tx.db as Db).deleteFrom('compression_undo').where('slot', '<=', slot).execute();
+      await pruneRecent(tx, slot);
+    },
+  };
+}
+
+async function meetsAny(tx: StoreTx, books: BlockBooks, slots: readonly number[]): Promise<boolean> {
+  for (const slot of slots) {
+    const undo = await readUndo(tx, slot);
+    if (undo !== null && meets(books, undo)) return true;
+  }
+  return false;
+}
+
+/** Numbers of all trees by their keys: a tree that is planted anew keeps its own. */
+async function treeIds(tx: StoreTx): Promise<ReadonlyMap<string, number>> {
+  const rows = await (tx.db as Db).selectFrom('compression_trees').select(['key', 'id']).execute();
+  return new Map(rows.map(({ key, id }) => [keyText([key]), id]));
+}
+
+async function headOf({ head }: BlockBooks): Promise<number | null> {
+  await head.load([[HEAD]]);
+  return head.get(HEAD)?.slot ?? null;
+}
+
+async function moveHead(books: BlockBooks, { slot, blockTime }: DecodedBlock): Promise<void> {
+  await headOf(books);
+  books.head.put({ id: HEAD, slot, block_time: blockTime });
 }

@@ -125,7 +125,7 @@ export async function writeChanges<Row extends object>(
   const changed = changes.flatMap(({ before, now }) => (before !== null && now !== null ? [values(now)] : []));
   await replaceRows(tx, shape, columns, inOrder(changed));
   const added = changes.flatMap(({ before, now }) => (before === null && now !== null ? [values(now)] : []));
-  await tx.insertMany(shape.name, columns, inOrder(added));
+  await tx.insertMany(shape.name, columns, inOrder(added), shape.blind === true ? 'ignore' : 'fail');
 }
 
 /** SQLite takes 32,766 values in a statement, and most tables have fewer columns than this allows. */

@@ -8,6 +8,8 @@ export interface TableShape<Row> {
   readonly mutable: readonly (keyof Row & string)[];
   /** Those that never do. */
   readonly fixed: readonly (keyof Row & string)[];
+  /** Rows are written without having been looked for: one that is there already stays. */
+  readonly blind?: true;
 }
 
 const shape = <Name extends keyof Tables>(
@@ -26,6 +28,8 @@ export const TREES: TableShape<TreeRow> = shape(
   ],
   ['key', 'type'],
 );
+
+const blind = <Row>(table: TableShape<Row>): TableShape<Row> => ({ ...table, blind: true });
 
 export const FOREIGN = shape('compression_foreign', ['key'], [], ['slot', 'reason']);
 
@@ -58,10 +62,10 @@ export const ADDRESS_QUEUE = shape('compression_address_queue', ['tree', 'queue_
 export const PENDING = shape('compression_pending', ['tree', 'seq', 'kind'], ['slot', 'body']);
 export const ASSETS = shape('compression_assets', ['id'], ['tree', 'leaf_index', 'leaf', 'seq']);
 export const ROOTS = shape('compression_roots', ['tree', 'seq'], ['root', 'slot']);
-export const TRANSACTIONS = shape('compression_transactions', ['slot', 'signature'], ['error']);
-export const SUBJECTS = shape('compression_subjects', ['kind', 'subject', 'slot', 'signature'], []);
-export const RECENT = shape('compression_recent', ['slot'], ['block_time', 'count', 'body']);
-export const BLOCKS = shape('compression_blocks', ['slot'], ['block_time']);
+export const TRANSACTIONS = blind(shape('compression_transactions', ['slot', 'signature'], ['error']));
+export const SUBJECTS = blind(shape('compression_subjects', ['kind', 'subject', 'slot', 'signature'], []));
+export const RECENT = blind(shape('compression_recent', ['slot'], ['block_time', 'count', 'body']));
+export const BLOCKS = blind(shape('compression_blocks', ['slot'], ['block_time']));
 export const HEAD = shape('compression_head', ['id'], ['slot', 'block_time']);
 
 /** Everything that a block changes and a roll-back restores, beside pages. The places in this list stand in stored undo rows. */

@@ -1,4 +1,5 @@
 import type { StoreTx } from '../../../src/kernel/plugin.ts';
+import { KEYS_PER_STATEMENT } from '../store/by-keys.ts';
 import { keyText, type RowBook } from '../store/row-book.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
 import { freshTree } from './fresh-tree.ts';
@@ -14,8 +15,10 @@ export interface TreeBook {
   find(key: Uint8Array): TreeRow | null;
   byId(id: number): TreeRow;
   change(id: number, changes: Partial<TreeRow>): void;
-  /** Adds trees that are not there yet, each with what a fresh tree holds. */
-  insert(trees: readonly NewTree[]): Promise<void>;
+  /**
+   * Adds trees that are not there yet, each with what a fresh tree holds. `ids` are those that trees had before, by `keyText` of their keys.
+   */
+  insert(trees: readonly NewTree[], ids?: ReadonlyMap<string, number>): Promise<void>;
   rows(): Iterable<TreeRow>;
 }
 
@@ -42,18 +45,18 @@ export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookPa
   };
   const book: TreeBook = {
     async load(keys, statuses = []) {
-      if (keys.length + statuses.length === 0) return;
-      const rows = await (tx.db as Db)
-        .selectFrom('compression_trees')
-        .selectAll()
-        .where((is) =>
-          is.or([
-            ...(keys.length > 0 ? [is('key', 'in', [...keys]), is('queue', 'in', [...keys])] : []),
-            ...(statuses.length > 0 ? [is('status', 'in', [...statuses])] : []),
-          ]),
-        )
-        .execute();
-      trees.adopt(rows);
+      const read = () => (tx.db as Db).selectFrom('compression_trees').selectAll();
+      for (let at = 0; at < keys.length; at += KEYS_PER_STATEMENT) {
+        const some = keys.slice(at, at + KEYS_PER_STATEMENT);
+        const named = read().where((is) => is.or([is('key', 'in', some), is('queue', 'in', some)]));
+        trees.adopt(await named.execute());
+      }
+      if (statuses.length > 0)
+        trees.adopt(
+          await read()
+            .where('status', 'in', [...statuses])
+            .execute(),
+        );
       for (const row of trees.rows()) name(row);
     },
     find(key) {
@@ -68,17 +71,22 @@ export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookPa
     change(id, changes) {
       trees.put({ ...book.byId(id), ...changes });
     },
-    async insert(fresh) {
-      const missing = fresh.filter(({ key }) => book.find(key) === null);
+    async insert(fresh, ids = new Map()) {
+      const known = new Set<string>();
+      const missing = fresh.filter(({ key }) => {
+        const text = keyText([key]);
+        const isNew = !known.has(text) && book.find(key) === null;
+        known.add(text);
+        return isNew;
+      });
       if (missing.length === 0) return;
       const last = await (tx.db as Db)
         .selectFrom('compression_trees')
         .select((is) => is.fn.max('id').as('id'))
         .executeTakeFirst();
-      let id = last?.id ?? 0;
+      let id = Math.max(0, last?.id ?? 0, ...ids.values());
       for (const tree of missing) {
-        id += 1;
-        const row = await plant(tree, id);
+        const row = await plant(tree, ids.get(keyText([tree.key])) ?? ++id);
         trees.put(row);
         name(row);
       }

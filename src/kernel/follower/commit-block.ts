@@ -38,7 +38,7 @@ export async function releaseBlock(
     await moveCursors(tx, chain, joining, null, block);
     await insertHeader(tx, chain, block);
     if (isFirst(cursor, floor)) await noteEnd(tx, chain, MAIN, block);
-    for (const processor of [...live, ...joining]) await processor.apply(tx, block, chain);
+    for (const processor of [...live, ...joining]) await processor.apply(tx, block, chain, { isFinal });
     if (isFinal) {
       await writeFinalized(tx, chain, block.slot);
       for (const processor of [...live, ...joining]) await processor.finalized?.(tx, block.slot, chain);

@@ -121,7 +121,7 @@ async function applyOne(
   await turn(() =>
     store.write(async (tx) => {
       await moveFills(tx, gap, fills, position);
-      for (const { processor } of members) await processor.apply(tx, block, chain);
+      for (const { processor } of members) await processor.apply(tx, block, chain, { isFinal: true });
     }),
   );
   filled({ blocks: 1, slots: 0 });

@@ -120,7 +120,7 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
     await turn(() =>
       store.write(async (tx) => {
         await moveFills(tx, gap, fills, to);
-        for (const { processor } of members) await processor.apply(tx, block, chain);
+        for (const { processor } of members) await processor.apply(tx, block, chain, { isFinal: true });
       }),
     );
     options.filled({ blocks: 1, slots: block.slot - doneTo() });

@@ -1,0 +1,61 @@
+import type { ChainBlock } from '../../../src/kernel/plugin.ts';
+import { decode32 } from '../../../src/lib/base58.ts';
+import type { NormalTransaction } from '../../../src/ports/block.ts';
+import { decodeCompression } from '../../../src/solana/compression/decode-compression.ts';
+import { createProgramFinder, type ProgramIds } from '../../../src/solana/compression/programs.ts';
+import type { DecodedBlock, DecodedTransaction } from './decoded-block.ts';
+
+const VOTE = decode32('Vote111111111111111111111111111111111111111');
+/** The list of other transactions is that long. */
+const MOST_OTHERS = 1_000;
+
+/** Reads blocks. Never throws: whatever cannot be read is a fault of its transaction. */
+export function createBlockDecoder(programId: string): (block: ChainBlock) => DecodedBlock {
+  const findPrograms = createProgramFinder(programId);
+  return (block) => {
+    const ids = findPrograms(block.keys);
+    const vote = VOTE === null ? -1 : block.keys.find(VOTE);
+    const transactions: DecodedTransaction[] = [];
+    const others: NormalTransaction[] = [];
+    for (const transaction of block.transactions) {
+      const decoded = ids.compression < 0 ? null : decodeOne(transaction, block, ids);
+      if (decoded !== null) transactions.push(decoded);
+      else if (!hasVote(transaction, vote)) others.push(transaction);
+    }
+    return {
+      slot: block.slot,
+      blockTime: block.blockTime,
+      transactions,
+      others: listOf(others),
+      newTrees: [],
+      foreign: [],
+    };
+  };
+}
+
+function decodeOne(transaction: NormalTransaction, block: ChainBlock, ids: ProgramIds): DecodedTransaction | null {
+  const signature = transaction.signatures[0] ?? new Uint8Array(64);
+  try {
+    const { events, faults } = decodeCompression(transaction, block.keys, ids);
+    return events.length + faults.length === 0 ? null : { signature, events, faults };
+  } catch (error) {
+    // A mistake of ours: the chain goes on, and every tree that the transaction names is under suspicion.
+    const trees = Array.from(transaction.keys, (id) => block.keys.bytes(id).slice());
+    const reason = error instanceof Error ? error.message : String(error);
+    return { signature, events: [], faults: [{ reason, trees }] };
+  }
+}
+
+const hasVote = ({ isVote, keys, instructions }: NormalTransaction, vote: number): boolean =>
+  isVote || (vote >= 0 && instructions.some(({ programIndex }) => keys[programIndex] === vote));
+
+/** Signatures and errors; of more than are ever listed those that come first there: the largest signatures. */
+function listOf(transactions: readonly NormalTransaction[]): DecodedBlock['others'] {
+  const kept =
+    transactions.length <= MOST_OTHERS
+      ? transactions
+      : [...transactions]
+          .sort((a, b) => Buffer.compare(b.signatures[0] ?? b.recentBlockhash, a.signatures[0] ?? a.recentBlockhash))
+          .slice(0, MOST_OTHERS);
+  return kept.map(({ signature, error }) => [signature, error === null ? null : JSON.stringify(error)]);
+}

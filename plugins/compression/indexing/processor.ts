@@ -1,0 +1,126 @@
+import { type BlockProcessor, type ChainBlock, codeOf, type Log, type Store } from '../../../src/kernel/plugin.ts';
+import { encode32 } from '../../../src/lib/base58.ts';
+import { KEYS_PER_STATEMENT } from '../store/by-keys.ts';
+import { keyText } from '../store/row-book.ts';
+import type { Db } from '../store/tables.ts';
+import { isStateTree } from '../trees/leaf-hash.ts';
+import type { NewTree, TreeSource } from '../trees/tree-source.ts';
+import { createBlockDecoder } from './decode-block.ts';
+import type { DecodedBlock } from './decoded-block.ts';
+import type { Indexer } from './indexer.ts';
+import { namedTrees } from './run-block.ts';
+
+export interface ProcessorParts {
+  readonly indexer: Indexer;
+  readonly store: Pick<Store, 'read'>;
+  readonly source: TreeSource;
+  /** Trees that need no look-up. */
+  readonly known: readonly NewTree[];
+  readonly programId: string;
+  readonly startSlot: number | undefined;
+  readonly log: Log;
+}
+
+/** Failures of one block, that are none of the store's, after which its events are left out. */
+const MOST_FAILURES = 10;
+
+/** Hands blocks to the indexer. */
+export function createCompressionProcessor(parts: ProcessorParts): BlockProcessor {
+  const { indexer, store, source, known, startSlot, log } = parts;
+  const decode = createBlockDecoder(parts.programId);
+  const prepared = new WeakMap<ChainBlock, DecodedBlock>();
+  const byKey = new Map(known.flatMap((tree) => namesOf(tree).map((key) => [keyText([key]), tree] as const)));
+  let failing: { readonly slot: number; readonly count: number } | null = null;
+
+  async function lookUp(decoded: DecodedBlock): Promise<DecodedBlock> {
+    const newTrees: NewTree[] = [];
+    const foreign: { key: Uint8Array; reason: string }[] = [];
+    for (const key of await unknownTrees(store.read as Db, namedTrees(decoded))) {
+      const found = byKey.get(keyText([key])) ?? (await source.lookUp(key, decoded.slot));
+      if ('foreign' in found) {
+        foreign.push({ key, reason: found.foreign });
+        log.warn({ tree: encode32(key), reason: found.foreign }, 'a block names a tree that is none of ours');
+      } else newTrees.push(found);
+    }
+    return { ...decoded, newTrees, foreign };
+  }
+
+  return {
+    name: 'compression',
+    version: 1,
+    chains: ['main'],
+    ...(startSlot === undefined ? {} : { startSlot }),
+    outOfOrder: true,
+    async prepare(block) {
+      prepared.set(block, await lookUp(decode(block)));
+    },
+    async apply(tx, block, _chain, how) {
+      const decoded = prepared.get(block) ?? (await lookUp(decode(block)));
+      const isHopeless = failing?.slot === block.slot && failing.count >= MOST_FAILURES;
+      try {
+        await indexer.apply(tx, isHopeless ? withoutEvents(decoded) : decoded, { isFinal: how?.isFinal === true });
+      } catch (error) {
+        if (isOurs(error)) failing = { slot: block.slot, count: failing?.slot === block.slot ? failing.count + 1 : 1 };
+        throw error;
+      }
+    },
+    revert: (tx, header) => indexer.revert(tx, header),
+    finalized: (tx, slot) => indexer.finalized(tx, slot),
+    addresses: (db, _chain, limit) => treeAddresses(db as Db, limit),
+  };
+}
+
+const namesOf = ({ key, queue }: NewTree): Uint8Array[] => (queue === null ? [key] : [key, queue]);
+
+/** A mistake of ours, which would come again each time; the store's troubles pass. */
+function isOurs(error: unknown): boolean {
+  const code = codeOf(error);
+  return code === 'STORE_CONFLICT' || code === 'STORE_CONSTRAINT' || !/^[A-Z]+_/.test(code ?? '');
+}
+
+/** Every tree of the block becomes a suspect instead of stopping the chain. */
+function withoutEvents(decoded: DecodedBlock): DecodedBlock {
+  const reason = 'its events could not be applied';
+  return {
+    ...decoded,
+    transactions: decoded.transactions.map((transaction) => ({
+      signature: transaction.signature,
+      events: [],
+      faults: [...transaction.faults, { reason, trees: namedTrees({ ...decoded, transactions: [transaction] }) }],
+    })),
+  };
+}
+
+async function unknownTrees(db: Db, keys: readonly Uint8Array[]): Promise<Uint8Array[]> {
+  const known = new Set<string>();
+  for (let at = 0; at < keys.length; at += KEYS_PER_STATEMENT) {
+    const some = keys.slice(at, at + KEYS_PER_STATEMENT);
+    const trees = await db
+      .selectFrom('compression_trees')
+      .select(['key', 'queue'])
+      .where((is) => is.or([is('key', 'in', some), is('queue', 'in', some)]))
+      .execute();
+    for (const { key, queue } of trees) {
+      known.add(keyText([key]));
+      if (queue !== null) known.add(keyText([queue]));
+    }
+    const foreign = await db.selectFrom('compression_foreign').select('key').where('key', 'in', some).execute();
+    for (const { key } of foreign) known.add(keyText([key]));
+  }
+  return keys.filter((key) => !known.has(keyText([key])));
+}
+
+/** Accounts that transactions with events name: trees, and the output queues of V2. */
+async function treeAddresses(db: Db, limit: number): Promise<string[]> {
+  const rows = await db
+    .selectFrom('compression_trees')
+    .select(['key', 'queue', 'type'])
+    .where('type', '<=', 4)
+    .orderBy('id')
+    .limit(limit)
+    .execute();
+  const addresses = rows.flatMap(({ key, queue, type }) =>
+    queue !== null && isStateTree(type) ? [encode32(key), encode32(queue)] : [encode32(key)],
+  );
+  return [...new Set(addresses)].slice(0, limit);
+}
