@@ -12,7 +12,8 @@ export function leadsToRoot(
   pages: PathPages,
 ): boolean {
   const pair = new Uint8Array(2 * HASH_BYTES);
-  const node = leafOf(pages, leafIndex).slice();
+  // A copy: `slice` of a Buffer would be a view of the page.
+  const node = Uint8Array.from(leafOf(pages, leafIndex));
   let index = leafIndex;
   eachSibling(tree.height, leafIndex, pages, zeros, (bytes, offset) => {
     const isRight = index % 2 === 1;

@@ -95,7 +95,10 @@ export function createPathReader({ store, cache, verify }: PathReaderParts): Pat
       const state = cache.state(tree.id, tree.root);
       const ids = pathPages(tree.height, leafIndex).map((key) => pageId(tree.id, key));
       const pages = ids.map((id) => cache.get(id, state));
-      if (verify === undefined && pages.every((nodes) => nodes !== undefined)) return pages;
+      if (pages.every((nodes) => nodes !== undefined)) {
+        requireVerified(place, pages);
+        return pages;
+      }
       const missing = ids.filter((_, i) => pages[i] === undefined);
       // A few texts, each prepared once: an id may be there again.
       const rows = await queryFor(ids.length)(db, [...ids.map((_, i) => missing[i] ?? missing[0]), tree.id]);

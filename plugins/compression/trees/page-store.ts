@@ -36,7 +36,8 @@ export function sealPage(nodes: Uint8Array): Buffer {
 /** The nodes of a stored page as a view, or `damaged`. */
 export function openPage(stored: Uint8Array): Uint8Array | typeof DAMAGED {
   if (stored.length !== STORED_BYTES) return DAMAGED;
-  const nodes = stored.subarray(0, NODE_BYTES);
+  // No Buffer, whose `slice` would not copy.
+  const nodes = new Uint8Array(stored.buffer, stored.byteOffset, NODE_BYTES);
   const view = new DataView(stored.buffer, stored.byteOffset, stored.byteLength);
   return crc32(nodes) === view.getUint32(NODE_BYTES) ? nodes : DAMAGED;
 }

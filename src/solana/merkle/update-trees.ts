@@ -90,7 +90,9 @@ function openTree({ height, page, leaves }: TreeChange, zeros: Uint8Array): Open
     const key = pageKey(address);
     let bytes = pages.get(key);
     if (bytes === undefined) {
-      bytes = page(key)?.slice() ?? emptyPage(address.group, zeros);
+      const stored = page(key);
+      // Not `slice`: that of a Buffer is a view.
+      bytes = stored === null ? emptyPage(address.group, zeros) : new Uint8Array(stored);
       pages.set(key, bytes);
     }
     return { key, bytes };

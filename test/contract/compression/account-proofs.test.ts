@@ -65,11 +65,12 @@ async function freshStore(engine: { store(t: never): Promise<Store> }, t: unknow
 function counted(store: Store): { readonly store: Store; statements(): number } {
   let count = 0;
   const read = store.read.withPlugin({
-    transformQuery: ({ node }) => {
+    // Also told of statements that are text already.
+    transformQuery: ({ node }) => node,
+    transformResult: async ({ result }) => {
       count += 1;
-      return node;
+      return result;
     },
-    transformResult: async ({ result }) => result,
   });
   return {
     store: { ...store, read },
@@ -265,12 +266,12 @@ eachStore('proofs of accounts', (engine) => {
       (await bed.call<Answer<Proof>>('getCompressedAccountProof', { hash: text(leafIndex) })).value;
     const first = tree;
     const before = await proofOf(0);
-    for (const [round, index] of [1, 64, 5_000, 1, 64].entries()) {
-      // Half of the time only one path is read between two changes, so that pages of several states are cached.
-      if (round % 2 === 0) await proofOf(5_000 === index ? 0 : 5_000);
+    for (const [round, index] of [1, 64, 1, 64, 5_000, 64].entries()) {
+      // Between two changes mostly one path is read, so that pages of several states are cached.
+      if (round < 4) await proofOf(5_000);
       tree = await growTree(store, { ...tree, seq: tree.seq + 1 }, [{ index, hash: leafHash(900 + round) }]);
-      for (const leaf of [0, ...(index === 5_000 || round > 1 ? [] : [5_000])])
-        assertFolds(await proofOf(leaf), numberOf(leafHash(leaf)), tree);
+      assertFolds(await proofOf(0), numberOf(leafHash(0)), tree);
+      if (round === 3) assertFolds(await proofOf(5_000), numberOf(leafHash(5_000)), tree);
     }
     await growTree(
       store,
@@ -280,7 +281,7 @@ eachStore('proofs of accounts', (engine) => {
     assert.deepEqual(await proofOf(0), before);
   });
 
-  test('one statement when its pages are cached, two when none is; two for a list beside its transaction', async (t) => {
+  test('one statement where the pages are cached, two where not; three for a list of any length', async (t) => {
     const plain = await freshStore(engine, t);
     await plant(plain, treeRow(1, { height: 40 }), [0, 1, 2 ** 39]);
     const { store, statements } = counted(plain);
