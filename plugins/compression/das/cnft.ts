@@ -29,7 +29,7 @@ export interface CnftParts {
   readonly config: CnftConfig;
   readonly store: Store;
   readonly log: Log;
-  readonly metrics: Metrics;
+  readonly metrics: Pick<Metrics, 'counter'>;
 }
 
 /** Beside the trees of the Light programs, which have the rest. */
