@@ -47,9 +47,15 @@ function subscription(family = 'slot') {
   const seen = { accepted: 0, refused: 0, notified: 0 };
   const made: LinkSubscription = {
     ...{ family, method: `${family}Subscribe`, paramsText: null },
-    accepted: () => void (seen.accepted += 1),
-    refused: () => void (seen.refused += 1),
-    notified: () => void (seen.notified += 1),
+    accepted() {
+      seen.accepted += 1;
+    },
+    refused() {
+      seen.refused += 1;
+    },
+    notified() {
+      seen.notified += 1;
+    },
   };
   return { made, seen };
 }
