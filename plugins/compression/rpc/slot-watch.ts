@@ -56,9 +56,9 @@ export function createSlotWatch({ store, clock, chain, log }: SlotWatchOptions):
 
   async function ask(): Promise<void> {
     isHinted = false;
-    lookedAtMs = clock.monotonic();
     const db = store.read as Db;
     const head = await db.selectFrom('compression_head').select('slot').executeTakeFirst();
+    lookedAtMs = clock.monotonic();
     set(head?.slot ?? 0);
   }
 

@@ -122,6 +122,29 @@ describe('envelope', () => {
       assert.equal(answer.headers.get('retry-after'), status === 503 ? '1' : null);
     }
   });
+  test('a method may check its params itself, and keep 200 for all that goes wrong', async () => {
+    for (const [params, code, details] of [
+      ['{"fail":"words"}', -32602, 'own words'],
+      ['{"fail":"store"}', -32002, 'The database does not answer'],
+      ['{"fail":"hang"}', -32003, 'ownWords took too long'],
+      ['{"fail":"bug"}', -32603, null],
+      // What is neither an object nor an array never gets there.
+      ['7', -32602, 'params must be an object or an array'],
+    ] as const) {
+      const answer = await post(call('ownWords', params));
+      const { error } = JSON.parse(answer.text);
+      assert.deepEqual([answer.status, error.code], [200, code], params);
+      if (details !== null) assert.equal(error.data.details, details);
+      assert.doesNotMatch(answer.text, /pass/);
+    }
+    for (const [params, read] of [
+      ['["not an integer"]', ['not an integer']],
+      ['{"anything":1}', { anything: 1 }],
+      ['null', []],
+    ] as const)
+      assert.deepEqual(JSON.parse((await post(call('ownWords', params))).text).result, read);
+    assert.deepEqual(JSON.parse((await post(call('ownWords'))).text).result, []);
+  });
 });
 
 describe('the gate', () => {

@@ -59,8 +59,23 @@ export function sampleMethods(): RpcMethod[] {
     method('storeDown', none, () => {
       throw new CodedError('STORE_UNREACHABLE', 'postgres://user:pass@host');
     }),
+    // Its clients read the body of a 200 only, whatever happens.
+    method('ownWords', Type.Array(Type.Integer()), (call) => outcomeOf(call.params), {
+      checksParams: true,
+      errorStatus: 200,
+      timeoutMs: 200,
+    }),
     method('getIndexerHealth', none, () => 'ok', { auth: 'none', price: { ...price, credits: 0 } }),
   ];
+}
+
+/** `{"fail": "bug" | "store" | "words"}` throws, `{"fail": "hang"}` never ends, everything else comes back. */
+function outcomeOf(params: unknown): unknown {
+  const fail = (params as { fail?: string }).fail;
+  if (fail === 'bug') throw new Error('postgres://user:pass@host');
+  if (fail === 'store') throw new CodedError('STORE_UNREACHABLE', 'postgres://user:pass@host');
+  if (fail === 'words') throw new RpcError('invalidParams', { details: 'own words' });
+  return fail === 'hang' ? new Promise(() => undefined) : params;
 }
 
 export interface SampleFallback extends RpcFallback {
