@@ -48,13 +48,14 @@ export function createTransport(upstream: Upstream, userAgent: string, clock: Cl
         request.signal?.removeEventListener('abort', onAbort);
       };
       try {
-        const reply = await pool.request({
+        const asked = pool.request({
           path: pathname + search,
           method: 'POST',
           headers,
           body: request.body,
           signal: deadline.signal,
         });
+        const reply = await orAborted(asked, deadline.signal);
         return {
           status: reply.statusCode,
           headers: flat(reply.headers),
@@ -67,6 +68,19 @@ export function createTransport(upstream: Upstream, userAgent: string, clock: Cl
     },
     close: () => pool.destroy(),
   };
+}
+
+/** A request that waits for a free connection does not hear of its abort before it gets one: its caller has to. */
+function orAborted(asked: Promise<Dispatcher.ResponseData>, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => {
+      reject(signal.reason as Error);
+      // An answer that came in the same moment has no reader.
+      asked.then(({ body }) => body.on('error', () => undefined).destroy()).catch(() => undefined);
+    };
+    signal.addEventListener('abort', onAbort, { once: true });
+    asked.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
 }
 
 /** Passes the body on, up to a size; its errors become coded ones. */

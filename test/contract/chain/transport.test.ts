@@ -1,0 +1,88 @@
+/** One upstream over HTTP: what it may take, how long, and when it is let go. */
+import assert from 'node:assert/strict';
+import type { Readable } from 'node:stream';
+import { after, before, test } from 'node:test';
+import { createTransport, type Transport } from '../../../src/adapters/chain/rpc/transport.ts';
+import { createSystemClock } from '../../../src/adapters/clock.ts';
+import type { Upstream } from '../../../src/ports/upstream.ts';
+import { until } from '../../helpers/raw-http.ts';
+import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
+
+const WAIT = { timeout: 20_000 };
+const LONG_MS = 3_600_000;
+let upstream: TestUpstream;
+let transport: Transport;
+before(async () => {
+  upstream = await startUpstream();
+  upstream.on('hang', { fault: 'hang' });
+  upstream.on('half', { chunks: ['{"jsonrpc":'], end: false });
+  upstream.on('big', { result: `"${'x'.repeat(200_000)}"` });
+  transport = createTransport(makeUpstream(upstream.url), 'test', createSystemClock());
+});
+// The timers of the clock keep nothing alive: the tests wait for them.
+const hold = setInterval(() => undefined, 1_000);
+after(async () => {
+  clearInterval(hold);
+  await transport.close();
+  await upstream.stop();
+});
+
+const makeUpstream = (url: string): Upstream => ({
+  ...{ label: 'main-0', url, headers: {}, archive: false, maxConcurrent: 2 },
+});
+const ask = (method: string, more: Partial<Parameters<Transport['send']>[0]> = {}) =>
+  transport.send({
+    ...{ body: `{"jsonrpc":"2.0","id":1,"method":"${method}"}`, timeoutMs: LONG_MS, maxBytes: 1_000_000 },
+    ...more,
+  });
+async function whole(body: Readable): Promise<number> {
+  let size = 0;
+  for await (const chunk of body) size += (chunk as Buffer).length;
+  return size;
+}
+
+test('an upstream that never answers is given up in time, also in the middle of its answer', WAIT, async () => {
+  await assert.rejects(ask('hang', { timeoutMs: 100 }), { code: 'UPSTREAM_TIMEOUT' });
+  const { body } = await ask('half', { timeoutMs: 400 });
+  await assert.rejects(whole(body), { code: 'UPSTREAM_TIMEOUT' });
+  await until(() => upstream.calls.every(({ aborted, method }) => aborted() || method === 'getSlot'), 'it is told');
+});
+
+test('a caller that leaves ends its call, before and in the answer', WAIT, async () => {
+  for (const method of ['hang', 'half']) {
+    const controller = new AbortController();
+    const before = upstream.callsOf(method).length;
+    const asking = ask(method, { signal: controller.signal }).then(({ body }) => whole(body));
+    await until(() => upstream.callsOf(method).length > before, 'it has come');
+    controller.abort(new Error('the caller left'));
+    await assert.rejects(asking, /the caller left/);
+    await until(() => upstream.callsOf(method).every(({ aborted }) => aborted()), 'the upstream is told');
+  }
+  await assert.rejects(ask('hang', { signal: AbortSignal.abort(new Error('before')) }), /before/);
+});
+
+test('an answer beyond its limit is cut off', WAIT, async () => {
+  const { body } = await ask('big', { maxBytes: 100_000 });
+  await assert.rejects(whole(body), { code: 'UPSTREAM_TOO_LARGE' });
+  assert.ok((await whole((await ask('big')).body)) > 200_000);
+});
+
+test('an upstream has so many calls at once and no more; those that wait lose their time', WAIT, async () => {
+  const controller = new AbortController();
+  const before = upstream.callsOf('hang').length;
+  const running = [1, 2].map(() => ask('hang', { signal: controller.signal }).catch(() => 'ended'));
+  await until(() => upstream.callsOf('hang').length === before + 2, 'two are there');
+  await assert.rejects(ask('hang', { timeoutMs: 150 }), { code: 'UPSTREAM_TIMEOUT' });
+  assert.equal(upstream.callsOf('hang').length, before + 2);
+  controller.abort(new Error('enough'));
+  await Promise.all(running);
+});
+
+test('no error names the address, which may hold a key', WAIT, async () => {
+  const secret = 'secret-key-in-the-path';
+  const gone = createTransport(makeUpstream(`http://127.0.0.1:9/${secret}`), 'test', createSystemClock());
+  const error = await gone.send({ body: '{}', timeoutMs: 5_000, maxBytes: 10 }).catch((one: unknown) => one);
+  assert.equal((error as { code: string }).code, 'UPSTREAM_CONNECT');
+  assert.doesNotMatch(String((error as Error).message), /127\.0\.0\.1|secret/);
+  await gone.close();
+});
