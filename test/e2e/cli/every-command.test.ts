@@ -11,7 +11,20 @@ const dir = mkdtempSync(join(tmpdir(), 'parhelion-commands-'));
 after(() => rmSync(dir, { recursive: true, force: true }));
 
 /** Of the built-in plugins. */
-const pluginCommands = ['projects create', 'projects list', 'keys create', 'keys list', 'keys revoke'];
+const pluginCommands = [
+  'projects create',
+  'projects list',
+  'projects show',
+  'projects set-plan',
+  'projects grant',
+  'projects usage',
+  'keys create',
+  'keys list',
+  'keys revoke',
+  'keys rotate',
+  'keys allow-ip',
+  'keys allow-origin',
+];
 const own = commandTable.map(({ path }) => path.join(' '));
 const all = [...own, ...pluginCommands];
 const words = (command: string) => command.split(' ');
@@ -33,8 +46,8 @@ test('help: every command tells its options, the list of commands tells every co
     assert.ok(out.replaceAll(/\s+/g, ' ').includes(summary), `${path.join(' ')}: ${summary}`);
   }
   for (const [group, inside] of [
-    ['projects', 'create, list'],
-    ['keys', 'create, list, revoke'],
+    ['projects', 'create, list, show, set-plan, grant, usage'],
+    ['keys', 'create, list, revoke, rotate, allow-ip, allow-origin'],
   ] as const)
     assert.match(list.out, new RegExp(`^  ${group} +${inside}$`, 'm'));
 });
@@ -47,9 +60,7 @@ test('wrong usage is 64 with a suggestion: a mistyped command, flag or choice, a
     assert.equal(out, '');
   };
   for (const command of all) {
-    const required =
-      command === 'projects create' ? ['--name', 'x'] : command === 'keys create' ? ['--project', 'x'] : [];
-    const given = command === 'keys revoke' ? ['--id', 'x'] : required;
+    const given = command === 'backfill' ? [] : required(command);
     await usage([...words(command), ...given, '--confg', 'x'], /unknown option '--confg'\n\(Did you mean --config\?\)/);
     await usage([...words(command), ...given, 'extra'], /too many arguments/);
     await usage([...words(command), ...given, '--config'], /argument missing/);
@@ -73,16 +84,21 @@ test('a configuration that cannot be read is 78 for every command but init and d
   }
 });
 
-const required = (command: string): string[] =>
-  command === 'projects create'
-    ? ['--name', 'x']
-    : command === 'keys create'
-      ? ['--project', 'x']
-      : command === 'keys revoke'
-        ? ['--id', 'x']
-        : command === 'backfill'
-          ? ['--list']
-          : [];
+const REQUIRED: Readonly<Record<string, readonly string[]>> = {
+  'projects create': ['--name', 'x'],
+  'projects show': ['--id', 'x'],
+  'projects set-plan': ['--id', 'x'],
+  'projects grant': ['--id', 'x', '--credits', '1'],
+  'projects usage': ['--id', 'x'],
+  'keys create': ['--project', 'x'],
+  'keys revoke': ['--id', 'x'],
+  'keys rotate': ['--id', 'x'],
+  'keys allow-ip': ['--id', 'x'],
+  'keys allow-origin': ['--id', 'x'],
+  backfill: ['--list'],
+};
+
+const required = (command: string): readonly string[] => REQUIRED[command] ?? [];
 
 /** What each command answers as JSON: exit code and members of a stopped and of a running daemon. */
 const answers: readonly [args: string, stopped: number, running: number, member: string][] = [
