@@ -1,6 +1,6 @@
-import { collectDefaultMetrics, type Metric, Registry } from 'prom-client';
 import type { MetricFamily } from '../ports/crew.ts';
 import type { Counter, Gauge, Histogram, Metrics } from '../ports/metrics.ts';
+import { METRICS_TYPE, metricsText } from './metrics-text.ts';
 
 const PREFIX = 'parhelion';
 
@@ -24,7 +24,7 @@ interface Sample {
   readonly value: number;
 }
 
-/** One metric family; prom-client asks it for its samples at each scrape. */
+/** One metric family, which is asked for its samples at each scrape. */
 interface Family {
   readonly name: string;
   readonly help: string;
@@ -35,16 +35,12 @@ interface Family {
 }
 
 /**
- * A registry over prom-client's text writer. The children are our own because a recording must cost no more than an addition on
- * the request path; prom-client's hash their labels at each call.
+ * The children are our own because a recording must cost no more than an addition on the request path; prom-client's hash their
+ * labels at each call. It writes the text and looks at the process, and is loaded only by the thread that does either.
  */
 export function createMetricsRegistry(options: { readonly process?: boolean } = {}): MetricsRegistry {
-  const registry = new Registry();
-  // The observers of prom-client never let go of their registry: it must not be the one that holds on to the daemon.
-  const ofProcess = new Registry();
-  const all = options.process === true ? [ofProcess, registry] : [registry];
   const families = new Map<string, Family>();
-  if (options.process === true) collectDefaultMetrics({ register: ofProcess, prefix: `${PREFIX}_` });
+  const ofProcess = options.process === true ? watchProcess() : null;
 
   const declare = <T>(name: string, type: Kind, labels: readonly string[], make: () => Family): T => {
     const known = families.get(name);
@@ -55,7 +51,6 @@ export function createMetricsRegistry(options: { readonly process?: boolean } = 
     }
     const family = make();
     families.set(name, family);
-    registry.registerMetric(asPromMetric(family));
     return family.root as T;
   };
 
@@ -73,27 +68,34 @@ export function createMetricsRegistry(options: { readonly process?: boolean } = 
         declare<Histogram>(full(name), 'histogram', labels, () => histogramFamily(full(name), help, buckets, labels)),
     };
   };
+  const all = async (): Promise<readonly MetricFamily[]> => {
+    const own = [...families.values()].map(({ name, help, type, samples }) => ({
+      name,
+      help,
+      type,
+      values: samples(),
+    }));
+    return [...((await ofProcess?.()) ?? []), ...own];
+  };
   return {
     scope,
-    text: async () => (await Promise.all(all.map((one) => one.metrics()))).join(''),
-    families: async () => {
-      const both = await Promise.all(all.map((one) => one.getMetricsAsJSON()));
-      return both.flat() as unknown as readonly MetricFamily[];
-    },
-    contentType: registry.contentType,
+    text: async () => await metricsText(await all()),
+    families: all,
+    contentType: METRICS_TYPE,
     names: () => [...families.keys()].sort(),
   };
 }
 
-function asPromMetric(family: Family): Metric<string> {
-  const get = async () => ({
-    name: family.name,
-    help: family.help,
-    type: family.type,
-    aggregator: 'sum',
-    values: family.samples(),
+/** The observers of prom-client never let go of their registry: it is not the one that holds on to the daemon. */
+function watchProcess(): () => Promise<readonly MetricFamily[]> {
+  const watching = import('prom-client').then(({ collectDefaultMetrics, Registry }) => {
+    const register = new Registry();
+    collectDefaultMetrics({ register, prefix: `${PREFIX}_` });
+    return register;
   });
-  return { name: family.name, get, reset: () => undefined } as unknown as Metric<string>;
+  // Whoever asks is told.
+  watching.catch(() => undefined);
+  return async () => (await (await watching).getMetricsAsJSON()) as unknown as readonly MetricFamily[];
 }
 
 /** Children by their label values; the separator cannot be typed by mistake. */

@@ -1,5 +1,5 @@
-import { type Metric, Registry } from 'prom-client';
 import type { MetricFamily } from '../../ports/crew.ts';
+import { metricsText } from '../metrics-text.ts';
 
 /** Metrics of one part of a daemon. */
 export interface MetricPart {
@@ -26,10 +26,5 @@ export function renderMetrics(parts: readonly MetricPart[]): Promise<string> {
       }
     }
   }
-  const registry = new Registry();
-  for (const { family, values } of merged.values()) {
-    const get = async () => ({ ...family, aggregator: 'sum', values });
-    registry.registerMetric({ name: family.name, get, reset: () => undefined } as unknown as Metric<string>);
-  }
-  return registry.metrics();
+  return metricsText([...merged.values()].map(({ family, values }) => ({ ...family, values })));
 }
