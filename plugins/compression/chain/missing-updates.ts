@@ -2,6 +2,7 @@ import type { Log, Store, StoreTx } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { GapBook } from '../../../src/ports/gaps.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
+import { readNote, writeNote } from '../store/notes.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
 import type { TreeReader } from './tree-reader.ts';
 
@@ -56,11 +57,7 @@ export function createMissingUpdates(parts: MissingParts): MissingUpdates {
         const toSlot = Math.max(fromSlot, head?.slot ?? 0);
         const wish = { chain: 'main', processor, fromSlot, toSlot, addresses: addressesOf(tree) } as const;
         const id = await gaps.request(tx, wish);
-        await db
-          .insertInto('compression_notes')
-          .values({ name: noteOf(tree), value: String(id) })
-          .onConflict((conflict) => conflict.column('name').doUpdateSet({ value: String(id) }))
-          .execute();
+        await writeNote(tx, noteOf(tree), String(id));
         return id;
       });
       log.warn({ tree: name, seq: tree.seq, fromSlot, gap }, 'missing updates of a Merkle tree are fetched');
@@ -68,14 +65,10 @@ export function createMissingUpdates(parts: MissingParts): MissingUpdates {
     },
 
     async isBeingRead(tree) {
-      const note = await (store.read as Db)
-        .selectFrom('compression_notes')
-        .select('value')
-        .where('name', '=', noteOf(tree))
-        .executeTakeFirst();
-      if (note === undefined) return false;
+      const id = await readNote(store.read as Db, noteOf(tree));
+      if (id === null) return false;
       const open = await gaps.list({ chain: 'main', processor: processor.name, isOpen: true, limit: 1_000 });
-      return open.some(({ id }) => id === Number(note.value));
+      return open.some((gap) => gap.id === Number(id));
     },
   };
 }

@@ -4,6 +4,7 @@ import type { Db, TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import type { MissingUpdates } from './missing-updates.ts';
 import { resetTree } from './reset-tree.ts';
+import { HISTORY } from './root-check.ts';
 import type { TreeReader } from './tree-reader.ts';
 import { changeTree, lockTree, readLightTrees } from './tree-rows.ts';
 
@@ -146,8 +147,10 @@ async function goOn(tx: StoreTx, tree: TreeRow, root: Uint8Array, dropsPending: 
     .limit(1)
     .executeTakeFirst();
   const isGap = dropsPending || waiting !== undefined;
+  // What could not be read may have been an update: only the chain can say that none is missing.
+  const isDoubtful = tree.reason === 'decode' || tree.reason === 'cpi-context';
   await changeTree(tx, tree.id, {
-    ...{ root, status: isGap ? 'gap' : 'unverified', reason: null },
+    ...{ root, status: isGap || isDoubtful ? 'gap' : 'unverified', reason: isDoubtful && !isGap ? HISTORY : null },
     ...{ expected_root: null, computed_root: null },
   });
 }

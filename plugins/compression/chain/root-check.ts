@@ -2,6 +2,7 @@ import type { Log, Store } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { readAtOneSlot } from '../store/snapshot-read.ts';
 import type { TreeRow } from '../store/tables.ts';
+import { HISTORY } from '../trees/history.ts';
 import type { ChainRoot, TreeReader } from './tree-reader.ts';
 import { changeTree, lockTree, readLightTrees } from './tree-rows.ts';
 
@@ -86,9 +87,6 @@ export function createRootCheck(parts: RootCheckParts): RootCheck {
     },
   };
 }
-
-/** Why a tree is in the state `gap`: its past was never read, or the chain has come further than our rows. */
-export const HISTORY = 'history';
 
 function judge(tree: TreeRow, { seq, root }: ChainRoot, capacity: number): Verdict {
   if (root === null) return 'unknown';

@@ -1,0 +1,159 @@
+import { CodedError, type Random, type Store, type StoreTx } from '../../../src/kernel/plugin.ts';
+import { encode32 } from '../../../src/lib/base58.ts';
+import type { SqlValue } from '../../../src/ports/store.ts';
+import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
+import { createKeccakPairs } from '../../../src/solana/concurrent/keccak-pairs.ts';
+import { pathPages } from '../../../src/solana/merkle/path.ts';
+import { zeroHashes } from '../../../src/solana/merkle/zero-hashes.ts';
+import type { TreeReader } from '../chain/tree-reader.ts';
+import { leadsToRoot } from '../proofs/fold.ts';
+import { NOTES } from '../store/notes.ts';
+import type { Db, TreeRow } from '../store/tables.ts';
+import type { Hashing } from '../trees/hashing.ts';
+import { DAMAGED, pageId, readPages } from '../trees/page-store.ts';
+import { checkSnapshot, type RowsPiece, readSnapshot } from './read.ts';
+import { damaged, type SnapshotHeader } from './record.ts';
+import { snapshotTables } from './tables.ts';
+
+export interface LoadParts {
+  readonly store: Store;
+  readonly hashing: Hashing;
+  readonly random: Random;
+  readonly programId: string;
+  readonly schema: number;
+  /** Of the chain that is followed; null without an upstream: nothing is compared with the chain then. */
+  readonly chain: { readonly genesisHash: string; readonly reader: Pick<TreeReader, 'rootAt'> } | null;
+  /** Removes what the store holds before. */
+  readonly replaces: boolean;
+  /** Runs in the transaction, with the newest slot that the store held before; null when it was empty. */
+  readonly also: (tx: StoreTx, header: SnapshotHeader, headSlot: number | null) => Promise<void>;
+  /** Told after each piece. */
+  readonly progress: (rows: number) => void;
+}
+
+export interface LoadedSnapshot {
+  readonly header: SnapshotHeader;
+  readonly rows: number;
+  /** Trees whose root was found in the chain's account, and those whose root is too old to be there. */
+  readonly rootsFound: number;
+  readonly rootsTooOld: number;
+}
+
+/**
+ * Puts a snapshot into the store, all or nothing: the bytes of the file, the chain it is of, a proof of each tree, and the roots of the
+ * trees against the chain are checked first. Errors: COMPRESSION_SNAPSHOT_DAMAGED, _FOREIGN, _WRONG, _IN_USE; those of the store.
+ */
+export async function loadSnapshot(parts: LoadParts, file: string): Promise<LoadedSnapshot> {
+  const header = await checkSnapshot(file);
+  checkOrigin(parts, header);
+  const roots = await compareRoots(parts, await treesOf(file));
+  const rows = await parts.store.write(async (tx) => {
+    const headSlot = await makeRoom(parts, tx);
+    let count = 0;
+    for await (const piece of readSnapshot(file)) {
+      count += await insert(tx, piece);
+      parts.progress(count);
+    }
+    await foldOneEach(parts, tx);
+    await tx.insertMany(
+      'compression_notes',
+      ['name', 'value'],
+      [
+        [NOTES.snapshotSlot, String(header.slot)],
+        [NOTES.genesisHash, header.genesisHash],
+      ],
+    );
+    await parts.also(tx, header, headSlot);
+    return count;
+  });
+  return { header, rows, ...roots };
+}
+
+function checkOrigin({ chain, programId, schema }: LoadParts, header: SnapshotHeader): void {
+  const foreign = (what: string, theirs: unknown, ours: unknown) =>
+    new CodedError('COMPRESSION_SNAPSHOT_FOREIGN', `the snapshot is of another ${what}: ${theirs}, and not ${ours}`, {
+      exitCode: 78,
+    });
+  if (header.programId !== programId) throw foreign('program', header.programId, programId);
+  if (header.schema !== schema) throw foreign('step of the schema', header.schema, schema);
+  if (chain !== null && chain.genesisHash !== header.genesisHash)
+    throw foreign('chain', header.genesisHash, chain.genesisHash);
+}
+
+/** The trees stand at the beginning. */
+async function treesOf(file: string): Promise<TreeRow[]> {
+  const trees: TreeRow[] = [];
+  for await (const { table, rows } of readSnapshot(file)) {
+    if (table.name !== 'compression_trees') break;
+    const columns = table.columns;
+    for (const row of rows)
+      trees.push(Object.fromEntries(columns.map((name, i) => [name, row[i]])) as unknown as TreeRow);
+  }
+  return trees;
+}
+
+const LIGHT_TYPES: ReadonlySet<number> = new Set(Object.values(TREE_TYPE));
+
+async function compareRoots(
+  { chain }: LoadParts,
+  trees: readonly TreeRow[],
+): Promise<Pick<LoadedSnapshot, 'rootsFound' | 'rootsTooOld'>> {
+  let rootsFound = 0;
+  let rootsTooOld = 0;
+  for (const tree of chain === null ? [] : trees) {
+    const capacity = tree.root_capacity;
+    if (!LIGHT_TYPES.has(tree.type) || capacity === null || tree.status === 'diverged') continue;
+    const found = await chain?.reader.rootAt(tree, tree.seq, capacity);
+    if (found === undefined || found.root === null) continue;
+    if (found.seq - tree.seq >= capacity / 2) rootsTooOld += 1;
+    else if (found.seq < tree.seq || Buffer.compare(found.root, tree.root) !== 0)
+      throw wrong(tree, 'is not the chain’s');
+    else rootsFound += 1;
+  }
+  return { rootsFound, rootsTooOld };
+}
+
+const wrong = ({ key, seq }: TreeRow, how: string) =>
+  new CodedError('COMPRESSION_SNAPSHOT_WRONG', `the root of tree ${encode32(key)} at sequence ${seq} ${how}`, {
+    exitCode: 78,
+  });
+
+/** Returns the newest slot that was there. */
+async function makeRoom({ replaces }: LoadParts, { db }: StoreTx): Promise<number | null> {
+  const own = db as Db;
+  const head = await own.selectFrom('compression_head').select('slot').executeTakeFirst();
+  if (!replaces && head !== undefined)
+    throw new CodedError('COMPRESSION_SNAPSHOT_IN_USE', 'the store holds compressed accounts already; see --replace', {
+      exitCode: 64,
+    });
+  for (const { name } of snapshotTables()) await own.deleteFrom(name).execute();
+  await own.deleteFrom('compression_undo').execute();
+  await own.deleteFrom('compression_notes').execute();
+  return head?.slot ?? null;
+}
+
+async function insert(tx: StoreTx, { table, rows }: RowsPiece): Promise<number> {
+  const known = snapshotTables().find(({ name }) => name === table.name);
+  if (known === undefined || table.columns.some((column) => !known.columns.includes(column)))
+    throw damaged(`there is no table ${table.name} of that form`);
+  return await tx.insertMany(table.name, table.columns, rows as readonly (readonly SqlValue[])[]);
+}
+
+/** A random leaf of each tree has to lead to the root. */
+async function foldOneEach({ hashing, random }: LoadParts, tx: StoreTx): Promise<void> {
+  const keccak = createKeccakPairs();
+  for (const tree of await (tx.db as Db).selectFrom('compression_trees').selectAll().execute()) {
+    if (tree.status === 'diverged') continue;
+    const isLight = LIGHT_TYPES.has(tree.type);
+    const hasher = isLight ? hashing.poseidon : keccak;
+    const zeros = isLight ? hashing.zeros : zeroHashes(keccak, tree.height);
+    const leafIndex = Math.floor(random.float() * Math.max(1, tree.next_index));
+    const ids = pathPages(tree.height, leafIndex).map((key) => pageId(tree.id, key));
+    const pages = await readPages(tx.db as Db, ids);
+    const path = ids.map((id) => pages.get(id) ?? null);
+    if (path.some((nodes) => nodes === DAMAGED)) throw wrong(tree, 'stands over a damaged page');
+    const nodes = path.map((page) => (page === DAMAGED ? null : page));
+    if (!leadsToRoot(hasher, zeros, { tree, leafIndex }, nodes))
+      throw wrong(tree, `is not the one of leaf ${leafIndex}`);
+  }
+}

@@ -1,0 +1,22 @@
+import type { StoreTx } from '../../../src/kernel/plugin.ts';
+import type { Db } from './tables.ts';
+
+/** Names of what is remembered beside the rows. */
+export const NOTES = {
+  /** Newest slot of the snapshot that was loaded: what comes after it is indexed from blocks. */
+  snapshotSlot: 'snapshot',
+  genesisHash: 'genesis',
+} as const;
+
+export async function readNote(db: Db, name: string): Promise<string | null> {
+  const row = await db.selectFrom('compression_notes').select('value').where('name', '=', name).executeTakeFirst();
+  return row?.value ?? null;
+}
+
+export async function writeNote({ db }: StoreTx, name: string, value: string): Promise<void> {
+  await (db as Db)
+    .insertInto('compression_notes')
+    .values({ name, value })
+    .onConflict((conflict) => conflict.column('name').doUpdateSet({ value }))
+    .execute();
+}
