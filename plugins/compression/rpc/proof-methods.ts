@@ -8,6 +8,8 @@ import type { MethodFactory } from './method.ts';
 import { getCompressedAccountProof } from './proofs/account-proof.ts';
 import { getMultipleCompressedAccountProofs } from './proofs/account-proofs.ts';
 import { getMultipleNewAddressProofs, getMultipleNewAddressProofsV2 } from './proofs/address-proofs.ts';
+import { getQueueElements } from './queues/elements.ts';
+import { getQueueInfo } from './queues/info.ts';
 import { getValidityProof } from './validity/first.ts';
 import { getValidityProofV2 } from './validity/second.ts';
 
@@ -21,7 +23,7 @@ export type ProofContext = Pick<
   'config' | 'store' | 'log' | 'clock' | 'metrics' | 'outbound'
 >;
 
-/** The methods about proofs. `hashing` is used by no other thread. */
+/** The methods about proofs and queues. `hashing` is used by no other thread. */
 export function createProofMethods(ctx: ProofContext, hashing: Hashing): ProofMethods {
   const { config } = ctx;
   const proofs = createProofs({ ...ctx, hashing, known: knownTrees(config.trees) });
@@ -37,6 +39,8 @@ export function createProofMethods(ctx: ProofContext, hashing: Hashing): ProofMe
       (parts) => getMultipleNewAddressProofsV2({ ...parts, proofs }),
       (parts) => getValidityProof({ ...parts, ...withProver }),
       (parts) => getValidityProofV2({ ...parts, ...withProver }),
+      (parts) => getQueueElements({ ...parts, proofs }),
+      getQueueInfo,
     ],
     stop: () => prover.close(),
   };

@@ -57,6 +57,9 @@ async function createAccounts(tx: StoreTx): Promise<void> {
     sql`CREATE INDEX compression_accounts_queued ON compression_accounts (tree, leaf_index) WHERE queued = 1`,
     sql`CREATE INDEX compression_accounts_nullified ON compression_accounts (tree, nullifier_index)
       WHERE nullifier_index IS NOT NULL`,
+    // Those that were nullified long ago are in the way of counting what waits.
+    sql`CREATE INDEX compression_accounts_to_nullify ON compression_accounts (tree, nullifier_index)
+      WHERE nullifier_index IS NOT NULL AND nullified = 0`,
     sql`CREATE TABLE compression_token_accounts (
       hash ${blob} NOT NULL UNIQUE, owner ${blob} NOT NULL, mint ${blob} NOT NULL, delegate ${blob}, state ${int} NOT NULL,
       amount ${blob} NOT NULL, tlv ${blob}, spent ${int} NOT NULL, ata_owner ${blob})`,
