@@ -1,10 +1,11 @@
 import type { Clock, Log, Store, StoreTx } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import { readAtOneSlot } from '../store/snapshot-read.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
+import { HISTORY } from '../trees/history.ts';
 import type { MissingUpdates } from './missing-updates.ts';
 import { resetTree } from './reset-tree.ts';
-import { HISTORY } from './root-check.ts';
 import type { TreeReader } from './tree-reader.ts';
 import { changeTree, lockTree, readLightTrees } from './tree-rows.ts';
 
@@ -34,6 +35,8 @@ const TRIES_AT_ONCE = 2;
 
 interface Tries {
   count: number;
+  /** Newest slot when it was first found refused. */
+  readonly sinceSlot: number;
   /** Monotonic ms of the last one. */
   at: number;
 }
@@ -42,26 +45,28 @@ export function createRepair(parts: RepairParts): Repair {
   const { store, clock, log } = parts;
   const tries = new Map<number, Tries>();
 
-  async function attempt(tree: TreeRow, count: number, signal: AbortSignal): Promise<void> {
+  async function attempt(tree: TreeRow, made: Tries, signal: AbortSignal): Promise<void> {
+    const { count } = made;
     const facts = { tree: encode32(tree.key), seq: tree.seq, status: tree.status, reason: tree.reason };
     if (count >= TRIES_AT_ONCE) log.error({ ...facts, ...rootsOf(tree) }, 'a Merkle tree could not be repaired yet');
+    made.count += 1;
+    made.at = clock.monotonic();
     if (tree.status === 'gap') await fetchMissing(parts, tree, count);
-    else await heal(parts, tree, count, signal);
+    else if (!(await heal(parts, tree, { ...made, count }, signal))) made.count = count;
   }
 
   return {
     async pass(signal) {
-      const trees = (await readLightTrees(store.read)).filter(
-        ({ status }) => status === 'gap' || status === 'diverged',
-      );
+      const { slot, value } = await readAtOneSlot(store, readLightTrees);
+      const trees = value.filter(({ status }) => status === 'gap' || status === 'diverged');
       for (const id of tries.keys()) if (!trees.some((tree) => tree.id === id)) tries.delete(id);
       for (const tree of trees) {
         signal.throwIfAborted();
-        const made = tries.get(tree.id) ?? { count: 0, at: 0 };
+        const made = tries.get(tree.id) ?? { count: 0, at: 0, sinceSlot: slot };
+        tries.set(tree.id, made);
         const isDue = made.count < TRIES_AT_ONCE || clock.monotonic() - made.at >= RETRY_MS;
         if (!isDue || (await parts.missing?.isBeingRead(tree)) === true) continue;
-        tries.set(tree.id, { count: made.count + 1, at: clock.monotonic() });
-        await attempt(tree, made.count, signal);
+        await attempt(tree, made, signal);
       }
     },
   };
@@ -85,31 +90,42 @@ async function fetchMissing({ missing, leavesHistory, log }: RepairParts, tree: 
 /** Leaves of a tree that nothing was written to. */
 const FRESH_LEAVES = 2;
 
-async function heal(parts: RepairParts, tree: TreeRow, count: number, signal: AbortSignal): Promise<void> {
+/** False when it has to wait. */
+async function heal(parts: RepairParts, tree: TreeRow, made: Tries, signal: AbortSignal): Promise<boolean> {
   const { store, missing, hashing, log } = parts;
   const root = await parts.rebuild(tree, signal);
-  if (root === null) return;
+  if (root === null) return false;
   const verdict = await judge(parts, tree, root, signal);
   const name = encode32(tree.key);
   if (verdict === 'right') {
     // What came since may be right too, and is tried first; if it made the tree diverge it is fetched again.
-    const refetch = count > 0 && missing !== null;
+    const refetch = made.count > 0 && missing !== null;
     if (refetch) await missing.ask(tree, 'near', (tx) => goOn(tx, tree, root, true));
     else await store.write((tx) => goOn(tx, tree, root, false));
     log.info({ tree: name, seq: tree.seq }, 'a Merkle tree was rebuilt from its rows');
-    return;
+    return true;
   }
-  if (missing === null || verdict === 'unknown') return;
+  if (missing === null || verdict === 'unknown') return true;
+  // Blocks that changed it and may still be taken back would put old rows over what is made anew.
+  if (await canBeTakenBack(store.read as Db, made.sinceSlot)) return false;
   log.error({ tree: name, seq: tree.seq }, 'the rows of a Merkle tree are wrong: it is read again from its beginning');
   await missing.ask(tree, 'whole', async (tx) => {
     if (!(await isStill(tx, tree))) return;
     await resetTree(tx, tree, hashing);
-    await changeTree(tx, tree.id, { status: 'gap', reason: REPAIR });
+    await changeTree(tx, tree.id, { status: 'gap', reason: HISTORY });
   });
+  return true;
 }
 
-/** Why a tree is in the state `gap`: it is being read again from its beginning. */
-export const REPAIR = 'repair';
+async function canBeTakenBack(db: Db, toSlot: number): Promise<boolean> {
+  const row = await db
+    .selectFrom('compression_undo')
+    .select('slot')
+    .where('slot', '<=', toSlot)
+    .limit(1)
+    .executeTakeFirst();
+  return row !== undefined;
+}
 
 /** Whether the root that the rows give is the one of the chain. */
 async function judge(

@@ -1,5 +1,6 @@
 import type { Db, TreeRow } from '../store/tables.ts';
 import { type Feed, feedOf, settlePending } from './feed.ts';
+import { HISTORY } from './history.ts';
 import { isV1 } from './leaf-hash.ts';
 import { applyBatch } from './run-batch.ts';
 import { applyRuns } from './run-v1.ts';
@@ -89,11 +90,12 @@ async function settle({ books }: TreeContext, feed: Feed, done: number): Promise
   const { id, ready, early, hasMore } = feed;
   const left = [...ready.slice(done), ...early];
   await settlePending(books, id, left, feed.isLoose === true ? [] : ready.slice(0, done));
-  const { status, type } = books.trees.byId(id);
+  const { status, type, reason } = books.trees.byId(id);
   if (status === 'diverged') return;
   if (left.length > 0 || hasMore) {
     if (status !== 'gap') books.trees.change(id, { status: 'gap', reason: null });
-  } else if (status === 'gap') books.trees.change(id, { status: isV1(type) ? 'unverified' : 'ok', reason: null });
+  } else if (status === 'gap' && reason !== HISTORY)
+    books.trees.change(id, { status: isV1(type) ? 'unverified' : 'ok', reason: null });
 }
 
 /** Only the newest roots stay: as many as the account has. */
