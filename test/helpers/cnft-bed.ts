@@ -28,7 +28,7 @@ export interface AssetProof {
 
 export interface CnftBed {
   /** A block that holds these results of `getTransaction`. */
-  apply(slot: number, transactions: readonly object[], options?: { readonly isFinal?: boolean }): Promise<void>;
+  apply(slot: number, transactions: readonly object[]): Promise<void>;
   /** Every row of concurrent trees, with keys in place of the ids of trees. */
   rows(): Promise<Record<string, readonly unknown[]>>;
   call<T = AssetProof>(method: string, params: unknown): Promise<T>;
@@ -53,7 +53,7 @@ export async function createCnftBed(store: Store, trees: readonly string[] | 'al
   return {
     lines: log.lines,
     call,
-    async apply(slot, transactions, { isFinal = true } = {}) {
+    async apply(slot, transactions) {
       const blocks = transactions.map((transaction) => cnft.decode({ ...decodeTransaction(transaction), slot }));
       await store.write(async (tx) => {
         const [treeRows, leaves] = [createRowBook(tx, shapes.TREES), createRowBook(tx, shapes.INDEXED_LEAVES)];
@@ -68,7 +68,7 @@ export async function createCnftBed(store: Store, trees: readonly string[] | 'al
         };
         const found = blocks.filter((block) => block !== null);
         const block = found.length === 0 ? null : joined(slot, found);
-        await cnft.apply(books, block, { slot, isFinal });
+        await cnft.apply(books, block, { slot });
         for (const book of [treeRows, leaves, pending, assets, pages]) await book.flush();
       });
       highest = Math.max(highest, slot);

@@ -12,6 +12,8 @@ export interface AdmissionParts {
   readonly faults: Pick<Counter, 'add'>;
 }
 
+type TreeIds = ReadonlyMap<string, number>;
+
 /** Ids of trees have 16 bits in the ids of pages; some are left to the Light programs. */
 const MOST_TREES = 60_000;
 
@@ -20,7 +22,7 @@ const MOST_TREES = 60_000;
  * are loaded.
  */
 export function createTreeAdmission({ hashing, log, faults }: AdmissionParts) {
-  async function insert({ tx, trees }: CnftBooks, block: CnftBlock): Promise<void> {
+  async function insert({ tx, trees }: CnftBooks, block: CnftBlock, ids?: TreeIds): Promise<void> {
     const fresh = new Map(
       block.trees.filter(({ key }) => trees.find(key) === null).map((tree) => [encode32(tree.key), tree]),
     );
@@ -33,7 +35,7 @@ export function createTreeAdmission({ hashing, log, faults }: AdmissionParts) {
       log.error({ most: MOST_TREES }, 'no more concurrent trees fit the index: name those that matter');
       return;
     }
-    await trees.insert([...fresh.values()]);
+    await trees.insert([...fresh.values()], ids);
     for (const { key, height } of fresh.values()) {
       const { id } = trees.find(key) as TreeRow;
       trees.change(id, { root: hashing.emptyRoot(height), verified_slot: block.slot });
@@ -52,9 +54,9 @@ export function createTreeAdmission({ hashing, log, faults }: AdmissionParts) {
     }
   }
 
-  return async (books: CnftBooks, block: CnftBlock): Promise<void> => {
+  return async (books: CnftBooks, block: CnftBlock, ids?: TreeIds): Promise<void> => {
     await books.trees.load([...block.trees, ...block.suspects].map(({ key }) => key));
-    await insert(books, block);
+    await insert(books, block, ids);
     suspect(books, block);
     for (const fault of block.faults)
       log.warn({ ...fault, slot: block.slot }, 'a change of a concurrent tree cannot be read');

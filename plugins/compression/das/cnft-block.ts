@@ -1,8 +1,9 @@
-import type { ChainBlock } from '../../../src/kernel/plugin.ts';
+import { type ChainBlock, messageOf } from '../../../src/kernel/plugin.ts';
 import { encode64 } from '../../../src/lib/base58.ts';
-import { decodeConcurrent } from '../../../src/solana/concurrent/decode-concurrent.ts';
+import type { KeyTable, NormalTransaction } from '../../../src/ports/block.ts';
+import { type ConcurrentDecoded, decodeConcurrent } from '../../../src/solana/concurrent/decode-concurrent.ts';
 import type { ConcurrentEvent } from '../../../src/solana/concurrent/events.ts';
-import { createConcurrentFinder } from '../../../src/solana/concurrent/programs.ts';
+import { type ConcurrentIds, createConcurrentFinder } from '../../../src/solana/concurrent/programs.ts';
 import type { NewTree } from '../trees/tree-source.ts';
 import { CONCURRENT_TREE } from './concurrent-tree.ts';
 import type { LeafStep } from './leaf-step.ts';
@@ -28,7 +29,7 @@ export function createCnftDecoder(isWanted: (tree: Uint8Array) => boolean): (blo
     if (ids.length === 0) return null;
     const found = { steps: [], trees: [], suspects: [], faults: [] } as Mutable<Omit<CnftBlock, 'slot'>>;
     for (const transaction of transactions) {
-      const { events, faults } = decodeConcurrent(transaction, keys, ids);
+      const { events, faults } = readOne(transaction, keys, ids);
       for (const event of events) if (isWanted(event.tree)) addEvent(found, event, slot);
       for (const { tree, reason } of faults) {
         if (tree === null || !isWanted(tree)) continue;
@@ -38,6 +39,16 @@ export function createCnftDecoder(isWanted: (tree: Uint8Array) => boolean): (blo
     }
     return found.trees.length + found.suspects.length === 0 ? null : { slot, ...found };
   };
+}
+
+function readOne(transaction: NormalTransaction, keys: KeyTable, ids: ConcurrentIds): ConcurrentDecoded {
+  try {
+    return decodeConcurrent(transaction, keys, ids);
+  } catch (error) {
+    // The chain goes on, and every tree that the transaction names is under suspicion.
+    const reason = messageOf(error);
+    return { events: [], faults: Array.from(transaction.keys, (id) => ({ reason, tree: keys.bytes(id) })) };
+  }
 }
 
 type Mutable<T> = { [Name in keyof T]: T[Name] extends readonly (infer Item)[] ? Item[] : T[Name] };

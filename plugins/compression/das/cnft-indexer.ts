@@ -8,7 +8,7 @@ import type { CnftBlock } from './cnft-block.ts';
 import { CONCURRENT_TREE, type ConcurrentHashing } from './concurrent-tree.ts';
 import { type LeafStep, pendingStep, STEP_KIND } from './leaf-step.ts';
 import { logDivergence } from './log-divergence.ts';
-import { heldTrees, someWait, stepsBehind, treesThatAreReady } from './waiting-steps.ts';
+import { someWait, stepsBehind, treesThatAreReady } from './waiting-steps.ts';
 
 /** The books of a block, as far as concurrent trees go. */
 export interface CnftBooks extends StepBooks {
@@ -19,15 +19,15 @@ export interface CnftBooks extends StepBooks {
 export interface CnftIndexer {
   /**
    * Changes trees, pages and assets in the books; the rows are the same whatever the order of blocks. `block` is null where nothing in it
-   * concerns concurrent trees: steps that waited may be due all the same. With `isFinal` the block is not taken back, while newer ones
-   * that are applied already may be.
+   * concerns concurrent trees: steps that waited may be due all the same.
    */
   apply(books: CnftBooks, block: CnftBlock | null, options: CnftOptions): Promise<void>;
 }
 
 export interface CnftOptions {
   readonly slot: number;
-  readonly isFinal: boolean;
+  /** Those that new trees had before, by `keyText` of their keys. */
+  readonly ids?: ReadonlyMap<string, number>;
 }
 
 export interface CnftIndexerParts {
@@ -50,9 +50,9 @@ export function createCnftIndexer({ hashing, log, faults, changes }: CnftIndexer
   /** Whether the next step of a tree may be among those that wait, as far as this thread knows. */
   let mayBeReady = true;
 
-  /** Trees whose next step waits since a hole was filled behind the newest blocks. */
-  async function ready({ tx, trees }: CnftBooks, { slot, isFinal }: CnftOptions): Promise<number[]> {
-    if (isFinal || !(mayBeReady || slot % LOOK_SLOTS === 0)) return [];
+  /** Trees whose next step waits: more of them were due than one block takes. */
+  async function ready({ tx, trees }: CnftBooks, { slot }: CnftOptions): Promise<number[]> {
+    if (!(mayBeReady || slot % LOOK_SLOTS === 0)) return [];
     const keys = await treesThatAreReady(tx, MOST_READY);
     if (keys.length < MOST_READY)
       tx.onCommit(() => {
@@ -98,23 +98,14 @@ export function createCnftIndexer({ hashing, log, faults, changes }: CnftIndexer
 
   return {
     async apply(books, block, options) {
-      if (block !== null) await admit(books, block);
+      if (block !== null) await admit(books, block, options.ids);
       const fresh = block === null ? new Map<number, readonly LeafStep[]>() : newSteps(books, block);
-      const held = options.isFinal ? await heldTrees(books.tx, [...fresh.keys()]) : new Set<number>();
       const due = new Map<number, readonly LeafStep[]>();
-      for (const id of new Set([...fresh.keys(), ...(await ready(books, options))])) {
-        const steps = fresh.get(id) ?? [];
-        due.set(id, held.has(id) ? steps : await addWaiting(books, id, steps));
-      }
+      for (const id of new Set([...fresh.keys(), ...(await ready(books, options))]))
+        due.set(id, await addWaiting(books, id, fresh.get(id) ?? []));
       if (due.size === 0) return;
       await loadFor(books, due);
-      for (const [id, steps] of due) {
-        if (!held.has(id)) await settle(books, id, steps);
-        else {
-          wait(books, id, steps);
-          mayBeReady = true;
-        }
-      }
+      for (const [id, steps] of due) await settle(books, id, steps);
     },
   };
 }

@@ -1,5 +1,4 @@
 import type { StoreTx } from '../../../src/kernel/plugin.ts';
-import { pieces } from '../store/by-keys.ts';
 import type { Db } from '../store/tables.ts';
 import { CONCURRENT_TREE } from './concurrent-tree.ts';
 import { type LeafStep, STEP_KIND, stepOf } from './leaf-step.ts';
@@ -42,35 +41,4 @@ export async function treesThatAreReady({ db }: StoreTx, most: number): Promise<
     .limit(most)
     .execute();
   return rows.map(({ key }) => key);
-}
-
-/**
- * Which of these trees were changed by blocks that may still be taken back. What comes later for older blocks must not change them: a
- * roll-back would put back what they were before it.
- */
-export async function heldTrees({ db }: StoreTx, ids: readonly number[]): Promise<ReadonlySet<number>> {
-  const first = await (db as Db)
-    .selectFrom('compression_undo')
-    .select((is) => is.fn.min('slot').as('slot'))
-    .executeTakeFirst();
-  const slot = first?.slot;
-  const held = new Set<number>();
-  if (slot == null) return held;
-  for (const piece of pieces(ids)) {
-    const changed = await (db as Db)
-      .selectFrom('compression_trees')
-      .select('id')
-      .where('id', 'in', [...piece])
-      .where('verified_slot', '>=', slot)
-      .execute();
-    const waiting = await (db as Db)
-      .selectFrom('compression_pending')
-      .select('tree as id')
-      .distinct()
-      .where('tree', 'in', [...piece])
-      .where('slot', '>=', slot)
-      .execute();
-    for (const { id } of [...changed, ...waiting]) held.add(id);
-  }
-  return held;
 }

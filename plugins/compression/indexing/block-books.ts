@@ -29,6 +29,7 @@ export interface BlockBooks {
   readonly recent: Book<'compression_recent'>;
   readonly blocks: Book<'compression_blocks'>;
   readonly head: Book<'compression_head'>;
+  readonly assets: Book<'compression_assets'>;
   /** By the places in `UNDONE`. */
   readonly all: readonly RowBook<object>[];
   flush(): Promise<void>;
@@ -55,6 +56,7 @@ export function openBooks(tx: StoreTx, hashing: Hashing): BlockBooks {
     recent: createRowBook(tx, shapes.RECENT),
     blocks: createRowBook(tx, shapes.BLOCKS),
     head: createRowBook(tx, shapes.HEAD),
+    assets: createRowBook(tx, shapes.ASSETS),
   };
   // In the order in which the shapes stand in UNDONE.
   const all = Object.values(rows) as unknown as RowBook<object>[];

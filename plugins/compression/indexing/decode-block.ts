@@ -3,6 +3,7 @@ import { decode32 } from '../../../src/lib/base58.ts';
 import type { NormalTransaction } from '../../../src/ports/block.ts';
 import { decodeCompression } from '../../../src/solana/compression/decode-compression.ts';
 import { createProgramFinder, type ProgramIds } from '../../../src/solana/compression/programs.ts';
+import type { CnftBlock } from '../das/cnft-block.ts';
 import type { DecodedBlock, DecodedTransaction } from './decoded-block.ts';
 
 const VOTE = decode32('Vote111111111111111111111111111111111111111');
@@ -10,7 +11,10 @@ const VOTE = decode32('Vote111111111111111111111111111111111111111');
 const MOST_OTHERS = 1_000;
 
 /** Reads blocks. Never throws: whatever cannot be read is a fault of its transaction. */
-export function createBlockDecoder(programId: string): (block: ChainBlock) => DecodedBlock {
+export function createBlockDecoder(
+  programId: string,
+  decodeConcurrent: (block: ChainBlock) => CnftBlock | null = () => null,
+): (block: ChainBlock) => DecodedBlock {
   const findPrograms = createProgramFinder(programId);
   return (block) => {
     const ids = findPrograms(block.keys);
@@ -29,6 +33,7 @@ export function createBlockDecoder(programId: string): (block: ChainBlock) => De
       others: listOf(others),
       newTrees: [],
       foreign: [],
+      concurrent: decodeConcurrent(block),
     };
   };
 }

@@ -1,4 +1,5 @@
 import type { CompressionEvent, DecodeFault } from '../../../src/solana/compression/events.ts';
+import type { CnftBlock } from '../das/cnft-block.ts';
 import type { NewTree } from '../trees/tree-source.ts';
 
 /** A transaction with events, or with some that could not be read. */
@@ -21,4 +22,6 @@ export interface DecodedBlock {
   readonly newTrees: readonly NewTree[];
   /** Keys that turned out to be no trees of ours. */
   readonly foreign: readonly { readonly key: Uint8Array; readonly reason: string }[];
+  /** What happened to trees of compressed NFTs, if anything. */
+  readonly concurrent?: CnftBlock | null;
 }

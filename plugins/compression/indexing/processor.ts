@@ -1,5 +1,6 @@
 import { type BlockProcessor, type ChainBlock, codeOf, type Log, type Store } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import type { CnftBlock } from '../das/cnft-block.ts';
 import { KEYS_PER_STATEMENT } from '../store/by-keys.ts';
 import { keyText } from '../store/row-book.ts';
 import type { Db } from '../store/tables.ts';
@@ -17,6 +18,8 @@ export interface ProcessorParts {
   /** Trees that need no look-up. */
   readonly known: readonly NewTree[];
   readonly programId: string;
+  /** Reads what concerns trees of compressed NFTs. */
+  readonly decodeConcurrent?: (block: ChainBlock) => CnftBlock | null;
   readonly startSlot: number | undefined;
   readonly log: Log;
 }
@@ -27,7 +30,7 @@ const MOST_FAILURES = 10;
 /** Hands blocks to the indexer. */
 export function createCompressionProcessor(parts: ProcessorParts): BlockProcessor {
   const { indexer, store, source, known, startSlot, log } = parts;
-  const decode = createBlockDecoder(parts.programId);
+  const decode = createBlockDecoder(parts.programId, parts.decodeConcurrent);
   const prepared = new WeakMap<ChainBlock, DecodedBlock>();
   const byKey = new Map(known.flatMap((tree) => namesOf(tree).map((key) => [keyText([key]), tree] as const)));
   let failing: { readonly slot: number; readonly count: number } | null = null;
@@ -81,8 +84,11 @@ function isOurs(error: unknown): boolean {
 /** Every tree of the block becomes a suspect instead of stopping the chain. */
 function withoutEvents(decoded: DecodedBlock): DecodedBlock {
   const reason = 'its events could not be applied';
+  const { concurrent = null, slot } = decoded;
+  const suspects = concurrent?.trees.map(({ key }) => ({ key, reason: 'decode' })) ?? [];
   return {
     ...decoded,
+    concurrent: concurrent === null ? null : { slot, suspects, steps: [], trees: [], faults: [] },
     transactions: decoded.transactions.map((transaction) => ({
       signature: transaction.signature,
       events: [],
@@ -115,7 +121,6 @@ async function treeAddresses(db: Db, limit: number): Promise<string[]> {
   const rows = await db
     .selectFrom('compression_trees')
     .select(['key', 'queue', 'type'])
-    .where('type', '<=', 4)
     .orderBy('id')
     .limit(limit)
     .execute();

@@ -4,6 +4,7 @@ import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import type { Counter } from '../../../src/ports/metrics.ts';
 import type { AccountHasher } from '../../../src/solana/compression/account-hash.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
+import type { CnftIndexer } from '../das/cnft-indexer.ts';
 import { keyText } from '../store/row-book.ts';
 import { applyUpdates } from '../trees/apply-updates.ts';
 import type { Hashing } from '../trees/hashing.ts';
@@ -19,6 +20,8 @@ export interface RunParts {
   readonly log: Log;
   /** As in `TreeContext`. */
   readonly isStrict: boolean;
+  /** Trees of compressed NFTs, where they are wanted. */
+  readonly cnft?: CnftIndexer | null;
   readonly decodeErrors: Counter;
   readonly hashMismatches: Counter;
 }
@@ -36,6 +39,8 @@ export async function runBlock(
   block: DecodedBlock,
   ids?: ReadonlyMap<string, number>,
 ): Promise<void> {
+  const { slot, concurrent = null } = block;
+  await parts.cnft?.apply(books, concurrent, { slot, ...(ids === undefined ? {} : { ids }) });
   if (block.transactions.length === 0) return;
   const keys = distinct(keysOf(block));
   await books.trees.load(keys, ['gap']);

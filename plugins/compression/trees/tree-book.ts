@@ -1,4 +1,5 @@
 import type { StoreTx } from '../../../src/kernel/plugin.ts';
+import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { KEYS_PER_STATEMENT } from '../store/by-keys.ts';
 import { keyText, type RowBook } from '../store/row-book.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
@@ -9,7 +10,7 @@ import type { NewTree } from './tree-source.ts';
 
 /** The trees that a block names, by key or by queue. */
 export interface TreeBook {
-  /** Reads the trees with these keys or queues, and all trees in one of these states. */
+  /** Reads the trees with these keys or queues, and all trees of the Light programs in one of these states. */
   load(keys: readonly Uint8Array[], statuses?: readonly string[]): Promise<void>;
   /** The tree with this key or this queue; null when it is not known. The key has been loaded. */
   find(key: Uint8Array): TreeRow | null;
@@ -55,6 +56,7 @@ export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookPa
         trees.adopt(
           await read()
             .where('status', 'in', [...statuses])
+            .where('type', '<=', TREE_TYPE.addressV2)
             .execute(),
         );
       for (const row of trees.rows()) name(row);
@@ -84,7 +86,7 @@ export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookPa
         .selectFrom('compression_trees')
         .select((is) => is.fn.max('id').as('id'))
         .executeTakeFirst();
-      let id = Math.max(0, last?.id ?? 0, ...ids.values());
+      let id = Math.max(0, last?.id ?? 0, ...ids.values(), ...Array.from(trees.rows(), (row) => row.id));
       for (const tree of missing) {
         const row = await plant(tree, ids.get(keyText([tree.key])) ?? ++id);
         trees.put(row);
