@@ -1,36 +1,36 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { transfer as transferTokens } from '@lightprotocol/compressed-token';
-import { bn, encodeBN254toBase58, LightSystemProgram, TreeType, type ValidityProof } from '@lightprotocol/stateless.js';
-import { LAMPORTS_PER_SOL, PublicKey } from '@solana/web3.js';
+import { bn, LightSystemProgram, type ValidityProof } from '@lightprotocol/stateless.js';
+import { PublicKey } from '@solana/web3.js';
 import { compareLamports, compareTokens } from '../../helpers/light/compare.ts';
 import { lightMissing } from '../../helpers/light/missing.ts';
 import { createOracle } from '../../helpers/light/oracle.ts';
 import { startProver } from '../../helpers/light/prover.ts';
 import { prepareProverAssets, proverMissing } from '../../helpers/light/prover-assets.ts';
-import { type Landed, send } from '../../helpers/light/sender.ts';
+import { send } from '../../helpers/light/sender.ts';
 import { createSolOperations } from '../../helpers/light/sol-operations.ts';
 import { createTokenMint, mintTo } from '../../helpers/light/token-mint.ts';
 import { createStateTrees } from '../../helpers/light/trees.ts';
-import { createV1Forester } from '../../helpers/light/v1-forester.ts';
-import { type LightBed, proveLeaf, SEED, startLightBed } from './bed.ts';
+import { type LightBed, SEED, startLightBed } from './bed.ts';
 import { checkHistory } from './history.ts';
 import { live } from './random-lives.ts';
+import { createsAddresses, nullifies } from './upkeep.ts';
 
 const OPERATIONS = 25;
-const MOST_NULLIFIED = 4;
 const PROOF_REFUSED = { InstructionError: [1, { Custom: 0x179b }] };
 
-test('with a prover, the programs take the daemon’s validity proofs of accounts in V1 trees', {
+test('with a prover, the programs take the daemon’s validity proofs of accounts and of new addresses in V1 trees', {
   skip: (await lightMissing()) || proverMissing(),
 }, async (t) => {
   const assets = prepareProverAssets();
   t.after(() => assets.remove());
-  const prover = await startProver(assets, ['inclusion']);
+  const prover = await startProver(assets, ['inclusion', 'non-inclusion']);
   t.after(() => prover.stop());
   const options = { lightAssets: assets.lightAssets, config: { compression: { proverUrl: prover.url } } };
   await t.test('lamports', (inner) => lamports(inner, options));
   await t.test('tokens', (inner) => tokens(inner, options));
+  await t.test('addresses', async (inner) => createsAddresses(await startLightBed(inner, options)));
 });
 
 type Options = Parameters<typeof startLightBed>[1];
@@ -72,46 +72,6 @@ async function refusesAnotherProof({ rpc, wallets }: LightBed): Promise<void> {
     return;
   }
   assert.fail('no account in a V1 tree is left');
-}
-
-/** Leaves of spent accounts have proofs until the upkeep of the tree takes them out, and again when the chain takes that back. */
-async function nullifies(bed: LightBed, landed: readonly Landed[]): Promise<number> {
-  const { call, chain, rpc, newKey } = bed;
-  const authority = newKey();
-  await chain.fund(authority.publicKey.toBase58(), LAMPORTS_PER_SOL);
-  const forester = await createV1Forester(chain, rpc, authority, newKey().publicKey);
-  const queues = new Map(createStateTrees().v1.map(({ tree, queue }) => [tree.toBase58(), queue]));
-  let count = 0;
-  const spends = landed.filter(({ kind }) => kind === 'transferV1' || kind === 'decompressV1').slice(0, MOST_NULLIFIED);
-  for (const { signature } of spends) {
-    type Closed = { readonly account: { readonly account: { readonly hash: string } } };
-    type Told = { readonly compressionInfo: { readonly closedAccounts: readonly Closed[] } };
-    const told = await call<Told>('getTransactionWithCompressionInfoV2', { signature });
-    for (const { account } of told.compressionInfo.closedAccounts) {
-      const { hash } = account.account;
-      const before = await proveLeaf(bed, hash);
-      await forester.nullify(before, queues.get(before.merkleTree) as PublicKey);
-      await bed.caughtUp();
-      await assert.rejects(
-        call('getCompressedAccountProof', { hash }),
-        /Leaf nodes not found for hashes\. Got 0 hashes/,
-      );
-      if (count === 0) {
-        await chain.fork({ depth: 1, replay: 'none', extraBlocks: 2 });
-        await bed.caughtUp();
-        assert.deepEqual(await proveLeaf(bed, hash), before);
-        await forester.nullify(before, queues.get(before.merkleTree) as PublicKey);
-        await bed.caughtUp();
-      }
-      count += 1;
-    }
-  }
-  for (const owner of bed.owners) {
-    for (const { hash, treeInfo } of (await rpc.getCompressedAccountsByOwner(owner)).items)
-      if (treeInfo.treeType === TreeType.StateV1) await proveLeaf(bed, encodeBN254toBase58(bn(hash)));
-  }
-  assert.ok(count > 0);
-  return count;
 }
 
 async function tokens(t: TestContext, options: Options): Promise<void> {

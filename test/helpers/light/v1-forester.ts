@@ -14,12 +14,29 @@ const HEIGHT = 26;
 /** The account of the tree keeps its upper levels itself. */
 const CANOPY = 10;
 const NEWEST_CHANGE_AT = 328;
+/** Of an address tree, behind its canopy. */
+const NEWEST_INDEXED_CHANGE_AT = 1_364_312;
 const QUEUE_CAPACITY_AT = 232;
 const QUEUE_CELL_BYTES = 48;
 
 export interface V1Forester {
   /** Takes a spent account's leaf out of its tree: the program replaces it by zero and tells so. */
   nullify(proof: V1Proof, queue: PublicKey): Promise<Landed>;
+  /** Puts a queued address into its tree, behind the low element that the proof names. */
+  insert(proof: NewAddressProof, queue: PublicKey): Promise<Landed>;
+}
+
+/** An answer of `getMultipleNewAddressProofs`. */
+export interface NewAddressProof {
+  readonly address: string;
+  readonly merkleTree: string;
+  readonly lowElementLeafIndex: number;
+  readonly lowerRangeAddress: string;
+  readonly higherRangeAddress: string;
+  readonly nextIndex: number;
+  readonly proof: readonly string[];
+  readonly root: string;
+  readonly rootSeq: number;
 }
 
 const discriminator = (name: string) => createHash('sha256').update(name).digest().subarray(0, 8);
@@ -29,6 +46,9 @@ const u64 = (value: number) => {
   return bytes;
 };
 const u32 = (value: number) => u64(value).subarray(0, 4);
+const u16 = (value: number) => u64(value).subarray(0, 2);
+const bytes32 = (text: string) => decode32(text) as Uint8Array;
+const belowCanopy = (proof: readonly string[]) => proof.slice(0, HEIGHT - CANOPY).map(bytes32);
 
 /**
  * Does the upkeep of V1 trees, which needs no proof in zero knowledge. A fixture lets this key sign for a registered program; what it asks the
@@ -45,30 +65,59 @@ export async function createV1Forester(
     ...{ lamports: RENT, owner: COMPRESSION.toBase58(), executable: false },
     data: Buffer.concat(data.map((part) => (part instanceof PublicKey ? part.toBuffer() : part))),
   });
+  const ask = (kind: string, keys: readonly [PublicKey, boolean][], parts: readonly Uint8Array[]) => {
+    const all: [PublicKey, boolean][] = [[authority.publicKey, false], [seat, false], ...keys];
+    const instruction = new TransactionInstruction({
+      programId: COMPRESSION,
+      keys: all.map(([pubkey, isWritable], at) => ({ pubkey, isSigner: at === 0, isWritable })),
+      data: Buffer.concat([discriminator(`global:${kind}`), ...parts]),
+    });
+    return send(rpc, { kind, instructions: [instruction], payer: authority });
+  };
+  const numberAt = async (key: PublicKey, offset: number) =>
+    Number((await bytesOf(chain.connection, key, { offset, length: 8 })).readBigUInt64LE(0));
   return {
     async nullify(proof, queue) {
       const tree = new PublicKey(proof.merkleTree);
-      const change = (await bytesOf(chain.connection, tree, { offset: NEWEST_CHANGE_AT, length: 8 })).readBigUInt64LE(
-        0,
-      );
-      const place = await placeInQueue(chain.connection, queue, decode32(proof.hash) as Uint8Array);
-      const siblings = proof.proof.slice(0, HEIGHT - CANOPY).map((node) => decode32(node) as Uint8Array);
-      const instruction = new TransactionInstruction({
-        programId: COMPRESSION,
-        keys: [
-          { pubkey: authority.publicKey, isSigner: true, isWritable: false },
-          { pubkey: seat, isSigner: false, isWritable: false },
-          { pubkey: NOOP, isSigner: false, isWritable: false },
-          { pubkey: tree, isSigner: false, isWritable: true },
-          { pubkey: queue, isSigner: false, isWritable: true },
+      const change = await numberAt(tree, NEWEST_CHANGE_AT);
+      const place = await placeInQueue(chain.connection, queue, bytes32(proof.hash));
+      const siblings = belowCanopy(proof.proof);
+      return ask(
+        'nullify_leaves',
+        [
+          [NOOP, false],
+          [tree, true],
+          [queue, true],
         ],
-        data: Buffer.concat([
-          discriminator('global:nullify_leaves'),
-          ...[u32(1), u64(Number(change)), u32(1), u64(place).subarray(0, 2), u32(1), u64(proof.leafIndex)],
+        [
+          ...[u32(1), u64(change), u32(1), u16(place), u32(1), u64(proof.leafIndex)],
           ...[u32(1), u32(siblings.length), ...siblings],
-        ]),
-      });
-      return send(rpc, { kind: 'nullify', instructions: [instruction], payer: authority });
+        ],
+      );
+    },
+    async insert(proof, queue) {
+      const tree = new PublicKey(proof.merkleTree);
+      const change = await numberAt(tree, NEWEST_CHANGE_AT);
+      const indexedChange = await numberAt(tree, NEWEST_INDEXED_CHANGE_AT);
+      const place = await placeInQueue(chain.connection, queue, bytes32(proof.address));
+      return ask(
+        'update_address_merkle_tree',
+        [
+          [queue, true],
+          [tree, true],
+          [NOOP, false],
+        ],
+        [
+          ...[
+            u16(change),
+            u16(indexedChange),
+            u16(place),
+            u64(proof.lowElementLeafIndex),
+            bytes32(proof.lowerRangeAddress),
+          ],
+          ...[u64(proof.nextIndex), bytes32(proof.higherRangeAddress), ...belowCanopy(proof.proof)],
+        ],
+      );
     },
   };
 }
