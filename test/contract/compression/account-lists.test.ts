@@ -101,7 +101,7 @@ async function fill(store: Store, specs: readonly Spec[]): Promise<World> {
     compression_subjects: subjects,
     compression_blocks: [3, 4, 5].map((slot) => ({ slot, block_time: slot * 10 })),
     compression_recent: [3, 4, 5, 6].map((slot) => ({
-      ...{ slot, count: 2 },
+      ...{ slot, count: 2, block_time: null },
       body: JSON.stringify([
         [encode64(signatureOf(5_000 + slot)), null],
         [encode64(signatureOf(1_000_000 - slot)), '{"InstructionError":[0,"Custom"]}'],

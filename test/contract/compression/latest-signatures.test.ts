@@ -44,7 +44,7 @@ eachStore('latest signatures', (engine) => {
           compression_recent: slots.map((slot) => {
             const others = all.filter((one) => one.slot === slot && one.number % 3 !== 0);
             const body = others.map(({ number, error }) => [encode64(signatureOf(number)), error]);
-            return { slot, count: body.length, body: JSON.stringify(body) };
+            return { slot, block_time: slot * 10, count: body.length, body: JSON.stringify(body) };
           }),
           compression_blocks: slots.map((slot) => ({ slot, block_time: slot * 10 })),
         });

@@ -7,11 +7,15 @@ import { pageOf } from '../page.ts';
 import { pageSchema, signatureSchema } from '../records/schemas.ts';
 import { after } from '../sql.ts';
 import { cursorOf, placeOf, type SignaturePlace, signatureCursor } from './cursor.ts';
-import { blockTimes, signatureRecords } from './record.ts';
+import { signatureRecords } from './record.ts';
 
 interface Failing extends SignaturePlace {
   /** JSON of the transaction's error. */
   readonly error: string | null;
+}
+
+interface Timed extends Failing {
+  readonly blockTime: number;
 }
 
 /** getLatestCompressionSignatures */
@@ -39,18 +43,12 @@ export const getLatestNonVotingSignatures = (): MethodFactory =>
     async run({ cursor, limit: most }, { db }) {
       const from = cursor === null ? null : placeOf(cursor);
       const own = await compressionTransactions(db, from, most);
-      const others = await recentTransactions(db, from, most);
-      const newest = [...own, ...others].sort(newestFirst).slice(0, most);
-      const times = await blockTimes(
-        db,
-        newest.map(({ slot }) => slot),
-      );
+      const records = await signatureRecords(db, own);
+      const shown = own.map((one, at) => ({ ...one, blockTime: records[at]?.blockTime ?? 0 }));
+      const newest = [...shown, ...(await recentTransactions(db, from, most))].sort(newestFirst).slice(0, most);
       return {
-        items: newest.map(({ slot, signature, error }) => ({
-          signature: encode64(signature),
-          slot,
-          blockTime: times.get(slot) ?? 0,
-          error,
+        items: newest.map(({ slot, signature, blockTime, error }) => ({
+          ...{ signature: encode64(signature), slot, blockTime, error },
         })),
       };
     },
@@ -70,13 +68,13 @@ async function compressionTransactions(db: Db, from: SignaturePlace | null, coun
 }
 
 /** A row holds the transactions of a block, so the place is looked for in the first one. */
-async function recentTransactions(db: Db, from: SignaturePlace | null, count: number): Promise<Failing[]> {
-  let query = db.selectFrom('compression_recent').select(['slot', 'body']).orderBy('slot', 'desc');
+async function recentTransactions(db: Db, from: SignaturePlace | null, count: number): Promise<Timed[]> {
+  let query = db.selectFrom('compression_recent').select(['slot', 'body', 'block_time']).orderBy('slot', 'desc');
   if (from !== null) query = query.where('slot', '<=', from.slot);
-  const found: Failing[] = [];
-  for (const { slot, body } of await query.execute()) {
+  const found: Timed[] = [];
+  for (const { slot, body, block_time: blockTime } of await query.execute()) {
     const block = (JSON.parse(body) as [string, string | null][]).map(([signature, error]) => {
-      return { slot, signature: decode(signature) ?? new Uint8Array(64), error };
+      return { slot, signature: decode(signature) ?? new Uint8Array(64), blockTime: blockTime ?? 0, error };
     });
     found.push(...block.filter((one) => from === null || newestFirst(from, one) < 0));
     if (found.length >= count) break;

@@ -22,7 +22,7 @@ export async function signatureRecords(db: Db, places: readonly SignaturePlace[]
   }));
 }
 
-export async function blockTimes(db: Db, slots: readonly number[]): Promise<Map<number, number | null>> {
+async function blockTimes(db: Db, slots: readonly number[]): Promise<Map<number, number | null>> {
   const distinct = [...new Set(slots)];
   const rows =
     distinct.length === 0
