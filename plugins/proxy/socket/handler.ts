@@ -1,6 +1,8 @@
+import { createRequire } from 'node:module';
 import type { Duplex } from 'node:stream';
-import { type WebSocket, WebSocketServer } from 'ws';
+import type { WebSocket } from 'ws';
 import type { Clock, Metrics, Price, SocketHandler } from '../../../src/kernel/plugin.ts';
+import { lazy } from '../../../src/lib/lazy.ts';
 import type { ProxyConfig } from '../config.ts';
 import { type Client, createClient } from './client.ts';
 import type { Hub } from './hub.ts';
@@ -27,11 +29,15 @@ export function createSockets(parts: SocketsParts): Sockets {
   let draining = false;
   const refused = parts.metrics.counter('sockets_refused_total', 'websockets refused because too many are open');
   parts.metrics.observe('client_sockets', 'open websockets of clients', () => clients.size);
-  const server = new WebSocketServer({
-    noServer: true,
-    clientTracking: false,
-    perMessageDeflate: false,
-    maxPayload: config.maxMessageBytes,
+  // With the first client: threads of other roles have none.
+  const server = lazy(() => {
+    const { WebSocketServer } = createRequire(import.meta.url)('ws') as typeof import('ws');
+    return new WebSocketServer({
+      noServer: true,
+      clientTracking: false,
+      perMessageDeflate: false,
+      maxPayload: config.maxMessageBytes,
+    });
   });
 
   return {
@@ -42,7 +48,7 @@ export function createSockets(parts: SocketsParts): Sockets {
         refuse(socket);
         return;
       }
-      server.handleUpgrade(request, socket, head, (webSocket: WebSocket) => {
+      server().handleUpgrade(request, socket, head, (webSocket: WebSocket) => {
         const client = createClient({
           ...parts,
           hub: parts.hub(),
@@ -61,8 +67,8 @@ export function createSockets(parts: SocketsParts): Sockets {
       for (const client of clients) client.close(1001, 'the service is going away');
     },
     stop() {
+      draining = true;
       for (const client of clients) client.terminate();
-      server.close();
     },
   };
 }

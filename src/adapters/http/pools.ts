@@ -1,7 +1,8 @@
 import type { Socket } from 'node:net';
-import { buildConnector, Pool } from 'undici';
+import type { buildConnector, Pool } from 'undici';
 import { CodedError } from '../../lib/coded-error.ts';
 import type { Clock } from '../../ports/clock.ts';
+import { undici } from '../undici.ts';
 import type { ResolvedAddress } from './resolver.ts';
 import type { Target } from './target.ts';
 
@@ -68,7 +69,7 @@ export function createPools({ clock, maxConnections, ca }: PoolsOptions): Pools 
   };
   const open = (key: string, target: Target, addresses: readonly ResolvedAddress[]): Entry => {
     makeRoom();
-    const pool = new Pool(target.origin, {
+    const pool = new undici.Pool(target.origin, {
       connections: maxConnections,
       pipelining: 1,
       keepAliveTimeout: SOCKET_IDLE_MS,
@@ -122,7 +123,7 @@ function vettedConnector(
   type Done = (error: null, address: string | ResolvedAddress[] | undefined, family?: number) => void;
   const lookup = (_host: string, options: { all?: boolean }, done: Done): void =>
     options.all === true ? done(null, [...addresses]) : done(null, first?.address, first?.family);
-  const connect = buildConnector({
+  const connect = undici.buildConnector({
     timeout: CONNECT_TIMEOUT_MS,
     autoSelectFamily: true,
     lookup: lookup as never,

@@ -1,4 +1,5 @@
-import WebSocket from 'ws';
+import { createRequire } from 'node:module';
+import type WebSocket from 'ws';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Upstream, UpstreamConfig, UpstreamState } from '../../../ports/upstream.ts';
 import { type Health, isHealthy, newHealth, reasonOf } from './health.ts';
@@ -51,11 +52,14 @@ function socketUrlsOf(url: string): string[] {
 
 const SOCKET_OPTIONS = { handshakeTimeout: 5_000, maxPayload: 64 * 1024 * 1024, perMessageDeflate: false };
 
+/** Loaded with the first socket: the thread that delivers opens none, the one that answers only for subscriptions. */
+const loadSockets = (): typeof WebSocket => createRequire(import.meta.url)('ws') as typeof WebSocket;
+
 /** Opens the socket; when it fails before it is open, the next call tries the next address. */
 export function openSocket(member: Member | undefined, label: string): WebSocket {
   if (member === undefined) throw new TypeError(`no such upstream in pool ${label}`);
   const url = member.socketUrls[member.socketTurn % member.socketUrls.length] as string;
-  const socket = new WebSocket(url, { ...SOCKET_OPTIONS, headers: { ...member.upstream.headers } });
+  const socket = new (loadSockets())(url, { ...SOCKET_OPTIONS, headers: { ...member.upstream.headers } });
   const onError = () => {
     member.socketTurn += 1;
   };

@@ -1,8 +1,9 @@
 import { Transform } from 'node:stream';
-import { type Dispatcher, Pool } from 'undici';
+import type { Dispatcher } from 'undici';
 import { CodedError, codeOf } from '../../../lib/coded-error.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Upstream, UpstreamReply, UpstreamRequest } from '../../../ports/upstream.ts';
+import { undici } from '../../undici.ts';
 import { basicAuth } from './check-addresses.ts';
 
 export interface Transport {
@@ -19,7 +20,7 @@ const NOTHING_SENT =
 /** HTTP to one upstream over kept connections. Requests beyond `maxConcurrent` wait inside their own deadline. */
 export function createTransport(upstream: Upstream, userAgent: string, clock: Clock): Transport {
   const { origin, pathname, search } = new URL(upstream.url);
-  const pool = new Pool(origin, {
+  const pool = new undici.Pool(origin, {
     connections: upstream.maxConcurrent,
     pipelining: 1,
     connectTimeout: CONNECT_TIMEOUT_MS,
