@@ -1,5 +1,7 @@
 import type { Contribution, PluginContext } from '../../src/kernel/plugin.ts';
 import type { CompressionConfig } from './config.ts';
+import { createCnft } from './das/cnft.ts';
+import { createIndexing } from './indexing/indexing.ts';
 import { createRpcFront } from './rpc/front.ts';
 import { createProofMethods } from './rpc/proof-methods.ts';
 import { createHashing } from './trees/hashing.ts';
@@ -7,14 +9,19 @@ import { createHashing } from './trees/hashing.ts';
 /** Puts the parts of the plugin together. */
 export function assembleCompression(ctx: PluginContext<CompressionConfig>): Contribution {
   const hashing = createHashing(ctx.metrics.counter('hashes_total', 'hashes made in Merkle trees'));
+  const cnft = createCnft(ctx);
   const proofs = createProofMethods(ctx, hashing);
   const front = ctx.config.serve ? createRpcFront(ctx, proofs.factories) : null;
+  const indexing = ctx.config.index ? createIndexing(ctx, hashing, cnft) : null;
   return {
     rpc: front?.methods ?? [],
-    start() {
+    processors: indexing === null ? [] : [indexing.processor],
+    async start() {
+      if (ctx.roles.has('indexer')) await indexing?.start();
       if (ctx.roles.has('api')) front?.start();
     },
     async stop() {
+      indexing?.stop();
       front?.stop();
       await proofs.stop();
     },

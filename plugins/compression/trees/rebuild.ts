@@ -1,0 +1,95 @@
+import type { Store, StoreTx } from '../../../src/kernel/plugin.ts';
+import { pathPages } from '../../../src/solana/merkle/path.ts';
+import type { LeafChange } from '../../../src/solana/merkle/update-trees.ts';
+import type { Db, TreeRow } from '../store/tables.ts';
+import { emptyRoot, type Hashing } from './hashing.ts';
+import { writePages } from './page-book.ts';
+import { DAMAGED, pageId, pageRange, readPages } from './page-store.ts';
+import { readStoredLeaves } from './stored-leaves.ts';
+
+export interface RebuildParts {
+  readonly store: Store;
+  readonly hashing: Hashing;
+}
+
+/** Hashed in one go: some milliseconds. */
+const LEAVES_AT_ONCE = 256;
+/** Other writers get in between. */
+const SLICES_PER_WRITE = 8;
+
+/**
+ * Makes all pages of a diverged tree anew from its rows, in short transactions between which others write. Returns the root that they
+ * have, or null when the tree is not diverged any more, or moved. The row of the tree stays as it is. Errors: those of the store, the
+ * signal's.
+ */
+export async function rebuildTree(
+  { store, hashing }: RebuildParts,
+  tree: TreeRow,
+  signal: AbortSignal,
+): Promise<Uint8Array | null> {
+  let next: number | null = 0;
+  let root: Uint8Array = emptyRoot(hashing, tree.height);
+  for (let isFirst = true; next !== null; isFirst = false) {
+    const from: number = next;
+    signal.throwIfAborted();
+    const done = await store.write(async (tx) => {
+      if (!(await isStill(tx.db as Db, tree))) return null;
+      if (isFirst) await removePages(tx.db as Db, tree.id);
+      return await rebuildSlices(tx, hashing, tree, from);
+    });
+    if (done === null) return null;
+    next = done.next;
+    root = done.root ?? root;
+  }
+  return root;
+}
+
+async function isStill(db: Db, { id, seq }: TreeRow): Promise<boolean> {
+  const row = await db
+    .selectFrom('compression_trees')
+    .select(['seq', 'status'])
+    .where('id', '=', id)
+    .executeTakeFirst();
+  return row?.seq === seq && row.status === 'diverged';
+}
+
+async function removePages(db: Db, id: number): Promise<void> {
+  const { from, to } = pageRange(id);
+  await db.deleteFrom('compression_pages').where('id', '>=', from).where('id', '<=', to).execute();
+}
+
+async function rebuildSlices(tx: StoreTx, hashing: Hashing, tree: TreeRow, fromIndex: number) {
+  let root: Uint8Array | null = null;
+  let next = fromIndex;
+  for (let slice = 0; slice < SLICES_PER_WRITE; slice += 1) {
+    const leaves = await readStoredLeaves(tx.db as Db, hashing, tree, next, LEAVES_AT_ONCE);
+    const last = leaves.at(-1);
+    if (last === undefined) return { next: null, root };
+    root = await setLeaves(tx, hashing, tree, leaves);
+    next = last.index + 1;
+  }
+  return { next, root };
+}
+
+async function setLeaves(
+  tx: StoreTx,
+  hashing: Hashing,
+  { id, height }: TreeRow,
+  leaves: readonly LeafChange[],
+): Promise<Uint8Array> {
+  const ids = new Set(leaves.flatMap(({ index }) => pathPages(height, index).map((key) => pageId(id, key))));
+  const stored = await readPages(tx.db as Db, [...ids]);
+  const page = (key: number): Uint8Array | null => {
+    const nodes = stored.get(pageId(id, key)) ?? null;
+    // We wrote it a moment ago.
+    if (nodes === DAMAGED) throw new Error(`page ${key} of tree ${id} is damaged while it is rebuilt`);
+    return nodes;
+  };
+  const [updated] = hashing.update([{ height, page, leaves }]);
+  if (updated === undefined) throw new Error('an update of one tree gives one tree');
+  await writePages(
+    tx,
+    [...updated.pages].map(([key, nodes]) => ({ id: pageId(id, key), nodes })),
+  );
+  return Uint8Array.from(updated.root);
+}
