@@ -214,6 +214,30 @@ test('between processes: a lost connection is replaced; a message that is too la
   assert.ok(log.lines.some(({ message }) => message.includes('too large')));
 });
 
+test('between processes: more than can be sent is left out, oldest first, and what others say there harms nobody', async (t) => {
+  const { url } = await postgresDatabase(t);
+  const log = createMemoryLog();
+  const make = () => createBus([postgresLine({ url, clock, random, log })], log);
+  const [one, other] = [make(), make()];
+  t.after(() => Promise.all([one.close(), other.close()]));
+  const got: number[] = [];
+  other.subscribe('n', (message) => void got.push((message as { n: number }).n));
+  await eventually('both are connected', () => {
+    one.publish('n', { n: -1 });
+    return got.length > 0;
+  });
+  const client = new pg.Client({ connectionString: url });
+  await client.connect();
+  for (const payload of ['nonsense', '', 'null', '7', '[]', '{"from":"x"}', '{"from":"x","topic":5,"message":1}'])
+    await client.query('select pg_notify($1, $2)', ['parhelion_bus', payload]);
+  await client.end();
+  await sleep(200);
+  got.length = 0;
+  for (let n = 0; n < 5_000; n++) one.publish('n', { n });
+  await eventually('the last one', () => got.at(-1) === 4_999);
+  assert.ok(got.length <= 1_200, `${got.length} arrived`);
+});
+
 test('a bus to a server that does not answer is no trouble, and closes', async () => {
   const log = createMemoryLog();
   const bus = openBus({ channel: null, storeUrl: 'postgres://u:hunter2@127.0.0.1:9/x', clock, random, log });

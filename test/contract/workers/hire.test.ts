@@ -6,11 +6,11 @@ import { CodedError, codeOf } from '../../../src/lib/coded-error.ts';
 
 const ENTRY = new URL('./duties-thread.ts', import.meta.url);
 
-function hire(t: TestContext) {
+function hire(t: TestContext, entry = ENTRY) {
   const lines: string[] = [];
   let gone = 0;
   const member = hireMember({
-    ...{ role: 'indexer', entry: ENTRY, data: {}, clock: createSystemClock() },
+    ...{ role: 'indexer', entry, data: {}, clock: createSystemClock() },
     writeLog: (text) => void lines.push(text),
     gone: () => {
       gone += 1;
@@ -92,4 +92,11 @@ test('an error that nobody catches ends it, with the reason', async (t) => {
   assert.equal(codeOf(await member.failed), 'ROLE_CRASHED');
   await member.end();
   assert.equal(gone(), 1);
+});
+
+test('a thread whose memory is full ends the daemon with 75: it is started again', async (t) => {
+  const { member } = hire(t, new URL('./memory-thread.ts', import.meta.url));
+  const error = await member.failed;
+  assert.ok(error instanceof CodedError);
+  assert.deepEqual([error.code, error.exitCode], ['ROLE_CRASHED', 75]);
 });

@@ -140,6 +140,14 @@ test('after stopping nothing more is told: no READY of a late start or reload, n
   assert.deepEqual(notices.at(-1), { state: 'stopping', status: 'stopping: STORE_FULL: the disk is full' });
 });
 
+test('the first line of a reason is told, and not without end', () => {
+  const { supervision, notices } = bed();
+  supervision.stopping(new CodedError('STORE_FULL', `${'x'.repeat(5_000)}\nmore`));
+  const status = notices.at(-1)?.status ?? '';
+  assert.match(status, /^stopping: STORE_FULL: x+$/);
+  assert.ok(status.length < 300, `${status.length}`);
+});
+
 test('without a service manager nothing runs: no status, no probe of the store; reloads do', async () => {
   const { supervision, clock, probes } = bed({ enabled: false, watchdogMs: 1_000 });
   supervision.ready();

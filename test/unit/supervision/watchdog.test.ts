@@ -67,7 +67,7 @@ test('a spell that is longer than the time-out starves the watchdog, whatever it
     lags: /answers \d+ ms late/,
   };
   for (const [weather, reason] of Object.entries(reasons) as [Weather, RegExp][]) {
-    const { signs, log } = await live([
+    const { signs, log, mostProbing } = await live([
       { weather: 'fine', seconds: 45 },
       { weather, seconds: 120 },
       { weather: 'fine', seconds: 45 },
@@ -75,6 +75,7 @@ test('a spell that is longer than the time-out starves the watchdog, whatever it
     const gaps = signs.slice(1).map(({ atMs }, i) => atMs - signs[i]!.atMs);
     assert.ok(Math.max(...gaps) > TIMEOUT_MS, `${weather}: the process would have lived on`);
     assert.match(String(log.lines[0]!.fields['reason' as never]), reason);
+    assert.ok(mostProbing <= 1, `${weather}: probes piled up`);
     assert.equal(signs.at(-1)!.weather, 'fine');
   }
 });
