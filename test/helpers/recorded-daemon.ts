@@ -1,11 +1,14 @@
 /** A daemon that answers from a store in which recorded transactions were indexed. */
+import assert from 'node:assert/strict';
 import { mkdtempSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
+import type { TSchema } from '@sinclair/typebox';
 import { openSqliteStore } from '../../src/adapters/store/sqlite/index.ts';
-import type { ChainBlock } from '../../src/kernel/plugin.ts';
+import { createValidator } from '../../src/kernel/calls/validation.ts';
+import type { ChainBlock, Store } from '../../src/kernel/plugin.ts';
 import { createIndexingBed, type IndexingOptions } from './compression.ts';
 import { type DaemonInProcess, startDaemon } from './daemon.ts';
 import { startUpstream, type TestUpstream } from './upstream.ts';
@@ -28,16 +31,18 @@ interface RpcBody {
   readonly error?: { readonly code: number; readonly message: string; readonly data?: { readonly details: string } };
 }
 
-/** Indexes the blocks, then starts a daemon on the same store, which follows nothing. It stops with the test. */
+/** Indexes the blocks, lets `more` add rows, then starts a daemon on the same store, which follows nothing. It stops with the test. */
 export async function startRecordedDaemon(
   t: TestContext,
   blocks: readonly ChainBlock[],
   options: Pick<IndexingOptions, 'programId' | 'trees'> = {},
+  more: (store: Store) => Promise<void> = async () => undefined,
 ): Promise<RecordedDaemon> {
   const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-recorded-'));
   const store = openSqliteStore({ path: join(dataDir, 'parhelion.db'), busyTimeoutMs: 5_000 });
   const bed = await createIndexingBed(store, { ...options, verifyChain: false });
   await bed.applyAll(blocks);
+  await more(store);
   await store.close();
   const upstream = await startUpstream();
   const daemon = await startDaemon({
@@ -55,12 +60,25 @@ export async function startRecordedDaemon(
     const response = await fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body });
     return { status: response.status, body: (await response.json()) as RpcBody };
   };
+  const checkResult = await resultChecks(daemon.apiUrl);
   return {
     ...{ daemon, upstream, url, post },
     async call<T>(method: string, params: unknown) {
       const { body } = await post(method, params);
       if (body.error !== undefined) throw new Error(JSON.stringify(body.error));
+      checkResult(method, body.result);
       return body.result as T;
     },
   };
+}
+
+/** Every result must be what the daemon's own document says. */
+async function resultChecks(apiUrl: string): Promise<(method: string, result: unknown) => void> {
+  const document = (await (await fetch(`${apiUrl}/openapi.json`)).json()) as {
+    'x-rpc': Record<string, { readonly result: TSchema }>;
+  };
+  const checks = new Map(
+    Object.entries(document['x-rpc']).map(([name, { result }]) => [name, createValidator().compile(result, name)]),
+  );
+  return (method, result) => assert.equal(checks.get(method)?.(result), null, `${method} is not as documented`);
 }
