@@ -40,8 +40,13 @@ export const compressionConfig = Type.Object(
     startSlot: Type.Union([Type.Integer({ minimum: 0 }), Type.Literal('latest'), Type.Null()], {
       default: null,
       description:
-        'where the first start begins; null = where the chain is first followed, what came before is fetched',
+        'where the first start begins; null = behind the snapshot that was loaded, else where the chain is first followed, and what trees ' +
+        'lack from before is fetched; latest = the same without snapshot and without fetching',
     }),
+    historyMaxUpdates: count(
+      200_000,
+      'missing updates of a tree up to which they are fetched by its transactions without being asked for',
+    ),
     verifyChain: Type.Boolean({ default: true, description: 'compare roots with the accounts of the trees' }),
     verifyOnRead: Type.Boolean({ default: false, description: 'hash every proof before it is given; for diagnosis' }),
     pageCacheBytes: count(67_108_864, 'memory for nodes of trees'),

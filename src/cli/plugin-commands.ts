@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { createSystemClock } from '../adapters/clock.ts';
 import type { Assembly } from '../kernel/assembly/assemble.ts';
 import { EXIT } from '../kernel/errors.ts';
 import type { Command, CommandIo } from '../kernel/plugin.ts';
@@ -7,6 +8,7 @@ import type { CliIo } from './io.ts';
 import { loadCliConfig } from './load-config.ts';
 import { assembleOffline } from './offline.ts';
 import { needStoreDir, openMigratedStore } from './open-store.ts';
+import { createProgress } from './progress.ts';
 
 /**
  * The commands that the plugins of this command line's configuration contribute. For help, a configuration that cannot be loaded
@@ -47,6 +49,7 @@ function toCliCommand(command: Command, assembly: Assembly): CliCommand {
         json: (value) => io.out(JSON.stringify(value)),
         store,
         program: io.program,
+        progress: (work) => createProgress({ ...work, io, clock: createSystemClock() }),
       };
       await command.run(values, commandIo);
     } finally {

@@ -13,7 +13,8 @@ export interface ProgressOptions {
   readonly what: string;
   /** `slots` */
   readonly unit: string;
-  readonly total: number;
+  /** Null when it is not known. */
+  readonly total: number | null;
   readonly io: Pick<CliIo, 'err' | 'bar'>;
   readonly clock: Clock;
 }
@@ -37,17 +38,16 @@ export function createProgress({ what, unit, total, io, clock }: ProgressOptions
 
   function show(done: number, note: string | null): void {
     const rate = ratePerSecond();
-    const etaSeconds = rate > 0 ? Math.ceil((total - done) / rate) : null;
-    const percent = total === 0 ? 100 : Math.floor((done / total) * 100);
+    const etaSeconds = rate > 0 && total !== null ? Math.ceil((total - done) / rate) : null;
+    const percent = total === null ? null : total === 0 ? 100 : Math.floor((done / total) * 100);
     if (io.bar === undefined) {
       const ratePer = Number(rate.toFixed(1));
       io.err(JSON.stringify({ progress: what, done, total, unit, percent, ratePerSecond: ratePer, etaSeconds, note }));
       return;
     }
-    const filled = Math.round((percent / 100) * BAR_WIDTH);
-    const bar = `${'#'.repeat(filled)}${'-'.repeat(BAR_WIDTH - filled)}`;
     const left = etaSeconds === null ? '' : `, ${duration(etaSeconds)} left`;
-    const text = `${what} [${bar}] ${percent}% ${done}/${total} ${unit}, ${rate.toFixed(1)}/s${left}${note === null ? '' : ` (${note})`}`;
+    const share = percent === null ? `${done}` : `${barOf(percent)} ${percent}% ${done}/${total}`;
+    const text = `${what} ${share} ${unit}, ${rate.toFixed(1)}/s${left}${note === null ? '' : ` (${note})`}`;
     io.bar.write(`\r${text.slice(0, io.bar.columns - 1)}\u001b[K`);
   }
 
@@ -66,6 +66,11 @@ export function createProgress({ what, unit, total, io, clock }: ProgressOptions
       io.bar.write('\n');
     },
   };
+}
+
+function barOf(percent: number): string {
+  const filled = Math.round((percent / 100) * BAR_WIDTH);
+  return `[${'#'.repeat(filled)}${'-'.repeat(BAR_WIDTH - filled)}]`;
 }
 
 function duration(seconds: number): string {

@@ -501,4 +501,14 @@ export interface CommandIo {
   readonly store: Store;
   /** How a person calls this program, for commands that are printed to be copied. */
   readonly program: string;
+  /**
+   * Shows long work on standard error: a bar in a terminal, a JSON line per 10 s elsewhere. `total` in `unit`, or null when it is not
+   * known. End it in any case.
+   */
+  progress?(work: { readonly what: string; readonly unit: string; readonly total: number | null }): CommandProgress;
+}
+
+export interface CommandProgress {
+  update(done: number): void;
+  end(): void;
 }
