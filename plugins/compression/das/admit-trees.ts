@@ -38,7 +38,7 @@ export function createTreeAdmission({ hashing, log, faults }: AdmissionParts) {
     await trees.insert([...fresh.values()], ids);
     for (const { key, height } of fresh.values()) {
       const { id } = trees.find(key) as TreeRow;
-      trees.change(id, { root: hashing.emptyRoot(height), verified_slot: block.slot });
+      trees.change(id, { root: hashing.emptyRoot(height) });
     }
   }
 

@@ -107,8 +107,9 @@ export function createIndexer(parts: IndexerParts): Indexer {
       const slots = await undoSlots(tx, block.slot);
       if (slots[0] === block.slot) return await applyBelow(tx, block, options, slots);
       await runBlock(parts, books, block);
-      const concerns = block.transactions.length > 0 || books.treeRows.changes().length > 0;
-      if (concerns && (await meetsAny(tx, books, slots))) return await applyBelow(tx, block, options, slots);
+      const says = block.transactions.length > 0 || block.concurrent != null;
+      if ((says || books.treeRows.changes().length > 0) && (await meetsAny(tx, books, slots)))
+        return await applyBelow(tx, block, options, slots);
       await applyFinal(tx, block, books, slots);
     },
     async revert(tx, { slot }) {
