@@ -1,4 +1,6 @@
 import type { Contribution, PluginContext } from '../../src/kernel/plugin.ts';
+import { kernelGaps } from '../../src/ports/gaps.ts';
+import { createChainPart } from './chain/chain-part.ts';
 import type { CompressionConfig } from './config.ts';
 import { createCnft } from './das/cnft.ts';
 import { createIndexing } from './indexing/indexing.ts';
@@ -11,16 +13,22 @@ export function assembleCompression(ctx: PluginContext<CompressionConfig>): Cont
   const hashing = createHashing(ctx.metrics.counter('hashes_total', 'hashes made in Merkle trees'));
   const cnft = createCnft(ctx);
   const proofs = createProofMethods(ctx, hashing);
-  const front = ctx.config.serve ? createRpcFront(ctx, proofs.factories) : null;
-  const indexing = ctx.config.index ? createIndexing(ctx, hashing, cnft) : null;
+  const front = ctx.config.serve ? createRpcFront(ctx, proofs.factories, cnft === null ? [] : [cnft.methods]) : null;
+  const chain = createChainPart(ctx, ctx.use(kernelGaps) ?? null, hashing);
+  const indexing = ctx.config.index ? createIndexing(ctx, hashing, cnft, chain.startSlot) : null;
   return {
     rpc: front?.methods ?? [],
     processors: indexing === null ? [] : [indexing.processor],
+    checks: chain.checks,
+    routes: chain.routes,
+    commands: chain.commands,
     async start() {
+      await chain.start();
       if (ctx.roles.has('indexer')) await indexing?.start();
       if (ctx.roles.has('api')) front?.start();
     },
-    async stop() {
+    async stop(signal) {
+      await chain.stop(signal);
       indexing?.stop();
       front?.stop();
       await proofs.stop();

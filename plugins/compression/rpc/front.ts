@@ -12,15 +12,19 @@ export interface RpcFront {
   stop(): void;
 }
 
-/** Puts the methods together; `more` are those of other parts of the plugin. */
-export function createRpcFront(ctx: PluginContext<CompressionConfig>, more: readonly MethodFactory[] = []): RpcFront {
+/** Puts the methods together; `more` and `lists` are those of other parts of the plugin. */
+export function createRpcFront(
+  ctx: PluginContext<CompressionConfig>,
+  more: readonly MethodFactory[] = [],
+  lists: readonly ((parts: MethodParts) => readonly RpcMethod[])[] = [],
+): RpcFront {
   const { config, store, clock, log } = ctx;
   const chain = ctx.chain('main');
   const slots = createSlotWatch({ store, clock, chain, log });
   const parts: MethodParts = { store, slots, clock };
   const own = accountMethods({ chain, programId: config.programId, trees: knownTrees(config.trees) });
   return {
-    methods: [...own, ...more].map((make) => make(parts)),
+    methods: [...[...own, ...more].map((make) => make(parts)), ...lists.flatMap((make) => make(parts))],
     start: slots.start,
     stop: slots.stop,
   };
