@@ -1,4 +1,5 @@
 import { API_VERSION, definePlugin } from '../../src/kernel/plugin.ts';
+import { kernelGaps } from '../../src/ports/gaps.ts';
 import { assembleCompression } from './assemble.ts';
 import { compressionConfig } from './config.ts';
 import { migrations } from './store/migrations.ts';
@@ -8,6 +9,7 @@ export default definePlugin({
   apiVersion: API_VERSION,
   summary: 'indexes compressed accounts and proves them against their Merkle trees',
   config: compressionConfig,
+  uses: [kernelGaps],
   migrations,
   provision: (ctx) => assembleCompression(ctx),
 });

@@ -8,20 +8,16 @@ import { NOTES, readNote } from '../store/notes.ts';
 import type { Db } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import { rebuildTree } from '../trees/rebuild.ts';
-import type { TreeSource } from '../trees/tree-source.ts';
 import { createTreeCheck } from './health.ts';
-import { insertTrees } from './insert-trees.ts';
 import { createMissingUpdates } from './missing-updates.ts';
 import { createRepair } from './repair.ts';
 import { createRootCheck } from './root-check.ts';
 import { createTreeReader } from './tree-reader.ts';
-import { createTreeSource } from './tree-source.ts';
 import { treesRoute } from './trees-route.ts';
 import { createChainWatch } from './watch.ts';
 
 /** What the plugin has to do with the chain beside its blocks, and what keeps and checks its state. */
 export interface ChainPart {
-  readonly source: TreeSource;
   /** Where the processor begins; known once `start` has run. */
   startSlot(): number | undefined;
   readonly checks: readonly HealthCheck[];
@@ -41,7 +37,6 @@ export function createChainPart(
   const { config, store, clock, log, random, metrics } = ctx;
   const chain = ctx.chain('main');
   const reader = chain === null ? null : createTreeReader(chain, config, ctx.core.follow.commitment);
-  const over = new AbortController();
   const genesisHash = async () => (chain === null ? null : await chain.call<string>('getGenesisHash', []));
   const check = reader === null || !config.verifyChain ? null : createRootCheck({ store, reader, log });
   const missing =
@@ -57,14 +52,12 @@ export function createChainPart(
   });
   const newestSlot = async () =>
     chain === null ? 0 : await chain.call<number>('getSlot', [{ commitment: ctx.core.follow.commitment }]);
-  const refresh =
-    reader === null || check === null ? null : { store, reader, check, log, newestSlot, insert: insertTrees(hashing) };
+  const refresh = reader === null || check === null ? null : { store, hashing, reader, check, log, newestSlot };
   const watch = createChainWatch({ store, chain, refresh, check, repair, metrics, clock, log });
   const keeper = createSnapshotKeeper({ store, config, chain, clock, log, genesisHash });
   let startSlot: number | undefined;
   const works = config.index && ctx.roles.has('indexer');
   return {
-    source: createTreeSource({ reader, clock, log, signal: over.signal }),
     startSlot: () => startSlot,
     checks: config.index && ctx.roles.has('api') ? [createTreeCheck(store, config.trees)] : [],
     routes: [treesRoute(store)],
@@ -79,7 +72,6 @@ export function createChainPart(
       keeper.start();
     },
     async stop(signal) {
-      over.abort(new Error('the plugin stops'));
       await watch.stop();
       await keeper.stop(works ? signal : null);
     },

@@ -1,7 +1,8 @@
-import { codeOf, type Log, messageOf, type Store, type StoreTx } from '../../../src/kernel/plugin.ts';
+import { codeOf, type Log, messageOf, type Store } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { TreeRow } from '../store/tables.ts';
-import type { NewTree } from '../trees/tree-source.ts';
+import type { Hashing } from '../trees/hashing.ts';
+import { seedTrees } from '../trees/seed-trees.ts';
 import type { RootCheck } from './root-check.ts';
 import type { ChainTree, TreeReader } from './tree-reader.ts';
 import { changeTree, lockTree, readLightTrees } from './tree-rows.ts';
@@ -11,8 +12,7 @@ export interface RefreshParts {
   readonly reader: Pick<TreeReader, 'one' | 'all'>;
   /** Newest slot that any upstream tells. */
   readonly newestSlot: () => Promise<number>;
-  /** Writes trees that are not there yet. */
-  readonly insert: (tx: StoreTx, trees: readonly NewTree[]) => Promise<void>;
+  readonly hashing: Hashing;
   readonly check: Pick<RootCheck, 'expect'>;
   readonly log: Log;
 }
@@ -31,7 +31,7 @@ export async function refreshTrees(parts: RefreshParts, signal: AbortSignal): Pr
   const slot = (await newestSlot()) + SPREAD_SLOTS;
   const names = new Set(known.map(({ key }) => encode32(key)));
   const missing = trees.filter(({ key }) => !names.has(encode32(key)));
-  if (missing.length > 0) await store.write((tx) => parts.insert(tx, missing));
+  if (missing.length > 0) await store.write((tx) => seedTrees(tx, parts.hashing, missing));
   for (const row of known) {
     const tree = trees.find(({ key }) => Buffer.compare(key, row.key) === 0);
     if (tree !== undefined && !isCurrent(row, tree)) await update(parts, row, tree);

@@ -17,7 +17,12 @@ export interface Indexing {
   stop(): void;
 }
 
-export function createIndexing(ctx: PluginContext<CompressionConfig>, hashing: Hashing, cnft: Cnft | null): Indexing {
+export function createIndexing(
+  ctx: PluginContext<CompressionConfig>,
+  hashing: Hashing,
+  cnft: Cnft | null,
+  startSlot: () => number | undefined,
+): Indexing {
   const { config, store, clock, log, metrics, core } = ctx;
   const stopped = new AbortController();
   const chain = ctx.chain('main');
@@ -28,7 +33,7 @@ export function createIndexing(ctx: PluginContext<CompressionConfig>, hashing: H
     indexer: createCompressionIndexer({ log, metrics, config, hashing, cnft }),
     source: createTreeSource({ reader, clock, log, signal: stopped.signal }),
     ...(cnft === null ? {} : { decodeConcurrent: cnft.decode }),
-    startSlot: typeof config.startSlot === 'number' ? config.startSlot : undefined,
+    startSlot,
   });
   return {
     processor,

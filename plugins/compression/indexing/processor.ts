@@ -20,7 +20,8 @@ export interface ProcessorParts {
   readonly programId: string;
   /** Reads what concerns trees of compressed NFTs. */
   readonly decodeConcurrent?: (block: ChainBlock) => CnftBlock | null;
-  readonly startSlot: number | undefined;
+  /** Where a first start begins; asked when the chain is opened. Undefined: where that is followed from. */
+  readonly startSlot: (() => number | undefined) | undefined;
   readonly log: Log;
 }
 
@@ -52,7 +53,10 @@ export function createCompressionProcessor(parts: ProcessorParts): BlockProcesso
     name: 'compression',
     version: 1,
     chains: ['main'],
-    ...(startSlot === undefined ? {} : { startSlot }),
+    // Known only once the store could be read.
+    get startSlot() {
+      return startSlot?.() as number;
+    },
     outOfOrder: true,
     async prepare(block) {
       prepared.set(block, await lookUp(decode(block)));
