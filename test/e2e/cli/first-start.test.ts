@@ -8,7 +8,7 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { findRunFile } from '../../../src/cli/run-file.ts';
 import { chainMissing } from '../../helpers/chain.ts';
-import { cliArguments, runCommand } from '../../helpers/daemon.ts';
+import { runCommand, sourceArguments } from '../../helpers/daemon.ts';
 
 const missing =
   (await chainMissing()) ?? (spawnSync('curl', ['--version']).status === 0 ? null : 'curl is not installed');
@@ -25,7 +25,7 @@ test('a first start without any configuration', { skip: missing ?? false }, asyn
     PARHELION_ADMIN__PORT: '0',
     PARHELION_UPSTREAM__LOCAL__PORT: '0',
   };
-  const child = spawn(process.execPath, [...cliArguments, 'serve', '--data-dir', dataDir], { cwd: dataDir, env });
+  const child = spawn(process.execPath, [...sourceArguments, 'serve', '--data-dir', dataDir], { cwd: dataDir, env });
   const gone = once(child, 'exit');
   t.after(() => child.kill('SIGKILL'));
   let output = '';
@@ -90,7 +90,7 @@ test('when the local chain dies, the daemon ends with 75', { skip: missing ?? fa
     PARHELION_UPSTREAM__LOCAL__PORT: '0',
     PARHELION_UPSTREAM__LOCAL__DEMO: 'false',
   };
-  const child = spawn(process.execPath, [...cliArguments, 'serve', '--data-dir', dataDir], { cwd: dataDir, env });
+  const child = spawn(process.execPath, [...sourceArguments, 'serve', '--data-dir', dataDir], { cwd: dataDir, env });
   const gone = once(child, 'exit');
   t.after(() => child.kill('SIGKILL'));
   for (let tries = 0; tries < 600 && findRunFile(dataDir) === null; tries++) await sleep(50);
