@@ -53,6 +53,7 @@ export async function startLightBed(t: TestContext, options: LightBedOptions = {
   t.after(() => daemon.stop());
   const url = `${daemon.apiUrl}/?api-key=${daemon.key}`;
   const rpc = createRpc(chain.rpcUrl, url, url, { commitment: 'confirmed', wsEndpoint: chain.wsUrl });
+  await isCaughtUp(chain, rpc);
   return {
     ...{ chain, daemon, rpc, random, wallets, newKey },
     owners: wallets.map(({ publicKey }) => publicKey),
@@ -75,11 +76,13 @@ export function createCall(url: string) {
 
 async function isCaughtUp(chain: TestChain, rpc: Rpc): Promise<void> {
   const slot = await chain.connection.getSlot('confirmed');
-  for (let tries = 0; tries < 2_000; tries += 1) {
-    if ((await rpc.getIndexerSlot()) >= slot) return;
+  // An error before the first block.
+  const indexed = () => rpc.getIndexerSlot().catch(() => 0);
+  for (let tries = 0; tries < 3_000; tries += 1) {
+    if ((await indexed()) >= slot) return;
     await sleep(10);
   }
-  assert.fail(`the daemon stands at ${await rpc.getIndexerSlot()}, the chain at ${slot}`);
+  assert.fail(`the daemon stands at ${await indexed()}, the chain at ${slot}`);
 }
 
 /** Accounts that a transaction made in trees of the first version, as the daemon tells. */

@@ -9,7 +9,9 @@ import { SEED, startLightBed } from './bed.ts';
 import { checkHistory } from './history.ts';
 import { live } from './random-lives.ts';
 
-const OPERATIONS = Number(process.env['PARHELION_LIGHT_OPERATIONS'] ?? 100);
+/** Fewer may miss a kind of operation. */
+const ENOUGH = 100;
+const OPERATIONS = Number(process.env['PARHELION_LIGHT_OPERATIONS'] ?? ENOUGH);
 
 test('compressed lamports: the daemon and the client library agree in every field, and every root is the chain’s', {
   skip: await lightMissing(),
@@ -21,7 +23,7 @@ test('compressed lamports: the daemon and the client library agree in every fiel
   const compare = () => compareLamports({ ours: rpc, oracle }, owners);
   const life = await live(bed, { operations: OPERATIONS, compareEvery: 25, operation, compare });
   for (const kind of ['compressV1', 'compressV2', 'transferV2', 'decompressV2', 'twice'])
-    assert.ok((life.tally[kind] ?? 0) > 0, `no ${kind} in ${JSON.stringify(life.tally)}`);
+    assert.ok(OPERATIONS < ENOUGH || (life.tally[kind] ?? 0) > 0, `no ${kind} in ${JSON.stringify(life.tally)}`);
   await checkHistory(bed, life.landed);
   t.diagnostic(`${JSON.stringify(life.tally)}, ${life.accounts} unspent accounts, seed ${SEED}`);
 });

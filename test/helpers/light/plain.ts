@@ -25,6 +25,12 @@ export function plainAccount(account: CompressedAccountWithMerkleContext) {
   };
 }
 
+/** As the library would give it from the chain: when it reads an answer, it turns the bytes of data hashes around. */
+export function asFromChain<T extends CompressedAccountWithMerkleContext>(account: T): T {
+  const { data } = account;
+  return data === null ? account : { ...account, data: { ...data, dataHash: [...data.dataHash].reverse() } };
+}
+
 export type PlainAccount = ReturnType<typeof plainAccount>;
 
 /** State and extensions are left out: the library's indexer reads them at the wrong place where there is no delegate. */

@@ -1,0 +1,92 @@
+/** Compressed NFTs from a chain to the asset methods of an unmodified client. The programs are not there: their transactions are replayed. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createHelius } from 'helius-sdk';
+import { encode32 } from '../../../src/lib/base58.ts';
+import { assetId } from '../../../src/solana/concurrent/asset-id.ts';
+import { hashLeaf } from '../../../src/solana/concurrent/leaf-schema.ts';
+import { createModelTree, type ModelTree, schemaOf, treeTransaction } from '../../helpers/bubblegum.ts';
+import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
+import { foldProof } from '../../helpers/cnft-bed.ts';
+import { type StartDaemonOptions, startDaemon } from '../../helpers/daemon.ts';
+import { redirectHostedClients } from '../../helpers/hosted-client.ts';
+import { createCall, followAll } from './bed.ts';
+
+const skip = (await chainMissing()) ?? false;
+const KEY = new Uint8Array(32).fill(123);
+const WAIT_MS = 20;
+
+let number = 0;
+
+/** What the program would tell of a new asset in this leaf. */
+async function mint(chain: TestChain, tree: ModelTree, leaf: number, owner: number): Promise<string> {
+  const id = assetId(tree.key, BigInt(leaf));
+  const schema = schemaOf(id, BigInt(leaf), owner, 2);
+  const told = tree.set(leaf, hashLeaf(schema));
+  await append(chain, treeTransaction(1, ++number, [{ call: 'replace', tree: tree.key, told, schema }]));
+  return encode32(id);
+}
+
+const append = (chain: TestChain, transaction: object): Promise<void> => chain.appendRecorded(transaction as never);
+
+async function startBed(
+  compression: object,
+): Promise<{ chain: TestChain; options: StartDaemonOptions; tree: ModelTree }> {
+  const chain = await startChain();
+  const tree = createModelTree(KEY, 6);
+  await append(chain, treeTransaction(1, ++number, [{ call: 'start', tree: KEY, told: tree.started() }]));
+  const options = { chain, config: { ...followAll, compression: { verifyChain: false, ...compression } } };
+  return { chain, options, tree };
+}
+
+test('assets are proved, also after a fork', { skip, timeout: 120_000 }, async (t) => {
+  const { chain, options, tree } = await startBed({ cnft: { trees: [encode32(KEY)] } });
+  t.after(() => chain.stop());
+  const ids: string[] = [];
+  for (let leaf = 0; leaf < 5; leaf++) ids.push(await mint(chain, tree, leaf, 40 + leaf));
+  const daemon = await startDaemon(options);
+  t.after(() => daemon.stop());
+  const restore = redirectHostedClients(daemon.apiUrl);
+  t.after(restore);
+  const helius = createHelius({ apiKey: daemon.key, network: 'mainnet' });
+  const atRoot = async (id: string) => {
+    for (let tries = 0; tries < 1_000; tries++) {
+      const proof = await helius.getAssetProof({ id }).catch(() => null);
+      if (proof?.root === encode32(tree.root())) return proof;
+      await sleep(WAIT_MS);
+    }
+    throw new Error(`the proof of ${id} is not that of the newest root`);
+  };
+  const check = async () => {
+    for (const [leaf, id] of ids.entries()) {
+      const proof = await atRoot(id);
+      assert.deepEqual(proof, {
+        root: encode32(tree.root()),
+        proof: tree.proof(leaf).map((sibling) => encode32(sibling)),
+        node_index: 64 + leaf,
+        leaf: encode32(tree.leaf(leaf)),
+        tree_id: encode32(KEY),
+      });
+      assert.equal(foldProof(proof), proof.root);
+    }
+    const many = await helius.getAssetProofBatch({ ids });
+    assert.deepEqual(Object.keys(many).sort(), ids.toSorted());
+  };
+  await check();
+  // The newest three change places with others, and come again.
+  const report = await chain.fork({ depth: 3, replay: 'all' });
+  assert.deepEqual(report.lost, []);
+  ids.push(await mint(chain, tree, 5, 60));
+  await check();
+  await assert.rejects(helius.getAssetProof({ id: encode32(KEY) }), /Asset Proof Not Found/);
+});
+
+test('without trees the methods are left to the upstream', { skip, timeout: 60_000 }, async (t) => {
+  const { chain, options } = await startBed({});
+  t.after(() => chain.stop());
+  const daemon = await startDaemon(options);
+  t.after(() => daemon.stop());
+  const call = createCall(`${daemon.apiUrl}/?api-key=${daemon.key}`);
+  await assert.rejects(call('getAssetProof', [encode32(KEY)]), /-32601/);
+});
