@@ -183,11 +183,16 @@ test('a store that a newer version migrated is refused with 57', async (t) => {
   const daemon = await startDaemon({ dataDir, config: { plugins } });
   await daemon.stop();
   const store = openSqliteStore({ path: join(dataDir, 'parhelion.db'), busyTimeoutMs: 1_000 });
+  const steps = await store.read
+    .selectFrom('parhelion_migrations')
+    .select('version')
+    .where('scope', '=', 'access')
+    .execute();
   await store.write(async (tx) => {
     await tx.insertMany(
       'parhelion_migrations',
       ['scope', 'version', 'name', 'breaking', 'applied_at'],
-      [['access', 2, 'from the future', 1, null]],
+      [['access', steps.length + 1, 'from the future', 1, null]],
     );
   });
   await store.close();
