@@ -14,7 +14,7 @@ export function assembleCompression(ctx: PluginContext<CompressionConfig>): Cont
   const cnft = createCnft(ctx);
   const proofs = createProofMethods(ctx, hashing);
   const front = ctx.config.serve ? createRpcFront(ctx, proofs.factories, cnft === null ? [] : [cnft.methods]) : null;
-  const chain = createChainPart(ctx, ctx.use(kernelGaps) ?? null, hashing);
+  const chain = createChainPart(ctx, ctx.use(kernelGaps) ?? null, hashing, cnft);
   const indexing = ctx.config.index ? createIndexing(ctx, hashing, cnft, chain.startSlot) : null;
   return {
     rpc: front?.methods ?? [],

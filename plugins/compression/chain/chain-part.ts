@@ -3,6 +3,7 @@ import type { GapBook } from '../../../src/ports/gaps.ts';
 import { snapshotCommands } from '../commands/snapshot.ts';
 import { verifyCommand } from '../commands/verify.ts';
 import type { CompressionConfig } from '../config.ts';
+import type { Cnft } from '../das/cnft.ts';
 import { createSnapshotKeeper } from '../snapshot/keeper.ts';
 import { NOTES, readNote } from '../store/notes.ts';
 import type { Db } from '../store/tables.ts';
@@ -33,6 +34,7 @@ export function createChainPart(
   ctx: PluginContext<CompressionConfig>,
   gaps: GapBook | null,
   hashing: Hashing,
+  cnft: Cnft | null = null,
 ): ChainPart {
   const { config, store, clock, log, random, metrics } = ctx;
   const chain = ctx.chain('main');
@@ -53,7 +55,13 @@ export function createChainPart(
   const newestSlot = async () =>
     chain === null ? 0 : await chain.call<number>('getSlot', [{ commitment: ctx.core.follow.commitment }]);
   const refresh = reader === null || check === null ? null : { store, hashing, reader, check, log, newestSlot };
-  const watch = createChainWatch({ store, chain, refresh, check, repair, metrics, clock, log });
+  const repairs = [
+    repair,
+    ...(cnft === null || gaps === null
+      ? []
+      : [cnft.repair({ store, gaps, processor: PROCESSOR, maxUpdates: config.historyMaxUpdates, clock, log })]),
+  ];
+  const watch = createChainWatch({ store, chain, refresh, check, repairs, metrics, clock, log });
   const keeper = createSnapshotKeeper({ store, config, chain, clock, log, genesisHash });
   let startSlot: number | undefined;
   const works = config.index && ctx.roles.has('indexer');

@@ -12,7 +12,7 @@ export interface ChainWatchParts {
   readonly chain: ChainReader | null;
   readonly refresh: RefreshParts | null;
   readonly check: RootCheck | null;
-  readonly repair: Repair;
+  readonly repairs: readonly Repair[];
   readonly metrics: Metrics;
   readonly clock: Clock;
   readonly log: Log;
@@ -34,7 +34,7 @@ const STATUS_VALUE: Readonly<Record<string, number>> = { ok: 0, unverified: 1, g
 
 /** Looks after the trees beside the indexing: their accounts, their roots, and those that are refused. */
 export function createChainWatch(parts: ChainWatchParts): ChainWatch {
-  const { chain, refresh, check, repair, clock, log } = parts;
+  const { chain, refresh, check, repairs, clock, log } = parts;
   const repeats = createRepeats(clock, log);
   const tell = createTreeMetrics(parts);
 
@@ -46,7 +46,7 @@ export function createChainWatch(parts: ChainWatchParts): ChainWatch {
       if (check !== null && isNear) await check.pass(signal);
     } finally {
       // Trees that a node says nothing of at the moment do not hold up the others.
-      if (chain === null || isNear) await repair.pass(signal);
+      if (chain === null || isNear) for (const repair of repairs) await repair.pass(signal);
     }
     return CHECK_MS;
   }
@@ -64,6 +64,9 @@ export function createChainWatch(parts: ChainWatchParts): ChainWatch {
   };
 }
 
+/** There may be very many trees of compressed NFTs. */
+const MOST_TOLD = 1_000;
+
 /** State and sequence number of each tree. */
 function createTreeMetrics({ store, metrics }: ChainWatchParts): () => Promise<void> {
   const status = metrics.gauge(
@@ -73,7 +76,12 @@ function createTreeMetrics({ store, metrics }: ChainWatchParts): () => Promise<v
   );
   const seq = metrics.gauge('tree_seq', 'sequence number up to which a tree is indexed', ['tree']);
   return async () => {
-    const rows = await (store.read as Db).selectFrom('compression_trees').select(['key', 'status', 'seq']).execute();
+    const rows = await (store.read as Db)
+      .selectFrom('compression_trees')
+      .select(['key', 'status', 'seq'])
+      .orderBy('id')
+      .limit(MOST_TOLD)
+      .execute();
     for (const row of rows) {
       const name = encode32(row.key);
       status.with(name).set(STATUS_VALUE[row.status] ?? STATUS_VALUE['diverged'] ?? 0);

@@ -12,6 +12,7 @@ import { assetMethods } from './asset-methods.ts';
 import { createCnftDecoder } from './cnft-block.ts';
 import { type CnftIndexer, createCnftIndexer } from './cnft-indexer.ts';
 import { createConcurrentHashing } from './concurrent-tree.ts';
+import { type CnftRepair, type CnftRepairParts, createCnftRepair } from './repair-cnft.ts';
 
 export interface CnftConfig {
   readonly cnft: { readonly trees: readonly string[] | 'all' };
@@ -22,6 +23,7 @@ export interface CnftConfig {
 /** Indexing of compressed NFTs and the proofs of them. */
 export interface Cnft extends CnftIndexer {
   readonly decode: ReturnType<typeof createCnftDecoder>;
+  repair(parts: Omit<CnftRepairParts, 'hashing'>): CnftRepair;
   methods(parts: Pick<MethodParts, 'store' | 'slots'>): readonly RpcMethod[];
 }
 
@@ -48,6 +50,7 @@ export function createCnft({ config, log, metrics }: Omit<CnftParts, 'store'>): 
   return {
     ...indexer,
     decode: createCnftDecoder(isWanted),
+    repair: (parts) => createCnftRepair({ ...parts, hashing }),
     methods: ({ store, slots }) => {
       const keccak = createKeccakPairs();
       const reader = createPathReader({

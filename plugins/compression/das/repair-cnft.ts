@@ -1,0 +1,128 @@
+import type { Clock, Log, Store } from '../../../src/kernel/plugin.ts';
+import { encode32 } from '../../../src/lib/base58.ts';
+import type { GapBook } from '../../../src/ports/gaps.ts';
+import { readNote, writeNote } from '../store/notes.ts';
+import type { Db, TreeRow } from '../store/tables.ts';
+import { CONCURRENT_TREE, type ConcurrentHashing } from './concurrent-tree.ts';
+import { resetTree } from './reset-tree.ts';
+
+export interface CnftRepairParts {
+  readonly store: Store;
+  readonly gaps: GapBook;
+  readonly hashing: ConcurrentHashing;
+  readonly processor: { readonly name: string; readonly version: number };
+  /** Changes of one tree that are fetched without being asked for. */
+  readonly maxUpdates: number;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Brings concurrent trees back whose proofs are refused: has the transactions that name them read again. */
+export interface CnftRepair {
+  /** One look at all of them. Errors: those of the store. */
+  pass(signal: AbortSignal): Promise<void>;
+}
+
+const RETRY_MS = 600_000;
+/** Each try waits twice as long, up to this many times. */
+const MOST_DOUBLINGS = 7;
+const TREES_PER_PASS = 100;
+
+interface Tries {
+  count: number;
+  /** Monotonic ms of the last one. */
+  at: number;
+  /** Newest slot when the tree was first seen like this. */
+  readonly sinceSlot: number;
+}
+
+export function createCnftRepair(parts: CnftRepairParts): CnftRepair {
+  const { store, gaps, clock, log } = parts;
+  const tries = new Map<number, Tries>();
+
+  async function isBeingRead({ id }: TreeRow): Promise<boolean> {
+    const gap = await readNote(store.read as Db, noteOf(id));
+    if (gap === null) return false;
+    const open = await gaps.list({ chain: 'main', processor: parts.processor.name, isOpen: true, limit: 1_000 });
+    return open.some((one) => one.id === Number(gap));
+  }
+
+  /** Whether it was tried. */
+  async function attempt(tree: TreeRow, { sinceSlot }: Tries, headSlot: number): Promise<boolean> {
+    const name = encode32(tree.key);
+    const isWhole = tree.status === 'diverged';
+    // Blocks that changed it and may still be taken back would put old rows over what is made anew.
+    if (isWhole && (await canBeTakenBack(store.read as Db, sinceSlot))) return false;
+    const missing = isWhole ? tree.seq : await countMissing(store.read as Db, tree);
+    if (missing > parts.maxUpdates) {
+      log.error(
+        { tree: name, seq: tree.seq, missing },
+        'a concurrent tree lacks more changes than are fetched unasked: run backfill',
+      );
+      return true;
+    }
+    const fromSlot = isWhole ? 0 : (tree.verified_slot ?? 0);
+    const gap = await store.write(async (tx) => {
+      if (isWhole) await resetTree(tx, parts.hashing, tree);
+      const wish = { fromSlot, toSlot: Math.max(fromSlot, headSlot), addresses: [name] };
+      const id = await gaps.request(tx, { chain: 'main', processor: parts.processor, ...wish });
+      await writeNote(tx, noteOf(tree.id), String(id));
+      return id;
+    });
+    const facts = { tree: name, status: tree.status, reason: tree.reason, seq: tree.seq, fromSlot, gap };
+    log.warn(facts, 'missing changes of a concurrent tree are fetched');
+    return true;
+  }
+
+  return {
+    async pass(signal) {
+      const db = store.read as Db;
+      const trees = await refusedTrees(db);
+      for (const id of tries.keys()) if (!trees.some((tree) => tree.id === id)) tries.delete(id);
+      const head = await db.selectFrom('compression_head').select('slot').executeTakeFirst();
+      const headSlot = head?.slot ?? 0;
+      for (const tree of trees) {
+        signal.throwIfAborted();
+        const made = tries.get(tree.id) ?? { count: 0, at: 0, sinceSlot: headSlot };
+        tries.set(tree.id, made);
+        const waitMs = RETRY_MS * 2 ** Math.min(made.count - 1, MOST_DOUBLINGS);
+        if (made.count > 0 && clock.monotonic() - made.at < waitMs) continue;
+        if (await isBeingRead(tree)) continue;
+        if (!(await attempt(tree, made, headSlot))) continue;
+        made.count += 1;
+        made.at = clock.monotonic();
+      }
+    },
+  };
+}
+
+const noteOf = (id: number): string => `fill:${id}`;
+
+/** Those that something can be done for. */
+async function refusedTrees(db: Db): Promise<TreeRow[]> {
+  return await db
+    .selectFrom('compression_trees')
+    .selectAll()
+    .where('type', '=', CONCURRENT_TREE)
+    .where('status', 'in', ['gap', 'diverged'])
+    .where((is) => is.or([is('reason', 'is', null), is('reason', 'not in', ['closed', 'prepared'])]))
+    .orderBy('id')
+    .limit(TREES_PER_PASS)
+    .execute();
+}
+
+/** How many are lacking before the first that waits. */
+async function countMissing(db: Db, { id, seq }: TreeRow): Promise<number> {
+  const first = await db
+    .selectFrom('compression_pending')
+    .select((is) => is.fn.min('seq').as('seq'))
+    .where('tree', '=', id)
+    .where('seq', '>', seq)
+    .executeTakeFirst();
+  return Math.max(0, (first?.seq ?? seq) - seq - 1);
+}
+
+async function canBeTakenBack(db: Db, toSlot: number): Promise<boolean> {
+  const query = db.selectFrom('compression_undo').select('slot').where('slot', '<=', toSlot).limit(1);
+  return (await query.executeTakeFirst()) !== undefined;
+}
