@@ -8,7 +8,7 @@ import { assetId } from '../../../src/solana/concurrent/asset-id.ts';
 import { hashLeaf } from '../../../src/solana/concurrent/leaf-schema.ts';
 import { createModelTree, type ModelTree, schemaOf, treeTransaction } from '../../helpers/bubblegum.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
-import { foldProof } from '../../helpers/cnft-bed.ts';
+import { type AssetProof, foldProof } from '../../helpers/cnft-bed.ts';
 import { type StartDaemonOptions, startDaemon } from '../../helpers/daemon.ts';
 import { redirectHostedClients } from '../../helpers/hosted-client.ts';
 import { createCall, followAll } from './bed.ts';
@@ -80,6 +80,30 @@ test('assets are proved, also after a fork', { skip, timeout: 120_000 }, async (
   ids.push(await mint(chain, tree, 5, 60));
   await check();
   await assert.rejects(helius.getAssetProof({ id: encode32(KEY) }), /Asset Proof Not Found/);
+});
+
+test('what happened to a tree before the daemon came is fetched', { skip, timeout: 120_000 }, async (t) => {
+  const { chain, options, tree } = await startBed({ cnft: { trees: 'all' } });
+  t.after(() => chain.stop());
+  const ids: string[] = [];
+  for (let leaf = 0; leaf < 7; leaf++) ids.push(await mint(chain, tree, leaf, 80 + leaf));
+  const follow = { ...followAll.follow, startSlot: 'latest' };
+  const daemon = await startDaemon({ ...options, config: { ...options.config, follow } });
+  t.after(() => daemon.stop());
+  const call = createCall(`${daemon.apiUrl}/?api-key=${daemon.key}`);
+  await sleep(500);
+  ids.push(await mint(chain, tree, 7, 90));
+  let proofs: Record<string, AssetProof | null> = {};
+  for (let tries = 0; tries < 2_000 && Object.values(proofs).filter(Boolean).length < ids.length; tries++) {
+    // The chain goes on, so that what is behind becomes final.
+    await chain.fund(encode32(new Uint8Array(32).fill(9)), 1_000_000);
+    await sleep(WAIT_MS);
+    proofs = await call<typeof proofs>('getAssetProofs', { ids }).catch(() => ({}));
+  }
+  for (const [leaf, id] of ids.entries()) {
+    assert.equal(proofs[id]?.root, encode32(tree.root()));
+    assert.equal(proofs[id]?.leaf, encode32(tree.leaf(leaf)));
+  }
 });
 
 test('without trees the methods are left to the upstream', { skip, timeout: 60_000 }, async (t) => {
