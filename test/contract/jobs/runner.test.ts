@@ -263,4 +263,22 @@ eachStore('job runner', (engine) => {
     assert.deepEqual(asked, [3, 2]);
     assert.deepEqual(seen, ['prepared', 'prepared']);
   });
+
+  test('a kind that does not come back from loading loses its time, and the runner goes on', async (t) => {
+    const { store, outbox } = await openJobs(engine, t);
+    let asked = 0;
+    const kind: JobKind = {
+      ...makeKind(async () => DONE, { timeoutMs: 100 }),
+      prepare: () => {
+        asked += 1;
+        return asked === 1 ? new Promise(() => {}) : Promise.resolve(null);
+      },
+    };
+    const runner = makeRunner(t, { store, kinds: [kind] });
+    await runner.start();
+    await store.write((tx) => runner.enqueue(tx, newJobs(1)));
+    await until(async () => (await outbox.get(KIND, 'key-0'))?.attempts === 1);
+    await store.write((tx) => runner.enqueue(tx, newJobs(1, { key: 'other' })));
+    await until(async () => (await countOf(outbox, 'done')) === 1);
+  });
 });

@@ -1,0 +1,83 @@
+/** What an upstream's answers mean for those that come next. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import {
+  applyOutcome,
+  byPreference,
+  type Health,
+  isHealthy,
+  markBehind,
+  newHealth,
+  RATE_LIMITED,
+  reasonOf,
+} from '../../../src/adapters/chain/rpc/health.ts';
+import type { UpstreamOutcome } from '../../../src/ports/upstream.ts';
+import { testCore } from '../../helpers/http-front.ts';
+import { createManualClock } from '../../helpers/manual-clock.ts';
+
+const core = testCore();
+const { coolDownMs, distrustMs } = core.upstream;
+const apply = (health: Health, now: number, ...outcomes: UpstreamOutcome[]) => {
+  for (const outcome of outcomes) applyOutcome(health, outcome, now, core);
+  return health;
+};
+const failed: UpstreamOutcome = { kind: 'failed', reason: 'UPSTREAM_TIMEOUT' };
+const ok: UpstreamOutcome = { kind: 'ok' };
+
+test('one failure is bad luck, several in a row are a rest, and a good answer ends both', () => {
+  assert.ok(isHealthy(apply(newHealth(0), 0, failed), 0));
+  assert.ok(isHealthy(apply(newHealth(0), 0, failed, ok, failed), 0));
+  const resting = apply(newHealth(0), 0, failed, failed);
+  assert.deepEqual([isHealthy(resting, 0), isHealthy(resting, coolDownMs)], [false, true]);
+  assert.match(reasonOf(resting, 0) ?? '', /UPSTREAM_TIMEOUT/);
+  assert.ok(isHealthy(apply(resting, 1, ok), 1));
+});
+
+test('a rest that was asked for, or earned by a lie, is not ended by a good answer', () => {
+  const limited = apply(newHealth(0), 0, { kind: 'limited', retryAfterMs: 7_000 }, ok);
+  assert.deepEqual([isHealthy(limited, 6_999), isHealthy(limited, 7_000)], [false, true]);
+  assert.deepEqual([limited.limitedUntil, reasonOf(limited, 0)], [7_000, RATE_LIMITED]);
+  const liar = apply(newHealth(0), 0, { kind: 'contradicted', reason: 'another parent' }, ok);
+  assert.deepEqual([isHealthy(liar, distrustMs - 1), isHealthy(liar, distrustMs)], [false, true]);
+  const denied = apply(newHealth(0), 0, { kind: 'denied', status: 403 });
+  assert.deepEqual([isHealthy(denied, coolDownMs - 1), isHealthy(denied, coolDownMs)], [false, true]);
+});
+
+test('one that lags far behind the others is left out, one that lags a little comes later', () => {
+  const all = [newHealth(0), newHealth(1), newHealth(2), newHealth(3)] as const;
+  for (const [index, slot] of [900, 985, 1_000, null].entries()) all[index]!.slot = slot;
+  markBehind(all, 50);
+  assert.deepEqual(
+    all.map((health) => [isHealthy(health, 0), health.late]),
+    [
+      [false, true],
+      [true, true],
+      [true, false],
+      [true, false],
+    ],
+  );
+  assert.equal(reasonOf(all[0], 0), 'behind the others');
+});
+
+test('who is asked first: healthy, with room, at the tip, preferred, and then as configured', () => {
+  const order = (prefer: number | null, change: (all: readonly Health[]) => void, full: readonly number[] = []) => {
+    const all = [newHealth(0), newHealth(1), newHealth(2)];
+    change(all);
+    return all
+      .map((health) => ({ health, full: full.includes(health.order) }))
+      .sort(byPreference(createManualClock(), prefer))
+      .map(({ health }) => health.order);
+  };
+  const nothing = () => undefined;
+  assert.deepEqual(order(null, nothing), [0, 1, 2]);
+  assert.deepEqual(order(2, nothing), [2, 0, 1]);
+  assert.deepEqual(
+    order(0, (all) => void apply(all[0]!, 0, failed, failed)),
+    [1, 2, 0],
+  );
+  assert.deepEqual(order(null, nothing, [0, 1]), [2, 0, 1]);
+  const isLate = (all: readonly Health[]) => {
+    all[0]!.late = true;
+  };
+  assert.deepEqual(order(0, isLate), [1, 2, 0]);
+});
