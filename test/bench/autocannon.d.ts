@@ -5,6 +5,8 @@ declare module 'autocannon' {
     readonly method?: string;
     readonly headers?: Record<string, string>;
     readonly body?: string;
+    /** Told before each request is sent, what it would be; answers what it is. */
+    readonly requests?: readonly { setupRequest(request: object): object }[];
     readonly connections?: number;
     /** Seconds. */
     readonly duration?: number;

@@ -21,6 +21,8 @@ export interface LoadRequest {
   readonly path: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
+  /** Sent in turns by every connection, instead of the one body. */
+  readonly bodies?: readonly string[];
 }
 
 export interface LoadOptions {
@@ -110,6 +112,7 @@ async function load({ server, request }: Target, { connections, seconds }: LoadO
     method: request.method,
     headers: { ...request.headers },
     ...(request.body === undefined ? {} : { body: request.body }),
+    ...(request.bodies === undefined ? {} : { requests: turns(request.bodies) }),
     connections,
     duration: seconds,
   });
@@ -117,4 +120,17 @@ async function load({ server, request }: Target, { connections, seconds }: LoadO
     throw new Error(`${request.path}: ${result.non2xx} answers were not 2xx, ${result.errors} errors`);
   const spent = before === null ? Number.NaN : (server.cpuUs() ?? Number.NaN) - before;
   return { rate: result.requests.total / result.duration, cpuUs: spent / result.requests.total };
+}
+
+/** One list for all connections: lists of their own, all from the beginning, would have them ask the same at the same time. */
+function turns(bodies: readonly string[]) {
+  let next = 0;
+  return [
+    {
+      setupRequest(request: object) {
+        next = (next + 1) % bodies.length;
+        return { ...request, body: bodies[next] };
+      },
+    },
+  ];
 }
