@@ -1,19 +1,26 @@
-/** G4a and G4c: what it takes to keep a tree, against the hashes that it cannot do without. */
+/** G4: what it takes to keep a tree, against the hashes that it cannot do without. */
 import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { createPoseidon, type Poseidon } from '../../../src/solana/merkle/poseidon/index.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
 import { paired, ratioOf } from '../paired.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';
 import { createGrowingTree, plainRoot, randomLeaves } from '../samples/growing-tree.ts';
 import { HASHES_PER_ROUND, inputsFor } from '../samples/hashers.ts';
+import { openStoredTree } from '../samples/stored-tree.ts';
 
 const GOAL = 0.85;
+const DURABLE_GOAL = 0.5;
 const HEIGHT = 26;
 
 async function run(options: RunOptions): Promise<RowResult[]> {
   const poseidon = createPoseidon();
   const batches = options.size === 'smoke' ? [50] : [1_000, 10_000];
-  return [...batches.map((batch) => appends(poseidon, batch, options)), work(poseidon, options)];
+  const results = batches.map((batch) => appends(poseidon, batch, options));
+  for (const batch of batches) results.push(await durableAppends(poseidon, batch, options));
+  return [...results, work(poseidon, options)];
 }
 
 /** G4a: the root is checked once against one made in another way; then appends and bare hashes take turns. */
@@ -59,6 +66,51 @@ function appends(poseidon: Poseidon, batch: number, { size, seed, say }: RunOpti
       `sink ${sink}`,
     ],
   };
+}
+
+/** G4b: each batch is a commit that reaches the disk, with its pages and what would take them back. */
+async function durableAppends(poseidon: Poseidon, batch: number, { size, seed, say }: RunOptions): Promise<RowResult> {
+  say(`durable appends of ${batch}`);
+  const [pairs, leastMs] = size === 'smoke' ? [2, 1] : [10, 500];
+  const random = createSfc32(seed + 1);
+  const leaves = randomLeaves(random, batch);
+  const [src, dst] = [inputsFor(2, random), Buffer.alloc(32 * HASHES_PER_ROUND)];
+  const folder = mkdtempSync(join(tmpdir(), 'parhelion-g4-'));
+  const tree = await openStoredTree(join(folder, 'tree.db'));
+  const rate = async (count: number, work: () => Promise<void> | void): Promise<number> => {
+    const start = performance.now();
+    let rounds = 0;
+    do {
+      await work();
+      rounds += 1;
+    } while (performance.now() - start < leastMs);
+    return (rounds * count * 1_000) / (performance.now() - start);
+  };
+  const mine = () => rate(batch, () => tree.append(leaves, { undo: true }));
+  const bare = () => rate(HASHES_PER_ROUND, () => poseidon.hash(2, src, 0, dst, 0, HASHES_PER_ROUND));
+  try {
+    for (let times = 0; times < 2; times += 1) await tree.append(leaves, { undo: true });
+    assert.deepEqual(tree.root, plainRoot(poseidon, Buffer.concat([leaves, leaves])));
+    await mine();
+    const [ours, baseline]: [number[], number[]] = [[], []];
+    for (let pair = 0; pair < pairs; pair += 1)
+      for (const isMine of pair % 2 === 0 ? [true, false] : [false, true])
+        (isMine ? ours : baseline).push(await (isMine ? mine() : bare()));
+    const ratio = ratioOf(ours, baseline);
+    return {
+      row: `G4b/${batch}`,
+      name: `durable appends of ${batch} leaves`,
+      unit: 'leaves/s (baseline: hashes/s)',
+      ...{ ours, baseline, ratio, seed },
+      goal: `>= ${DURABLE_GOAL}x`,
+      verdict: size === 'smoke' ? 'not assessed' : ratio.median >= DURABLE_GOAL ? 'met' : 'missed',
+      sizes: { batch, height: HEIGHT, leaves: tree.size },
+      notes: ['SQLite, WAL, synchronous=FULL; pages with their checks, and undo rows; through the store port'],
+    };
+  } finally {
+    await tree.close();
+    rmSync(folder, { recursive: true, force: true });
+  }
 }
 
 /** G4c: no node is hashed twice and none in vain. */
