@@ -68,6 +68,23 @@ test('a transaction that its process forgets does not hold its locks for ever', 
   assert.deepEqual((await sql`select a from t`.execute(store.read)).rows, [{ a: 3 }]);
 });
 
+test('a store that closes finishes what it has begun, and begins nothing more', WAIT, async (t) => {
+  const { url } = await postgresDatabase(t);
+  const store = await openStore(t, url);
+  await store.write(({ db }) => sql`create table t (a bigint)`.execute(db));
+  const writing = store.write(async (tx) => {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    return await tx.insertMany('t', ['a'], [[1]]);
+  });
+  const closing = store.close();
+  await assert.rejects(
+    store.write(async () => 1),
+    { code: 'STORE_CLOSED' },
+  );
+  assert.equal(await writing, 1);
+  await closing;
+});
+
 test('something that takes connections and says nothing is no server', WAIT, async (t) => {
   const sockets = new Set<Socket>();
   const silent = createServer((socket) => void sockets.add(socket.on('error', () => undefined)));
