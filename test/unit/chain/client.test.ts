@@ -1,0 +1,45 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { createRpcClient } from '../../../src/adapters/chain/rpc/client.ts';
+import { CodedError } from '../../../src/lib/coded-error.ts';
+import type { Upstream, UpstreamPool, UpstreamRequest } from '../../../src/ports/upstream.ts';
+import { createManualClock } from '../../helpers/manual-clock.ts';
+
+/** Upstreams that each take `tookMs` to fail. */
+function failingPool(count: number, tookMs: number) {
+  const clock = createManualClock();
+  const asked: { readonly label: string; readonly timeoutMs: number }[] = [];
+  const pool = {
+    size: count,
+    candidates: () => Array.from({ length: count }, (_, i) => ({ label: `main-${i}` }) as Upstream),
+    report: () => undefined,
+    async send({ label }: Upstream, { timeoutMs }: UpstreamRequest) {
+      asked.push({ label, timeoutMs });
+      void clock.advance(tookMs);
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      throw new CodedError('UPSTREAM_FAILED', 'made to fail');
+    },
+  } as unknown as UpstreamPool;
+  const random = { float: () => 0.5, bytes: (length: number) => new Uint8Array(length), uuid: () => 'u' };
+  return { asked, clock, client: createRpcClient(pool, clock, random) };
+}
+
+test('a call has one deadline over all upstreams that it tries: each gets what is left', async () => {
+  const { asked, client } = failingPool(5, 400);
+  const request = { method: 'getSlot', params: [], timeoutMs: 1_000, maxBytes: 1_000 };
+  await assert.rejects(client.ask(request), { code: 'CHAIN_TIMEOUT' });
+  assert.deepEqual(
+    asked.map(({ timeoutMs }) => timeoutMs),
+    [1_000, 600, 200],
+  );
+});
+
+test('a caller that leaves is not answered, and nobody else is asked for it', async () => {
+  const { asked, client } = failingPool(5, 0);
+  const controller = new AbortController();
+  const request = { method: 'getSlot', params: [], timeoutMs: 1_000, maxBytes: 1_000, signal: controller.signal };
+  const asking = client.ask(request);
+  controller.abort(new Error('the caller left'));
+  await assert.rejects(asking, /the caller left/);
+  assert.equal(asked.length, 1);
+});
