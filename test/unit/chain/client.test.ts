@@ -15,8 +15,7 @@ function failingPool(count: number, tookMs: number) {
     report: () => undefined,
     async send({ label }: Upstream, { timeoutMs }: UpstreamRequest) {
       asked.push({ label, timeoutMs });
-      void clock.advance(tookMs);
-      await new Promise((resolve) => setTimeout(resolve, 10));
+      await clock.advance(tookMs);
       throw new CodedError('UPSTREAM_FAILED', 'made to fail');
     },
   } as unknown as UpstreamPool;
