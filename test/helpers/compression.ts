@@ -4,7 +4,9 @@ import { createTreeSource } from '../../plugins/compression/chain/tree-source.ts
 import { type CompressionParts, createCompressionIndexer } from '../../plugins/compression/indexing/parts.ts';
 import { createCompressionProcessor } from '../../plugins/compression/indexing/processor.ts';
 import type { Db, Tables } from '../../plugins/compression/store/tables.ts';
+import { createHashing } from '../../plugins/compression/trees/hashing.ts';
 import { knownTrees } from '../../plugins/compression/trees/known-trees.ts';
+import { seedTrees } from '../../plugins/compression/trees/seed-trees.ts';
 import type { TreeSource } from '../../plugins/compression/trees/tree-source.ts';
 import { createSystemClock } from '../../src/adapters/clock.ts';
 import type { BlockProcessor, ChainBlock } from '../../src/kernel/plugin.ts';
@@ -162,6 +164,8 @@ export interface IndexingOptions {
 /** Makes the tables and an indexer of its own. */
 export async function createIndexingBed(store: Store, options: IndexingOptions = {}): Promise<IndexingBed> {
   await createCompressionTables(store);
+  const hashing = createHashing({ add: () => undefined });
+  await store.write((tx) => seedTrees(tx, hashing, knownTrees(options.trees ?? [])));
   return openIndexingBed(store, options);
 }
 

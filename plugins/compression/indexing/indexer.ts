@@ -34,7 +34,7 @@ export interface Indexer {
 const HEAD = 1;
 
 export function createIndexer(parts: IndexerParts): Indexer {
-  /** Not for ever: the newest slot moves with it in any case. */
+  /** With an undo row. */
   async function applyLive(tx: StoreTx, block: DecodedBlock, ids?: ReadonlyMap<string, number>): Promise<void> {
     const books = openBooks(tx, parts.hashing);
     await runBlock(parts, books, block, ids);
@@ -54,8 +54,7 @@ export function createIndexer(parts: IndexerParts): Indexer {
     const firstUndo = above[0] ?? null;
     const listed = block.others.length > 0 && (await isListed(tx, block.slot, firstUndo));
     if (listed) noteRecent(books, block);
-    const head = await headOf(books);
-    if (head === null || block.slot > head) await moveHead(books, block);
+    await moveHead(books, block);
     await books.flush();
     if (listed) await pruneRecent(tx, firstUndo === null ? Number.MAX_SAFE_INTEGER : firstUndo - 1);
   }
@@ -88,13 +87,11 @@ export function createIndexer(parts: IndexerParts): Indexer {
       ],
       foreign: [...block.foreign, ...foreign.filter(({ key }) => named.has(keyText([key])))],
     };
-    const isOwn = slots[0] === block.slot;
-    if (isOwn && !isFinal) await applyLive(tx, whole, ids);
-    else {
+    if (isFinal) {
       const books = openBooks(tx, parts.hashing);
       await runBlock(parts, books, whole, ids);
-      await applyFinal(tx, whole, books, slots.slice(isOwn ? 1 : 0));
-    }
+      await applyFinal(tx, whole, books, slots);
+    } else await applyLive(tx, whole, ids);
     for (const { undo, others } of later)
       if (undo.slot !== block.slot) await applyLive(tx, { ...undo.redo, others }, ids);
   }
@@ -103,13 +100,16 @@ export function createIndexer(parts: IndexerParts): Indexer {
     async apply(tx, block, options) {
       const books = openBooks(tx, parts.hashing);
       const head = await headOf(books);
-      if (!options.isFinal && (head === null || block.slot > head)) return await applyLive(tx, block);
+      if (!options.isFinal) {
+        if (head === null || block.slot > head) return await applyLive(tx, block);
+        return await applyBelow(tx, block, options, await undoSlots(tx, block.slot));
+      }
+      // What is below a final block is final too.
+      await dropUndo(tx, block.slot);
       const slots = await undoSlots(tx, block.slot);
-      if (slots[0] === block.slot) return await applyBelow(tx, block, options, slots);
       await runBlock(parts, books, block);
-      const says = block.transactions.length > 0 || block.concurrent != null;
-      if ((says || books.treeRows.changes().length > 0) && (await meetsAny(tx, books, slots)))
-        return await applyBelow(tx, block, options, slots);
+      const concerns = block.transactions.length > 0 || books.treeRows.changes().length > 0;
+      if (concerns && (await meetsAny(tx, books, slots))) return await applyBelow(tx, block, options, slots);
       await applyFinal(tx, block, books, slots);
     },
     async revert(tx, { slot }) {
@@ -119,10 +119,14 @@ export function createIndexer(parts: IndexerParts): Indexer {
       await takeBack(tx, undo);
     },
     async finalized(tx, slot) {
-      await (tx.db as Db).deleteFrom('compression_undo').where('slot', '<=', slot).execute();
+      await dropUndo(tx, slot);
       await pruneRecent(tx, slot);
     },
   };
+}
+
+async function dropUndo(tx: StoreTx, slot: number): Promise<void> {
+  await (tx.db as Db).deleteFrom('compression_undo').where('slot', '<=', slot).execute();
 }
 
 async function meetsAny(tx: StoreTx, books: BlockBooks, slots: readonly number[]): Promise<boolean> {
@@ -145,6 +149,7 @@ async function headOf({ head }: BlockBooks): Promise<number | null> {
 }
 
 async function moveHead(books: BlockBooks, { slot, blockTime }: DecodedBlock): Promise<void> {
-  await headOf(books);
+  const head = await headOf(books);
+  if (head !== null && head >= slot) return;
   books.head.put({ id: HEAD, slot, block_time: blockTime });
 }
