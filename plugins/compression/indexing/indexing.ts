@@ -1,4 +1,5 @@
 import type { BlockProcessor, PluginContext } from '../../../src/kernel/plugin.ts';
+import { dropContradicted } from '../chain/drop-contradicted.ts';
 import { createTreeReader } from '../chain/tree-reader.ts';
 import { createTreeSource } from '../chain/tree-source.ts';
 import type { CompressionConfig } from '../config.ts';
@@ -33,6 +34,7 @@ export function createIndexing(
     indexer: createCompressionIndexer({ log, metrics, config, hashing, cnft }),
     source: createTreeSource({ reader, clock, log, signal: stopped.signal }),
     ...(cnft === null ? {} : { decodeConcurrent: cnft.decode }),
+    correct: (tx, block) => dropContradicted(tx, hashing, block, log),
     startSlot,
   });
   return {

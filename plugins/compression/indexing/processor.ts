@@ -1,4 +1,11 @@
-import { type BlockProcessor, type ChainBlock, codeOf, type Log, type Store } from '../../../src/kernel/plugin.ts';
+import {
+  type BlockProcessor,
+  type ChainBlock,
+  codeOf,
+  type Log,
+  type Store,
+  type StoreTx,
+} from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { CnftBlock } from '../das/cnft-block.ts';
 import { KEYS_PER_STATEMENT } from '../store/by-keys.ts';
@@ -22,6 +29,8 @@ export interface ProcessorParts {
   readonly decodeConcurrent?: (block: ChainBlock) => CnftBlock | null;
   /** Where a first start begins; asked when the chain is opened. Undefined: where that is followed from. */
   readonly startSlot: (() => number | undefined) | undefined;
+  /** Runs before a block is applied, in its transaction. */
+  readonly correct?: (tx: StoreTx, block: DecodedBlock) => Promise<void>;
   readonly log: Log;
 }
 
@@ -65,6 +74,7 @@ export function createCompressionProcessor(parts: ProcessorParts): BlockProcesso
       const decoded = prepared.get(block) ?? (await lookUp(decode(block)));
       const isHopeless = failing?.slot === block.slot && failing.count >= MOST_FAILURES;
       try {
+        await parts.correct?.(tx, decoded);
         await indexer.apply(tx, isHopeless ? withoutEvents(decoded) : decoded, { isFinal: how?.isFinal === true });
       } catch (error) {
         if (isOurs(error)) failing = { slot: block.slot, count: failing?.slot === block.slot ? failing.count + 1 : 1 };

@@ -5,6 +5,7 @@ import { keyText, writeChanges } from '../store/row-book.ts';
 import { UNDONE } from '../store/table-shapes.ts';
 import type { Db } from '../store/tables.ts';
 import { type PageUndo, restorePages } from '../trees/page-book.ts';
+import { REBUILD_NOTE } from '../trees/rebuild-note.ts';
 import type { BlockBooks } from './block-books.ts';
 import type { DecodedBlock } from './decoded-block.ts';
 
@@ -23,8 +24,6 @@ const OWN_ROWS = new Set<string>([
   ...['compression_transactions', 'compression_subjects', 'compression_recent', 'compression_blocks'],
   'compression_head',
 ]);
-/** Notes of rebuilds that run: they cannot go on from another state. */
-export const REBUILD_NOTE = 'rebuild:';
 
 export async function writeUndo(tx: StoreTx, block: DecodedBlock, books: BlockBooks): Promise<void> {
   const rows = books.all.flatMap((book, table) =>

@@ -5,6 +5,7 @@ import type { Db, TreeRow } from '../store/tables.ts';
 import { emptyRoot, type Hashing } from './hashing.ts';
 import { writePages } from './page-book.ts';
 import { DAMAGED, pageId, pageRange, readPages } from './page-store.ts';
+import { REBUILD_NOTE } from './rebuild-note.ts';
 import { readStoredLeaves } from './stored-leaves.ts';
 
 export interface RebuildParts {
@@ -19,7 +20,7 @@ const SLICES_PER_WRITE = 8;
 
 /**
  * Makes all pages of a diverged tree anew from its rows, in short transactions between which others write. Returns the root that they
- * have, or null when the tree is not diverged any more, or moved. The row of the tree stays as it is. Errors: those of the store, the
+ * have, or null when the tree is not diverged any more, moved, or a block was taken back. The row of the tree stays as it is. Errors: those of the store, the
  * signal's.
  */
 export async function rebuildTree(
@@ -33,9 +34,13 @@ export async function rebuildTree(
     const from: number = next;
     signal.throwIfAborted();
     const done = await store.write(async (tx) => {
-      if (!(await isStill(tx.db as Db, tree))) return null;
-      if (isFirst) await removePages(tx.db as Db, tree.id);
-      return await rebuildSlices(tx, hashing, tree, from);
+      const db = tx.db as Db;
+      if (!(await isStill(db, tree))) return null;
+      if (isFirst) await begin(tx, tree.id);
+      else if (!(await isNoted(db, tree.id))) return null;
+      const slices = await rebuildSlices(tx, hashing, tree, from);
+      if (slices.next === null) await forget(db, tree.id);
+      return slices;
     });
     if (done === null) return null;
     next = done.next;
@@ -51,6 +56,23 @@ async function isStill(db: Db, { id, seq }: TreeRow): Promise<boolean> {
     .where('id', '=', id)
     .executeTakeFirst();
   return row?.seq === seq && row.status === 'diverged';
+}
+
+/** While this note is there, a roll-back leaves the tree diverged and takes the note away: pages are not those of its row. */
+const noteOf = (id: number): string => `${REBUILD_NOTE}${id}`;
+
+async function begin(tx: StoreTx, id: number): Promise<void> {
+  await removePages(tx.db as Db, id);
+  await tx.insertMany('compression_notes', ['name', 'value'], [[noteOf(id), '']], 'ignore');
+}
+
+async function isNoted(db: Db, id: number): Promise<boolean> {
+  const note = db.selectFrom('compression_notes').select('name').where('name', '=', noteOf(id));
+  return (await note.executeTakeFirst()) !== undefined;
+}
+
+async function forget(db: Db, id: number): Promise<void> {
+  await db.deleteFrom('compression_notes').where('name', '=', noteOf(id)).execute();
 }
 
 async function removePages(db: Db, id: number): Promise<void> {
