@@ -1,0 +1,137 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { migrations } from '../../../plugins/access/migrations.ts';
+import { hashKey } from '../../../plugins/access/projects/key-form.ts';
+import { tables } from '../../../plugins/access/tables.ts';
+import { type Admission, GateRefusal } from '../../../src/kernel/plugin.ts';
+import { migrate } from '../../../src/kernel/schema/migrations.ts';
+import type { Queries } from '../../../src/ports/store.ts';
+import { accessBed, pricedItem, startAccess } from '../../helpers/access-bed.ts';
+import { createManualClock } from '../../helpers/manual-clock.ts';
+import { eachStore } from '../../helpers/store.ts';
+
+const reasonOf = async (work: () => unknown): Promise<string> => {
+  try {
+    await work();
+    return 'admitted';
+  } catch (error) {
+    if (!(error instanceof GateRefusal)) throw error;
+    return error.reason;
+  }
+};
+
+eachStore('keys', (engine) => {
+  test('keys and projects of the first tables go on as they were', async (t) => {
+    const store = await engine.store(t);
+    await migrate(store, [{ scope: 'access', migrations: migrations.slice(0, 1) }]);
+    const clock = createManualClock(Date.parse('2026-03-31T10:00:00Z'));
+    await store.write(async (tx) => {
+      const db = tx.db as Queries;
+      const project = { id: 'a-project', name: 'old', plan: 'business', wallet: null, created_at: clock.now() };
+      await db.insertInto('projects').values(project).execute();
+      const key = { id: 'k', project_id: 'a-project', hash: hashKey('old-key'), prefix: 'o', name: '' };
+      await db
+        .insertInto('api_keys')
+        .values({ ...key, created_at: clock.now(), expires_at: null, revoked_at: null })
+        .execute();
+    });
+    await migrate(store, [{ scope: 'access', migrations }]);
+    const process = startAccess(store, clock);
+    const caller = await process.ask({ header: 'old-key' });
+    assert.deepEqual(caller, { projectId: 'a-project', keyId: 'k', plan: 'business', wallet: null });
+    const admission = await process.gate.admit(caller, [pricedItem('getSlot')]);
+    admission.settle([{ charged: true, bytesOut: 1 }]);
+    await process.meter.stop();
+    const [row] = await tables(store.read).selectFrom('usage_cycles').selectAll().execute();
+    assert.deepEqual([row!.project_id, row!.cycle_start, row!.regular], ['a-project', '2026-03-31', 1]);
+    const [project] = await tables(store.read).selectFrom('projects').selectAll().execute();
+    assert.deepEqual([project!.admin_api, project!.prepaid_granted, project!.overrides], [1, 0, null]);
+  });
+
+  test('a caller that stays connected loses its key like everybody else', async (t) => {
+    const bed = await accessBed(await engine.store(t), { plan: 'unlimited' });
+    const { key, id } = await bed.addKey();
+    const ending = await bed.addKey({ expiresAt: bed.clock.now() + 10_000 });
+    const caller = await bed.ask({ header: key });
+    const short = await bed.ask({ header: ending.key });
+    const admit = (who: typeof caller) => bed.gate.admit(who, [pricedItem('slotSubscribe')]);
+    await bed.clock.advance(9_000);
+    assert.equal(await reasonOf(() => admit(caller)), 'admitted');
+    assert.equal(await reasonOf(() => admit(short)), 'admitted');
+    await bed.store.write((tx) => bed.keys.revoke(tx, id));
+    await bed.clock.advance(2_000);
+    assert.equal(await reasonOf(() => admit(caller)), 'bad-key');
+    assert.equal(await reasonOf(() => admit(short)), 'bad-key');
+  });
+
+  test('a busy key is decided on without a promise, for ever; a revoked one ends in time all the same', async (t) => {
+    const bed = await accessBed(await engine.store(t), { plan: 'unlimited' });
+    const { key, id } = await bed.addKey();
+    const credentials = { query: [key], header: undefined, bearer: undefined };
+    await bed.gate.authenticate(credentials, '127.0.0.1');
+    // Time moves on only when the look-up beside the last call has ended.
+    const rest = async () => {
+      for (let n = 0; n < 50; n += 1) await new Promise((resolve) => setImmediate(resolve));
+      await bed.store.read.selectNoFrom((eb) => eb.lit(1).as('one')).execute();
+      for (let n = 0; n < 50; n += 1) await new Promise((resolve) => setImmediate(resolve));
+    };
+    for (let n = 0; n < 20; n += 1) {
+      const caller = bed.gate.authenticate(credentials, '127.0.0.1');
+      assert.equal(caller instanceof Promise, false, `call ${n}`);
+      const admission = bed.gate.admit(await caller, [pricedItem('getSlot')]);
+      assert.equal(admission instanceof Promise, false, `call ${n}`);
+      (admission as Admission).settle([{ charged: true, bytesOut: 1 }]);
+      await rest();
+      await bed.clock.advance(200);
+    }
+    await bed.store.write((tx) => bed.keys.revoke(tx, id));
+    await bed.clock.advance(501);
+    assert.equal(await reasonOf(() => bed.gate.authenticate(credentials, '127.0.0.1')), 'bad-key');
+  });
+
+  test('calls without a key count to the configured project, from its networks, at a rate per address', async (t) => {
+    const store = await engine.store(t);
+    const bed = await accessBed(store, { plan: 'free' });
+    const anonymous = { projectId: bed.project.id, cidrs: ['10.0.0.0/8'], ratePerSecondPerIp: 2 };
+    const open = startAccess(store, bed.clock, { anonymous });
+    const call = async (address: string) => {
+      const caller = await open.ask({}, address);
+      assert.equal(caller.keyId, null);
+      (await open.gate.admit(caller, [pricedItem('getAsset', { product: 'das', groups: ['das'] })])).settle([
+        { charged: true, bytesOut: 1 },
+      ]);
+    };
+    assert.equal(await reasonOf(() => open.ask({}, '192.0.2.1')), 'no-key');
+    assert.equal(await reasonOf(() => bed.ask({}, '10.0.0.1')), 'no-key');
+    await call('10.0.0.1');
+    await call('10.0.0.1');
+    assert.equal(await reasonOf(() => call('10.0.0.1')), 'rate');
+    await call('10.0.0.2');
+    const caller = await open.ask({}, '10.0.0.3');
+    const usage = pricedItem('usage', { credits: 0, groups: ['admin'] });
+    assert.equal(await reasonOf(() => open.gate.admit(caller, [usage])), 'no-key');
+    await open.meter.flush();
+    assert.equal((await bed.usage()).credits['das'], 3);
+  });
+
+  test('who guesses keys has to wait, and others do not; a key that is known is never late', async (t) => {
+    const bed = await accessBed(await engine.store(t), { config: { badKeysPerMinute: 60, keyCacheMs: 60_000 } });
+    const known = (await bed.addKey()).key;
+    const fresh = (await bed.addKey()).key;
+    const guesser = '2001:db8:1:2::7';
+    await bed.ask({ header: known }, guesser);
+    const guess = (n: number) => reasonOf(() => bed.ask({ header: `guess-${n}` }, guesser));
+    for (let n = 0; n < 60; n += 1) assert.equal(await guess(n), 'bad-key');
+    const waiting = Array.from({ length: 10 }, (_, n) => guess(100 + n));
+    let done = 0;
+    for (const one of waiting) void one.then(() => done++);
+    assert.equal(await guess(200), 'rate', 'no more than ten wait');
+    // The same network, another address of it.
+    assert.equal(await reasonOf(() => bed.ask({ header: 'guess-x' }, '2001:db8:1:2:ffff::1')), 'rate');
+    await bed.ask({ header: known }, guesser);
+    await bed.ask({ header: fresh }, '2001:db8:1:3::1');
+    assert.equal(done, 0);
+    await bed.clock.advance(20_000);
+    assert.deepEqual(new Set(await Promise.all(waiting)), new Set(['bad-key']));
+  });
+});
