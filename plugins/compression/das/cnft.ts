@@ -39,14 +39,12 @@ const CACHE_SHARE = 0.25;
 
 /** Null when no tree is wanted: then the methods are left to the upstream. */
 export function createCnft({ config, log, metrics }: Omit<CnftParts, 'store'>): Cnft | null {
+  const faults = metrics.counter('concurrent_faults_total', 'changes of concurrent trees that cannot be read');
+  const changes = metrics.counter('concurrent_changes_total', 'changes of concurrent trees that were applied');
   const isWanted = wantedTrees(config.cnft.trees);
   if (isWanted === null) return null;
   const hashing = createConcurrentHashing();
-  const indexer = createCnftIndexer({
-    ...{ hashing, log },
-    faults: metrics.counter('concurrent_faults_total', 'changes of concurrent trees that cannot be read'),
-    changes: metrics.counter('concurrent_changes_total', 'changes of concurrent trees that were applied'),
-  });
+  const indexer = createCnftIndexer({ hashing, log, faults, changes });
   return {
     ...indexer,
     decode: createCnftDecoder(isWanted),
