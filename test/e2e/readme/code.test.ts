@@ -146,3 +146,23 @@ test('the plugin, with the configuration that stands below it', async (t) => {
   assert.equal(wrong.code, 78);
   assert.match(wrong.err, /GREETIN: unknown key, did you mean hello\.greeting/);
 });
+
+test('the client library of compressed accounts asks the daemon', { skip: missing ?? false }, async (t) => {
+  const dir = inFolder(t);
+  const chain = await startChain();
+  t.after(() => chain.stop());
+  const daemon = await startDaemon({ chain, config: { follow: { startSlot: 1_000, pollMs: 20, enabled: true } } });
+  t.after(() => daemon.stop());
+  await chain.seal(1);
+  const real = readmeBlock('createRpc(').replace('http://127.0.0.1:8787', daemon.apiUrl).replace('KEY', daemon.key);
+  const lines = [
+    "import { PublicKey } from '@solana/web3.js';",
+    'const owner = PublicKey.default;',
+    ...real.split('\n').filter((line) => !line.startsWith('const { items }')),
+    'while ((await rpc.getIndexerSlot().catch(() => 0)) < 1_000);',
+    ...real.split('\n').filter((line) => line.startsWith('const { items }')),
+    'console.log(items.length, await rpc.getSlot());',
+  ];
+  writeFileSync(join(dir, 'read.mjs'), lines.join('\n'));
+  assert.match(await node(['read.mjs'], dir, {}), /^0 1\d{3}$/m);
+});

@@ -34,7 +34,15 @@ function shell(command: string, cwd: string, env: Record<string, string> = {}) {
 }
 
 test('every block is one that a test runs, or is known not to run here', () => {
-  const ran = ['curl ', 'npx parhelion init', 'first.example', 'PARHELION_BASE', 'standardwebhooks', "id: 'hello'"];
+  const ran = [
+    'curl ',
+    'npx parhelion init',
+    'first.example',
+    'PARHELION_BASE',
+    'standardwebhooks',
+    'createRpc(',
+    "id: 'hello'",
+  ];
   const elsewhere = [
     'npm ci && npm start',
     '\nnpm test',

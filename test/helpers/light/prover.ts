@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ProverAssets } from './prover-assets.ts';
 
 const SETPRIV = '/usr/bin/setpriv';
-const TRIES = 1_200;
+const TRIES = 3_000;
 
 type Circuit = 'inclusion' | 'non-inclusion';
 
