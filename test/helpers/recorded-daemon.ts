@@ -35,7 +35,7 @@ interface RpcBody {
 export async function startRecordedDaemon(
   t: TestContext,
   blocks: readonly ChainBlock[],
-  options: Pick<IndexingOptions, 'programId' | 'trees'> = {},
+  options: Pick<IndexingOptions, 'programId' | 'trees'> & { readonly proverUrl?: string } = {},
   more: (store: Store) => Promise<void> = async () => undefined,
 ): Promise<RecordedDaemon> {
   const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-recorded-'));
