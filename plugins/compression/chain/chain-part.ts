@@ -3,6 +3,7 @@ import type { GapBook } from '../../../src/ports/gaps.ts';
 import { snapshotCommands } from '../commands/snapshot.ts';
 import { verifyCommand } from '../commands/verify.ts';
 import type { CompressionConfig } from '../config.ts';
+import { createAccountReader } from '../das/account-reader.ts';
 import type { Cnft } from '../das/cnft.ts';
 import { createSnapshotKeeper } from '../snapshot/keeper.ts';
 import { NOTES, readNote } from '../store/notes.ts';
@@ -57,9 +58,15 @@ export function createChainPart(
   const refresh = reader === null || check === null ? null : { store, hashing, reader, check, log, newestSlot };
   const repairs = [
     repair,
-    ...(cnft === null || gaps === null
+    ...(cnft === null || gaps === null || chain === null
       ? []
-      : [cnft.repair({ store, gaps, processor: PROCESSOR, maxUpdates: config.historyMaxUpdates, clock, log })]),
+      : [
+          cnft.repair({
+            ...{ store, gaps, processor: PROCESSOR, maxUpdates: config.historyMaxUpdates, clock, log },
+            account: createAccountReader(chain, ctx.core.follow.commitment),
+            lightHashing: hashing,
+          }),
+        ]),
   ];
   const watch = createChainWatch({ store, chain, refresh, check, repairs, metrics, clock, log });
   const keeper = createSnapshotKeeper({ store, config, chain, clock, log, genesisHash });

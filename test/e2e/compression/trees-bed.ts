@@ -4,6 +4,9 @@ import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createRpc, LightSystemProgram, type TreeInfo } from '@lightprotocol/stateless.js';
 import { Keypair, LAMPORTS_PER_SOL } from '@solana/web3.js';
+import { encode32 } from '../../../src/lib/base58.ts';
+import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
+import { rootPlaces } from '../../../src/solana/compression/tree-account.ts';
 import { startChain, type TestChain } from '../../helpers/chain.ts';
 import { type DaemonInProcess, type StartDaemonOptions, startDaemon, type TestDaemon } from '../../helpers/daemon.ts';
 import { send } from '../../helpers/light/sender.ts';
@@ -113,4 +116,12 @@ export async function proofsOf(bed: TreesBed, daemon: TestDaemon): Promise<reado
   const hashes = value.items.filter(({ tree }) => tree === bed.v1.tree.toBase58()).map(({ hash }) => hash);
   const answer = await call<{ value: readonly Proof[] }>('getMultipleCompressedAccountProofs', hashes);
   return answer.value;
+}
+
+/** Newest root of the first tree, as its account has it. */
+export async function chainRoot({ chain, v1 }: TreesBed): Promise<string> {
+  const { data } = (await chain.connection.getAccountInfo(v1.tree, 'confirmed'))!;
+  const { seqOffset, rootsOffset } = rootPlaces(TREE_TYPE.stateV1);
+  const at = rootsOffset + 32 * (Number(data.readBigUInt64LE(seqOffset)) % 2_400);
+  return encode32(data.subarray(at, at + 32));
 }

@@ -3,12 +3,10 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import Database from 'better-sqlite3';
-import { decode32, encode32 } from '../../../src/lib/base58.ts';
-import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
-import { rootPlaces } from '../../../src/solana/compression/tree-account.ts';
+import { decode32 } from '../../../src/lib/base58.ts';
 import { nodeOffset } from '../../../src/solana/merkle/pages.ts';
 import { lightMissing } from '../../helpers/light/missing.ts';
-import { makeTreesBed, proofsOf, type TreesBed, treeState, untilTree } from './trees-bed.ts';
+import { chainRoot, makeTreesBed, proofsOf, treeState, untilTree } from './trees-bed.ts';
 
 const SMT1 = Buffer.from(decode32('smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT') ?? []);
 
@@ -65,14 +63,6 @@ suite('trees', { skip: await lightMissing() }, () => {
       assert.ok(proofs.every(({ root }) => root === after.root));
     });
 });
-
-/** Newest root of the first tree, as its account has it. */
-async function chainRoot({ chain, v1 }: TreesBed): Promise<string> {
-  const { data } = (await chain.connection.getAccountInfo(v1.tree, 'confirmed'))!;
-  const { seqOffset, rootsOffset } = rootPlaces(TREE_TYPE.stateV1);
-  const at = rootsOffset + 32 * (Number(data.readBigUInt64LE(seqOffset)) % 2_400);
-  return encode32(data.subarray(at, at + 32));
-}
 
 /** Changes the lowest page of the first tree behind the daemon's back. */
 function damage(path: string, what: 'byte' | 'node'): void {
