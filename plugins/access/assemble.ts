@@ -1,6 +1,6 @@
 import type { Contribution, PluginContext } from '../../src/kernel/plugin.ts';
 import { lazy } from '../../src/lib/lazy.ts';
-import { accessBootstrap } from '../../src/ports/access.ts';
+import { accessBootstrap, accessPlans } from '../../src/ports/access.ts';
 import { keyLimitCommands } from './commands/key-limits.ts';
 import { keyCommands } from './commands/keys.ts';
 import { projectUsageCommands } from './commands/project-usage.ts';
@@ -9,6 +9,7 @@ import type { AccessConfig } from './config.ts';
 import { createDirectory } from './gate/directory.ts';
 import { createGate } from './gate/gate.ts';
 import { createMeter } from './metering/meter.ts';
+import { createAllowance } from './plans/allowance.ts';
 import { checkStoredPlans } from './plans/check-stored.ts';
 import { loadPlans } from './plans/load.ts';
 import { createBootstrap } from './projects/bootstrap.ts';
@@ -34,7 +35,10 @@ export function assembleAccess(ctx: PluginContext<AccessConfig>): Contribution {
   return {
     gate: createGate({ directory, meter, clock, metrics, config }),
     routes: [usageRoute({ store, clock, plans, meter })],
-    services: [{ token: accessBootstrap, service: bootstrap }],
+    services: [
+      { token: accessBootstrap, service: bootstrap },
+      { token: accessPlans, service: createAllowance(plans) },
+    ],
     commands: [
       ...projectCommands(commandParts),
       ...projectUsageCommands(commandParts),

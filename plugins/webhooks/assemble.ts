@@ -1,4 +1,5 @@
 import type { ChainId, Contribution, PluginContext } from '../../src/kernel/plugin.ts';
+import type { AccessPlans } from '../../src/ports/access.ts';
 import type { GapBook } from '../../src/ports/gaps.ts';
 import type { Outbox } from '../../src/ports/outbox.ts';
 import type { WebhooksConfig } from './config.ts';
@@ -29,6 +30,7 @@ export function assembleWebhooks(
   ctx: PluginContext<WebhooksConfig>,
   outbox: Outbox,
   gaps: GapBook | null,
+  plans: AccessPlans | null,
 ): Contribution {
   const { config, store, clock, random, log } = ctx;
   const client = ctx.outbound.open({
@@ -48,7 +50,7 @@ export function assembleWebhooks(
   const send = createSend({ client, clock, config, version: ctx.version });
   const discardWaiting: ManageContext['discardWaiting'] = (tx, id, reason) => queue.discardWaiting(tx, id, reason);
   const context: ManageContext = {
-    ...{ store, clock, random, config, discardWaiting },
+    ...{ store, clock, random, config, plans, discardWaiting },
     rules: createInputRules(client.refusal, chains.includes('devnet')),
   };
   const pace = createPace({

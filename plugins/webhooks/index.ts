@@ -1,4 +1,5 @@
 import { API_VERSION, CodedError, definePlugin } from '../../src/kernel/plugin.ts';
+import { accessPlans } from '../../src/ports/access.ts';
 import { kernelGaps } from '../../src/ports/gaps.ts';
 import { kernelOutbox } from '../../src/ports/outbox.ts';
 import { assembleWebhooks } from './assemble.ts';
@@ -11,11 +12,11 @@ export default definePlugin({
   apiVersion: API_VERSION,
   summary: 'watches addresses and sends matching transactions to HTTP endpoints',
   config: webhooksConfig,
-  uses: [kernelOutbox, kernelGaps],
+  uses: [kernelOutbox, kernelGaps, accessPlans],
   migrations,
   provision(ctx) {
     const outbox = ctx.use(kernelOutbox);
     if (outbox === undefined) throw new CodedError('WEBHOOKS_NO_OUTBOX', WEBHOOKS_ERRORS.WEBHOOKS_NO_OUTBOX);
-    return assembleWebhooks(ctx, outbox, ctx.use(kernelGaps) ?? null);
+    return assembleWebhooks(ctx, outbox, ctx.use(kernelGaps) ?? null, ctx.use(accessPlans) ?? null);
   },
 });

@@ -1,4 +1,5 @@
 import { serviceToken } from './service.ts';
+import type { Queries } from './store.ts';
 
 /** Who calls. Given by the gate, handed to every handler. */
 export interface Caller {
@@ -26,3 +27,11 @@ export interface AccessBootstrap {
 }
 
 export const accessBootstrap = serviceToken<AccessBootstrap>('access.bootstrap');
+
+/** What the plan of a project allows beyond its calls. */
+export interface AccessPlans {
+  /** Webhooks of a project; null for no limit. `db` is that of the transaction that makes one. */
+  maxWebhooks(db: Queries, projectId: string): Promise<number | null>;
+}
+
+export const accessPlans = serviceToken<AccessPlans>('access.plans');

@@ -1,4 +1,5 @@
 import { RequestError } from '../../../src/kernel/request.ts';
+import type { AccessPlans } from '../../../src/ports/access.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
 import type { WebhooksConfig } from '../config.ts';
@@ -15,6 +16,8 @@ export interface ManageContext {
   readonly random: Random;
   readonly config: WebhooksConfig;
   readonly rules: InputRules;
+  /** What the plans of projects allow; null when nobody knows. */
+  readonly plans: AccessPlans | null;
   /** Drops the deliveries of a webhook that have not been finished. */
   discardWaiting(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
 }

@@ -31,7 +31,9 @@ export async function createHook(context: ManageContext, projectId: string, body
   const hook = await store.write(async (tx) => {
     const version = await beginChange(tx);
     const db = tx.db as Db;
-    if ((await countHooks(db, projectId)) >= config.maxPerProject) throw new RequestError(400, 'reached webhook limit');
+    const ofPlan = (await context.plans?.maxWebhooks(db, projectId)) ?? config.maxPerProject;
+    if ((await countHooks(db, projectId)) >= Math.min(ofPlan, config.maxPerProject))
+      throw new RequestError(400, 'reached webhook limit');
     const now = clock.now();
     const number = await takeNumber(tx);
     const made = newHook({ ...input, url }, context, { number, id, projectId, count: addresses.length, now });

@@ -281,6 +281,23 @@ describe('keys', () => {
   });
 });
 
+test('the plan says how many webhooks a project may have', async () => {
+  const one = await bed.makeKey({ override: { webhooks: { max: 2 } } });
+  const make = async () => {
+    const body = JSON.stringify({ webhookURL: 'https://app.example/hook', webhookType: 'raw' });
+    const response = await bed.request('/v0/webhooks', one.key, { method: 'POST', body });
+    return [response.status, ((await response.json()) as { error?: string }).error];
+  };
+  assert.deepEqual(
+    [await make(), await make()],
+    [
+      [200, undefined],
+      [200, undefined],
+    ],
+  );
+  assert.deepEqual(await make(), [400, 'reached webhook limit']);
+});
+
 test('the first project has the configured plan', async () => {
   const other = await startAccessDaemon({ access: { defaultPlan: 'developer' } });
   try {
