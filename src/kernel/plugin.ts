@@ -326,33 +326,6 @@ export interface Gate {
   admit(caller: Caller, items: readonly GateItem[]): Promise<Admission> | Admission;
 }
 
-/** `batch`: the batch breaks a limit of the plan; JSON-RPC only, answered by an array of -32600 items with `details`. */
-export type GateRefusalReason = 'no-key' | 'bad-key' | 'ip' | 'plan' | 'permission' | 'credits' | 'rate' | 'batch';
-
-export class GateRefusal extends Error {
-  readonly reason: GateRefusalReason;
-  readonly retryAfterS: number | undefined;
-  /** Index into the admitted items, or null for the whole request. */
-  readonly item: number | null;
-  /** Replaces the front's own sentence. */
-  readonly details: string | undefined;
-  /** Rate headers for the refusal. */
-  readonly headers: Readonly<Record<string, string>>;
-
-  constructor(
-    reason: GateRefusalReason,
-    options: { retryAfterS?: number; item?: number; details?: string; headers?: Readonly<Record<string, string>> } = {},
-  ) {
-    super(`refused: ${reason}`);
-    this.name = 'GateRefusal';
-    this.reason = reason;
-    this.retryAfterS = options.retryAfterS;
-    this.item = options.item ?? null;
-    this.details = options.details;
-    this.headers = options.headers ?? {};
-  }
-}
-
 // --------------------------------------------------------------------------------------------------------------- chain
 
 /** What is known of a block beside itself. */
