@@ -54,7 +54,7 @@ test('with a real upstream the engine is not missed', async (t) => {
   t.after(() => child.kill('SIGKILL'));
   let output = '';
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk: Buffer) => (output += chunk.toString()));
-  for (let tries = 0; tries < 600 && !output.includes(' Try:'); tries++) {
+  for (let tries = 0; tries < 2_400 && !output.includes(' Try:'); tries++) {
     assert.equal(child.exitCode, null, output);
     await sleep(50);
   }

@@ -68,7 +68,7 @@ test('a first start without any configuration', { skip: missing ?? false }, asyn
   const status = await runCommand(['status', '--data-dir', dataDir]);
   assert.match(status.out, /LOCAL, not a public network/);
 
-  for (let tries = 0; tries < 600 && !output.includes('rolled back a fork'); tries++) await sleep(50);
+  for (let tries = 0; tries < 2_400 && !output.includes('rolled back a fork'); tries++) await sleep(50);
   assert.match(output, /rolled back a fork/, 'the demo forks once somebody follows it');
 
   const rpcUrl = /RPC {2}(\S+)/.exec(output)![1]!;
@@ -93,7 +93,7 @@ test('when the local chain dies, the daemon ends with 75', { skip: missing ?? fa
   const child = spawn(process.execPath, [...sourceArguments, 'serve', '--data-dir', dataDir], { cwd: dataDir, env });
   const gone = once(child, 'exit');
   t.after(() => child.kill('SIGKILL'));
-  for (let tries = 0; tries < 600 && findRunFile(dataDir) === null; tries++) await sleep(50);
+  for (let tries = 0; tries < 2_400 && findRunFile(dataDir) === null; tries++) await sleep(50);
   const chain = spawnSync('ps', ['-o', 'pid=,args=', '--ppid', String(child.pid)], { encoding: 'utf8' })
     .stdout.split('\n')
     .find((line) => line.includes('chain/local/child'));
