@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { createBlockRequest } from '../../../src/adapters/chain/rpc/block-request.ts';
 import { createRpcClient } from '../../../src/adapters/chain/rpc/client.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import type { Upstream, UpstreamPool, UpstreamRequest } from '../../../src/ports/upstream.ts';
@@ -41,4 +42,19 @@ test('a caller that leaves is not answered, and nobody else is asked for it', as
   controller.abort(new Error('the caller left'));
   await assert.rejects(asking, /the caller left/);
   assert.equal(asked.length, 1);
+});
+
+test('a node that asks for a higher transaction version every time is given up', async () => {
+  let asked = 0;
+  const client = {
+    async ask() {
+      asked += 1;
+      if (asked > 1_000) throw new Error('without end');
+      return { upstream: { label: 'main-0' } as Upstream, error: { code: -32_015, message: 'unsupported version' } };
+    },
+  };
+  const askBlock = createBlockRequest({ client, timeoutMs: 1_000, maxBytes: 1_000, maxVersion: 1 });
+  await assert.rejects(askBlock(7, { commitment: 'confirmed', signal: new AbortController().signal }), {
+    code: 'CHAIN_BAD_BLOCK',
+  });
 });
