@@ -1,28 +1,24 @@
 import type { Store } from '../../../src/kernel/plugin.ts';
 import { rawQuery } from '../store/raw-query.ts';
 import { readAtOneSlot } from '../store/snapshot-read.ts';
-import type { Db, TreeRow } from '../store/tables.ts';
-import type { PathPages, PathReader } from './path-reader.ts';
+import type { Db } from '../store/tables.ts';
+import { createGather } from './gather.ts';
+import { type FoundLeaf, findLeaves } from './leaf-batch.ts';
+import type { PathReader } from './path-reader.ts';
 import { requireProvable } from './refusal.ts';
-
-export type FoundTree = Pick<
-  TreeRow,
-  'id' | 'key' | 'type' | 'queue' | 'height' | 'seq' | 'root' | 'status' | 'reason'
->;
-
-/** An account, its tree, and the path that the tree has at its leaf. Nothing says yet that the leaf is the account. */
-export interface FoundLeaf {
-  readonly leafIndex: number;
-  /** Waits in the output queue. */
-  readonly queued: boolean;
-  readonly tree: FoundTree;
-  readonly pages: PathPages;
-}
 
 /** Finds one account by its hash, for methods that are called often. */
 export interface LeafFinder {
-  /** Mostly one statement. Slot 0: nothing is indexed. Errors: -32603 for a tree that may not be proved; DamagedPage; those of the store. */
-  find(hash: Uint8Array): Promise<{ readonly slot: number; readonly leaf: FoundLeaf | null }>;
+  /**
+   * One statement when it is asked alone and the pages are cached, few for all that are asked together. Slot 0: nothing is indexed.
+   * Errors: -32603 for a tree that may not be proved; DamagedPage; those of the store.
+   */
+  find(hash: Uint8Array): Promise<Found>;
+}
+
+interface Found {
+  readonly slot: number;
+  readonly leaf: FoundLeaf | null;
 }
 
 interface LeafRow {
@@ -41,6 +37,9 @@ interface LeafRow {
 }
 
 const TRIES = 3;
+/** A transaction costs as much as some statements. */
+const FEWEST_TOGETHER = 4;
+const MOST_TOGETHER = 64;
 
 export function createLeafFinder(store: Store, reader: PathReader): LeafFinder {
   const select = rawQuery<LeafRow>(
@@ -61,16 +60,21 @@ export function createLeafFinder(store: Store, reader: PathReader): LeafFinder {
     return { slot: row.slot, leaf: { leafIndex: row.leaf_index, queued: row.queued === 1, tree: row, pages } };
   }
 
-  return {
-    async find(hash) {
-      for (let tries = 0; tries < TRIES; tries += 1) {
-        const found = await once(store.read as Db, hash);
-        if (found !== null) return found;
-      }
-      const { slot, value } = await readAtOneSlot(store, (db) => once(db, hash));
-      return { slot, leaf: value?.leaf ?? null };
-    },
-  };
+  async function findOne(hash: Uint8Array): Promise<Found> {
+    for (let tries = 0; tries < TRIES; tries += 1) {
+      const found = await once(store.read as Db, hash);
+      if (found !== null) return found;
+    }
+    const { slot, value } = await readAtOneSlot(store, (db) => once(db, hash));
+    return { slot, leaf: value?.leaf ?? null };
+  }
+
+  async function findMany(hashes: readonly Uint8Array[]): Promise<readonly Found[]> {
+    const { slot, value } = await readAtOneSlot(store, (db) => findLeaves(db, reader, hashes));
+    return value.map((leaf) => ({ slot, leaf }));
+  }
+
+  return { find: createGather({ most: MOST_TOGETHER, fewest: FEWEST_TOGETHER, one: findOne, many: findMany }) };
 }
 
 async function headOf(db: Db): Promise<number> {

@@ -297,6 +297,34 @@ eachStore('proofs of accounts', (engine) => {
     assert.equal(statements(), 2);
   });
 
+  test('proofs that are asked for together are those that are asked for alone', async (t) => {
+    const plain = await freshStore(engine, t);
+    const leaves = Array.from({ length: 90 }, (_, i) => i * 3);
+    await plant(plain, treeRow(1, { seq: 6 }), leaves);
+    await plant(plain, treeRow(2, { type: 3, height: 32 }), [1_000]);
+    const { store, statements } = counted(plain);
+    const bed = createProofBed(store);
+    const ask = (number: number) =>
+      bed.refusal(`getCompressedAccountProof${number % 2 === 0 ? '' : 'V2'}`, { hash: text(number) });
+    const asked = [...leaves, 1_000, 1, 4, ...leaves.slice(0, 20)];
+    const together = await Promise.all(asked.map(ask));
+    // Two lots: head, accounts, trees, pages; the second one may find its pages already.
+    assert.ok(statements() <= 8);
+    for (const [i, number] of asked.entries()) assert.equal(together[i], await ask(number));
+    // One tree in doubt says nothing about the others.
+    await plant(plain, treeRow(3, { status: 'gap', seq: 9 }), [2_000]);
+    await plant(plain, treeRow(4), [3_000]);
+    await flipByte(plain, 4);
+    const mixed = [0, 3, 2_000, 6, 3_000, 9, 2_000];
+    statements();
+    const answers = await Promise.all(mixed.map(ask));
+    for (const [i, number] of mixed.entries()) {
+      if (number === 2_000) assert.match(answers[i]!, /^-32603 .* is missing updates after sequence 9/);
+      else if (number === 3_000) assert.match(answers[i]!, /^-32603 .* has diverged from the chain .*[(]page[)]/);
+      else assert.equal(answers[i], together[number / 3]);
+    }
+  });
+
   test('a damaged page: its tree is refused and marked, the others are served', async (t) => {
     const store = await freshStore(engine, t);
     const tree = await plant(store, treeRow(1, { seq: 3 }), [5]);
