@@ -6,7 +6,7 @@ import { createHelius } from 'helius-sdk';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { assetId } from '../../../src/solana/concurrent/asset-id.ts';
 import { hashLeaf } from '../../../src/solana/concurrent/leaf-schema.ts';
-import { createModelTree, type ModelTree, schemaOf, treeTransaction } from '../../helpers/bubblegum.ts';
+import { createModelTree, type ModelTree, schemaOf, treeAccount, treeTransaction } from '../../helpers/bubblegum.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { type AssetProof, foldProof } from '../../helpers/cnft-bed.ts';
 import { type StartDaemonOptions, startDaemon } from '../../helpers/daemon.ts';
@@ -15,6 +15,7 @@ import { createCall, followAll } from './bed.ts';
 
 const skip = (await chainMissing()) ?? false;
 const KEY = new Uint8Array(32).fill(123);
+const PROGRAM = 'cmtDvXumGCrqC1Age74AVPhSRVXJMd8PJS91L8KbNCK';
 const WAIT_MS = 20;
 
 let number = 0;
@@ -104,6 +105,28 @@ test('what happened to a tree before the daemon came is fetched', { skip, timeou
     assert.equal(proofs[id]?.root, encode32(tree.root()));
     assert.equal(proofs[id]?.leaf, encode32(tree.leaf(leaf)));
   }
+});
+
+test('a tree that is named is fetched though nothing happens to it any more', { skip, timeout: 120_000 }, async (t) => {
+  const { chain, options, tree } = await startBed({ cnft: { trees: [encode32(KEY)] } });
+  t.after(() => chain.stop());
+  const ids: string[] = [];
+  for (let leaf = 0; leaf < 6; leaf++) ids.push(await mint(chain, tree, leaf, 60 + leaf));
+  const data = treeAccount(tree).toString('base64');
+  await chain.setAccount(encode32(KEY), { lamports: 1_000_000, owner: PROGRAM, data: [data, 'base64'] } as never);
+  const follow = { ...followAll.follow, startSlot: 'latest' };
+  const daemon = await startDaemon({ ...options, config: { ...options.config, follow } });
+  t.after(() => daemon.stop());
+  const call = createCall(`${daemon.apiUrl}/?api-key=${daemon.key}`);
+  let proof: AssetProof | null = null;
+  for (let tries = 0; tries < 2_000 && proof === null; tries++) {
+    await chain.fund(encode32(new Uint8Array(32).fill(9)), 1_000_000);
+    await sleep(WAIT_MS);
+    proof = await call<AssetProof>('getAssetProof', { id: ids[3] }).catch(() => null);
+  }
+  // Never an older root: it is not proved before all of its past has been read.
+  assert.equal(proof?.root, encode32(tree.root()));
+  assert.equal(foldProof(proof), proof.root);
 });
 
 test('without trees the methods are left to the upstream', { skip, timeout: 60_000 }, async (t) => {

@@ -50,7 +50,7 @@ async function lamports(t: TestContext, options: Options): Promise<void> {
 }
 
 /** The programs really check: the same transfer with one bit of the proof changed fails. */
-async function refusesAnotherProof({ rpc, wallets }: LightBed): Promise<void> {
+async function refusesAnotherProof({ rpc, wallets, caughtUp }: LightBed): Promise<void> {
   for (const payer of wallets) {
     const { items } = await rpc.getCompressedAccountsByOwner(payer.publicKey);
     const account = items.find(({ treeInfo }) => treeInfo.treeType === 1);
@@ -69,6 +69,7 @@ async function refusesAnotherProof({ rpc, wallets }: LightBed): Promise<void> {
     const { value } = await rpc.getSignatureStatuses([signature]);
     assert.deepEqual(value[0]?.err, PROOF_REFUSED);
     await attempt(right, false);
+    await caughtUp();
     return;
   }
   assert.fail('no account in a V1 tree is left');

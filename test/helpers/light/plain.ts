@@ -34,7 +34,7 @@ export function asFromChain<T extends CompressedAccountWithMerkleContext>(accoun
 export type PlainAccount = ReturnType<typeof plainAccount>;
 
 /** State and extensions are left out: the library's indexer reads them at the wrong place where there is no delegate. */
-export function plainToken({ compressedAccount, parsed }: ParsedTokenAccount) {
+function plainToken({ compressedAccount, parsed }: ParsedTokenAccount) {
   return {
     account: plainAccount(compressedAccount),
     ...{ mint: parsed.mint.toBase58(), owner: parsed.owner.toBase58(), amount: parsed.amount.toString() },
