@@ -185,3 +185,10 @@ export function schemaOf(id: Uint8Array, nonce: bigint, owner: number, version: 
 }
 
 export const bytesOfKey = (text: string): Uint8Array => decode32(text)!;
+
+/** What the account of a tree begins with when it remembers only its newest root. */
+export function treeAccount(tree: ModelTree): Buffer {
+  const change = Buffer.concat([tree.root(), Buffer.alloc(32 * tree.height + 8)]);
+  const header = [Buffer.of(1, 0), u32(1), u32(tree.height), Buffer.alloc(32, 6), u64(5n), Buffer.alloc(6)];
+  return Buffer.concat([...header, u64(BigInt(tree.seq())), u64(0n), u64(1n), change]);
+}

@@ -8,6 +8,7 @@ import type { CnftBlock } from './cnft-block.ts';
 import { CONCURRENT_TREE, type ConcurrentHashing } from './concurrent-tree.ts';
 import { type LeafStep, pendingStep, STEP_KIND } from './leaf-step.ts';
 import { logDivergence } from './log-divergence.ts';
+import { HISTORY } from './tree-history.ts';
 import { someWait, stepsBehind, treesThatAreReady } from './waiting-steps.ts';
 
 /** The books of a block, as far as concurrent trees go. */
@@ -92,6 +93,8 @@ export function createCnftIndexer({ hashing, log, faults, changes }: CnftIndexer
       if (before.status !== 'diverged') logDivergence(log, now);
       return;
     }
+    // Only the account says where such a past ends.
+    if (before.status === 'gap' && before.reason === HISTORY) return;
     const waits = steps.length > applied || (before.status === 'gap' && (await someWait(books.tx, id, now.seq)));
     trees.change(id, { status: waits ? 'gap' : 'ok', reason: null });
   }

@@ -8,11 +8,14 @@ import { createPageCache } from '../proofs/page-cache.ts';
 import { createPathReader } from '../proofs/path-reader.ts';
 import type { MethodParts } from '../rpc/method.ts';
 import { keyText } from '../store/row-book.ts';
+import type { Hashing } from '../trees/hashing.ts';
+import type { AccountReader } from './account-reader.ts';
 import { assetMethods } from './asset-methods.ts';
 import { createCnftDecoder } from './cnft-block.ts';
 import { type CnftIndexer, createCnftIndexer } from './cnft-indexer.ts';
 import { createConcurrentHashing } from './concurrent-tree.ts';
 import { type CnftRepair, type CnftRepairParts, createCnftRepair } from './repair-cnft.ts';
+import { createTreeHistory } from './tree-history.ts';
 
 export interface CnftConfig {
   readonly cnft: { readonly trees: readonly string[] | 'all' };
@@ -23,7 +26,7 @@ export interface CnftConfig {
 /** Indexing of compressed NFTs and the proofs of them. */
 export interface Cnft extends CnftIndexer {
   readonly decode: ReturnType<typeof createCnftDecoder>;
-  repair(parts: Omit<CnftRepairParts, 'hashing'>): CnftRepair;
+  repair(parts: RepairParts): CnftRepair;
   methods(parts: Pick<MethodParts, 'store' | 'slots'>): readonly RpcMethod[];
 }
 
@@ -33,6 +36,11 @@ export interface CnftParts {
   readonly log: Log;
   readonly metrics: Pick<Metrics, 'counter'>;
 }
+
+type RepairParts = Omit<CnftRepairParts, 'hashing' | 'history' | 'named'> & {
+  readonly account: AccountReader;
+  readonly lightHashing: Hashing;
+};
 
 /** Beside the trees of the Light programs, which have the rest. */
 const CACHE_SHARE = 0.25;
@@ -48,7 +56,11 @@ export function createCnft({ config, log, metrics }: Omit<CnftParts, 'store'>): 
   return {
     ...indexer,
     decode: createCnftDecoder(isWanted),
-    repair: (parts) => createCnftRepair({ ...parts, hashing }),
+    repair: ({ account, lightHashing, ...parts }) =>
+      createCnftRepair({
+        ...{ ...parts, hashing, named: namedTrees(config.cnft.trees) },
+        history: createTreeHistory({ store: parts.store, log: parts.log, account, hashing, lightHashing }),
+      }),
     methods: ({ store, slots }) => {
       const keccak = createKeccakPairs();
       const reader = createPathReader({
@@ -64,11 +76,14 @@ export function createCnft({ config, log, metrics }: Omit<CnftParts, 'store'>): 
 function wantedTrees(trees: CnftConfig['cnft']['trees']): ((tree: Uint8Array) => boolean) | null {
   if (trees === 'all') return () => true;
   if (trees.length === 0) return null;
-  const keys = trees.map((text) => {
+  const wanted = new Set(namedTrees(trees).map((key) => keyText([key])));
+  return (tree) => wanted.has(keyText([tree]));
+}
+
+function namedTrees(trees: CnftConfig['cnft']['trees']): readonly Uint8Array[] {
+  return (trees === 'all' ? [] : trees).map((text) => {
     const key = decode32(text);
     if (key === null) throw new TypeError(`compression.cnft.trees: ${text} is no key`);
-    return keyText([key]);
+    return key;
   });
-  const wanted = new Set(keys);
-  return (tree) => wanted.has(keyText([tree]));
 }

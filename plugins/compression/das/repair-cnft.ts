@@ -5,6 +5,7 @@ import { readNote, writeNote } from '../store/notes.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
 import { CONCURRENT_TREE, type ConcurrentHashing } from './concurrent-tree.ts';
 import { resetTree } from './reset-tree.ts';
+import { HISTORY, type TreeHistory } from './tree-history.ts';
 
 export interface CnftRepairParts {
   readonly store: Store;
@@ -13,6 +14,9 @@ export interface CnftRepairParts {
   readonly processor: { readonly name: string; readonly version: number };
   /** Changes of one tree that are fetched without being asked for. */
   readonly maxUpdates: number;
+  readonly history: TreeHistory;
+  /** Trees that are to be there whether a block names them or not. */
+  readonly named: readonly Uint8Array[];
   readonly clock: Clock;
   readonly log: Log;
 }
@@ -40,6 +44,15 @@ export function createCnftRepair(parts: CnftRepairParts): CnftRepair {
   const { store, gaps, clock, log } = parts;
   const tries = new Map<number, Tries>();
 
+  let plantedAt: number | null = null;
+
+  /** Not each time: a name may be wrong. */
+  async function plantNamed(signal: AbortSignal): Promise<void> {
+    if (plantedAt !== null && clock.monotonic() - plantedAt < RETRY_MS) return;
+    await parts.history.plant(parts.named, signal);
+    plantedAt = clock.monotonic();
+  }
+
   async function isBeingRead({ id }: TreeRow): Promise<boolean> {
     const gap = await readNote(store.read as Db, noteOf(id));
     if (gap === null) return false;
@@ -48,12 +61,12 @@ export function createCnftRepair(parts: CnftRepairParts): CnftRepair {
   }
 
   /** Whether it was tried. */
-  async function attempt(tree: TreeRow, { sinceSlot }: Tries, headSlot: number): Promise<boolean> {
+  async function attempt(tree: TreeRow, { sinceSlot }: Tries, headSlot: number, goal: number | null): Promise<boolean> {
     const name = encode32(tree.key);
     const isWhole = tree.status === 'diverged';
     // Blocks that changed it and may still be taken back would put old rows over what is made anew.
     if (isWhole && (await canBeTakenBack(store.read as Db, sinceSlot))) return false;
-    const missing = isWhole ? tree.seq : await countMissing(store.read as Db, tree);
+    const missing = isWhole ? tree.seq : goal === null ? await countMissing(store.read as Db, tree) : goal - tree.seq;
     if (missing > parts.maxUpdates) {
       log.error(
         { tree: name, seq: tree.seq, missing },
@@ -77,18 +90,23 @@ export function createCnftRepair(parts: CnftRepairParts): CnftRepair {
   return {
     async pass(signal) {
       const db = store.read as Db;
+      await plantNamed(signal);
       const trees = await refusedTrees(db);
       for (const id of tries.keys()) if (!trees.some((tree) => tree.id === id)) tries.delete(id);
       const head = await db.selectFrom('compression_head').select('slot').executeTakeFirst();
       const headSlot = head?.slot ?? 0;
       for (const tree of trees) {
         signal.throwIfAborted();
+        const isPast = tree.status === 'gap' && tree.reason === HISTORY;
+        const goal = isPast ? await parts.history.goal(tree, signal) : null;
+        if (goal !== null && tree.seq >= goal) await parts.history.complete(tree);
+        if (isPast && (goal === null || tree.seq >= goal)) continue;
         const made = tries.get(tree.id) ?? { count: 0, at: 0, sinceSlot: headSlot };
         tries.set(tree.id, made);
         const waitMs = RETRY_MS * 2 ** Math.min(made.count - 1, MOST_DOUBLINGS);
         if (made.count > 0 && clock.monotonic() - made.at < waitMs) continue;
         if (await isBeingRead(tree)) continue;
-        if (!(await attempt(tree, made, headSlot))) continue;
+        if (!(await attempt(tree, made, headSlot, goal))) continue;
         made.count += 1;
         made.at = clock.monotonic();
       }

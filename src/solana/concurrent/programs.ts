@@ -1,10 +1,15 @@
 import { decode32 } from '../../lib/base58.ts';
 import type { KeyTable } from '../../ports/block.ts';
 
+const SPL_COMPRESSION = 'cmtDvXumGCrqC1Age74AVPhSRVXJMd8PJS91L8KbNCK';
+const MPL_COMPRESSION = 'mcmt6YrQEMKw8Mw43FmpRLmf7BqRnFMKmAcbxE3xkAW';
 const COMPRESSION = [
-  { program: 'cmtDvXumGCrqC1Age74AVPhSRVXJMd8PJS91L8KbNCK', noop: 'noopb9bkMVfRPU8AsbpTUg8AQkHtKwMYZiFUjNRtMmV' },
-  { program: 'mcmt6YrQEMKw8Mw43FmpRLmf7BqRnFMKmAcbxE3xkAW', noop: 'mnoopTCrg4p8ry25e4bcWA9XZjbNjMTfgYVGGEdRsf3' },
+  { program: SPL_COMPRESSION, noop: 'noopb9bkMVfRPU8AsbpTUg8AQkHtKwMYZiFUjNRtMmV' },
+  { program: MPL_COMPRESSION, noop: 'mnoopTCrg4p8ry25e4bcWA9XZjbNjMTfgYVGGEdRsf3' },
 ];
+
+/** Base58 ids of the programs that keep concurrent trees. */
+export const CONCURRENT_PROGRAMS: readonly string[] = [SPL_COMPRESSION, MPL_COMPRESSION];
 
 /** Ids in the key table of one block of the programs that keep concurrent trees, each with the noop that it tells changes through. */
 export type ConcurrentIds = readonly { readonly program: number; readonly noop: number }[];

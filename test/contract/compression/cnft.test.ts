@@ -4,7 +4,9 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { createConcurrentHashing } from '../../../plugins/compression/das/concurrent-tree.ts';
 import { resetTree } from '../../../plugins/compression/das/reset-tree.ts';
+import { createTreeHistory } from '../../../plugins/compression/das/tree-history.ts';
 import type { Db } from '../../../plugins/compression/store/tables.ts';
+import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { assetId } from '../../../src/solana/concurrent/asset-id.ts';
@@ -19,6 +21,7 @@ import {
 } from '../../helpers/bubblegum.ts';
 import { type AssetProof, type CnftBed, createCnftBed, foldProof } from '../../helpers/cnft-bed.ts';
 import { skipWithoutFixtures } from '../../helpers/fixtures.ts';
+import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { eachStore } from '../../helpers/store.ts';
 
 const ZERO = new Uint8Array(32);
@@ -211,6 +214,19 @@ eachStore('concurrent trees', (engine) => {
       async (tx) => void (await (tx.db as Db).deleteFrom('compression_pending').where('seq', '=', 6).execute()),
     );
     await play(bed, life.blocks);
+    // Only the account tells where its past ends.
+    assert.match(
+      await bed.refusal('getAssetProof', { id }),
+      /^-32603 Merkle tree \w+ is missing updates after sequence 12/,
+    );
+    const history = createTreeHistory({
+      ...{ store, hashing: createConcurrentHashing(), lightHashing: createHashing({ add: () => undefined }) },
+      ...{ account: () => Promise.resolve({ height: 3, seq: 12 }), log: createMemoryLog() },
+    });
+    assert.equal(await history.goal(row, new AbortController().signal), 12);
+    await history.complete({ ...row, seq: 13 });
+    assert.match(await bed.refusal('getAssetProof', { id }), /is missing updates/);
+    await history.complete({ ...row, seq: 12 });
     await checkProofs(bed, life);
   });
 
