@@ -41,7 +41,12 @@ export function worldLeaves(count: number, seed: number): readonly Buffer[] {
 }
 
 /** Writes tables, tree, pages and accounts as the indexer leaves them. */
-export async function plantWorld(store: Store, count: number, seed: number): Promise<ProofWorld> {
+export async function plantWorld(
+  store: Store,
+  count: number,
+  seed: number,
+  { withAccounts = true } = {},
+): Promise<ProofWorld> {
   await createCompressionTables(store);
   const hashing = createHashing({ add: () => undefined });
   const leaves = worldLeaves(count, seed);
@@ -54,7 +59,7 @@ export async function plantWorld(store: Store, count: number, seed: number): Pro
     ]);
     for (const [key, bytes] of updated!.pages) pages.set(key, bytes);
     root = updated!.root;
-    await store.write((tx) => insertAccounts(tx, changes));
+    if (withAccounts) await store.write((tx) => insertAccounts(tx, changes));
   }
   const all = [...pages].map(([key, nodes]) => ({ id: pageId(TREE, key), nodes }));
   for (let from = 0; from < all.length; from += LEAVES_PER_PIECE)
