@@ -115,6 +115,7 @@ describe('bounds', () => {
     );
     for (const connection of connections) connection.destroy();
     assert.deepEqual(outcomes.sort(), ['answered', 'answered', 'answered', 'closed', 'closed']);
+    assert.match(await front.registry.text(), /^parhelion_http_connections_dropped_total 2$/m);
     await front.stop();
   });
   test('a client that does not read its answer holds back the stream that it comes from', async () => {

@@ -8,7 +8,7 @@ import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
 import type { CallContext, Gate, RpcFallback, RpcMethod } from '../../../src/kernel/plugin.ts';
 import { createRpcFront } from '../../../src/kernel/rpc/index.ts';
 import { scanRpcBody } from '../../../src/kernel/rpc/scan.ts';
-import { testCore } from '../../helpers/http-front.ts';
+import { GOOD_KEY, startFront, testCore } from '../../helpers/http-front.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 
 const WAIT = { timeout: 20_000 };
@@ -114,4 +114,18 @@ test('members without number are read in a time that grows with their number alo
   const members = Array.from({ length: 400_000 }, (_, i) => `"k${i}":1`).join(',');
   const scanned = scanRpcBody(Buffer.from(`{${members},"k7":2}`), { maxDepth: 64, maxItems: 10 });
   assert.equal(scanned.kind === 'single' && scanned.call.problem, 'the member "k7" is given twice');
+});
+
+test('a request is answered in time, although what answers it keeps no time of its own', WAIT, async () => {
+  const fallback: RpcFallback = {
+    price: () => ({ product: 'rpc', credits: 1, groups: ['rpc'] }),
+    forward: () => new Promise(() => undefined),
+  };
+  const front = await startFront({ fallback, http: { handlerTimeoutMs: 100 }, rpc: { upstreamTimeoutMs: 100 } });
+  for (const body of [call('getSlot'), `[${call('getSlot')}]`]) {
+    const answer = await fetch(`${front.url}/?api-key=${GOOD_KEY}`, { method: 'POST', body });
+    assert.equal(answer.status, 504);
+    assert.match(await answer.text(), /"code":-32003/);
+  }
+  await front.stop();
 });

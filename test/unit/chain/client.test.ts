@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
+import { Readable } from 'node:stream';
 import { test } from 'node:test';
 import { createBlockRequest } from '../../../src/adapters/chain/rpc/block-request.ts';
 import { createRpcClient } from '../../../src/adapters/chain/rpc/client.ts';
+import { readReply } from '../../../src/adapters/chain/rpc/read-reply.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import type { Upstream, UpstreamPool, UpstreamRequest } from '../../../src/ports/upstream.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
@@ -57,4 +59,18 @@ test('a node that asks for a higher transaction version every time is given up',
   await assert.rejects(askBlock(7, { commitment: 'confirmed', signal: new AbortController().signal }), {
     code: 'CHAIN_BAD_BLOCK',
   });
+});
+
+test('an upstream may ask for a pause, and not for an endless one', async () => {
+  for (const [header, pauseMs] of [
+    ['7', 7_000],
+    ['999999', 300_000],
+    ['9999999', null],
+    ['tomorrow', null],
+    ['-1', null],
+  ] as const) {
+    const send = async () => ({ status: 429, headers: { 'retry-after': header }, body: Readable.from([]) });
+    const { outcome } = await readReply({ send }, { body: '{}', timeoutMs: 1_000, maxBytes: 1_000 });
+    assert.deepEqual(outcome, { kind: 'limited', retryAfterMs: pauseMs }, header);
+  }
 });

@@ -33,6 +33,11 @@ describe('targets', () => {
       { numRuns: 1_000 },
     );
   });
+  test('bytes that no target may hold, and escapes that stand for them, make it a bad one', () => {
+    for (const segment of ['\u00e9', '\u0080', '\u007f', '%00', '%1f', '%2F', '%', '%zz', '%c3'])
+      assert.equal(parseTarget(`/v1/${segment}/x`).ok, false, JSON.stringify(segment));
+    assert.equal(parseTarget('/v1/%C3%A9/x').path, '/v1/\u00e9/x');
+  });
 });
 
 describe('queries', () => {
