@@ -128,7 +128,7 @@ export async function listKeys(store: Store, projectId?: string): Promise<KeyInf
 }
 
 /** A row that is about to be written. Errors: ACCESS_UNKNOWN_KEY. */
-export async function findKeyRow(tx: StoreTx, id: string): Promise<ApiKeyRow> {
+async function findKeyRow(tx: StoreTx, id: string): Promise<ApiKeyRow> {
   let query = tables(tx.db).selectFrom('api_keys').selectAll().where('id', '=', id);
   if (tx.dialect === 'postgres') query = query.forUpdate();
   const row = await query.executeTakeFirst();

@@ -17,7 +17,7 @@ export interface Bucket {
 }
 
 /** The smallest bucket holds one token, or a rate below one per second would never let a call pass. */
-export function capacityOf(ratePerSecond: number, burstFactor: number): number {
+function capacityOf(ratePerSecond: number, burstFactor: number): number {
   return Math.max(1, ratePerSecond * burstFactor);
 }
 
