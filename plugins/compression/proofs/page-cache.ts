@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { lazy } from '../../../src/lib/lazy.ts';
 
 /**
  * A state of a tree. The root of a Merkle tree fixes every node below it, so it is the version of all its pages: whoever else writes to
@@ -27,28 +28,34 @@ interface Entry {
 
 /** Of an entry beside its nodes, roughly. */
 const ENTRY_BYTES = 256;
+/** Trees whose last state is known; beyond them all are forgotten, and with them what is cached of their pages. */
 const MOST_TREES = 10_000;
 
 export function createPageCache(maxBytes: number): PageCache {
-  const states = new LRUCache<number, TreeState>({ max: MOST_TREES });
-  const pages = new LRUCache<number, Entry>({
-    maxSize: Math.max(maxBytes, ENTRY_BYTES),
-    sizeCalculation: ({ nodes }) => ENTRY_BYTES + (nodes?.byteLength ?? 0),
-  });
+  const states = new Map<number, TreeState>();
+  // Made with the first proof: most threads never make one.
+  const pages = lazy(
+    () =>
+      new LRUCache<number, Entry>({
+        maxSize: Math.max(maxBytes, ENTRY_BYTES),
+        sizeCalculation: ({ nodes }) => ENTRY_BYTES + (nodes?.byteLength ?? 0),
+      }),
+  );
   return {
     state(tree, root) {
       const last = states.get(tree);
       if (last !== undefined && Buffer.compare(last.root, root) === 0) return last;
+      if (states.size >= MOST_TREES) states.clear();
       const state = { root: Uint8Array.from(root) };
       states.set(tree, state);
       return state;
     },
     get(id, state) {
-      const entry = pages.get(id);
+      const entry = pages().get(id);
       return entry?.state === state ? entry.nodes : undefined;
     },
     set(id, state, nodes) {
-      pages.set(id, { state, nodes });
+      pages().set(id, { state, nodes });
     },
   };
 }
