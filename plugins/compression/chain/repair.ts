@@ -30,8 +30,14 @@ export interface RepairParts {
 }
 
 const RETRY_MS = 600_000;
-/** The first try is what is cheap; if it does not help the next one follows at once. */
-const TRIES_AT_ONCE = 2;
+/** The first try is what is cheap; if it does not help, as the next checks tell, another one follows. */
+const SECOND_TRY_MS = 20_000;
+const QUICK_TRIES = 2;
+
+function pauseMs(count: number): number {
+  if (count === 0) return 0;
+  return count < QUICK_TRIES ? SECOND_TRY_MS : RETRY_MS;
+}
 
 interface Tries {
   count: number;
@@ -48,7 +54,7 @@ export function createRepair(parts: RepairParts): Repair {
   async function attempt(tree: TreeRow, made: Tries, signal: AbortSignal): Promise<void> {
     const { count } = made;
     const facts = { tree: encode32(tree.key), seq: tree.seq, status: tree.status, reason: tree.reason };
-    if (count >= TRIES_AT_ONCE) log.error({ ...facts, ...rootsOf(tree) }, 'a Merkle tree could not be repaired yet');
+    if (count >= QUICK_TRIES) log.error({ ...facts, ...rootsOf(tree) }, 'a Merkle tree could not be repaired yet');
     made.count += 1;
     made.at = clock.monotonic();
     if (tree.status === 'gap') await fetchMissing(parts, tree, count);
@@ -62,9 +68,9 @@ export function createRepair(parts: RepairParts): Repair {
       for (const id of tries.keys()) if (!trees.some((tree) => tree.id === id)) tries.delete(id);
       for (const tree of trees) {
         signal.throwIfAborted();
-        const made = tries.get(tree.id) ?? { count: 0, at: 0, sinceSlot: slot };
+        const made = tries.get(tree.id) ?? { count: 0, at: clock.monotonic(), sinceSlot: slot };
         tries.set(tree.id, made);
-        const isDue = made.count < TRIES_AT_ONCE || clock.monotonic() - made.at >= RETRY_MS;
+        const isDue = clock.monotonic() - made.at >= pauseMs(made.count);
         if (!isDue || (await parts.missing?.isBeingRead(tree)) === true) continue;
         await attempt(tree, made, signal);
       }

@@ -46,7 +46,11 @@ export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookPa
   };
   const book: TreeBook = {
     async load(keys, statuses = []) {
-      const read = () => (tx.db as Db).selectFrom('compression_trees').selectAll();
+      // Others change the state of trees beside us: what is read here is written as a whole at the end.
+      const read = () => {
+        const query = (tx.db as Db).selectFrom('compression_trees').selectAll();
+        return tx.dialect === 'postgres' ? query.forUpdate() : query;
+      };
       for (let at = 0; at < keys.length; at += KEYS_PER_STATEMENT) {
         const some = keys.slice(at, at + KEYS_PER_STATEMENT);
         const named = read().where((is) => is.or([is('key', 'in', some), is('queue', 'in', some)]));
