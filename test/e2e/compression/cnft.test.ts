@@ -112,8 +112,8 @@ test('a tree that is named is fetched though nothing happens to it any more', { 
   t.after(() => chain.stop());
   const ids: string[] = [];
   for (let leaf = 0; leaf < 6; leaf++) ids.push(await mint(chain, tree, leaf, 60 + leaf));
-  const data = treeAccount(tree).toString('base64');
-  await chain.setAccount(encode32(KEY), { lamports: 1_000_000, owner: PROGRAM, data: [data, 'base64'] } as never);
+  const data = Uint8Array.from(treeAccount(tree));
+  await chain.setAccount(encode32(KEY), { lamports: 10_000_000_000, owner: PROGRAM, data });
   const follow = { ...followAll.follow, startSlot: 'latest' };
   const daemon = await startDaemon({ ...options, config: { ...options.config, follow } });
   t.after(() => daemon.stop());
