@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createRpc, type Rpc } from '@lightprotocol/stateless.js';
+import { createRpc, type Rpc, TreeType } from '@lightprotocol/stateless.js';
 import { Keypair, LAMPORTS_PER_SOL, type PublicKey } from '@solana/web3.js';
 import { startChain, type TestChain } from '../../helpers/chain.ts';
 import { type StartDaemonOptions, startDaemon, type TestDaemon } from '../../helpers/daemon.ts';
@@ -85,16 +85,17 @@ async function isCaughtUp(chain: TestChain, rpc: Rpc): Promise<void> {
   assert.fail(`the daemon stands at ${await indexed()}, the chain at ${slot}`);
 }
 
-/** Accounts that a transaction made in trees of the first version, as the daemon tells. */
-export async function v1LeavesOf({ call }: Pick<LightBed, 'call'>, signature: string): Promise<string[]> {
-  type Opened = { readonly account: { readonly hash: string; readonly merkleContext: { readonly treeType: number } } };
+/** Leaves that a transaction made in trees of the first version, as the daemon tells. */
+export async function v1LeavesOf({ call }: Pick<LightBed, 'call'>, signature: string) {
+  type Context = { readonly tree: string; readonly treeType: number };
+  type Opened = { readonly account: { readonly hash: string; readonly merkleContext: Context } };
   const { compressionInfo } = await call<{ compressionInfo: { openedAccounts: readonly Opened[] } }>(
     'getTransactionWithCompressionInfoV2',
     { signature },
   );
   return compressionInfo.openedAccounts
-    .filter(({ account }) => account.merkleContext.treeType === 1)
-    .map(({ account }) => account.hash);
+    .filter(({ account }) => account.merkleContext.treeType === TreeType.StateV1)
+    .map(({ account }) => ({ hash: account.hash, tree: account.merkleContext.tree }));
 }
 
 /** The daemon's proof of a leaf is of the newest root, and that is the tree account's. */

@@ -43,7 +43,8 @@ test('many transactions in a block, for the same trees, keep their order', {
   await bed.caughtUp();
   const oracle = await createOracle(chain.rpcUrl);
   assert.equal(await compareLamports({ ours: rpc, oracle }, owners), TRANSACTIONS);
-  for (const signature of signatures) for (const hash of await v1LeavesOf(bed, signature)) await proveLeaf(bed, hash);
+  for (const signature of signatures)
+    for (const { hash } of await v1LeavesOf(bed, signature)) await proveLeaf(bed, hash);
 });
 
 test('several instructions in a transaction are all indexed', { skip: await lightMissing() }, async (t) => {
@@ -63,5 +64,5 @@ test('several instructions in a transaction are all indexed', { skip: await ligh
   assert.equal(`${await rpc.getCompressedBalanceByOwner(other.publicKey)}`, `${6 * LEAST_LAMPORTS}`);
   const leaves = await v1LeavesOf(bed, signature);
   assert.equal(leaves.length, 3);
-  for (const hash of leaves) await proveLeaf(bed, hash);
+  for (const { hash } of leaves) await proveLeaf(bed, hash);
 });

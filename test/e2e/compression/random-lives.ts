@@ -24,10 +24,7 @@ export async function live(bed: LightBed, { operations, compareEvery, operation,
       tally[one.kind] = (tally[one.kind] ?? 0) + 1;
       await bed.caughtUp();
       if (one.failed) continue;
-      for (const hash of await v1LeavesOf(bed, one.signature)) {
-        const { merkleTree } = await proveLeaf(bed, hash);
-        newest.set(merkleTree, hash);
-      }
+      for (const { hash, tree } of await v1LeavesOf(bed, one.signature)) newest.set(tree, hash);
     }
     for (const hash of newest.values()) await proveLeaf(bed, hash);
     if (done % compareEvery === 0 || done === operations) compared = await compare();
