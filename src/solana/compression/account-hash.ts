@@ -6,12 +6,22 @@ import { hashToField } from './hash-to-field.ts';
 /** Owners and trees come again and again, and a keccak is as dear as a Poseidon here. */
 const KNOWN_KEYS = 50_000;
 
+/** As the parameters of `AccountHasher.hash`. */
+export interface HashedAccount {
+  readonly account: CompressedAccount;
+  readonly tree: Uint8Array;
+  readonly leafIndex: number;
+  readonly version: 1 | 2;
+}
+
 export interface AccountHasher {
   /**
    * The leaf of a compressed account. `tree` is the Merkle tree also where the account still waits in a queue; V1 writes leaf index and
    * lamports little-endian, V2 big-endian. Errors: POSEIDON_INPUT_TOO_LARGE for an address or data hash that is no field element.
    */
   hash(account: CompressedAccount, tree: Uint8Array, leafIndex: number, version: 1 | 2): Uint8Array;
+  /** The same for many, two at a time; null where a field is no field element. */
+  hashAll(accounts: readonly HashedAccount[]): (Uint8Array | null)[];
   /** What stands for a spent account of a V2 tree. */
   nullifier(hash: Uint8Array, leafIndex: number, txHash: Uint8Array): Uint8Array;
 }
@@ -31,13 +41,44 @@ export function createAccountHasher(poseidon: Poseidon): AccountHasher {
     poseidon.hash(elements.length, Buffer.concat(elements), 0, result, 0, 1);
     return result;
   };
-  return {
-    hash({ owner, lamports, address, data }, tree, leafIndex, version) {
-      const elements = [field(owner), number32(leafIndex, version), field(tree)];
-      if (lamports !== 0n) elements.push(number64(lamports, 1, version));
-      if (address !== null) elements.push(address);
-      if (data !== null) elements.push(tagged(data.discriminator, 2), data.hash);
+  const elementsOf = ({ account, tree, leafIndex, version }: HashedAccount): Uint8Array[] => {
+    const { owner, lamports, address, data } = account;
+    const elements = [field(owner), number32(leafIndex, version), field(tree)];
+    if (lamports !== 0n) elements.push(number64(lamports, 1, version));
+    if (address !== null) elements.push(address);
+    if (data !== null) elements.push(tagged(data.discriminator, 2), data.hash);
+    return elements;
+  };
+  const digestOrNull = (elements: readonly Uint8Array[]): Uint8Array | null => {
+    try {
       return digest(elements);
+    } catch {
+      return null;
+    }
+  };
+  /** Lists of the same length. */
+  const digestAll = (lists: readonly (readonly Uint8Array[])[]): (Uint8Array | null)[] => {
+    const inputs = lists[0]?.length ?? 0;
+    const results = new Uint8Array(32 * lists.length);
+    try {
+      poseidon.hash(inputs, Buffer.concat(lists.flat()), 0, results, 0, lists.length);
+    } catch {
+      // One of them spoils the others.
+      return lists.map(digestOrNull);
+    }
+    return lists.map((_, i) => results.subarray(32 * i, 32 * (i + 1)));
+  };
+  return {
+    hash: (account, tree, leafIndex, version) => digest(elementsOf({ account, tree, leafIndex, version })),
+    hashAll(accounts) {
+      const lists = accounts.map(elementsOf);
+      const hashes: (Uint8Array | null)[] = lists.map(() => null);
+      for (const inputs of new Set(lists.map(({ length }) => length))) {
+        const places = [...lists.keys()].filter((place) => lists[place]?.length === inputs);
+        const made = digestAll(places.map((place) => lists[place] ?? []));
+        for (const [i, place] of places.entries()) hashes[place] = made[i] ?? null;
+      }
+      return hashes;
     },
     nullifier: (hash, leafIndex, txHash) => digest([hash, number64(BigInt(leafIndex), 0, 2), txHash]),
   };

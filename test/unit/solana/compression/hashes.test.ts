@@ -68,3 +68,32 @@ test('what is absent is left out, and every part counts', () => {
   hashes.push(hex(hasher.hash(full, tree, 2, 2)), hex(hasher.hash(full, keyWith(0, 8), 1, 2)));
   assert.equal(new Set(hashes).size, hashes.length);
 });
+
+test('many accounts at once hash as each alone; one with a field that is too large spoils no other', () => {
+  const account = (lamports: bigint, address: Uint8Array | null) => ({
+    owner: keyWith(1, 1),
+    lamports,
+    address,
+    data: null,
+  });
+  const items = [
+    account(5n, null),
+    account(0n, keyWith(9, 9)),
+    account(7n, keyWith(9, 8)),
+    account(6n, null),
+    account(0n, new Uint8Array(32).fill(255)),
+    account(0n, keyWith(9, 7)),
+  ].map((one, i) => ({
+    account: one,
+    tree: keyWith(0, 9),
+    leafIndex: i,
+    version: i % 2 === 0 ? (1 as const) : (2 as const),
+  }));
+  const wanted = items.map(({ account: one, tree, leafIndex, version }, i) =>
+    i === 4 ? null : hex(hasher.hash(one, tree, leafIndex, version)),
+  );
+  assert.deepEqual(
+    hasher.hashAll(items).map((hash) => (hash === null ? null : hex(hash))),
+    wanted,
+  );
+});
