@@ -120,6 +120,29 @@ describe('answers of Photon', { skip: skipWithoutFixtures }, () => {
     assert.deepEqual(upstream.callsOf('getTransaction')[0]?.params, [mint, options]);
   });
 
+  test('a transaction that closed what is not indexed is no half answer', async (t) => {
+    const recording = loadRecording(MINTED);
+    const { post, upstream } = await startRecordedDaemon(t, [], { trees: recording.trees });
+    const [mint, transfer] = recording.expected.steps.map(({ file }) => file) as [string, string];
+    upstream.on('getTransaction', ({ params }) => {
+      const [signature] = params as [string];
+      const path = `compression/transactions/${MINTED}/${signature}`;
+      return { result: signature === mint || signature === transfer ? readFixture(path).toString('utf8') : 'null' };
+    });
+    const ask = async (signature: string) => (await post('getTransactionWithCompressionInfoV2', { signature })).body;
+    // What was opened stands in the transaction itself.
+    const { result } = await ask(mint);
+    assert.equal(
+      (result as { compressionInfo: { openedAccounts: unknown[] } }).compressionInfo.openedAccounts.length,
+      1,
+    );
+    const details = (await ask(transfer)).error?.data?.details;
+    const [closed] = recording.expected.accounts;
+    assert.equal(details, `1 closed accounts of the transaction are not indexed: ${closed?.hash}`);
+    const unknown = (await ask('1'.repeat(64))).error;
+    assert.deepEqual([unknown?.code, unknown?.message], [-32000, 'Record Not Found: Transaction not found']);
+  });
+
   test('transactions that are no votes', async (t) => {
     const [plain, compressed] = [270_893_658, 380_876_342].map(recordedBlock) as [ChainBlock, ChainBlock];
     await t.test('of a block without compression', async (inner) => {

@@ -131,10 +131,11 @@ async function pages(bed: MethodBed, name: string, params: object, limit: number
   for (let cursor: string | null = null; ; ) {
     const page: ListAnswer['value'] = listOf((await bed.call<ListAnswer>(name, { ...params, cursor, limit })).value);
     assert.ok(page.items.length <= limit);
+    // A cursor was given because something follows.
+    assert.ok(cursor === null || page.items.length > 0);
     items.push(...page.items);
     assert.ok(items.length <= MOST_ROWS, 'rows come again and again');
     if (page.cursor === null) return items;
-    // A cursor means that something follows.
     assert.equal(page.items.length, limit);
     cursor = page.cursor;
   }

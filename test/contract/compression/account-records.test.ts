@@ -158,6 +158,17 @@ eachStore('records of compressed accounts', (engine) => {
     assert.match(await bed.refusal(tokens, { address: encode32(OWNER) }), /^-32603 the sum of the amounts/);
   });
 
+  test('the tokens of an owner of many mints', async (t) => {
+    const { store, bed } = await filled(engine, t);
+    const owner = keyOf(13);
+    const rows = Array.from({ length: 2_500 }, (_, mint) => [owner, keyOf(21, mint), u64Bytes(2n)] as const);
+    await store.write(async (tx) => {
+      await tx.insertMany('compression_token_balances', ['owner', 'mint', 'amount'], rows);
+    });
+    const { value } = await bed.call<Value>('getCompressedTokenAccountBalance', { address: encode32(owner) });
+    assert.deepEqual(value, { amount: 5_000 });
+  });
+
   test('a token account', async (t) => {
     const { bed } = await filled(engine, t);
     const { value } = await bed.call<Value<{ items: object[] }>>('getCompressedTokenAccountsByDelegateV2', {
@@ -272,6 +283,11 @@ eachStore('records of compressed accounts', (engine) => {
     assert.equal((await waiting).context.slot, 12);
     const refusal = await bed.refusal('getCompressedBalanceByOwner', { ...params, minContextSlot: 13 });
     assert.equal(refusal, '-32002 slot 13 has not been indexed yet (at 12)');
+    // A roll-back that nobody has noticed yet.
+    await bed.call<Value>('getCompressedBalanceByOwner', { owner: encode32(OWNER), minContextSlot: 12 });
+    await setHead(store, 11);
+    const late = await bed.refusal('getCompressedBalanceByOwner', { owner: encode32(OWNER), minContextSlot: 12 });
+    assert.equal(late, '-32002 slot 12 has not been indexed yet (at 11)');
   });
 });
 
