@@ -1,6 +1,6 @@
 /** Recorded transactions of compressed NFTs, and written ones of trees that a plain model keeps. */
 import { keccak_256 } from '@noble/hashes/sha3.js';
-import { decode32, encode, encode32, encode64 } from '../../src/lib/base58.ts';
+import { encode, encode32, encode64 } from '../../src/lib/base58.ts';
 import { hashLeaf, type LeafSchema } from '../../src/solana/concurrent/leaf-schema.ts';
 import { readJsonFixture } from './fixtures.ts';
 
@@ -183,8 +183,6 @@ export function schemaOf(id: Uint8Array, nonce: bigint, owner: number, version: 
     more: version === 1 ? null : { collectionHash: key(9), assetDataHash: key(10), flags: 0 },
   };
 }
-
-export const bytesOfKey = (text: string): Uint8Array => decode32(text)!;
 
 /** What the account of a tree begins with when it remembers only its newest root. */
 export function treeAccount(tree: ModelTree): Buffer {

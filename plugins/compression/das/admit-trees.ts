@@ -3,7 +3,7 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import type { Counter } from '../../../src/ports/metrics.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
 import type { CnftBlock } from './cnft-block.ts';
-import type { CnftBooks } from './cnft-indexer.ts';
+import type { CnftBooks } from './cnft-books.ts';
 import { CONCURRENT_TREE, type ConcurrentHashing } from './concurrent-tree.ts';
 
 export interface AdmissionParts {

@@ -1,21 +1,15 @@
-import type { Log, StoreTx } from '../../../src/kernel/plugin.ts';
+import type { Log } from '../../../src/kernel/plugin.ts';
 import type { Counter } from '../../../src/ports/metrics.ts';
-import type { RowBook } from '../store/row-book.ts';
-import type { Tables, TreeRow } from '../store/tables.ts';
+import type { TreeRow } from '../store/tables.ts';
 import { createTreeAdmission } from './admit-trees.ts';
-import { applySteps, type StepBooks } from './apply-steps.ts';
+import { applySteps } from './apply-steps.ts';
 import type { CnftBlock } from './cnft-block.ts';
+import type { CnftBooks } from './cnft-books.ts';
 import { CONCURRENT_TREE, type ConcurrentHashing } from './concurrent-tree.ts';
 import { type LeafStep, pendingStep, STEP_KIND } from './leaf-step.ts';
 import { logDivergence } from './log-divergence.ts';
 import { HISTORY } from './tree-history.ts';
 import { someWait, stepsBehind, treesThatAreReady } from './waiting-steps.ts';
-
-/** The books of a block, as far as concurrent trees go. */
-export interface CnftBooks extends StepBooks {
-  readonly tx: StoreTx;
-  readonly pending: RowBook<Tables['compression_pending']>;
-}
 
 export interface CnftIndexer {
   /**

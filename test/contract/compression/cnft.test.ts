@@ -278,6 +278,30 @@ eachStore('concurrent trees', (engine) => {
     assert.deepEqual((await bed.rows())['pending'], []);
   });
 
+  test('a leaf that claims the id of an asset of another tree is none', async (t) => {
+    const bed = await createCnftBed(await engine.store(t));
+    const life = live([
+      { tree: 0, leaf: 1, owner: 30, what: 'asset', ends: true },
+      { tree: 1, leaf: 1, owner: 31, what: 'raw', ends: true },
+    ]);
+    await play(bed, life.blocks);
+    const [own, foreign] = life.trees;
+    const id = assetId(own!.key, 1n);
+    const before = await bed.call('getAssetProof', { id: encode32(id) });
+    for (const [nonce, claimed] of [
+      [1n, id],
+      [2n, assetId(own!.key, 2n)],
+    ] as const) {
+      const schema = schemaOf(claimed, nonce, 66);
+      const told = foreign!.set(Number(nonce), hashLeaf(schema));
+      const slot = 90 + Number(nonce);
+      await bed.apply(slot, [treeTransaction(slot, slot, [{ call: 'replace', tree: foreign!.key, told, schema }])]);
+    }
+    assert.deepEqual(await bed.call('getAssetProof', { id: encode32(id) }), before);
+    const second = { id: encode32(assetId(own!.key, 2n)) };
+    assert.equal(await bed.refusal('getAssetProof', second), '-32000 Record Not Found: Asset Proof Not Found');
+  });
+
   test('params may be an object, a list, or bare; extra members are fine', async (t) => {
     const bed = await createCnftBed(await engine.store(t));
     const life = live([{ tree: 0, leaf: 2, owner: 30, what: 'asset', ends: true }]);
