@@ -29,7 +29,7 @@ export interface ChainPart {
   stop(signal: AbortSignal): Promise<void>;
 }
 
-export const PROCESSOR = { name: 'compression', version: 1 } as const;
+const PROCESSOR = { name: 'compression', version: 1 } as const;
 
 export function createChainPart(
   ctx: PluginContext<CompressionConfig>,

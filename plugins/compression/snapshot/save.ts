@@ -27,7 +27,7 @@ export interface SavedSnapshot {
 const SNAPSHOTS_KEPT = 2;
 const NAME = /^compression-(\d{1,15})\.snapshot$/;
 
-export const snapshotName = (slot: number): string => `compression-${slot}.snapshot`;
+const snapshotName = (slot: number): string => `compression-${slot}.snapshot`;
 
 /** Snapshots of a folder, newest first. Errors: those of the file system, but none where there is no folder. */
 export async function listSnapshots(folder: string): Promise<{ readonly file: string; readonly slot: number }[]> {

@@ -38,6 +38,28 @@ async function makeHistory(bed: Bed, count: number) {
 }
 
 eachStore('parhelion backfill', ({ database }) => {
+  test('reads only the transactions of watched addresses where that is asked for', {
+    skip,
+    timeout: 120_000,
+  }, async (t) => {
+    const bed = await makeBed(t, database);
+    const { old, range, configFile } = await makeHistory(bed, 5);
+    // Nobody has the blocks, and they are not asked for.
+    const prune = ['getBlock', 'getBlocks'].map(
+      (method) => ({ action: 'pruned', first: 1_000_000, match: { method } }) as const,
+    );
+    bed.chain.faults.set(prune);
+    const { code, err } = await runCommand(['backfill', ...range, '--by-address', '--config', configFile]);
+    assert.equal(code, 0, err);
+    assert.deepEqual(
+      (await list(configFile)).map(({ status }) => status),
+      ['filled'],
+    );
+    bed.chain.faults.set([]);
+    await bed.start();
+    await bed.expectReceived(old);
+  });
+
   test('a range from before the webhook is read on a stopped daemon; a second time makes no second delivery', {
     skip,
     timeout: 120_000,
