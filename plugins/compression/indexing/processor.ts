@@ -34,7 +34,7 @@ export interface ProcessorParts {
   readonly log: Log;
 }
 
-/** Failures of one block, that are none of the store's, after which its events are left out. */
+/** Failures of one block by what it holds, after which its events are left out and their trees diverge. */
 const MOST_FAILURES = 10;
 
 /** Hands blocks to the indexer. */
@@ -89,10 +89,13 @@ export function createCompressionProcessor(parts: ProcessorParts): BlockProcesso
 
 const namesOf = ({ key, queue }: NewTree): Uint8Array[] => (queue === null ? [key] : [key, queue]);
 
+/** Codes of troubles that are not about what the block holds. */
+const PASSING = /^(STORE|CHAIN|FOLLOW|COMPRESSION)_/;
+
 /** A mistake of ours, which would come again each time; the store's troubles pass. */
 function isOurs(error: unknown): boolean {
   const code = codeOf(error);
-  return code === 'STORE_CONFLICT' || code === 'STORE_CONSTRAINT' || !/^[A-Z]+_/.test(code ?? '');
+  return code === 'STORE_CONFLICT' || code === 'STORE_CONSTRAINT' || !PASSING.test(code ?? '');
 }
 
 /** Every tree of the block becomes a suspect instead of stopping the chain. */
