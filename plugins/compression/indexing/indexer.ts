@@ -108,7 +108,9 @@ export function createIndexer(parts: IndexerParts): Indexer {
       await dropUndo(tx, block.slot);
       const slots = await undoSlots(tx, block.slot);
       await runBlock(parts, books, block);
-      const concerns = block.transactions.length > 0 || books.treeRows.changes().length > 0;
+      // A block may change nothing now, and would have made a tree had it come in its turn.
+      const says = block.transactions.length > 0 || block.concurrent != null;
+      const concerns = says || books.treeRows.changes().length > 0;
       if (concerns && (await meetsAny(tx, books, slots))) return await applyBelow(tx, block, options, slots);
       await applyFinal(tx, block, books, slots);
     },
