@@ -67,8 +67,6 @@ export async function growAddressTree(store: Store, tree: TreeRow, values: reado
   );
 }
 
-export const stateTree = (id: number, more: Partial<TreeRow> = {}): TreeRow => treeRow(id, more);
-
 /** The root that a proof leads to, by another library than the one that made it. */
 export function rootOf(leaf: bigint, leafIndex: number, proof: readonly string[]): bigint {
   let node = leaf;

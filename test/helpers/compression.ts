@@ -170,7 +170,7 @@ export async function createIndexingBed(store: Store, options: IndexingOptions =
 }
 
 /** The same on tables that are there already. */
-export function openIndexingBed(store: Store, options: IndexingOptions = {}): IndexingBed {
+function openIndexingBed(store: Store, options: IndexingOptions = {}): IndexingBed {
   const { programId = 'compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq', trees = [], verifyChain = true } = options;
   const log = createMemoryLog();
   const counts: Record<string, number> = {};

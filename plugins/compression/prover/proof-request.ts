@@ -65,7 +65,7 @@ const hex = (bytes: Uint8Array): string =>
   `0x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')}`;
 
 /** What a circuit with one public input takes: the chain over (root, value) of each kind, of both kinds the hash of the two. */
-export function publicInputHash(
+function publicInputHash(
   poseidon: Pick<Poseidon, 'hash'>,
   accounts: readonly Pick<AccountToProve, 'root' | 'leaf'>[],
   addresses: readonly Pick<AddressToProve, 'root' | 'address'>[],

@@ -4,7 +4,7 @@ import { invalid } from './errors.ts';
 import { type Field, type Fields, readFields, schemaOf, type Values } from './field.ts';
 
 /** Most items of any list in params. */
-export const MOST_ITEMS = 1000;
+const MOST_ITEMS = 1000;
 /** base58 of the longest cursor has fewer characters. */
 const MOST_CURSOR_CHARACTERS = 128;
 
@@ -37,11 +37,6 @@ export function signature64(description: string): Field<{ readonly text: string;
 /** May be left out or null, and is null then. */
 export function optional<T>(field: Field<T>): Field<T | null> {
   return { ...field, absent: { value: null } };
-}
-
-/** May be left out or null, and is `value` then. */
-export function withDefault<T>(field: Field<T>, value: T): Field<T> {
-  return { ...field, absent: { value } };
 }
 
 export interface IntegerRange {

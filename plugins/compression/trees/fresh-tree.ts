@@ -14,7 +14,7 @@ export interface FreshTree {
 
 const ZERO = new Uint8Array(32);
 /** Above every address: 2^248 - 1. */
-export const HIGHEST_ADDRESS: Uint8Array = new Uint8Array(32).fill(0xff, 1);
+const HIGHEST_ADDRESS: Uint8Array = new Uint8Array(32).fill(0xff, 1);
 /** Three updates make a V1 address tree ready. */
 const READY_SEQ = 3;
 

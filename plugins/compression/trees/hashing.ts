@@ -13,7 +13,7 @@ export interface Hashing {
 }
 
 /** Levels of the highest tree. */
-export const MAX_HEIGHT = 40;
+const MAX_HEIGHT = 40;
 const HASH_BYTES = 32;
 
 /** `count` is told how many hashes trees cost. The hasher is made when it is first used. */

@@ -4,7 +4,7 @@ import type { DeclaredTree } from '../config.ts';
 import type { NewTree } from './tree-source.ts';
 
 /** Levels below the root by type of tree. */
-export const TREE_HEIGHT = {
+const TREE_HEIGHT = {
   [TREE_TYPE.stateV1]: 26,
   [TREE_TYPE.addressV1]: 26,
   [TREE_TYPE.stateV2]: 32,

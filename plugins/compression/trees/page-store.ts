@@ -1,9 +1,8 @@
 import { crc32 } from 'node:zlib';
-import { pageKey, pageOf } from '../../../src/solana/merkle/pages.ts';
 import type { Db } from '../store/tables.ts';
 
 /** Nodes of a page, then their CRC-32 (big-endian). */
-export const NODE_BYTES = 4032;
+const NODE_BYTES = 4032;
 const STORED_BYTES = NODE_BYTES + 4;
 /** Ids of a tree's pages lie in a range of so many. */
 const PAGES_PER_TREE = 2 ** 37;
@@ -20,10 +19,6 @@ export const pageRange = (tree: number): { readonly from: number; readonly to: n
   from: pageId(tree, 0),
   to: pageId(tree + 1, 0) - 1,
 });
-
-/** Id of the page that holds a node. */
-export const pageIdOf = (tree: number, level: number, index: number): number =>
-  pageId(tree, pageKey(pageOf(level, index)));
 
 /** The 4032 bytes of nodes with their check behind them, as they are stored. */
 export function sealPage(nodes: Uint8Array): Buffer {
