@@ -9,7 +9,6 @@ import { decode32 } from '../../src/lib/base58.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { pathPages } from '../../src/solana/merkle/path.ts';
 import type { LeafChange } from '../../src/solana/merkle/update-trees.ts';
-import { treeRow } from './compression-rows.ts';
 
 /** One hasher for the tests of a process. */
 const hashing = createHashing({ add: () => undefined });

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
 import { CodedError, messageOf } from '../../../src/lib/coded-error.ts';
@@ -9,6 +9,7 @@ import { createPlans, type Plans } from './plans.ts';
 import { type PlansFile, plansSchema } from './schema.ts';
 
 const CONFIG = 78;
+const OWN_FILE = join('config', 'plans.yaml');
 
 /** Reads the file of the plans; null is the one that comes with the program. Errors: ACCESS_PLANS_INVALID, exit 78. */
 export function loadPlans(file: string | null): Plans {
@@ -24,11 +25,15 @@ export function loadPlans(file: string | null): Plans {
   return createPlans(value as PlansFile);
 }
 
-/** The source lies one folder deeper once it is built. */
+/** The nearest one above this file, which lies deeper once it is built. */
 function ownFile(): string {
-  const places = ['../../../config/plans.yaml', '../../../../config/plans.yaml'];
-  const paths = places.map((place) => fileURLToPath(new URL(place, import.meta.url)));
-  return paths.find((path) => existsSync(path)) ?? (paths[0] as string);
+  let folder = dirname(fileURLToPath(import.meta.url));
+  let path = join(folder, OWN_FILE);
+  while (!existsSync(path) && folder !== dirname(folder)) {
+    folder = dirname(folder);
+    path = join(folder, OWN_FILE);
+  }
+  return path;
 }
 
 function invalid(path: string, problems: readonly string[]): CodedError {
