@@ -72,7 +72,11 @@ eachStore('keys', (engine) => {
     // Time moves on only when the look-up beside the last call has ended.
     const rest = async () => {
       for (let n = 0; n < 50; n += 1) await new Promise((resolve) => setImmediate(resolve));
-      await bed.store.read.selectNoFrom((eb) => eb.lit(1).as('one')).execute();
+      // More than there are connections: one of them comes after the look-up, on its own.
+      const reads = Array.from({ length: 32 }, () =>
+        bed.store.read.selectNoFrom((eb) => eb.lit(1).as('one')).execute(),
+      );
+      await Promise.all(reads);
       for (let n = 0; n < 50; n += 1) await new Promise((resolve) => setImmediate(resolve));
     };
     for (let n = 0; n < 20; n += 1) {
