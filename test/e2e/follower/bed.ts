@@ -146,12 +146,15 @@ export function truthOf(world: World, fromSlot = FIRST_SLOT): LedgerView {
 }
 
 /** Polls in real time. The suite's own limit ends a wait that never does; the last value tells what was missing. */
+/** On a busy machine a healed fork alone may take longer than most waits. */
+const SETTLE_TRIES = 4_000;
+
 export async function until(check: () => boolean | Promise<boolean>, tries = 1_500): Promise<void> {
   for (let tried = 0; tried < tries && !(await check()); tried += 1) await sleep(10);
 }
 
 export async function settles({ world, store }: Pick<Bed, 'world' | 'store'>, fromSlot?: number): Promise<void> {
   const expected = JSON.stringify(truthOf(world, fromSlot));
-  await until(async () => JSON.stringify(await readLedger(store)) === expected);
+  await until(async () => JSON.stringify(await readLedger(store)) === expected, SETTLE_TRIES);
   assert.deepEqual(await readLedger(store), truthOf(world, fromSlot));
 }
