@@ -145,10 +145,10 @@ export function truthOf(world: World, fromSlot = FIRST_SLOT): LedgerView {
   return { entries, count: entries.length, lastSlot: blocks.at(-1)?.slot ?? -1 };
 }
 
-/** Polls in real time. The suite's own limit ends a wait that never does; the last value tells what was missing. */
 /** On a busy machine a healed fork alone may take longer than most waits. */
 const SETTLE_TRIES = 4_000;
 
+/** Polls in real time. The suite's own limit ends a wait that never does; the last value tells what was missing. */
 export async function until(check: () => boolean | Promise<boolean>, tries = 1_500): Promise<void> {
   for (let tried = 0; tried < tries && !(await check()); tried += 1) await sleep(10);
 }
