@@ -69,6 +69,7 @@ export function createDeliveryLedger(chain: TestChain, receiver: Receiver, payme
     async settle(openStore, seconds, said) {
       const tip = await chain.connection.getSlot('confirmed');
       let last = '';
+      let absent: readonly string[] = [];
       // Time counts once the daemon has caught up: on a busy machine that alone may take long.
       for (let round = 0, caughtUp = 0; caughtUp < seconds * 3 && round < seconds * 30; round += 1) {
         const store = await openStore();
@@ -76,20 +77,21 @@ export function createDeliveryLedger(chain: TestChain, receiver: Receiver, payme
           const rows = await deliveries(store.read);
           const keys = new Set(rows.map(({ key }) => key));
           const open = rows.filter(({ state }) => state === 'pending' || state === 'running').length;
-          const missing = [...required()].filter((pair) => !keys.has(pair)).length;
-          if (open === 0 && missing === 0) return;
+          absent = [...required()].filter((pair) => !keys.has(pair));
+          if (open === 0 && absent.length === 0) return;
           const cursor = await sql<{ slot: number | null }>`select min(slot) as slot from follow_cursors`.execute(
             store.read,
           );
           const slot = cursor.rows[0]?.slot ?? 0;
           if (slot >= tip) caughtUp += 1;
-          last = `${open} are open, ${missing} are missing of ${rows.length}; slot ${slot} of ${tip}`;
+          last = `${open} are open, ${absent.length} are missing of ${rows.length}; slot ${slot} of ${tip}`;
         } finally {
           await store.close();
         }
         await sleep(333);
       }
-      assert.fail(`deliveries did not settle: ${last}\n${said()}`);
+      const known = await Promise.all(absent.slice(0, 20).map((pair) => landed(chain, pair)));
+      assert.fail(`deliveries did not settle: ${last}\n${known.join('\n')}\n${said()}`);
     },
     async check(store) {
       const rows = await deliveries(store.read);
@@ -211,4 +213,11 @@ export function integrityOf(path: string): string {
   } finally {
     db.close();
   }
+}
+
+/** A payment that never landed is no lost delivery. */
+async function landed({ connection }: TestChain, pair: string): Promise<string> {
+  const signature = pair.slice(pair.indexOf(':') + 1);
+  const { value } = await connection.getSignatureStatus(signature, { searchTransactionHistory: true });
+  return `${pair}: ${value === null ? 'not on the chain' : `slot ${value.slot}`}`;
 }
