@@ -16,12 +16,14 @@ import type { Role, Roles } from '../ports/role.ts';
 import type { ServiceToken } from '../ports/service.ts';
 import type { Migration, Store, StoreTx } from '../ports/store.ts';
 import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
+import type { Command } from './command.ts';
 import type { CoreConfig } from './config/core.ts';
 import type { CallContext, Reply, RouteRequest, RpcCall, RpcForward, RpcForwardReply, RpcQuestion } from './request.ts';
 
 export { type Static, Type } from '@sinclair/typebox';
 export { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 export { serviceToken } from '../ports/service.ts';
+export type { Command, CommandIo, CommandOption, CommandProgress } from './command.ts';
 export * from './request.ts';
 export type {
   BlockHeader,
@@ -448,40 +450,4 @@ export interface HealthCheck {
   readonly name: string;
   /** `detail` is shown in /readyz; no secrets. */
   run(signal: AbortSignal): Promise<{ readonly ok: boolean; readonly detail: string }>;
-}
-
-/** A command of the CLI that works on the store, on a stopped or a running daemon. */
-export interface Command {
-  /** `['keys', 'create']` */
-  readonly path: readonly string[];
-  readonly summary: string;
-  readonly options: readonly CommandOption[];
-  run(options: Readonly<Record<string, string | boolean | undefined>>, io: CommandIo): Promise<void>;
-}
-
-export interface CommandOption {
-  /** commander's notation: `--name <text>`. */
-  readonly flags: string;
-  readonly description: string;
-  readonly required?: boolean;
-}
-
-export interface CommandIo {
-  /** For people. */
-  line(text: string): void;
-  /** For scripts: one JSON document on stdout; use it when `--json` was given. */
-  json(value: unknown): void;
-  readonly store: Store;
-  /** How a person calls this program, for commands that are printed to be copied. */
-  readonly program: string;
-  /**
-   * Shows long work on standard error: a bar in a terminal, a JSON line per 10 s elsewhere. `total` in `unit`, or null when it is not
-   * known. End it in any case.
-   */
-  progress?(work: { readonly what: string; readonly unit: string; readonly total: number | null }): CommandProgress;
-}
-
-export interface CommandProgress {
-  update(done: number): void;
-  end(): void;
 }

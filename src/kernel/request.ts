@@ -115,8 +115,6 @@ export interface RpcErrorOptions {
   readonly details?: string;
   /** Replaces the table's message where the wire contract has a longer text (`Record Not Found: …`, `Forbidden: …`). */
   readonly message?: string;
-  /** Replaces the table's HTTP status: clients of some methods read the body only of a 200. */
-  readonly status?: number;
   readonly retryAfterS?: number;
   readonly cause?: unknown;
 }
@@ -135,7 +133,7 @@ export class RpcError extends Error {
     );
     this.name = 'RpcError';
     this.rpcCode = RPC_CODES[name].code;
-    this.status = options.status ?? RPC_CODES[name].status;
+    this.status = RPC_CODES[name].status;
     this.details = options.details;
     this.retryAfterS = options.retryAfterS;
   }

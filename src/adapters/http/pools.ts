@@ -69,7 +69,8 @@ export function createPools({ clock, maxConnections, ca }: PoolsOptions): Pools 
   };
   const open = (key: string, target: Target, addresses: readonly ResolvedAddress[]): Entry => {
     makeRoom();
-    const pool = new undici.Pool(target.origin, {
+    const { Pool } = undici();
+    const pool = new Pool(target.origin, {
       connections: maxConnections,
       pipelining: 1,
       keepAliveTimeout: SOCKET_IDLE_MS,
@@ -123,7 +124,7 @@ function vettedConnector(
   type Done = (error: null, address: string | ResolvedAddress[] | undefined, family?: number) => void;
   const lookup = (_host: string, options: { all?: boolean }, done: Done): void =>
     options.all === true ? done(null, [...addresses]) : done(null, first?.address, first?.family);
-  const connect = undici.buildConnector({
+  const connect = undici().buildConnector({
     timeout: CONNECT_TIMEOUT_MS,
     autoSelectFamily: true,
     lookup: lookup as never,

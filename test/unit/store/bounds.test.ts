@@ -51,12 +51,12 @@ test(
     let ran = 0;
     const work = async () => {
       ran += 1;
-      if (ran === 1) throw new Error('work');
+      if (ran === 1) throw new Error('of its own');
     };
     await assert.rejects(store.write(work), { code: 'STORE_BUSY' });
     assert.equal(ran, 0);
     isFree = true;
-    await assert.rejects(store.write(work), /work/);
+    await assert.rejects(store.write(work), /of its own/);
     await store.write(work);
     assert.deepEqual(asked, ['acquire', 'acquire', 'release', 'acquire', 'release']);
   },

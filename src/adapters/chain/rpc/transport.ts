@@ -20,7 +20,8 @@ const NOTHING_SENT =
 /** HTTP to one upstream over kept connections. Requests beyond `maxConcurrent` wait inside their own deadline. */
 export function createTransport(upstream: Upstream, userAgent: string, clock: Clock): Transport {
   const { origin, pathname, search } = new URL(upstream.url);
-  const pool = new undici.Pool(origin, {
+  const { Pool } = undici();
+  const pool = new Pool(origin, {
     connections: upstream.maxConcurrent,
     pipelining: 1,
     connectTimeout: CONNECT_TIMEOUT_MS,
