@@ -15,3 +15,10 @@ export function siblingModule(from: string, source: string): BenchModule {
   const name = isSource ? source : source.replace(/\.ts$/, '.js');
   return { path: fileURLToPath(new URL(name, from)), execArgv: isSource ? ['--import', 'tsx'] : [] };
 }
+
+/** The program as a host runs it: the built one, unless the bench itself runs from the source. */
+export function programModule(from: string): BenchModule {
+  const inSource = fileURLToPath(new URL('../../../src/cli/main.ts', from));
+  if (from.endsWith('.ts')) return { path: inSource, execArgv: ['--import', 'tsx'] };
+  return { path: fileURLToPath(new URL('../../../../../dist/src/cli/main.js', from)), execArgv: [] };
+}

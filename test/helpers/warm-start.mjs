@@ -1,14 +1,17 @@
 /** Loads the modules of the built daemon, then waits for a byte on standard input before anything of it runs. */
+import { readdirSync } from 'node:fs';
 import { isMainThread } from 'node:worker_threads';
 
 // Threads inherit the flag that names this file.
 if (isMainThread) {
-  const { loadCliConfig } = await import('../../dist/src/cli/load-config.js');
-  await import('../../dist/src/cli/commands/serve.js');
+  const dist = new URL('../../dist/', import.meta.url);
+  for (const piece of readdirSync(new URL('pieces', dist))) {
+    if (piece.endsWith('.js')) await import(new URL(`pieces/${piece}`, dist).href);
+  }
+  for (const plugin of readdirSync(new URL('plugins', dist))) {
+    await import(new URL(`plugins/${plugin}/index.js`, dist).href);
+  }
   await import('better-sqlite3');
-  await import('pg');
-  const io = { env: {}, cwd: process.cwd(), out() {}, err() {}, isTerminal: false, program: 'parhelion' };
-  await loadCliConfig({}, io).catch(() => undefined);
   process.stdout.write('warm\n');
   await new Promise((resolve) => process.stdin.once('data', resolve));
   process.stdin.destroy();

@@ -10,7 +10,7 @@ import { findRunFile, type RunFile } from '../../../src/cli/run-file.ts';
 import { startUpstream } from '../../helpers/upstream.ts';
 import { ratioOf } from '../paired.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';
-import { siblingModule } from '../sibling.ts';
+import { programModule } from '../sibling.ts';
 
 const GOAL = 3;
 const READY_TIMEOUT_MS = 60_000;
@@ -58,7 +58,7 @@ async function daemonMemory(upstreamUrl: string, waitMs: number): Promise<{ mib:
   const file = join(dataDir, 'parhelion.yaml');
   const config = { dataDir, http: { port: 0 }, admin: { port: 0 }, upstream: { urls: [upstreamUrl] } };
   writeFileSync(file, JSON.stringify(config));
-  const { path, execArgv } = siblingModule(import.meta.url, '../../../src/cli/main.ts');
+  const { path, execArgv } = programModule(import.meta.url);
   const child = spawn(process.execPath, [...execArgv, path, 'serve', '--config', file], {
     env: { PATH: process.env['PATH'], NODE_ENV: 'production' },
     stdio: ['ignore', 'ignore', 'inherit'],

@@ -14,7 +14,7 @@ import { type BenchServer, startBenchServer } from '../http.ts';
 import { ratioOf } from '../paired.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';
 import { CACHED, PROXY_KEY, transactionText } from '../samples/proxy-answers.ts';
-import { siblingModule } from '../sibling.ts';
+import { programModule, siblingModule } from '../sibling.ts';
 import { percentile, steadyLoad } from '../steady-load.ts';
 
 const GOAL = 3;
@@ -128,7 +128,7 @@ async function startDaemon(upstreamUrl: string): Promise<Daemon> {
     webhooks: { allowCidrs: ['127.0.0.1/32'] },
   };
   writeFileSync(file, JSON.stringify(config));
-  const { path, execArgv } = siblingModule(import.meta.url, '../../../src/cli/main.ts');
+  const { path, execArgv } = programModule(import.meta.url);
   const child = spawn(process.execPath, [...execArgv, path, 'serve', '--config', file], {
     env: { PATH: process.env['PATH'], NODE_ENV: 'production', PARHELION_BOOTSTRAP_KEY: PROXY_KEY },
     stdio: ['ignore', 'ignore', 'inherit'],

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { findRunFiles, type RunFile } from '../../../src/cli/run-file.ts';
 import { cpuUsOf } from '../http.ts';
-import { siblingModule } from '../sibling.ts';
+import { programModule } from '../sibling.ts';
 
 export interface RoleProcess extends Pick<RunFile, 'api' | 'admin'> {
   readonly child: ChildProcess;
@@ -27,7 +27,7 @@ export async function startRole(
   place: { readonly file: string; readonly dataDir: string },
   options: { readonly env?: Readonly<Record<string, string>>; readonly wrapper?: readonly string[] } = {},
 ): Promise<RoleProcess> {
-  const { path, execArgv } = siblingModule(import.meta.url, '../../../src/cli/main.ts');
+  const { path, execArgv } = programModule(import.meta.url);
   const line = [process.execPath, ...execArgv, path, 'serve', '--config', place.file, '--role', role];
   const [program, ...args] = [...(options.wrapper ?? []), ...line];
   const env = { PATH: process.env['PATH'], NODE_ENV: 'production', ...options.env };
