@@ -1,0 +1,2 @@
+/** Keys of the `wallet` section that belong to identities. */
+export const identityKeys = {};
