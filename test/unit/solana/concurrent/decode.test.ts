@@ -7,6 +7,7 @@ import { PublicKey } from '@solana/web3.js';
 import fc from 'fast-check';
 import { encode32 } from '../../../../src/lib/base58.ts';
 import { equalBytes } from '../../../../src/lib/equal-bytes.ts';
+import { isOnCurve } from '../../../../src/solana/address/on-curve.ts';
 import { LayoutError } from '../../../../src/solana/compression/byte-reader.ts';
 import { assetId } from '../../../../src/solana/concurrent/asset-id.ts';
 import { readChangeLog } from '../../../../src/solana/concurrent/change-log.ts';
@@ -14,7 +15,6 @@ import { decodeConcurrent } from '../../../../src/solana/concurrent/decode-concu
 import type { ChangeEvent, ConcurrentEvent } from '../../../../src/solana/concurrent/events.ts';
 import { createKeccakPairs } from '../../../../src/solana/concurrent/keccak-pairs.ts';
 import { hashLeaf, readLeafEvent } from '../../../../src/solana/concurrent/leaf-schema.ts';
-import { isOnCurve } from '../../../../src/solana/concurrent/on-curve.ts';
 import { createConcurrentFinder } from '../../../../src/solana/concurrent/programs.ts';
 import { decodeTransaction } from '../../../../src/solana/decode/decode-transaction.ts';
 import { zeroHashes } from '../../../../src/solana/merkle/zero-hashes.ts';
