@@ -1,6 +1,7 @@
 import type { BlockHeader } from '../../ports/block.ts';
 import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../../ports/chain.ts';
 import type { Clock } from '../../ports/clock.ts';
+import { kernelFollowing } from '../../ports/following.ts';
 import { kernelGaps } from '../../ports/gaps.ts';
 import { kernelOutbox, type Outbox } from '../../ports/outbox.ts';
 import { ROLES, type Roles } from '../../ports/role.ts';
@@ -9,6 +10,7 @@ import type { UpstreamPool } from '../../ports/upstream.ts';
 import { type CoreConfig, coreConfig } from '../config/core.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { maskSecrets } from '../config/mask.ts';
+import { createFollowing } from '../follower/following.ts';
 import { createGapBook } from '../follower/gap-book.ts';
 import type { JobRunner } from '../jobs/index.ts';
 import { createOutbox } from '../jobs/outbox.ts';
@@ -71,6 +73,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
     .filter(({ upstreams }) => upstreams.length > 0)
     .map((setup) => assembleChain(setup, parts, metrics));
   const chainOf = (id: ChainId) => chains.find(({ setup }) => setup.id === id);
+  const readerOf = (id: ChainId) => chainOf(id)?.reader ?? null;
   const plugins = await provisionPlugins(
     config.plugins
       .filter(({ enabled }) => enabled)
@@ -85,13 +88,17 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
       random: parts.random,
       store: lateStore,
       outbound: parts.outbound,
-      chain: (id) => chainOf(id)?.reader ?? null,
+      chain: readerOf,
       upstreams: (id) => chainOf(id)?.pool ?? null,
       makePool: parts.makePool,
       enqueue: (tx, jobs) => outbox.get().enqueue(tx, jobs),
       services: [
         { token: kernelOutbox, service: lateOutbox(lateStore, parts.clock, outbox) },
         { token: kernelGaps, service: createGapBook(lateStore, parts.clock) },
+        {
+          token: kernelFollowing,
+          service: createFollowing({ store: lateStore, follow: config.core.follow, chain: readerOf }),
+        },
       ],
     },
   );

@@ -25,6 +25,16 @@ export async function writeFloor(tx: StoreTx, chain: ChainId, floor: number): Pr
     .execute();
 }
 
+/** Where the chain begins, unless that is known. Gives what holds. */
+export async function writeFirstFloor(tx: StoreTx, chain: ChainId, floor: number): Promise<number> {
+  await followTables(tx.db)
+    .insertInto('follow_chains')
+    .values({ chain, floor_slot: floor, finalized_slot: null })
+    .onConflict((conflict) => conflict.column('chain').doNothing())
+    .execute();
+  return (await readMarks(tx.db, chain))?.floor ?? floor;
+}
+
 /** The mark never goes back. */
 export async function writeFinalized(tx: StoreTx, chain: ChainId, slot: number): Promise<void> {
   await followTables(tx.db)

@@ -1,4 +1,4 @@
-import { readMarks, writeFloor } from './chain-row.ts';
+import { readMarks, writeFirstFloor } from './chain-row.ts';
 import type { Position } from './decide.ts';
 import { countGaps } from './gap-count.ts';
 import { recordGap } from './gaps.ts';
@@ -22,8 +22,8 @@ export async function openChain(run: Run): Promise<void> {
   const marks = await readMarks(store.read, chain);
   state.cursor = await readCursor(store.read, chain);
   if (marks === null) {
-    state.floor = follow.startSlot === 'latest' ? tip : follow.startSlot;
-    await store.write((tx) => writeFloor(tx, chain, state.floor));
+    const floor = follow.startSlot === 'latest' ? tip : follow.startSlot;
+    state.floor = await store.write((tx) => writeFirstFloor(tx, chain, floor));
   } else {
     state.floor = marks.floor;
     state.finalizedSlot = marks.finalizedSlot;
@@ -45,15 +45,16 @@ export async function openChain(run: Run): Promise<void> {
   );
 }
 
-/** Gives up the slots between the cursor and the earliest one that can be had. */
+/** Gives up the slots between the cursor, or a beginning that nobody came to, and the earliest one that can be had. */
 async function passOver(run: Run, earliest: number, first: number, tip: number): Promise<void> {
   const { state, chain } = run;
-  if (state.cursor === null || earliest <= state.cursor.slot + 1 || earliest <= state.floor) return;
+  const before = state.cursor;
+  if (earliest <= state.floor || (before !== null && earliest <= before.slot + 1)) return;
   // Nothing above the gap will show any more that the last block below it was forked away.
-  if (first <= state.cursor.slot) await checkCursor(run, state.cursor, tip);
-  if (state.cursor === null) return;
+  if (before !== null && first <= before.slot) await checkCursor(run, before, tip);
+  if (before !== null && state.cursor === null) return;
   const gap = {
-    fromSlot: state.cursor.slot + 1,
+    fromSlot: state.cursor === null ? state.floor : state.cursor.slot + 1,
     toSlot: earliest - 1,
     reason: earliest > first ? 'too_old' : 'pruned',
     below: state.cursor,
