@@ -2,6 +2,7 @@ import type { ChainId, Contribution, PluginContext } from '../../src/kernel/plug
 import type { AccessPlans } from '../../src/ports/access.ts';
 import type { GapBook } from '../../src/ports/gaps.ts';
 import type { Outbox } from '../../src/ports/outbox.ts';
+import { createBodyBuilder } from './bodies/builder.ts';
 import type { WebhooksConfig } from './config.ts';
 import { createDeliveryKind } from './delivery/job-kind.ts';
 import { createDeliveryMetrics } from './delivery/metrics.ts';
@@ -49,9 +50,10 @@ export function assembleWebhooks(
   const metrics = createDeliveryMetrics(ctx.metrics);
   const send = createSend({ client, clock, config, version: ctx.version });
   const discardWaiting: ManageContext['discardWaiting'] = (tx, id, reason) => queue.discardWaiting(tx, id, reason);
+  const bodies = createBodyBuilder({ extraKeys: config.raw.extraKeys });
   const context: ManageContext = {
     ...{ store, clock, random, config, plans, discardWaiting },
-    rules: createInputRules(client.refusal, chains.includes('devnet')),
+    rules: createInputRules(client.refusal, chains.includes('devnet'), bodies.forms),
   };
   const pace = createPace({
     clock,
@@ -73,8 +75,8 @@ export function assembleWebhooks(
     ],
     processors: [
       createWebhooksProcessor({
-        ...{ queue, clock, chains, depth, extraKeys: config.raw.extraKeys, matched: metrics.matched },
-        room: createHookRoom(queue, config.outbox.maxPerWebhook),
+        ...{ queue, clock, chains, depth, bodies, matched: metrics.matched },
+        room: createHookRoom(queue, { perWebhook: config.outbox.maxPerWebhook, held: config.hold.maxRows }),
         sync: createHookSync(() => createHookIndex(random)),
       }),
     ],

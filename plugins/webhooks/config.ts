@@ -60,6 +60,13 @@ export const webhooksConfig = Type.Object(
       },
       { ...closed, default: {}, description: 'bounds of the outbox' },
     ),
+    hold: Type.Object(
+      {
+        maxRows: count(10_000, 'events kept for a webhook that is off; beyond that the oldest are dropped'),
+        ttlHours: count(72, 'how long they are kept'),
+      },
+      { ...closed, default: {}, description: 'webhooks with onInactive: hold' },
+    ),
     retention: Type.Object(
       {
         succeededHours: count(24, 'how long delivered events are kept'),

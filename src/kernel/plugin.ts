@@ -413,7 +413,11 @@ export type JobOutcome =
     }
   | { readonly kind: 'failed'; readonly error: string }
   | { readonly kind: 'discarded'; readonly error: string }
-  | { readonly kind: 'held'; readonly error: string };
+  | {
+      readonly kind: 'held';
+      readonly error: string /** Not counted as an attempt. */;
+      readonly uncounted?: boolean;
+    };
 
 export interface SettledJob<Payload = unknown> {
   readonly job: Job<Payload>;
@@ -428,6 +432,8 @@ export interface JobKind {
   readonly concurrency: number;
   /** Jobs of one group that run at once; asked at each claim. */
   readonly groupConcurrency?: (group: string) => number;
+  /** Whether jobs of a group may be claimed before a slot is free for them; default yes. Asked like the former. */
+  readonly groupAhead?: (group: string) => boolean;
   /** Longest run; after lease + 30 s another runner may take the job. */
   readonly timeoutMs: number;
   /**

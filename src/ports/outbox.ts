@@ -33,6 +33,8 @@ export interface OutboxFilter {
   readonly ids?: readonly number[];
   readonly keys?: readonly string[];
   readonly states?: readonly OutboxState[];
+  /** The text of `error`: of held rows why they are held. */
+  readonly reason?: string;
   readonly createdFrom?: number;
   /** Exclusive. */
   readonly createdBefore?: number;
@@ -57,6 +59,21 @@ export interface Outbox {
   requeue(tx: StoreTx, change: OutboxChange, options?: { readonly runAt?: number }): Promise<number>;
   /** Pending rows become held. */
   hold(tx: StoreTx, change: OutboxChange, reason: string): Promise<number>;
+  /**
+   * Pending rows of a group that were never tried and are due become held, in the order of their positions, then oldest first; returns
+   * them. For work that is done for many at once: whoever took them has to `finish` or `release` them.
+   */
+  take(
+    tx: StoreTx,
+    options: { readonly kind: string; readonly group: string; readonly limit: number },
+    reason: string,
+  ): Promise<readonly OutboxRow[]>;
+  /** Held rows are over: done, or failed for a reason. */
+  finish(
+    tx: StoreTx,
+    change: OutboxChange,
+    end: { readonly state: 'done' } | { readonly state: 'failed'; readonly error: string },
+  ): Promise<number>;
   /** Held rows become pending and due now. */
   release(tx: StoreTx, change: OutboxChange): Promise<number>;
   /** Pending and held rows become discarded. */

@@ -7,6 +7,7 @@ import { beginChange, recordChange } from '../store/changes.ts';
 import { MINUTE_MS, sumHealth } from '../store/health.ts';
 import { hooksByNumber, updateHook } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
+import { REASONS } from './reasons.ts';
 import type { Suspect } from './settle.ts';
 
 export interface AutoDisableParts {
@@ -42,7 +43,7 @@ export async function disableFailing(
       updatedAt: now,
     });
     await recordChange(tx, { version, number: hook.number, removed: [], added: [] }, now);
-    await parts.discardWaiting(tx, hook.id, 'webhook disabled');
+    await parts.discardWaiting(tx, hook.id, REASONS.disabled);
     tx.onCommit(() => {
       parts.log.warn({ webhook: hook.id, reason }, 'webhook disabled');
       parts.disabled(reason);

@@ -39,6 +39,19 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
       .sort((a, b) => b.id - a.id)
       .map(toDelivery);
 
+  /** A change of all kinds, one statement after the other until nothing is left; returns how many rows it changed. */
+  const whole = async (change: (kind: string, limit: number) => Promise<number>): Promise<number> => {
+    let sum = 0;
+    for (const kind of kinds) {
+      let changed = BATCH;
+      while (changed === BATCH) {
+        changed = await change(kind, BATCH);
+        sum += changed;
+      }
+    }
+    return sum;
+  };
+
   return {
     enqueue: (tx: StoreTx, jobs: readonly NewJob[]) => enqueue(tx, jobs),
     forget: async (tx, chain, slot) => {
@@ -48,16 +61,28 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
       await outbox.moveSlot(tx, deliveryKind(chain), keys, slot);
     },
     async discardWaiting(tx, webhookId, reason) {
-      for (const kind of kinds) {
-        let changed = BATCH;
-        while (changed === BATCH) changed = await outbox.discard(tx, { kind, group: webhookId, limit: BATCH }, reason);
-      }
+      await whole((kind, limit) => outbox.discard(tx, { kind, group: webhookId, limit }, reason));
     },
-    async discardKeys(tx, chain, keys, reason) {
+    async failHeld(tx, chain, keys, reason) {
+      const end = { state: 'failed', error: reason } as const;
       for (let from = 0; from < keys.length; from += BATCH) {
         const batch = keys.slice(from, from + BATCH);
-        await outbox.discard(tx, { kind: deliveryKind(chain), keys: batch, limit: BATCH }, reason);
+        await outbox.finish(tx, { kind: deliveryKind(chain), keys: batch, reason, limit: BATCH }, end);
       }
+    },
+    async holdWaiting(tx, webhookId, reason) {
+      await whole((kind, limit) => outbox.hold(tx, { kind, group: webhookId, limit }, reason));
+    },
+    releaseHeld: (tx, webhookId, reason) =>
+      whole((kind, limit) => outbox.release(tx, { kind, group: webhookId, reason, limit })),
+    async discardHeld(tx, webhookId, which, reason) {
+      let left = which.limit;
+      for (const kind of kinds) {
+        if (left <= 0) break;
+        const change = { ...which, kind, group: webhookId, states: ['held'], limit: left } as const;
+        left -= await outbox.discard(tx, change, reason);
+      }
+      return which.limit - left;
     },
     countWaiting: (tx, chain, webhookId, atMost) =>
       outbox.count({ kind: deliveryKind(chain), group: webhookId, states: STATES.pending }, { atMost, tx }),

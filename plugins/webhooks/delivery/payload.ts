@@ -1,4 +1,5 @@
 import type { ChainId } from '../../../src/ports/chain.ts';
+import type { BodyForm } from '../bodies/form.ts';
 
 /** What a delivery carries through the outbox; the webhook is the job's group. */
 export interface DeliveryPayload {
@@ -6,6 +7,8 @@ export interface DeliveryPayload {
   /** Slot of the block that matched; with the signature it names the stored element. */
   readonly slot: number;
   readonly chain: ChainId;
+  /** What the webhook was when the transaction matched; raw where it is missing. */
+  readonly form?: BodyForm;
 }
 
 /** One kind per chain: slots of different chains must not be confused when a fork is rolled back. */

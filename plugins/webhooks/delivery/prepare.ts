@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import type { Job } from '../../../src/kernel/plugin.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
+import { wrapElement } from '../bodies/wrap.ts';
 import type { Webhook } from '../model/webhook.ts';
 import { blobKey, readBlobs } from '../store/blobs.ts';
 import { hooksById } from '../store/hooks.ts';
@@ -72,15 +73,18 @@ async function loadBodies(
   payloads: readonly DeliveryPayload[],
 ): Promise<ReadonlyMap<string, Buffer>> {
   const found = new Map<string, Buffer>();
-  const wanted = new Set<string>();
+  const wanted = new Map<string, DeliveryPayload>();
   for (const payload of payloads) {
     const key = blobKey(payload);
     const known = found.get(key) ?? bodies.get(key);
     if (known !== undefined) found.set(key, known);
-    else wanted.add(payload.signature);
+    else wanted.set(key, payload);
   }
-  for (const [key, json] of await readBlobs(store, [...wanted])) {
-    const body = Buffer.from(`[${json}]`);
+  const elements = await readBlobs(store, [...new Set([...wanted.values()].map(({ signature }) => signature))]);
+  for (const [key, { form }] of wanted) {
+    const json = elements.get(key);
+    if (json === undefined) continue;
+    const body = wrapElement(form ?? 'raw', json);
     bodies.set(key, body);
     found.set(key, body);
   }

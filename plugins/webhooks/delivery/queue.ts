@@ -26,6 +26,13 @@ export interface DeliveryPageQuery {
   readonly limit: number;
 }
 
+/** Held deliveries: at most `limit`, the oldest first, made before `createdBefore` where it is given. */
+export interface HeldQuery {
+  readonly limit: number;
+  /** Unix milliseconds. */
+  readonly createdBefore?: number;
+}
+
 /** The deliveries of webhooks in the outbox of the kernel. */
 export interface DeliveryQueue {
   /** Adds what is not there yet; returns how many were added. */
@@ -36,8 +43,14 @@ export interface DeliveryQueue {
   moveSlot(tx: StoreTx, chain: ChainId, keys: readonly string[], slot: number): Promise<void>;
   /** Ends the deliveries of a webhook that wait. */
   discardWaiting(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
-  /** Ends single deliveries that wait. */
-  discardKeys(tx: StoreTx, chain: ChainId, keys: readonly string[], reason: string): Promise<void>;
+  /** Ends deliveries that were made held for this very reason: they fail. */
+  failHeld(tx: StoreTx, chain: ChainId, keys: readonly string[], reason: string): Promise<void>;
+  /** Keeps the deliveries of a webhook that wait until they are released. */
+  holdWaiting(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
+  /** Lets the deliveries of a webhook that are held for this reason go; returns how many. */
+  releaseHeld(tx: StoreTx, webhookId: string, reason: string): Promise<number>;
+  /** Drops the oldest held deliveries of a webhook; returns how many. */
+  discardHeld(tx: StoreTx, webhookId: string, which: HeldQuery, reason: string): Promise<number>;
   /** Deliveries of a webhook that are not finished, counted no further than `atMost`. */
   countWaiting(tx: StoreTx, chain: ChainId, webhookId: string, atMost: number): Promise<number>;
   /** Deliveries of all webhooks that are not finished. */

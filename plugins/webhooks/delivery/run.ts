@@ -5,6 +5,7 @@ import type { Webhook } from '../model/webhook.ts';
 import type { Pace } from './pace.ts';
 import type { DeliveryPayload } from './payload.ts';
 import type { Prepared } from './prepare.ts';
+import { REASONS } from './reasons.ts';
 import { parseRetryAfter, retryDelayMs } from './retry.ts';
 import type { Send, Sent } from './send.ts';
 import { messageId } from './signature.ts';
@@ -35,9 +36,9 @@ export async function runDelivery(
   signal: AbortSignal,
 ): Promise<JobOutcome> {
   const found = prepared.hooks.get(job.group);
-  if (found === undefined) return { kind: 'discarded', error: 'webhook deleted' };
+  if (found === undefined) return { kind: 'discarded', error: REASONS.deleted };
   const { hook, keys } = found;
-  if (!hook.active) return { kind: 'discarded', error: 'webhook disabled' };
+  if (!hook.active) return { kind: 'discarded', error: REASONS.disabled };
   const payload = job.payload as DeliveryPayload;
   const body = prepared.body(payload);
   if (body === undefined || keys.length === 0) return { kind: 'failed', error: 'unsendable' };

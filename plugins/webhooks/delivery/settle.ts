@@ -65,9 +65,18 @@ async function hooksOfUnsent(
   return new Map(hooks.map((hook) => [hook.id, hook]));
 }
 
-function attemptOf(jobId: number, { sent, n }: Report): Attempt {
+function attemptOf(jobId: number, { hook, sent, n }: Report): Attempt {
   const { status, failure, excerpt } = sent.verdict;
-  return { jobId, n, startedAt: sent.startedAt, durationMs: sent.durationMs, status, failure, excerpt };
+  return {
+    jobId,
+    number: hook.number,
+    n,
+    startedAt: sent.startedAt,
+    durationMs: sent.durationMs,
+    status,
+    failure,
+    excerpt,
+  };
 }
 
 function merge(deltas: Map<string, HealthDelta>, delta: HealthDelta): void {

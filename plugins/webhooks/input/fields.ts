@@ -1,5 +1,8 @@
 import { RequestError } from '../../../src/kernel/request.ts';
+import { type BodyForm, formOf } from '../bodies/form.ts';
 import {
+  ON_INACTIVE,
+  type OnInactive,
   RETRY_PRESETS,
   type RetryPreset,
   TXN_STATUSES,
@@ -21,6 +24,9 @@ export interface WebhookInput {
   active?: boolean;
   matchTokenOwners?: boolean;
   retryPreset?: RetryPreset;
+  batchSize?: number;
+  ordered?: boolean;
+  onInactive?: OnInactive;
 }
 
 export interface InputRules {
@@ -29,6 +35,8 @@ export interface InputRules {
   /** Canonical spelling by its lower-case form. */
   readonly typeNames: ReadonlyMap<string, string>;
   readonly hasDevnet: boolean;
+  /** What bodies can be built of. */
+  readonly forms: ReadonlySet<BodyForm>;
 }
 
 const MAX_URL_CHARS = 2_048;
@@ -36,6 +44,7 @@ const MAX_URL_CHARS = 2_048;
 const UNSTORABLE = /[\p{Cc}\p{Cs}]/u;
 const MAX_AUTH_CHARS = 4_096;
 const MAX_TYPES = 1_000;
+const MAX_BATCH = 100;
 const NAMED_TYPES = 5;
 
 const refuse = (text: string): never => {
@@ -58,7 +67,9 @@ export function parseInput(body: unknown, rules: InputRules): WebhookInput {
   if (isSet(given.active)) input.active = parseBoolean('active', given.active);
   if (isSet(given.matchTokenOwners)) input.matchTokenOwners = parseBoolean('matchTokenOwners', given.matchTokenOwners);
   if (isSet(given.retryPreset)) input.retryPreset = oneOf('retryPreset', given.retryPreset, RETRY_PRESETS);
-  refuseUnsupported(given);
+  if (isSet(given.batchSize)) input.batchSize = parseBatchSize(given.batchSize);
+  if (isSet(given.ordered)) input.ordered = parseBoolean('ordered', given.ordered);
+  if (isSet(given.onInactive)) input.onInactive = oneOf('onInactive', given.onInactive, ON_INACTIVE);
   if (given.accountAddresses !== undefined) input.addresses = parseAddresses(given.accountAddresses);
   return input;
 }
@@ -78,14 +89,13 @@ function parseUrl(value: unknown, rules: InputRules): string {
 function parseType(value: unknown, rules: InputRules): WebhookType {
   const type = oneOf('webhookType', value, WEBHOOK_TYPES);
   if (type.endsWith('Devnet') && !rules.hasDevnet) return refuse('webhookType: no devnet upstream is configured');
-  return refuseUnavailable(type);
+  return refuseUnavailable(type, rules);
 }
 
-/** A webhook that cannot fire is not stored: these types need the parser of enhanced transactions. */
-export function refuseUnavailable(type: WebhookType): WebhookType {
-  if (type.startsWith('enhanced')) return refuse('webhookType: enhanced webhooks are not available yet');
-  if (type.startsWith('discord')) return refuse('webhookType: discord webhooks are not available yet');
-  return type;
+/** A webhook that cannot fire is not stored. */
+export function refuseUnavailable(type: WebhookType, { forms }: InputRules): WebhookType {
+  const form = formOf(type);
+  return forms.has(form) ? type : refuse(`webhookType: ${form} webhooks are not available yet`);
 }
 
 function parseTransactionTypes(value: unknown, names: ReadonlyMap<string, string>): readonly string[] {
@@ -124,9 +134,7 @@ function oneOf<T extends string>(name: string, value: unknown, allowed: readonly
   return allowed.find((item) => item === value) ?? refuse(`${name}: must be one of ${allowed.join(', ')}`);
 }
 
-/** Only their defaults exist so far; anything else would be stored and not obeyed. */
-function refuseUnsupported(given: Record<string, unknown>): void {
-  if (isSet(given.batchSize) && given.batchSize !== 1) refuse('batchSize: batches are not available yet');
-  if (isSet(given.ordered) && given.ordered !== false) refuse('ordered: ordered delivery is not available yet');
-  if (isSet(given.onInactive) && given.onInactive !== 'drop') refuse('onInactive: holding is not available yet');
+function parseBatchSize(value: unknown): number {
+  const isFine = typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= MAX_BATCH;
+  return isFine ? value : refuse(`batchSize must be an integer from 1 to ${MAX_BATCH}`);
 }

@@ -1,10 +1,16 @@
+import type { BodyForm } from '../bodies/form.ts';
 import { transactionTypes } from '../data/transaction-types.ts';
 import type { InputRules } from './fields.ts';
 
-export function createInputRules(urlRefusal: (url: string) => string | null, hasDevnet: boolean): InputRules {
+export function createInputRules(
+  urlRefusal: (url: string) => string | null,
+  hasDevnet: boolean,
+  forms: ReadonlySet<BodyForm>,
+): InputRules {
   return {
     urlRefusal,
     hasDevnet,
+    forms,
     typeNames: new Map(transactionTypes().map((name) => [name.toLowerCase(), name])),
   };
 }

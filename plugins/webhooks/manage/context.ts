@@ -1,5 +1,6 @@
 import { RequestError } from '../../../src/kernel/request.ts';
 import type { AccessPlans } from '../../../src/ports/access.ts';
+import type { ChainId } from '../../../src/ports/chain.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
 import type { WebhooksConfig } from '../config.ts';

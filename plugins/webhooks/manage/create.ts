@@ -22,7 +22,7 @@ export async function createHook(context: ManageContext, projectId: string, body
   const { store, clock, random, config, rules } = context;
   const input = parseInput(body, rules);
   if (input.url === undefined) throw new RequestError(400, 'webhookURL is required');
-  refuseUnavailable(input.type ?? 'enhanced');
+  refuseUnavailable(input.type ?? 'enhanced', rules);
   const addresses = input.addresses ?? [];
   refuseTooMany(addresses.length, config.maxAddresses);
   const id = random.uuid();
@@ -75,6 +75,9 @@ function newHook(
     matchTokenOwners: input.matchTokenOwners ?? config.matchTokenOwners,
     retryPreset: input.retryPreset ?? config.defaultPreset,
     addressCount: count,
+    batchSize: input.batchSize ?? 1,
+    ordered: input.ordered ?? false,
+    onInactive: input.onInactive ?? 'drop',
     nextPosition: count,
     disabledReason: active ? null : 'user',
     disabledAt: active ? null : now,

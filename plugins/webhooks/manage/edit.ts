@@ -74,6 +74,9 @@ function fieldPatch(hook: Webhook, input: WebhookInput): WebhookPatch {
     ...(input.matchTokenOwners === undefined ? {} : { matchTokenOwners: input.matchTokenOwners }),
     ...(input.retryPreset === undefined ? {} : { retryPreset: input.retryPreset }),
   };
+    ...(input.batchSize === undefined ? {} : { batchSize: input.batchSize }),
+    ...(input.ordered === undefined ? {} : { ordered: input.ordered }),
+    ...(input.onInactive === undefined ? {} : { onInactive: input.onInactive }),
 }
 
 function without(keys: readonly Uint8Array[], others: readonly Uint8Array[]): readonly Uint8Array[] {

@@ -1,3 +1,4 @@
+import { REASONS } from '../delivery/reasons.ts';
 import type { Webhook } from '../model/webhook.ts';
 import { resetHealth } from '../store/health.ts';
 import type { WebhookPatch } from '../store/hooks.ts';
@@ -16,5 +17,5 @@ export function togglePatch(hook: Webhook, active: boolean, now: number, graceHo
 export async function afterToggle(context: ManageContext, write: HookWrite, active: boolean): Promise<void> {
   if (write.hook.active === active) return;
   if (active) await resetHealth(write.db, write.hook.number);
-  else await context.discardWaiting(write.tx, write.hook.id, 'webhook disabled');
+  else await context.discardWaiting(write.tx, write.hook.id, REASONS.disabled);
 }

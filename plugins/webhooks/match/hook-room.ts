@@ -3,6 +3,8 @@ import { lazy } from '../../../src/lib/lazy.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import type { DeliveryQueue } from '../delivery/queue.ts';
+import { REASONS } from '../delivery/reasons.ts';
+import type { Webhook } from '../model/webhook.ts';
 import type { MatchedEvent } from './events.ts';
 
 export interface HookRoom {
@@ -10,28 +12,45 @@ export interface HookRoom {
   takeRoom(tx: StoreTx, chain: ChainId, events: readonly MatchedEvent[]): Promise<ReadonlySet<string>>;
 }
 
+export interface RoomBounds {
+  /** Waiting deliveries of a webhook that is on. */
+  readonly perWebhook: number;
+  /** Held ones of a webhook that is off and holds. */
+  readonly held: number;
+}
+
 const MAX_WEBHOOKS = 100_000;
 
 /**
  * Bounds the waiting deliveries of each webhook. A webhook is counted once and then again only when the room that was left at that
- * count is used up, so that the ordinary block needs no count at all.
+ * count is used up, so that the ordinary block needs no count at all. One that is off and holds has always room: the oldest go.
  */
-export function createHookRoom(queue: DeliveryQueue, maxPerWebhook: number): HookRoom {
+export function createHookRoom(queue: DeliveryQueue, bounds: RoomBounds): HookRoom {
   // Its room is taken at once: only in the thread that matches.
   const left = lazy(() => new LRUCache<string, number>({ max: MAX_WEBHOOKS }));
 
+  async function take(tx: StoreTx, chain: ChainId, { id, active }: Webhook, need: number): Promise<boolean> {
+    const most = active ? bounds.perWebhook : bounds.held;
+    const name = active ? id : `${id} held`;
+    let room = left().get(name) ?? 0;
+    if (room < need) room = most - (await queue.countWaiting(tx, chain, id, most));
+    if (room < need && !active) {
+      room += await queue.discardHeld(tx, id, { limit: need - room }, REASONS.tooManyHeld);
+      // What a single block has beyond the bound is let in once: it is pushed out by the next ones.
+      room = Math.max(room, need);
+    }
+    // What a rolled back block took is not given back: the next count corrects it.
+    if (room < need) return false;
+    left().set(name, room - need);
+    return true;
+  }
+
   return {
     async takeRoom(tx, chain, events) {
-      const needs = new Map<string, number>();
-      for (const { hooks } of events) for (const { id } of hooks) needs.set(id, (needs.get(id) ?? 0) + 1);
+      const needs = new Map<Webhook, number>();
+      for (const { hooks } of events) for (const hook of hooks) needs.set(hook, (needs.get(hook) ?? 0) + 1);
       const full = new Set<string>();
-      for (const [id, need] of needs) {
-        let room = left().get(id) ?? 0;
-        if (room < need) room = maxPerWebhook - (await queue.countWaiting(tx, chain, id, maxPerWebhook));
-        // What a rolled back block took is not given back: the next count corrects it.
-        if (room < need) full.add(id);
-        else left().set(id, room - need);
-      }
+      for (const [hook, need] of needs) if (!(await take(tx, chain, hook, need))) full.add(hook.id);
       return full;
     },
   };

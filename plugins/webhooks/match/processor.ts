@@ -1,6 +1,7 @@
 import type { BlockProcessor } from '../../../src/kernel/plugin.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
 import { matchBlock } from '../../../src/solana/match-block.ts';
+import type { BodyBuilder } from '../bodies/builder.ts';
 import type { DeliveryQueue } from '../delivery/queue.ts';
 import type { Db } from '../store/tables.ts';
 import { watchedAddresses } from '../store/watched.ts';
@@ -16,7 +17,7 @@ export interface ProcessorParts extends QueueEventsParts {
   readonly sync: HookSync;
   readonly queue: DeliveryQueue;
   readonly chains: readonly ChainId[];
-  readonly extraKeys: boolean;
+  readonly bodies: BodyBuilder;
   readonly depth: Depth;
   matched(count: number): void;
 }
@@ -31,7 +32,7 @@ export function createWebhooksProcessor(parts: ProcessorParts): BlockProcessor {
       const index = await parts.sync.current(tx);
       const found = matchBlock(block, index.addresses(chain), { owners: true });
       if (found.length === 0) return;
-      const events = matchedEvents(block, chain, index, found, { extraKeys: parts.extraKeys });
+      const events = matchedEvents(block, chain, index, found, parts.bodies);
       if (events.length === 0) return;
       const added = await queueEvents(parts, tx, chain, block.slot, events);
       tx.onCommit(() => {

@@ -4,7 +4,9 @@ import type { Clock } from '../../../src/ports/clock.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import { type DeliveryPayload, deliveryKey, deliveryKind } from '../delivery/payload.ts';
 import type { DeliveryQueue } from '../delivery/queue.ts';
-import { addRefs, type Blob, insertBlobs, knownSlots } from '../store/blobs.ts';
+import { REASONS } from '../delivery/reasons.ts';
+import type { Webhook } from '../model/webhook.ts';
+import { addRefs, type Blob, insertBlobs, knownPlaces, placeKey } from '../store/blobs.ts';
 import { addHealth, type HealthDelta, MINUTE_MS } from '../store/health.ts';
 import type { MatchedEvent } from './events.ts';
 import type { HookRoom } from './hook-room.ts';
@@ -26,56 +28,72 @@ export async function queueEvents(
   slot: number,
   events: readonly MatchedEvent[],
 ): Promise<number> {
+  const nowMs = parts.clock.now();
   const full = await parts.room.takeRoom(tx, chain, events);
-  const known = await knownSlots(
+  const known = await knownPlaces(
     tx,
     chain,
     events.map(({ signature }) => signature),
   );
-  const jobsOf = (event: MatchedEvent): NewJob[] => event.hooks.map(({ id }) => newJob(chain, slot, event, id, full));
-  const blobOf = ({ signature, json }: MatchedEvent, refs: number): Blob => ({ signature, slot, chain, json, refs });
+  const jobsOf = (event: MatchedEvent): NewJob[] =>
+    event.hooks.map((hook) => newJob({ chain, slot, nowMs, full }, event, hook));
+  const blobOf = ({ signature, form, json }: MatchedEvent, refs: number): Blob => ({
+    ...{ signature, slot, chain, form, json, refs },
+  });
   const fresh = events.filter(({ signature }) => !known.has(signature));
   await insertBlobs(
     tx,
     fresh.map((event) => blobOf(event, event.hooks.length)),
-    parts.clock.now(),
+    nowMs,
   );
   let added = await parts.queue.enqueue(tx, fresh.flatMap(jobsOf));
   for (const event of events) {
-    const slots = known.get(event.signature);
-    if (slots === undefined) continue;
+    const places = known.get(event.signature);
+    if (places === undefined) continue;
     const jobs = jobsOf(event);
     const more = await parts.queue.enqueue(tx, jobs);
     added += more;
     const keys = jobs.map(({ key }) => key);
     if (more < jobs.length) await parts.queue.moveSlot(tx, chain, keys, slot);
     if (more === 0) continue;
-    if (slots.has(slot)) await addRefs(tx, blobOf(event, more));
-    else await insertBlobs(tx, [blobOf(event, more)], parts.clock.now());
+    if (places.has(placeKey(slot, event.form))) await addRefs(tx, blobOf(event, more));
+    else await insertBlobs(tx, [blobOf(event, more)], nowMs);
   }
   if (full.size > 0) await refuse(parts, tx, chain, events, full);
   return added;
 }
 
-function newJob(
-  chain: ChainId,
-  slot: number,
-  { signature }: MatchedEvent,
-  webhookId: string,
-  full: ReadonlySet<string>,
-): NewJob {
-  const payload: DeliveryPayload = { signature, slot, chain };
-  return {
-    kind: deliveryKind(chain),
-    key: deliveryKey(webhookId, signature),
-    group: webhookId,
-    payload,
-    slot,
-    ...(full.has(webhookId) ? { held: QUEUE_FULL } : {}),
-  };
+interface JobPlace {
+  readonly chain: ChainId;
+  readonly slot: number;
+  readonly nowMs: number;
+  /** Webhooks that have no room left. */
+  readonly full: ReadonlySet<string>;
 }
 
-const QUEUE_FULL = 'queue_full';
+/** More than any block has transactions; times the highest slot it is still an exact number. */
+const POSITIONS = 1_000_000;
+/** So long the events of a batch are waited for. */
+const GATHER_MS = 1_000;
+
+function newJob(
+  { chain, slot, nowMs, full }: JobPlace,
+  { signature, form, index }: MatchedEvent,
+  hook: Webhook,
+): NewJob {
+  const payload: DeliveryPayload = { signature, slot, chain, form };
+  const held = full.has(hook.id) ? REASONS.queueFull : hook.active ? null : REASONS.inactive;
+  return {
+    kind: deliveryKind(chain),
+    key: deliveryKey(hook.id, signature),
+    group: hook.id,
+    payload,
+    slot,
+    ...(hook.ordered ? { position: slot * POSITIONS + index } : {}),
+    ...(hook.batchSize > 1 ? { runAt: nowMs + GATHER_MS } : {}),
+    ...(held === null ? {} : { held }),
+  };
+}
 
 /** Deliveries beyond the bound of their webhook are over at once; they can be sent again by hand. */
 async function refuse(
@@ -94,7 +112,7 @@ async function refuse(
       failed.set(number, (failed.get(number) ?? 0) + 1);
     }
   }
-  await queue.discardKeys(tx, chain, keys, QUEUE_FULL);
+  await queue.failHeld(tx, chain, keys, REASONS.queueFull);
   const minute = Math.floor(clock.now() / MINUTE_MS);
   const none = { succeeded: 0, attemptsOk: 0, attemptsFailed: 0, lastSuccessAt: 0 };
   await addHealth(

@@ -3,10 +3,7 @@ import { effectiveStatus, type Webhook } from './webhook.ts';
 /** What `wallet` says where the project has none: clients take it for an address. */
 const NO_WALLET = '11111111111111111111111111111111';
 
-/**
- * The webhook as the API shows it. `addresses` may be cut; `addressCount` tells the full number. Batches, order and holding
- * are shown with the one value they have.
- */
+/** The webhook as the API shows it. `addresses` may be cut; `addressCount` tells the full number. */
 export function webhookView(
   hook: Webhook,
   addresses: readonly string[],
@@ -29,9 +26,9 @@ export function webhookView(
     ...(hook.encoding === null ? {} : { encoding: hook.encoding }),
     matchTokenOwners: hook.matchTokenOwners,
     retryPreset: hook.retryPreset,
-    batchSize: 1,
-    ordered: false,
-    onInactive: 'drop',
+    batchSize: hook.batchSize,
+    ordered: hook.ordered,
+    onInactive: hook.onInactive,
     ...(hook.disabledReason === null ? {} : { disabledReason: hook.disabledReason }),
     ...(hook.disabledAt === null ? {} : { disabledAt: isoTime(hook.disabledAt) }),
     ...(inGrace ? { graceUntil: isoTime(hook.graceUntil ?? 0) } : {}),

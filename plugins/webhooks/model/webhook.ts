@@ -9,6 +9,10 @@ export type TxnStatus = (typeof TXN_STATUSES)[number];
 export const RETRY_PRESETS = ['durable', 'compat'] as const;
 export type RetryPreset = (typeof RETRY_PRESETS)[number];
 
+/** What becomes of events of the time in which a webhook is off: lost for it, or kept until it is on again. */
+export const ON_INACTIVE = ['drop', 'hold'] as const;
+export type OnInactive = (typeof ON_INACTIVE)[number];
+
 export type DisabledReason = 'user' | 'failure_rate' | 'gone';
 
 /** A webhook without its addresses, as the store keeps it. Times are unix milliseconds. */
@@ -28,6 +32,11 @@ export interface Webhook {
   readonly encoding: string | null;
   readonly matchTokenOwners: boolean;
   readonly retryPreset: RetryPreset;
+  /** Events of one request at most. */
+  readonly batchSize: number;
+  /** One request at a time, strictly in the order of the chain. */
+  readonly ordered: boolean;
+  readonly onInactive: OnInactive;
   readonly addressCount: number;
   readonly nextPosition: number;
   readonly disabledReason: DisabledReason | null;
@@ -47,4 +56,17 @@ export function effectiveStatus(hook: Pick<Webhook, 'type' | 'txnStatus'>): TxnS
 export function wantsOutcome(hook: Pick<Webhook, 'type' | 'txnStatus'>, failed: boolean): boolean {
   const status = effectiveStatus(hook);
   return status === 'all' || (status === 'failed') === failed;
+}
+
+/** Whether events of now are kept for it, to be sent at once or later. */
+export const takesEvents = (hook: Pick<Webhook, 'active' | 'onInactive'>): boolean =>
+  hook.active || hook.onInactive === 'hold';
+
+/** Whether the filter lets a transaction of this type through. `type` is asked for only when it matters. */
+export function wantsType(hook: Pick<Webhook, 'type' | 'transactionTypes'>, type: () => string): boolean {
+  if (hook.type.startsWith('raw') || hook.transactionTypes.includes('ANY')) return true;
+  const name = type();
+  // Two words for what no parser knows.
+  if (name === 'UNKNOWN' && hook.transactionTypes.includes('UNLABELED')) return true;
+  return hook.transactionTypes.includes(name);
 }

@@ -2,6 +2,7 @@ import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
 import { JsonText, json, RequestError } from '../../../src/kernel/request.ts';
 import { stringify } from '../../../src/lib/json.ts';
+import { wrapElement } from '../bodies/wrap.ts';
 import { DELIVERY_STATUSES, type Delivery, type DeliveryQueue } from '../delivery/queue.ts';
 import { type ManageContext, notFound } from '../manage/context.ts';
 import type { Webhook } from '../model/webhook.ts';
@@ -89,7 +90,13 @@ function getRoute(context: ManageContext, queue: DeliveryQueue): Route {
       const element = blobs.get(blobKey(delivery.payload));
       const head = stringify(deliveryView(delivery, attempts.get(delivery.id) ?? []));
       // The element is ready text: it is put in as it was sent.
-      return json(new JsonText(element === undefined ? head : `${head.slice(0, -1)},"body":[${element}]}`));
+      return json(
+        new JsonText(
+          element === undefined
+            ? head
+            : `${head.slice(0, -1)},"body":${wrapElement(delivery.payload.form ?? 'raw', element)}}`,
+        ),
+      );
     },
   });
 }

@@ -4,6 +4,8 @@ import type { Db } from './tables.ts';
 /** One request that was made, or could not be made, for a delivery. */
 export interface Attempt {
   readonly jobId: number;
+  /** Of the webhook. */
+  readonly number: number;
   /** 1-based, within its series. */
   readonly n: number;
   /** Unix milliseconds. */
@@ -18,8 +20,8 @@ export interface Attempt {
 export async function insertAttempts(tx: StoreTx, attempts: readonly Attempt[]): Promise<void> {
   await tx.insertMany(
     'webhook_attempts',
-    ['job_id', 'started_at', 'n', 'duration_ms', 'status', 'failure', 'excerpt'],
-    attempts.map((a) => [a.jobId, a.startedAt, a.n, a.durationMs, a.status, a.failure, a.excerpt]),
+    ['job_id', 'number', 'started_at', 'n', 'duration_ms', 'status', 'failure', 'excerpt'],
+    attempts.map((a) => [a.jobId, a.number, a.startedAt, a.n, a.durationMs, a.status, a.failure, a.excerpt]),
     'ignore',
   );
 }
@@ -42,6 +44,7 @@ export async function readAttempts(
   for (const row of rows) {
     const attempt: Attempt = {
       jobId: row.job_id,
+      number: row.number ?? 0,
       n: row.n,
       startedAt: row.started_at,
       durationMs: row.duration_ms,

@@ -1,17 +1,19 @@
 import { sql } from 'kysely';
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
+import type { BodyForm } from '../bodies/form.ts';
 import { inList } from './in-list.ts';
 import type { Db } from './tables.ts';
 
 /**
- * The element of one transaction, shared by all deliveries that carry it. A transaction that lands again after a fork has one per
+ * The element of one transaction in one form, shared by all deliveries that carry it. A transaction that lands again after a fork has one per
  * slot: deliveries that were tried repeat the bytes they sent.
  */
 export interface Blob {
   readonly signature: string;
   readonly slot: number;
   readonly chain: ChainId;
+  readonly form: BodyForm;
   readonly json: string;
   /** Deliveries that were made with it. */
   readonly refs: number;
@@ -19,14 +21,17 @@ export interface Blob {
 
 const CHUNK = 1_000;
 
-export const blobKey = (blob: Pick<Blob, 'signature' | 'slot' | 'chain'>): string =>
-  `${blob.chain}:${blob.slot}:${blob.signature}`;
+export const blobKey = (blob: Pick<Blob, 'signature' | 'slot' | 'chain'> & { readonly form?: BodyForm }): string =>
+  `${blob.chain}:${placeKey(blob.slot, blob.form ?? 'raw')}:${blob.signature}`;
+
+/** A form of a transaction in one of the blocks that held it. */
+export const placeKey = (slot: number, form: BodyForm): string => `${slot}:${form}`;
 
 export async function insertBlobs(tx: StoreTx, blobs: readonly Blob[], now: number): Promise<void> {
   await tx.insertMany(
     'webhook_blobs',
-    ['signature', 'slot', 'chain', 'json', 'refs', 'created_at'],
-    blobs.map(({ signature, slot, chain, json, refs }) => [signature, slot, chain, json, refs, now]),
+    ['signature', 'slot', 'chain', 'form', 'json', 'refs', 'created_at'],
+    blobs.map(({ signature, slot, chain, form, json, refs }) => [signature, slot, chain, form, json, refs, now]),
   );
 }
 
@@ -37,27 +42,29 @@ export async function addRefs(tx: StoreTx, blob: Blob): Promise<void> {
     .where('signature', '=', blob.signature)
     .where('slot', '=', blob.slot)
     .where('chain', '=', blob.chain)
+    .where('form', '=', blob.form)
     .execute();
 }
 
-/** The slots at which elements of the given transactions are kept already. */
-export async function knownSlots(
+/** The slots and forms in which elements of the given transactions are kept already, as `placeKey`s. */
+export async function knownPlaces(
   tx: StoreTx,
   chain: ChainId,
   signatures: readonly string[],
-): Promise<ReadonlyMap<string, ReadonlySet<number>>> {
-  const known = new Map<string, Set<number>>();
+): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
+  const known = new Map<string, Set<string>>();
   for (let from = 0; from < signatures.length; from += CHUNK) {
     const rows = await (tx.db as Db)
       .selectFrom('webhook_blobs')
-      .select(['signature', 'slot'])
+      .select(['signature', 'slot', 'form'])
       .where(inList(tx.dialect, 'signature', signatures.slice(from, from + CHUNK)))
       .where('chain', '=', chain)
       .execute();
-    for (const { signature, slot } of rows) {
-      const slots = known.get(signature);
-      if (slots === undefined) known.set(signature, new Set([slot]));
-      else slots.add(slot);
+    for (const { signature, slot, form } of rows) {
+      const place = placeKey(slot, form as BodyForm);
+      const places = known.get(signature);
+      if (places === undefined) known.set(signature, new Set([place]));
+      else places.add(place);
     }
   }
   return known;
@@ -72,10 +79,12 @@ export async function readBlobs(
   if (signatures.length === 0) return found;
   const rows = await (read as Db)
     .selectFrom('webhook_blobs')
-    .select(['signature', 'slot', 'chain', 'json'])
+    .select(['signature', 'slot', 'chain', 'form', 'json'])
     .where(inList(dialect, 'signature', signatures))
     .execute();
-  for (const row of rows) found.set(blobKey({ ...row, chain: row.chain as ChainId }), row.json);
+  for (const row of rows) {
+    found.set(blobKey({ ...row, chain: row.chain as ChainId, form: row.form as BodyForm }), row.json);
+  }
   return found;
 }
 
@@ -90,11 +99,12 @@ export async function releaseRefs(tx: StoreTx, chain: ChainId, signatures: reado
     if (group === undefined) bySize.set(count, [signature]);
     else group.push(signature);
   }
-  // The references of all slots of a transaction are one sum: which of them gives one back does not matter.
+  // The references of all slots and forms of a transaction are one sum: which of them gives one back does not matter.
   for (const [count, group] of bySize) {
     await sql`UPDATE webhook_blobs SET refs = refs - ${count} WHERE chain = ${chain} AND signature IN (${sql.join(group)})
-      AND slot = (SELECT min(slot) FROM webhook_blobs AS other
-        WHERE other.signature = webhook_blobs.signature AND other.chain = webhook_blobs.chain)`.execute(db);
+      AND (slot, form) = (SELECT slot, form FROM webhook_blobs AS other
+        WHERE other.signature = webhook_blobs.signature AND other.chain = webhook_blobs.chain
+        ORDER BY slot, form LIMIT 1)`.execute(db);
   }
   const all = [...counts.keys()];
   if (all.length === 0) return;

@@ -1,5 +1,5 @@
 import type { Dialect } from '../../../src/ports/store.ts';
-import type { DisabledReason, RetryPreset, TxnStatus, Webhook, WebhookType } from '../model/webhook.ts';
+import type { DisabledReason, OnInactive, RetryPreset, TxnStatus, Webhook, WebhookType } from '../model/webhook.ts';
 import { inList } from './in-list.ts';
 import type { Db, WebhookRow } from './tables.ts';
 
@@ -64,9 +64,6 @@ export async function insertHook(db: Db, hook: Webhook): Promise<void> {
       id: hook.id,
       project_id: hook.projectId,
       created_at: hook.createdAt,
-      batch_size: 1,
-      ordered: 0,
-      on_inactive: 'drop',
     } as WebhookRow)
     .execute();
 }
@@ -96,6 +93,9 @@ function fromRow(row: WebhookRow): Webhook {
     encoding: row.encoding,
     matchTokenOwners: row.match_token_owners === 1,
     retryPreset: row.retry_preset as RetryPreset,
+    batchSize: row.batch_size,
+    ordered: row.ordered === 1,
+    onInactive: row.on_inactive as OnInactive,
     addressCount: row.address_count,
     nextPosition: row.next_position,
     disabledReason: row.disabled_reason as DisabledReason | null,
@@ -117,6 +117,9 @@ function toRow(patch: WebhookPatch): Partial<WebhookRow> {
   if (patch.encoding !== undefined) row.encoding = patch.encoding;
   if (patch.matchTokenOwners !== undefined) row.match_token_owners = patch.matchTokenOwners ? 1 : 0;
   if (patch.retryPreset !== undefined) row.retry_preset = patch.retryPreset;
+  if (patch.batchSize !== undefined) row.batch_size = patch.batchSize;
+  if (patch.ordered !== undefined) row.ordered = patch.ordered ? 1 : 0;
+  if (patch.onInactive !== undefined) row.on_inactive = patch.onInactive;
   if (patch.addressCount !== undefined) row.address_count = patch.addressCount;
   if (patch.nextPosition !== undefined) row.next_position = patch.nextPosition;
   if (patch.disabledReason !== undefined) row.disabled_reason = patch.disabledReason;

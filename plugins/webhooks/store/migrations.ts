@@ -42,6 +42,34 @@ async function createTables(tx: StoreTx): Promise<void> {
   for (const statement of statements) await statement.execute(tx.db);
 }
 
+/** Elements in more than one form; batches; pauses of projects; alerts; what a webhook asked to be read again. */
+async function addForms(tx: StoreTx): Promise<void> {
+  const int = sql.raw(tx.dialect === 'sqlite' ? 'INTEGER' : 'BIGINT');
+  const clustered = sql.raw(tx.dialect === 'sqlite' ? ' WITHOUT ROWID' : '');
+  const statements = [
+    sql`ALTER TABLE webhook_blobs ADD COLUMN form TEXT NOT NULL DEFAULT 'raw'`,
+    sql`DROP INDEX webhook_blobs_key`,
+    sql`CREATE UNIQUE INDEX webhook_blobs_key ON webhook_blobs (signature, slot, chain, form)`,
+    sql`ALTER TABLE webhook_attempts ADD COLUMN number ${int}`,
+    sql`CREATE INDEX webhook_attempts_by_hook ON webhook_attempts (number, started_at)`,
+    // The deliveries that travel in the request of another one, in their order.
+    sql`CREATE TABLE webhook_batches (
+      job_id ${int} PRIMARY KEY, leader_id ${int} NOT NULL, place ${int} NOT NULL, webhook_id TEXT NOT NULL,
+      payload TEXT NOT NULL, created_at ${int} NOT NULL)${clustered}`,
+    sql`CREATE INDEX webhook_batches_by_leader ON webhook_batches (leader_id, place)`,
+    sql`CREATE INDEX webhook_batches_by_hook ON webhook_batches (webhook_id)`,
+    sql`CREATE TABLE webhook_pauses (project_id TEXT PRIMARY KEY, since ${int} NOT NULL)`,
+    sql`CREATE TABLE webhook_alerts (
+      number ${int} PRIMARY KEY, failing_since ${int}, exhausted ${int} NOT NULL, exhausted_told_at ${int} NOT NULL)`,
+    sql`CREATE TABLE webhook_replays (
+      id TEXT PRIMARY KEY, number ${int} NOT NULL, chain TEXT NOT NULL, from_slot ${int} NOT NULL, to_slot ${int} NOT NULL,
+      force ${int} NOT NULL, gap_id ${int} NOT NULL, queued ${int} NOT NULL, created_at ${int} NOT NULL, finished_at ${int})`,
+    sql`CREATE INDEX webhook_replays_open ON webhook_replays (chain, from_slot) WHERE finished_at IS NULL`,
+  ];
+  for (const statement of statements) await statement.execute(tx.db);
+}
+
 export const migrations: readonly Migration[] = [
   { version: 1, name: 'create webhooks and deliveries', breaking: false, up: createTables },
+  { version: 2, name: 'add forms, batches, pauses, alerts and replays', breaking: true, up: addForms },
 ];

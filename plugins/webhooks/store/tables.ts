@@ -41,18 +41,44 @@ interface Tables {
     signature: string;
     slot: number;
     chain: string;
+    form: string;
     json: string;
     refs: number;
     created_at: number;
   };
   webhook_attempts: {
     job_id: number;
+    /** Of the webhook; null in rows of an older version. */
+    number: number | null;
     started_at: number;
     n: number;
     duration_ms: number;
     status: number | null;
     failure: string | null;
     excerpt: Uint8Array | null;
+  };
+  webhook_batches: {
+    job_id: number;
+    leader_id: number;
+    place: number;
+    webhook_id: string;
+    payload: string;
+    created_at: number;
+  };
+  webhook_pauses: { project_id: string; since: number };
+  webhook_alerts: { number: number; failing_since: number | null; exhausted: number; exhausted_told_at: number };
+  webhook_replays: {
+    id: string;
+    number: number;
+    chain: string;
+    from_slot: number;
+    to_slot: number;
+    /** 0 or 1 */
+    force: number;
+    gap_id: number;
+    queued: number;
+    created_at: number;
+    finished_at: number | null;
   };
   webhook_health: {
     number: number;

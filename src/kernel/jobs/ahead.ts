@@ -44,7 +44,7 @@ export function chooseAhead(
   }
   const heldOf = (kind: string, group: string) => room.running(kind, group) + (added.get(groupKey(kind, group)) ?? 0);
   const groupRoom = (kind: string, group: string) => {
-    if (others.has(groupKey(kind, group))) return 0;
+    if (others.has(groupKey(kind, group)) || kinds.get(kind)?.groupAhead?.(group) === false) return 0;
     const limit = kinds.get(kind)?.groupConcurrency?.(group) ?? Number.POSITIVE_INFINITY;
     return limit <= 0 ? 0 : limit * (1 + AHEAD_PER_LIMIT) - heldOf(kind, group);
   };

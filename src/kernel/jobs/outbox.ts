@@ -74,6 +74,30 @@ export function createOutbox(options: {
         error: null,
       }),
     hold: (tx, change, reason) => update(tx, change, ['pending'], { state: 'held', error: reason }),
+    async take(tx, { kind, group, limit }, reason) {
+      const db = jobTables(tx.db);
+      let due = select(db, { kind, group })
+        .where(sql<boolean>`state = 'pending'`)
+        .where('lane', '=', 0)
+        .where('attempts', '=', 0)
+        .where('run_at', '<=', clock.now())
+        .selectAll()
+        .orderBy(sql`coalesce(position, 0)`)
+        .orderBy('id')
+        .limit(limit);
+      // Rows that are being claimed at this moment are left to whoever claims them.
+      if (tx.dialect === 'postgres') due = due.forUpdate().skipLocked();
+      const rows = await due.execute();
+      const ids = rows.map(({ id }) => id);
+      if (ids.length > 0) await update(tx, { kind, ids }, ['pending'], { state: 'held', error: reason });
+      return rows.map((row) => rowOf({ ...row, state: 'held', error: reason }));
+    },
+    finish: (tx, change, end) =>
+      update(tx, change, ['held'], {
+        state: end.state,
+        finished_at: clock.now(),
+        error: end.state === 'failed' ? end.error : null,
+      }),
     release: (tx, change) => update(tx, change, ['held'], { state: 'pending', run_at: clock.now(), error: null }),
     discard: (tx, change, reason) =>
       update(tx, change, ['pending', 'held'], { state: 'discarded', finished_at: clock.now(), error: reason }),
@@ -126,6 +150,7 @@ function select(db: Queries<JobTables>, filter: OutboxFilter) {
   if (filter.ids !== undefined) query = query.where('id', 'in', [...filter.ids]);
   if (filter.keys !== undefined) query = query.where('key', 'in', [...filter.keys]);
   if (filter.states !== undefined) query = query.where('state', 'in', [...filter.states]);
+  if (filter.reason !== undefined) query = query.where('error', '=', filter.reason);
   if (filter.createdFrom !== undefined) query = query.where('created_at', '>=', filter.createdFrom);
   if (filter.createdBefore !== undefined) query = query.where('created_at', '<', filter.createdBefore);
   return query;

@@ -35,7 +35,7 @@ export async function recordOutcomes(tx: StoreTx, finished: readonly Finished[],
 
 /** In the order of the columns of `v`. */
 function valuesOf({ claimed, outcome }: Finished, now: number): readonly (string | number | null)[] {
-  const isUncounted = outcome.kind === 'retry' && outcome.uncounted === true;
+  const isUncounted = (outcome.kind === 'retry' || outcome.kind === 'held') && outcome.uncounted === true;
   const attempts = claimed.job.attempts + (isUncounted ? 0 : 1);
   const isOver = outcome.kind !== 'retry' && outcome.kind !== 'held';
   return [

@@ -136,11 +136,11 @@ eachStore('webhook outbox', (engine) => {
       counts.set(`${grp} ${state}`, (counts.get(`${grp} ${state}`) ?? 0) + 1);
     assert.deepEqual(Object.fromEntries(counts), {
       [`${one} pending`]: 4,
-      [`${one} discarded`]: 12,
+      [`${one} failed`]: 12,
       [`${two} pending`]: 2,
     });
     const refused = (await harness.call('GET', `/v0/webhooks/${one}/deliveries`)).body.data[0];
-    assert.deepEqual([refused.status, refused.reason], ['discarded', 'queue_full']);
+    assert.deepEqual([refused.status, refused.reason], ['failed', 'queue_full']);
   });
 
   test('at its global bound the outbox holds the block loop back', async (t) => {

@@ -6,7 +6,8 @@ import { parseInput } from '../../../plugins/webhooks/input/fields.ts';
 import { createInputRules } from '../../../plugins/webhooks/input/rules.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 
-const rules = createInputRules(() => null, true);
+const RAW: ReadonlySet<'raw'> = new Set(['raw']);
+const rules = createInputRules(() => null, true, RAW);
 const refusal = (body: unknown, own = rules): string => {
   try {
     parseInput(body, own);
@@ -86,7 +87,7 @@ test('types that cannot fire are refused, unknown ones too', () => {
   assert.match(refusal({ webhookType: 'enhanced' }), /^webhookType: enhanced webhooks are not available yet$/);
   assert.match(refusal({ webhookType: 'discordDevnet' }), /^webhookType: discord webhooks are not available yet$/);
   assert.match(refusal({ webhookType: 'account' }), /^webhookType: must be one of enhanced, raw, /);
-  const mainOnly = createInputRules(() => null, false);
+  const mainOnly = createInputRules(() => null, false, RAW);
   assert.equal(refusal({ webhookType: 'rawDevnet' }, mainOnly), 'webhookType: no devnet upstream is configured');
 });
 
@@ -97,9 +98,13 @@ test('the other fields', () => {
   assert.equal(refusal({ webhookURL: 7 }), 'webhookURL must be a string');
   assert.equal(refusal({ webhookURL: `https://x/${'a'.repeat(2_048)}` }), 'webhookURL: at most 2048 characters');
   assert.equal(refusal({ webhookURL: 'https://x/#a' }), 'webhookURL: a fragment is not allowed');
-  assert.match(refusal({ batchSize: 2 }), /^batchSize: /);
-  assert.match(refusal({ ordered: true }), /^ordered: /);
-  assert.match(refusal({ onInactive: 'hold' }), /^onInactive: /);
+  for (const size of [0, 101, 1.5, '2']) {
+    assert.equal(refusal({ batchSize: size }), 'batchSize must be an integer from 1 to 100');
+  }
+  assert.equal(refusal({ ordered: 'yes' }), 'ordered must be a boolean');
+  assert.equal(refusal({ onInactive: 'keep' }), 'onInactive: must be one of drop, hold');
+  const given = parseInput({ batchSize: 100, ordered: true, onInactive: 'hold' }, rules);
+  assert.deepEqual(given, { batchSize: 100, ordered: true, onInactive: 'hold' });
   for (const body of [null, [], 'x', 7, undefined]) assert.match(refusal(body), /must be a JSON object/);
 });
 
@@ -117,7 +122,7 @@ test('whatever comes in, it is taken or refused with 400', () => {
     fc.property(fc.dictionary(fc.constantFrom(...names), fc.jsonValue()), (body) => {
       refusal(
         body,
-        createInputRules((url) => (URL.canParse(url) ? null : 'no URL'), false),
+        createInputRules((url) => (URL.canParse(url) ? null : 'no URL'), false, RAW),
       );
     }),
   );
