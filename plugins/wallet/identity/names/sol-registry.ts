@@ -6,7 +6,7 @@ export interface SolRegistry {
   isCutOff(): Promise<boolean>;
 }
 
-const REMEMBERED_MS = 15_000;
+const REMEMBERED_MS = 5_000;
 
 /** `.sol` names moved to another program at a final slot: from there on an old owner must not be taken for the present one. */
 export function createSolRegistry(reader: AccountReader, clock: Clock, cutOffSlot: number | null): SolRegistry {

@@ -51,7 +51,7 @@ test('the text of a name comes back from its reverse entry', () => {
   };
   fc.assert(
     fc.property(fc.string({ minLength: 1, unit: 'grapheme' }), fc.nat(40), (text, extra) => {
-      fc.pre(!text.startsWith('\0') && text.isWellFormed());
+      fc.pre(!text.startsWith('\0'));
       assert.equal(decodeReverse(encode(text, extra)), text);
       assert.equal(decodeReverse(encode(`\0${text}`, extra)), text);
     }),
