@@ -1,3 +1,39 @@
-import type { Migration } from '../../../src/ports/store.ts';
+import { sql } from 'kysely';
+import type { Migration, StoreTx } from '../../../src/ports/store.ts';
 
-export const migrations: readonly Migration[] = [];
+async function createTables(tx: StoreTx): Promise<void> {
+  const int = sql.raw(tx.dialect === 'sqlite' ? 'INTEGER' : 'BIGINT');
+  const blob = sql.raw(tx.dialect === 'sqlite' ? 'BLOB' : 'BYTEA');
+  const clustered = sql.raw(tx.dialect === 'sqlite' ? ' WITHOUT ROWID' : '');
+  const statements = [
+    // Addresses as numbers: a row of the history is then a few bytes.
+    sql`CREATE TABLE wallet_keys (id ${int} PRIMARY KEY, key ${blob} NOT NULL UNIQUE)`,
+    sql`CREATE TABLE wallet_wallets (
+      id ${int} PRIMARY KEY, address TEXT NOT NULL UNIQUE, asked_at ${int} NOT NULL, is_pinned ${int} NOT NULL,
+      is_followed ${int} NOT NULL, floor ${int}, head ${int}, is_complete ${int} NOT NULL, pruned_below ${int},
+      pruned_at ${int}, live_from ${int}, changed ${int} NOT NULL, found ${int} NOT NULL, trouble TEXT)`,
+    sql`CREATE INDEX wallet_wallets_by_change ON wallet_wallets (changed)`,
+    sql`CREATE TABLE wallet_accounts (
+      wallet ${int} NOT NULL, account ${int} NOT NULL, mint ${blob} NOT NULL, PRIMARY KEY (wallet, account, mint))${clustered}`,
+    // n = slot * 65536 + place in the block.
+    sql`CREATE TABLE wallet_rows (
+      a ${int} NOT NULL, n ${int} NOT NULL, flags ${int} NOT NULL, PRIMARY KEY (a, n))${clustered}`,
+    // Rows of blocks that may be taken back, a blob for each block; merged into wallet_rows many at once when they are final.
+    sql`CREATE TABLE wallet_tail (slot ${int} PRIMARY KEY, rows ${blob} NOT NULL)`,
+    sql`CREATE TABLE wallet_transactions (n ${int} PRIMARY KEY, tag ${int} NOT NULL, signature ${blob} NOT NULL)`,
+    // The first bytes of a signature: shorter than it, and it is compared behind them.
+    sql`CREATE INDEX wallet_transactions_by_tag ON wallet_transactions (tag)`,
+    sql`CREATE TABLE wallet_bodies (n ${int} PRIMARY KEY, body ${blob} NOT NULL)`,
+    sql`CREATE TABLE wallet_times (slot ${int} PRIMARY KEY, time ${int} NOT NULL)`,
+    sql`CREATE INDEX wallet_times_by_time ON wallet_times (time, slot)`,
+    sql`CREATE TABLE wallet_fundings (wallet ${int} PRIMARY KEY, body TEXT NOT NULL)`,
+    sql`CREATE TABLE wallet_state (
+      id ${int} PRIMARY KEY, version ${int} NOT NULL, next_key ${int} NOT NULL, live_slot ${int}, full_from ${int})`,
+    sql`INSERT INTO wallet_state (id, version, next_key) VALUES (1, 0, 1)`,
+  ];
+  for (const statement of statements) await statement.execute(tx.db);
+}
+
+export const migrations: readonly Migration[] = [
+  { version: 1, name: 'create wallets and their history', breaking: false, up: createTables },
+];

@@ -1,0 +1,114 @@
+import { deflateRawSync, inflateRawSync } from 'node:zlib';
+import type { StoreTx } from '../../../src/ports/store.ts';
+import { endOf, firstOf, slotOf } from './position.ts';
+import type { Db } from './tables.ts';
+
+/** A transaction as it is kept. */
+export interface StoredTransaction {
+  readonly n: number;
+  /** 64 bytes. */
+  readonly signature: Uint8Array;
+  /** JSON text in the form of `getTransaction`; null where only the place is kept. */
+  readonly text: string | null;
+  /** Unix seconds. */
+  readonly time: number | null;
+}
+
+const TAG_BYTES = 6;
+const KEYS_PER_QUERY = 500;
+
+const tagOf = (signature: Uint8Array): number =>
+  Buffer.from(signature.buffer, signature.byteOffset, TAG_BYTES).readUIntBE(0, TAG_BYTES);
+
+/** Bodies of transactions are alike: what most of them hold serves as a dictionary. */
+const COMMON = Buffer.from(
+  '{"blockTime":,"indexWithinBlock":,"meta":{"computeUnitsConsumed":,"err":null,"fee":5000,"innerInstructions":[{"index":,"instructions":[{"accounts":[],"data":"","programIdIndex":,"stackHeight":2}]}],"loadedAddresses":{"readonly":[],"writable":[]},"logMessages":["Program ComputeBudget111111111111111111111111111111 invoke [1]","Program ComputeBudget111111111111111111111111111111 success","Program 11111111111111111111111111111111 invoke [1]","Program 11111111111111111111111111111111 success","Program TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA invoke [2]","Program log: Instruction: Transfer","Program TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA consumed 4645 of 200000 compute units","Program TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA success","Program TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"],"postBalances":[],"postTokenBalances":[],"preBalances":[],"preTokenBalances":[{"accountIndex":,"mint":"So11111111111111111111111111111111111111112","owner":"","programId":"TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA","uiTokenAmount":{"amount":"","decimals":9,"uiAmount":,"uiAmountString":""}}],"rewards":[],"status":{"Ok":null}},"slot":,"transaction":["","base64"]"message":{"accountKeys":["11111111111111111111111111111111","TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA","ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL","EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"],"addressTableLookups":null,"header":{"numReadonlySignedAccounts":0,"numReadonlyUnsignedAccounts":1,"numRequiredSignatures":1},"instructions":[],"recentBlockhash":""},"signatures":[""]},"version":"legacy"}',
+);
+
+export const packBody = (text: string): Buffer => deflateRawSync(text, { level: 6, dictionary: COMMON });
+export const unpackBody = (body: Uint8Array): string => inflateRawSync(body, { dictionary: COMMON }).toString('utf8');
+
+/** Stores each transaction once, whoever else has to do with it. */
+export async function writeTransactions(tx: StoreTx, list: readonly StoredTransaction[]): Promise<void> {
+  const sorted = list.toSorted((left, right) => left.n - right.n);
+  await tx.insertMany(
+    'wallet_transactions',
+    ['n', 'tag', 'signature'],
+    sorted.map(({ n, signature }) => [n, tagOf(signature), Buffer.from(signature)]),
+    'ignore',
+  );
+  await writeBodies(tx, sorted);
+  const times = new Map(sorted.flatMap(({ n, time }) => (time === null ? [] : [[slotOf(n), time] as const])));
+  await tx.insertMany('wallet_times', ['slot', 'time'], [...times], 'ignore');
+}
+
+export async function writeBodies(tx: StoreTx, list: readonly Pick<StoredTransaction, 'n' | 'text'>[]): Promise<void> {
+  const rows = list.flatMap(({ n, text }) => (text === null ? [] : [[n, packBody(text)]]));
+  if (rows.length > 0) await tx.insertMany('wallet_bodies', ['n', 'body'], rows, 'ignore');
+}
+
+/** Takes back what a block brought. */
+export async function forgetSlot(tx: StoreTx, slot: number): Promise<void> {
+  const db = tx.db as Db;
+  await db.deleteFrom('wallet_tail').where('slot', '=', slot).execute();
+  for (const table of ['wallet_transactions', 'wallet_bodies'] as const)
+    await db.deleteFrom(table).where('n', '>=', firstOf(slot)).where('n', '<', endOf(slot)).execute();
+  await db.deleteFrom('wallet_times').where('slot', '=', slot).execute();
+}
+
+/** Where a transaction stands; null when it is not stored. */
+export async function findSignature(db: Db, signature: Uint8Array): Promise<number | null> {
+  const rows = await db
+    .selectFrom('wallet_transactions')
+    .select(['n', 'signature'])
+    .where('tag', '=', tagOf(signature))
+    .orderBy('n', 'desc')
+    .execute();
+  return rows.find((row) => Buffer.compare(row.signature, signature) === 0)?.n ?? null;
+}
+
+export interface FoundTransaction {
+  readonly signature: Uint8Array;
+  readonly text: string | null;
+}
+
+/** By position; missing ones are left out. */
+export async function readTransactions(db: Db, ns: readonly number[]): Promise<Map<number, FoundTransaction>> {
+  const found = new Map<number, FoundTransaction>();
+  for (let at = 0; at < ns.length; at += KEYS_PER_QUERY) {
+    const rows = await db
+      .selectFrom('wallet_transactions as t')
+      .leftJoin('wallet_bodies as b', 'b.n', 't.n')
+      .select(['t.n as n', 't.signature as signature', 'b.body as body'])
+      .where('t.n', 'in', ns.slice(at, at + KEYS_PER_QUERY))
+      .execute();
+    for (const { n, signature, body } of rows)
+      found.set(n, { signature, text: body === null ? null : unpackBody(body) });
+  }
+  return found;
+}
+
+/** The newest slot known to be no later than a time (unix seconds); null when there is none. */
+export async function slotAtTime(db: Db, time: number): Promise<number | null> {
+  const row = await db
+    .selectFrom('wallet_times')
+    .select('slot')
+    .where('time', '<=', time)
+    .orderBy('time', 'desc')
+    .orderBy('slot', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  return row?.slot ?? null;
+}
+
+/** The time of the nearest known slot at or before one; null when none is known. */
+export async function timeBefore(db: Db, slot: number): Promise<number | null> {
+  const row = await db
+    .selectFrom('wallet_times')
+    .select('time')
+    .where('slot', '<=', slot)
+    .orderBy('slot', 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  return row?.time ?? null;
+}

@@ -1,0 +1,91 @@
+import { sql } from 'kysely';
+import type { StoreTx } from '../../../src/ports/store.ts';
+import { takeKeys } from './keys.ts';
+import type { Db, WalletRow } from './tables.ts';
+
+export const readWallet = (db: Db, address: string): Promise<WalletRow | undefined> =>
+  db.selectFrom('wallet_wallets').selectAll().where('address', '=', address).executeTakeFirst();
+
+export const readWalletById = (db: Db, id: number): Promise<WalletRow | undefined> =>
+  db.selectFrom('wallet_wallets').selectAll().where('id', '=', id).executeTakeFirst();
+
+/** Takes the next version of the followed set; others wait for the commit. */
+export async function takeVersion(tx: StoreTx): Promise<number> {
+  const row = await (tx.db as Db)
+    .updateTable('wallet_state')
+    .set({ version: sql`version + 1` })
+    .where('id', '=', 1)
+    .returning('version')
+    .executeTakeFirstOrThrow();
+  return row.version;
+}
+
+export interface Registration {
+  readonly key: Uint8Array;
+  /** base58 of `key`. */
+  readonly address: string;
+  /** Unix milliseconds. */
+  readonly now: number;
+  /** Stays followed without being asked for. */
+  readonly isPinned?: boolean;
+}
+
+/** Makes a wallet known and followed; one that is keeps its state. Returns its number. */
+export async function registerWallet(tx: StoreTx, { key, address, now, isPinned }: Registration): Promise<number> {
+  const db = tx.db as Db;
+  const version = await takeVersion(tx);
+  const numbers = await takeKeys(tx, [key]);
+  const id = numbers.of(key);
+  const pinned = isPinned === true ? 1 : 0;
+  await tx.insertMany(
+    'wallet_wallets',
+    ['id', 'address', 'asked_at', 'is_pinned', 'is_followed', 'is_complete', 'changed', 'found'],
+    [[id, address, now, pinned, 1, 0, version, 0]],
+    'ignore',
+  );
+  await db
+    .updateTable('wallet_wallets')
+    .set({
+      asked_at: now,
+      is_followed: 1,
+      is_pinned: sql`CASE WHEN is_pinned = 1 THEN 1 ELSE ${pinned} END`,
+      changed: sql`CASE WHEN is_followed = 1 THEN changed ELSE ${version} END`,
+    })
+    .where('id', '=', id)
+    .execute();
+  return id;
+}
+
+/** What comes with blocks no longer counts: the wallet is read from the upstream again when it is asked for. */
+export async function unfollowWallets(tx: StoreTx, ids: readonly number[], finalSlot: number): Promise<void> {
+  if (ids.length === 0) return;
+  const version = await takeVersion(tx);
+  await (tx.db as Db)
+    .updateTable('wallet_wallets')
+    .set({
+      is_followed: 0,
+      changed: version,
+      // While blocks brought it, everything up to the last final one is there.
+      head: sql`CASE WHEN live_from IS NOT NULL AND head >= live_from - 1 AND head < ${finalSlot} THEN ${finalSlot} ELSE head END`,
+      live_from: null,
+    })
+    .where('id', 'in', ids)
+    .execute();
+}
+
+/** Followed wallets that changed after a version; with `after` -1 all followed ones. */
+export async function changedWallets(
+  db: Db,
+  after: number,
+): Promise<readonly { readonly id: number; readonly key: Uint8Array; readonly is_followed: number }[]> {
+  let query = db
+    .selectFrom('wallet_wallets as w')
+    .innerJoin('wallet_keys as k', 'k.id', 'w.id')
+    .select(['w.id as id', 'k.key as key', 'w.is_followed as is_followed']);
+  query = after < 0 ? query.where('w.is_followed', '=', 1) : query.where('w.changed', '>', after);
+  return await query.execute();
+}
+
+/** Whether everything above `head` comes with the blocks. */
+export const isJoined = ({ live_from, head }: Pick<WalletRow, 'live_from' | 'head'>): boolean =>
+  live_from !== null && head !== null && head >= live_from - 1;

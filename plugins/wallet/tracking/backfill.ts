@@ -1,0 +1,243 @@
+import { sql } from 'kysely';
+import { type Clock, CodedError, type Store } from '../../../src/kernel/plugin.ts';
+import { decode32, encode32, encode64 } from '../../../src/lib/base58.ts';
+import { readAccounts } from '../store/accounts.ts';
+import { ACCOUNT, NAMED } from '../store/flags.ts';
+import { findKeys } from '../store/keys.ts';
+import { endOf } from '../store/position.ts';
+import type { Db, WalletRow } from '../store/tables.ts';
+import { readTransactions } from '../store/transactions.ts';
+import { isJoined, readWalletById } from '../store/wallets.ts';
+import { createGatherer, type Gatherer } from './gather.ts';
+import { keepBatch } from './keep.ts';
+import { createAddressList, emptyList } from './list.ts';
+import type { AskOptions, WalletUpstream } from './upstream.ts';
+
+export interface BackfillParts {
+  readonly store: Store;
+  readonly upstream: WalletUpstream;
+  readonly clock: Clock;
+  /** Slots from which on a node counts as one that has everything. */
+  readonly historyFloorSlot: number;
+  /** Told of each stored piece. */
+  kept(transactions: number): void;
+}
+
+/** `again`: there is more to do now; `later`: what is missing is not final yet. */
+export type Step = 'done' | 'again' | 'later';
+
+/** The first piece is what a page needs, so that it is there soon. */
+const FIRST_PIECE = 120;
+const PIECE = 400;
+/** Transactions per store transaction where a whole range must be there before it counts. */
+const RANGE_PIECE = 400;
+
+interface Run extends BackfillParts {
+  readonly wallet: WalletRow;
+  readonly key: Uint8Array;
+  readonly ask: AskOptions;
+  /** Newest final slot. */
+  readonly finalSlot: number;
+}
+
+/**
+ * Brings the index of a wallet further, until all of it is there or `deadlineMs` (monotonic) has passed. Errors: those of upstream
+ * and store.
+ */
+export async function backfillWallet(
+  parts: BackfillParts,
+  id: number,
+  deadlineMs: number,
+  signal: AbortSignal,
+): Promise<Step> {
+  const ask: AskOptions = { commitment: 'finalized', signal };
+  const finalSlot = await parts.upstream.slot(ask);
+  const wallet = await readWalletById(parts.store.read as Db, id);
+  if (wallet === undefined) return 'done';
+  const key = decode32(wallet.address);
+  if (key === null) throw new CodedError('WALLET_NO_ADDRESS', 'a stored address is none');
+  const run: Run = { ...parts, wallet, key, ask, finalSlot };
+  if (wallet.head === null) {
+    await begin(run);
+    return 'again';
+  }
+  if (needsHead(run)) await extendHead(run);
+  const isDown = wallet.is_complete === 1 || (await extendDown(run, deadlineMs));
+  if (!isDown) return 'again';
+  const now = await readWalletById(parts.store.read as Db, id);
+  return now !== undefined && now.is_followed === 1 && now.live_from !== null && !isJoined(now) ? 'later' : 'done';
+}
+
+/** What comes with the blocks counts as covered already where all of it is final. */
+async function begin({ store, wallet, finalSlot }: Run): Promise<void> {
+  await store.write(async (tx) => {
+    const db = tx.db as Db;
+    const { live_from } = (await readWalletById(db, wallet.id)) ?? { live_from: null };
+    const floor = live_from !== null && live_from <= finalSlot ? live_from : finalSlot + 1;
+    await db
+      .updateTable('wallet_wallets')
+      .set({ floor, head: finalSlot })
+      .where('id', '=', wallet.id)
+      .where('head', 'is', null)
+      .execute();
+  });
+}
+
+const needsHead = ({ wallet, finalSlot }: Run): boolean =>
+  wallet.head !== null && finalSlot > wallet.head && !isJoined(wallet);
+
+/** Everything between `head` and the newest final slot. It counts when all of it is stored. */
+async function extendHead(run: Run): Promise<void> {
+  const { store, wallet, finalSlot, ask, upstream } = run;
+  const head = wallet.head as number;
+  const gatherer = createGatherer({
+    ...{ ...run, wallet: run.key, address: wallet.address, aboveSlot: head },
+    openList: (address) =>
+      createAddressList({ upstream, address, belowSlot: finalSlot + 1, before: null, minSlot: finalSlot, ask }),
+    fetch: (signature) => upstream.transaction(signature, ask),
+  });
+  const known = await readAccounts(store.read as Db, wallet.id);
+  for (const account of known) gatherer.add(account);
+  const before = new Set(gatherer.accounts.keys());
+  for (const account of await upstream.tokenAccounts(wallet.address, ask)) gatherer.add(account);
+  for (;;) {
+    const transactions = await gatherer.next(RANGE_PIECE);
+    if (transactions.length === 0) break;
+    await keep(run, gatherer, transactions, {});
+  }
+  for (const account of [...gatherer.accounts.keys()].filter((text) => !before.has(text)))
+    await fillAccount(run, account, head);
+  await store.write(async (tx) => {
+    await (tx.db as Db)
+      .updateTable('wallet_wallets')
+      .set({ head: finalSlot, trouble: null })
+      .where('id', '=', wallet.id)
+      .where('head', '<=', finalSlot)
+      .execute();
+  });
+}
+
+/** An account that was not known before: what it did in the range that is covered already. */
+async function fillAccount(run: Run, address: string, head: number): Promise<void> {
+  const { upstream, ask, wallet } = run;
+  const floor = wallet.is_complete === 1 ? 0 : (wallet.floor ?? 0);
+  const key = decode32(address);
+  if (key === null) return;
+  const gatherer = createGatherer({
+    ...{ ...run, wallet: run.key, address: wallet.address, aboveSlot: floor - 1 },
+    // Only the list of the account: the others are covered.
+    openList: (text) =>
+      text === address
+        ? createAddressList({ upstream, address, belowSlot: head + 1, before: null, ask })
+        : emptyList(text),
+    fetch: (signature) => upstream.transaction(signature, ask),
+  });
+  gatherer.add({ account: key, mint: new Uint8Array(32) });
+  for (;;) {
+    const transactions = await gatherer.next(RANGE_PIECE);
+    if (transactions.length === 0) return;
+    await keep(run, gatherer, transactions, {}, false);
+  }
+}
+
+/** From `floor` down. True at the beginning of the wallet, or where the upstream has nothing more. */
+async function extendDown(run: Run, deadlineMs: number): Promise<boolean> {
+  const { wallet, clock, upstream, ask, store } = run;
+  const gatherer = await downward(run);
+  for (const account of await upstream.tokenAccounts(wallet.address, ask)) gatherer.add(account);
+  let piece = wallet.found === 0 ? FIRST_PIECE : PIECE;
+  for (;;) {
+    const transactions = await gatherer.next(piece);
+    piece = PIECE;
+    const lowest = transactions.at(-1);
+    if (lowest === undefined) break;
+    await keep(run, gatherer, transactions, { floor: lowest.slot });
+    if (clock.monotonic() >= deadlineMs) return false;
+  }
+  const lowestSlot = await upstream.firstAvailable(ask.signal);
+  const isWhole = lowestSlot <= run.historyFloorSlot;
+  await store.write(async (tx) => {
+    await (tx.db as Db)
+      .updateTable('wallet_wallets')
+      .set({
+        ...(isWhole ? { is_complete: 1, pruned_below: null } : { pruned_below: lowestSlot }),
+        pruned_at: clock.now(),
+        trouble: null,
+      })
+      .where('id', '=', wallet.id)
+      .execute();
+  });
+  return true;
+}
+
+/** Lists go on behind the oldest transaction of each address that is stored: everything from `floor` on is. */
+async function downward(run: Run): Promise<Gatherer> {
+  const { store, upstream, wallet, ask } = run;
+  const db = store.read as Db;
+  const floor = wallet.floor as number;
+  const accounts = await readAccounts(db, wallet.id);
+  const known = new Set([wallet.address, ...accounts.map(({ account }) => encode32(account))]);
+  const cursors = new Map<string, string>();
+  const ids = [...new Set([wallet.id, ...accounts.map(({ id }) => id)])];
+  for (const { a, n } of await oldestOf(db, ids, floor)) {
+    const stored = (await readTransactions(db, [n])).get(n);
+    if (stored !== undefined) cursors.set(String(a), encode64(stored.signature));
+  }
+  const numbers = await findKeys(db, [run.key, ...accounts.map(({ account }) => account)]);
+  const cursorOf = (address: string): string | null => {
+    const key = decode32(address);
+    const id = key === null ? undefined : numbers.get(Buffer.from(key).toString('latin1'));
+    return (id === undefined ? undefined : cursors.get(String(id))) ?? null;
+  };
+  const gatherer = createGatherer({
+    ...{ ...run, wallet: run.key, address: wallet.address, aboveSlot: -1 },
+    openList: (address) =>
+      createAddressList({
+        // One that shows up on the way down may have been closed by others meanwhile, without a word in the wallet's own list.
+        ...{ upstream, address, belowSlot: known.has(address) ? floor : (wallet.head as number) + 1, ask },
+        before: cursorOf(address),
+        ...(wallet.found === 0 ? { minSlot: run.finalSlot } : {}),
+      }),
+    fetch: (signature) => upstream.transaction(signature, ask),
+  });
+  for (const account of accounts) gatherer.add(account);
+  return gatherer;
+}
+
+/** The oldest row of each address that its own list holds, if it has one from `floor` on. */
+async function oldestOf(db: Db, ids: readonly number[], floor: number) {
+  const found: { a: number; n: number }[] = [];
+  for (const a of ids) {
+    const row = await db
+      .selectFrom('wallet_rows')
+      .select('n')
+      .where('a', '=', a)
+      .where('n', '>=', endOf(floor - 1))
+      .where(sql<boolean>`(flags & ${NAMED | ACCOUNT}) <> 0`)
+      .orderBy('n')
+      .limit(1)
+      .executeTakeFirst();
+    if (row !== undefined) found.push({ a, n: row.n });
+  }
+  return found;
+}
+
+async function keep(
+  run: Run,
+  gatherer: Gatherer,
+  transactions: Awaited<ReturnType<Gatherer['next']>>,
+  changes: { readonly floor?: number },
+  withAccounts = true,
+): Promise<void> {
+  const { store, wallet } = run;
+  const accounts = withAccounts ? gatherer.accounts : new Map();
+  await store.write(async (tx) => {
+    const shown = await keepBatch(tx, { wallet: wallet.id, transactions, accounts });
+    await (tx.db as Db)
+      .updateTable('wallet_wallets')
+      .set({ ...changes, found: sql`found + ${shown}`, trouble: null })
+      .where('id', '=', wallet.id)
+      .execute();
+  });
+  run.kept(transactions.length);
+}

@@ -1,0 +1,167 @@
+import { CodedError } from '../../../src/kernel/plugin.ts';
+import { encode32 } from '../../../src/lib/base58.ts';
+import type { NormalTransaction } from '../../../src/ports/block.ts';
+import type { OwnedAccount } from '../store/accounts.ts';
+import { NAMED, TOUCHED } from '../store/flags.ts';
+import type { AddressList } from './list.ts';
+import { touchOf } from './touch.ts';
+import type { AskOptions, FetchedTransaction, WalletUpstream } from './upstream.ts';
+
+/** A transaction of a wallet, from the upstream. */
+export interface Gathered {
+  readonly signature: string;
+  readonly slot: number;
+  /** Place in the block; null where nobody tells it: then the order of the list stands. */
+  place: number | null;
+  readonly fetched: FetchedTransaction;
+  readonly tx: NormalTransaction;
+  /** What it has to do with the wallet. */
+  readonly flags: number;
+  /** Token accounts (base58) that it touches as the wallet's. */
+  readonly accounts: readonly string[];
+}
+
+/** Reads the transactions of a wallet and its token accounts from the newest down. */
+export interface Gatherer {
+  /**
+   * The next slots with at least `most` transactions, or all that is left; newest first. Accounts that show up in them are read from then
+   * on as well. Empty at the end. Errors: those of the upstream, WALLET_NO_TRANSACTION.
+   */
+  next(most: number): Promise<readonly Gathered[]>;
+  /** Adds a token account of the wallet; those that are known already are left out. */
+  add(account: OwnedAccount): void;
+  /** All token accounts that were met. */
+  readonly accounts: ReadonlyMap<string, OwnedAccount>;
+}
+
+export interface GatherOptions {
+  readonly upstream: WalletUpstream;
+  readonly wallet: Uint8Array;
+  /** base58 of `wallet`. */
+  readonly address: string;
+  /** Makes the list of an address, where the reading of it begins. */
+  openList(address: string): AddressList;
+  /** Slots up to this one are not wanted. */
+  readonly aboveSlot: number;
+  readonly ask: AskOptions;
+  /** Answers what was fetched before. */
+  fetch(signature: string, ask: AskOptions): Promise<FetchedTransaction | null>;
+}
+
+interface Wanted {
+  readonly slot: number;
+  readonly sources: Set<string>;
+}
+
+export function createGatherer(options: GatherOptions): Gatherer {
+  const { address, aboveSlot } = options;
+  const lists: AddressList[] = [options.openList(address)];
+  const accounts = new Map<string, OwnedAccount>();
+
+  function add(owned: OwnedAccount): void {
+    const text = encode32(owned.account);
+    if (text === address || accounts.has(text)) return;
+    accounts.set(text, owned);
+    lists.push(options.openList(text));
+  }
+
+  async function peekSlot(list: AddressList): Promise<number | null> {
+    const entry = await list.peek();
+    return entry === null || entry.slot <= aboveSlot ? null : entry.slot;
+  }
+
+  /** Takes from all lists what is in `slot` or above. */
+  async function takeDownTo(slot: number, wanted: Map<string, Wanted>, from: readonly AddressList[]): Promise<void> {
+    await Promise.all(
+      from.map(async (list) => {
+        for (let top = await peekSlot(list); top !== null && top >= slot; top = await peekSlot(list)) {
+          const entry = list.take();
+          const known = wanted.get(entry.signature);
+          if (known === undefined) wanted.set(entry.signature, { slot: entry.slot, sources: new Set([list.address]) });
+          else known.sources.add(list.address);
+        }
+      }),
+    );
+  }
+
+  async function takeNewest(most: number): Promise<Map<string, Wanted>> {
+    const wanted = new Map<string, Wanted>();
+    while (wanted.size < most) {
+      const tops = (await Promise.all(lists.map(peekSlot))).filter((slot) => slot !== null);
+      if (tops.length === 0) break;
+      await takeDownTo(Math.max(...tops), wanted, lists);
+    }
+    return wanted;
+  }
+
+  return {
+    accounts,
+    add,
+    async next(most) {
+      const wanted = await takeNewest(most);
+      const done = new Map<string, Gathered>();
+      while (done.size < wanted.size) {
+        const missing = [...wanted].filter(([signature]) => !done.has(signature));
+        const fetched = await Promise.all(
+          missing.map(([signature, { sources }]) => fetchOne(options, signature, sources)),
+        );
+        const lowest = Math.min(...[...wanted.values()].map(({ slot }) => slot));
+        const before = lists.length;
+        for (const { gathered, owned } of fetched) {
+          done.set(gathered.signature, gathered);
+          for (const account of owned) add(account);
+        }
+        // What a new account did above is part of this piece too.
+        await takeDownTo(lowest, wanted, lists.slice(before));
+      }
+      return await inOrder(options, [...done.values()], [...wanted.keys()]);
+    },
+  };
+}
+
+async function fetchOne(
+  { fetch, ask, wallet, address }: GatherOptions,
+  signature: string,
+  sources: ReadonlySet<string>,
+): Promise<{ readonly gathered: Gathered; readonly owned: readonly OwnedAccount[] }> {
+  const fetched = await fetch(signature, ask);
+  const tx = fetched?.block.transactions[0];
+  if (fetched === null || tx === undefined)
+    throw new CodedError('WALLET_NO_TRANSACTION', 'an upstream lists a transaction that no upstream has', {
+      retryable: true,
+    });
+  const touch = touchOf(tx, fetched.block, wallet);
+  const listed = [...sources].filter((source) => source !== address);
+  // Where the node tells no owners, the list of the account is what says that it was touched.
+  const isSilent = listed.length > 0 && tx.preTokenBalances.length === 0 && tx.postTokenBalances.length === 0;
+  const flags = touch.flags | (sources.has(address) ? NAMED : 0) | (isSilent ? TOUCHED : 0);
+  const accounts = new Set([...listed, ...touch.accounts.map(({ account }) => encode32(account))]);
+  return {
+    gathered: {
+      ...{ signature, slot: fetched.block.slot, place: fetched.place, fetched, tx, flags },
+      accounts: [...accounts],
+    },
+    owned: touch.accounts,
+  };
+}
+
+/** Newest first; the place of a transaction that the node did not tell is looked up in its block. */
+async function inOrder(
+  { upstream, ask }: GatherOptions,
+  list: readonly Gathered[],
+  listed: readonly string[],
+): Promise<readonly Gathered[]> {
+  const slots = new Set(list.filter(({ place }) => place === null).map(({ slot }) => slot));
+  const orders = new Map(
+    await Promise.all([...slots].map(async (slot) => [slot, await upstream.order(slot, ask)] as const)),
+  );
+  for (const one of list) one.place ??= orders.get(one.slot)?.get(one.signature) ?? null;
+  const rank = new Map(listed.map((signature, at) => [signature, at]));
+  return list.toSorted(
+    (left, right) =>
+      right.slot - left.slot ||
+      (left.place === null || right.place === null
+        ? (rank.get(left.signature) ?? 0) - (rank.get(right.signature) ?? 0)
+        : right.place - left.place),
+  );
+}

@@ -1,0 +1,84 @@
+import { sql } from 'kysely';
+import type { StoreTx } from '../../../src/kernel/plugin.ts';
+import { decode32 } from '../../../src/lib/base58.ts';
+import type { OwnedAccount } from '../store/accounts.ts';
+import { writeAccounts } from '../store/accounts.ts';
+import { ACCOUNT } from '../store/flags.ts';
+import { takeKeys } from '../store/keys.ts';
+import { endOf, firstOf, MADE_UP_PLACE, placeOf, positionOf } from '../store/position.ts';
+import { writeRows } from '../store/rows.ts';
+import type { Db } from '../store/tables.ts';
+import type { TailRow } from '../store/tail.ts';
+import { writeTransactions } from '../store/transactions.ts';
+import type { Gathered } from './gather.ts';
+
+/** Final transactions of a wallet as they were gathered, newest first. */
+export interface Batch {
+  readonly wallet: number;
+  readonly transactions: readonly Gathered[];
+  /** Token accounts of the wallet, by base58. */
+  readonly accounts: ReadonlyMap<string, OwnedAccount>;
+}
+
+/** Stores a batch. Returns how many of its transactions the wallet shows. */
+export async function keepBatch(tx: StoreTx, { wallet, transactions, accounts }: Batch): Promise<number> {
+  const named = [...new Set(transactions.flatMap((one) => one.accounts))].map((text) => keyOf(text));
+  const numbers = await takeKeys(tx, [...named, ...[...accounts.values()].map(({ account }) => account)]);
+  await writeAccounts(tx, wallet, accounts.values(), numbers);
+  const placed = await place(tx, transactions);
+  await writeTransactions(
+    tx,
+    placed.map(({ n, one }) => ({
+      n,
+      signature: one.tx.signatures[0] as Uint8Array,
+      text: one.fetched.text,
+      time: one.fetched.block.blockTime,
+    })),
+  );
+  const rows: TailRow[] = [];
+  for (const { n, one } of placed) {
+    if (one.flags !== 0) rows.push({ a: wallet, n, flags: one.flags });
+    for (const account of one.accounts) rows.push({ a: numbers.of(keyOf(account)), n, flags: ACCOUNT });
+  }
+  await writeRows(tx, rows);
+  return placed.filter(({ one }) => one.flags !== 0).length;
+}
+
+function keyOf(text: string): Uint8Array {
+  const key = decode32(text);
+  if (key === null) throw new RangeError('no address');
+  return key;
+}
+
+/** Where each transaction stands. Those that are stored stay where they are; places that nobody tells are made up. */
+async function place(
+  tx: StoreTx,
+  transactions: readonly Gathered[],
+): Promise<readonly { readonly n: number; readonly one: Gathered }[]> {
+  const placed: { n: number; one: Gathered }[] = [];
+  const unplaced = new Map<number, Gathered[]>();
+  for (const one of transactions) {
+    if (one.place !== null) placed.push({ n: positionOf(one.slot, one.place), one });
+    else unplaced.set(one.slot, [one, ...(unplaced.get(one.slot) ?? [])]);
+  }
+  if (unplaced.size === 0) return placed;
+  const db = tx.db as Db;
+  // Two processes must not make up the same place.
+  await db.updateTable('wallet_state').set({ version: sql`version` }).where('id', '=', 1).execute();
+  for (const [slot, list] of unplaced) {
+    const rows = await db
+      .selectFrom('wallet_transactions')
+      .select(['n', 'signature'])
+      .where('n', '>=', firstOf(slot))
+      .where('n', '<', endOf(slot))
+      .execute();
+    const known = new Map(rows.map(({ n, signature }) => [Buffer.from(signature).toString('latin1'), n]));
+    let next = Math.max(MADE_UP_PLACE, ...rows.map(({ n }) => placeOf(n) + 1));
+    // Oldest first: places ascend in the order of the list.
+    for (const one of list) {
+      const text = Buffer.from(one.tx.signatures[0] as Uint8Array).toString('latin1');
+      placed.push({ n: known.get(text) ?? positionOf(slot, next++), one });
+    }
+  }
+  return placed;
+}

@@ -1,0 +1,171 @@
+import { LRUCache } from 'lru-cache';
+import { type ChainReader, CodedError } from '../../../src/kernel/plugin.ts';
+import { decode32 } from '../../../src/lib/base58.ts';
+import type { ChainBlock } from '../../../src/ports/block.ts';
+import type { Commitment } from '../../../src/ports/chain.ts';
+import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';
+import type { OwnedAccount } from '../store/accounts.ts';
+import { createTurns } from './turns.ts';
+
+/** An entry of an address's list. */
+export interface Listed {
+  readonly signature: string;
+  readonly slot: number;
+  readonly hasFailed: boolean;
+}
+
+export interface FetchedTransaction {
+  /** As the node sent it. */
+  readonly text: string;
+  /** A block that holds just this transaction. */
+  readonly block: ChainBlock;
+  /** Place in its block where the node tells it. */
+  readonly place: number | null;
+}
+
+export interface AskOptions {
+  readonly commitment: Commitment;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * What a wallet's history is made of, as nodes tell it. At most `concurrency` calls are under way. Errors: those of
+ * `ChainReader.call`, and CHAIN_BAD_RESPONSE.
+ */
+export interface WalletUpstream {
+  /** Newest first; empty at the end. The node must have come to `minSlot`. */
+  signatures(
+    address: string,
+    page: { readonly before: string | null; readonly minSlot?: number },
+    options: AskOptions,
+  ): Promise<readonly Listed[]>;
+  /** Null when no upstream has it. */
+  transaction(signature: string, options: AskOptions): Promise<FetchedTransaction | null>;
+  /** Signatures of a block by place; null where it cannot be had. */
+  order(slot: number, options: AskOptions): Promise<ReadonlyMap<string, number> | null>;
+  slot(options: AskOptions): Promise<number>;
+  /** Lowest slot that the upstream has. */
+  firstAvailable(signal: AbortSignal): Promise<number>;
+  blockTime(slot: number, signal: AbortSignal): Promise<number | null>;
+  /** Accounts that the wallet owns now, of both token programs. */
+  tokenAccounts(address: string, options: AskOptions): Promise<readonly OwnedAccount[]>;
+}
+
+const PAGE_ENTRIES = 1_000;
+/** A version beyond the newest that exists would be refused by nodes. */
+const MOST_VERSION = 1;
+const ORDERS_KEPT = 256;
+const TOKEN_PROGRAMS = [
+  'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA',
+  'TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb',
+] as const;
+
+const badResponse = (method: string, what: string) =>
+  new CodedError('CHAIN_BAD_RESPONSE', `${method}: the answer ${what}`, { retryable: true });
+
+export function createWalletUpstream(chain: ChainReader, concurrency: number): WalletUpstream {
+  const turns = createTurns(concurrency);
+  const orders = new LRUCache<number, ReadonlyMap<string, number>>({ max: ORDERS_KEPT });
+  const call = <T>(method: string, params: readonly unknown[], signal: AbortSignal): Promise<T> =>
+    turns.run(() => chain.call<T>(method, params, { signal }), signal);
+
+  async function tokenAccountsOf(address: string, programId: string, { commitment, signal }: AskOptions) {
+    const config = { encoding: 'base64', commitment, dataSlice: { offset: 0, length: 32 } };
+    const answer = await call<{ value?: unknown } | null>(
+      'getTokenAccountsByOwner',
+      [address, { programId }, config],
+      signal,
+    );
+    if (!Array.isArray(answer?.value)) throw badResponse('getTokenAccountsByOwner', 'is no list of accounts');
+    return answer.value.map(ownedAccount);
+  }
+
+  return {
+    async signatures(address, { before, minSlot }, { commitment, signal }) {
+      const config = {
+        ...{ limit: PAGE_ENTRIES, commitment },
+        ...(before === null ? {} : { before }),
+        ...(minSlot === undefined ? {} : { minContextSlot: minSlot }),
+      };
+      const result = await call<unknown>('getSignaturesForAddress', [address, config], signal);
+      if (!Array.isArray(result)) throw badResponse('getSignaturesForAddress', 'is no list of signatures');
+      return result.map(listed);
+    },
+    async transaction(signature, { commitment, signal }) {
+      const config = { encoding: 'base64', commitment, maxSupportedTransactionVersion: MOST_VERSION };
+      const text = await turns.run(() => chain.callText('getTransaction', [signature, config], { signal }), signal);
+      return text === 'null' ? null : read(text);
+    },
+    async order(slot, { commitment, signal }) {
+      const known = orders.get(slot);
+      if (known !== undefined) return known;
+      const config = {
+        ...{ transactionDetails: 'signatures', rewards: false, commitment },
+        maxSupportedTransactionVersion: MOST_VERSION,
+      };
+      try {
+        const block = await call<{ signatures?: unknown } | null>('getBlock', [slot, config], signal);
+        if (!Array.isArray(block?.signatures)) return null;
+        const order = new Map(block.signatures.map((signature, place) => [String(signature), place] as const));
+        orders.set(slot, order);
+        return order;
+      } catch (error) {
+        if (error instanceof CodedError && error.code === 'CHAIN_RPC_ERROR') return null;
+        throw error;
+      }
+    },
+    slot: ({ commitment, signal }) => call<number>('getSlot', [{ commitment }], signal),
+    async firstAvailable(signal) {
+      try {
+        return await call<number>('getFirstAvailableBlock', [], signal);
+      } catch (error) {
+        if (!(error instanceof CodedError) || error.code !== 'CHAIN_RPC_ERROR') throw error;
+        return await call<number>('minimumLedgerSlot', [], signal);
+      }
+    },
+    async blockTime(slot, signal) {
+      try {
+        return await call<number | null>('getBlockTime', [slot], signal);
+      } catch (error) {
+        if (error instanceof CodedError && error.code === 'CHAIN_RPC_ERROR') return null;
+        throw error;
+      }
+    },
+    async tokenAccounts(address, options) {
+      return (await Promise.all(TOKEN_PROGRAMS.map((program) => tokenAccountsOf(address, program, options)))).flat();
+    },
+  };
+}
+
+function listed(value: unknown): Listed {
+  const { signature, slot, err } = (value ?? {}) as { signature?: unknown; slot?: unknown; err?: unknown };
+  if (typeof signature !== 'string' || !Number.isSafeInteger(slot))
+    throw badResponse('getSignaturesForAddress', 'holds what is no entry');
+  return { signature, slot: slot as number, hasFailed: (err ?? null) !== null };
+}
+
+/** Also from the parsed form, which some nodes give whatever they are asked for. */
+function ownedAccount(value: unknown): OwnedAccount {
+  const { pubkey, account } = (value ?? {}) as { pubkey?: unknown; account?: { data?: unknown } };
+  const data = account?.data;
+  const key = typeof pubkey === 'string' ? decode32(pubkey) : null;
+  const parsed = (data as { parsed?: { info?: { mint?: unknown } } } | undefined)?.parsed?.info?.mint;
+  const mint =
+    typeof parsed === 'string'
+      ? decode32(parsed)
+      : Array.isArray(data) && typeof data[0] === 'string'
+        ? new Uint8Array(Buffer.from(data[0], 'base64').subarray(0, 32))
+        : null;
+  if (key === null || mint === null || mint.length !== 32)
+    throw badResponse('getTokenAccountsByOwner', 'holds what is no token account');
+  return { account: key, mint };
+}
+
+function read(text: string): FetchedTransaction {
+  const value = JSON.parse(text) as { transactionIndex?: unknown };
+  const { transactionIndex } = value;
+  return {
+    ...{ text, block: decodeTransaction(value) },
+    place: Number.isSafeInteger(transactionIndex) ? (transactionIndex as number) : null,
+  };
+}
