@@ -1,7 +1,7 @@
-import { type ChainReader, CodedError } from '../../../../src/kernel/plugin.ts';
-import { RequestError } from '../../../../src/kernel/request.ts';
+import type { ChainReader } from '../../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../../src/lib/base58.ts';
 import type { NameAccount } from '../../../../src/solana/names/accounts.ts';
+import { createChainCall } from '../../input/chain-call.ts';
 
 /** Reads of the chain for names. What a node refuses is a 503: nothing is known then of any name. */
 export interface AccountReader {
@@ -21,17 +21,7 @@ interface RpcAccount {
 const MOST_KEYS = 100;
 
 export function createAccountReader(chain: ChainReader): AccountReader {
-  async function call<T>(method: string, params: readonly unknown[]): Promise<T> {
-    try {
-      return await chain.call<T>(method, params);
-    } catch (error) {
-      if (!(error instanceof CodedError) || error.code !== 'CHAIN_RPC_ERROR') throw error;
-      throw new RequestError(503, 'Service unavailable', {
-        details: `The Solana upstream refused ${method}`,
-        cause: error,
-      });
-    }
-  }
+  const { call } = createChainCall(chain);
 
   async function group(keys: readonly Uint8Array[]): Promise<readonly (NameAccount | null)[]> {
     const texts = keys.map((key) => encode32(key));

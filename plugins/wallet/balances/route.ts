@@ -1,0 +1,50 @@
+import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
+import { json } from '../../../src/kernel/request.ts';
+import { WRAPPED_SOL_MINT } from '../../../src/solana/address/known-programs.ts';
+import { walletKey, walletParams } from '../input/address.ts';
+import { WALLET_REFUSALS, WALLET_ROUTE } from '../input/common.ts';
+import type { LookUpFacts } from './facts.ts';
+import type { NftReader } from './nfts.ts';
+import { cutPage, solRow, tokenRow, totalValue } from './page.ts';
+import { balancesQuery, balancesReply } from './schemas.ts';
+import type { Tables } from './tables.ts';
+
+export interface BalancesContext {
+  readonly tables: Tables;
+  readonly lookUp: LookUpFacts;
+  readonly nfts: NftReader;
+}
+
+/** GET balances: SOL, tokens by value, and NFTs where they are asked for. */
+export function balancesRoute({ tables, lookUp, nfts }: BalancesContext): Route {
+  return defineRoute({
+    ...WALLET_ROUTE,
+    method: 'GET',
+    path: '/v1/wallet/:wallet/balances',
+    summary: 'What a wallet holds now, with values in US dollars',
+    params: walletParams,
+    query: balancesQuery,
+    replies: { 200: balancesReply, ...WALLET_REFUSALS },
+    async handler({ params: { wallet }, query }) {
+      walletKey(wallet);
+      const { page, limit, showZeroBalance: withZeros, showNfts } = query;
+      const table = await tables.read(wallet, { page, withZeros });
+      const cut = cutPage(table, query);
+      const mints = new Set([...(cut.withSol ? [WRAPPED_SOL_MINT] : []), ...cut.rows.map(({ mint }) => mint)]);
+      const [facts, shownNfts] = await Promise.all([
+        lookUp([...mints], { wantLogos: true }),
+        showNfts && page === 1 ? nfts.read(wallet, table.nfts) : null,
+      ]);
+      const balances = [
+        ...(cut.withSol ? [solRow(table, facts.get(WRAPPED_SOL_MINT) ?? null)] : []),
+        ...cut.rows.map((row) => tokenRow(row, facts.get(row.mint) ?? null)),
+      ];
+      return json({
+        balances,
+        ...(shownNfts === null ? {} : { nfts: shownNfts }),
+        totalUsdValue: totalValue(balances),
+        pagination: { page, limit, hasMore: cut.hasMore },
+      });
+    },
+  });
+}
