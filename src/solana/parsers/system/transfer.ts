@@ -1,0 +1,31 @@
+import { SYSTEM_PROGRAM } from '../../address/known-programs.ts';
+import { nativeChange } from '../../movements/balance-changes.ts';
+import type { TransactionParser } from '../parser.ts';
+import { isPlain } from '../plain.ts';
+import type { TransactionView } from '../view.ts';
+import { solAmount } from '../words.ts';
+
+export const systemTransfer: TransactionParser = {
+  name: 'system-transfer',
+  programs: [SYSTEM_PROGRAM],
+  parse(view) {
+    const isAny = view.natives.some(
+      ({ inner, kind }) => inner < 0 && (kind === 'transfer' || kind === 'transferWithSeed'),
+    );
+    if (!isAny || !isPlain(view)) return null;
+    return { type: 'TRANSFER', source: 'SYSTEM_PROGRAM', describe: () => describe(view) };
+  },
+};
+
+function describe(view: TransactionView): string {
+  const moves = view.natives.filter(({ kind }) => kind !== 'closeWrapped');
+  const [first] = moves;
+  if (first === undefined) return '';
+  if (new Set(moves.map(({ to }) => to)).size > 1) {
+    // Told with the fee, and of all that left the payer's account.
+    const total = solAmount(-nativeChange(view.tx, 0));
+    return `${view.feePayer} transferred a total ${total} SOL to multiple accounts.`;
+  }
+  const amount = moves.reduce((sum, move) => sum + move.amount, 0n);
+  return `${view.account(first.from)} transferred ${solAmount(amount)} SOL to ${view.account(first.to)}.`;
+}

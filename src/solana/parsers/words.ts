@@ -1,0 +1,40 @@
+import type { TokenNames } from '../../ports/token-names.ts';
+import { WRAPPED_SOL_MINT } from '../address/known-programs.ts';
+
+/** How tokens are called in answers. */
+export interface Words {
+  /** In a sentence: the name of an NFT, the symbol of anything else, the mint where nothing is known. */
+  token(mint: string, decimals: number | null, amount: bigint): string;
+  /** `tokenStandard`, guessed from the amount where nothing is known. */
+  standard(mint: string, decimals: number | null, amount: bigint): string;
+}
+
+const NFT = 'NonFungible';
+const NFTS = [NFT, 'NonFungibleEdition', 'ProgrammableNonFungible', 'ProgrammableNonFungibleEdition'];
+
+/** `names` only changes words, never what a transaction is. */
+export function createWords(names: TokenNames | null): Words {
+  const standard = (mint: string, decimals: number | null, amount: bigint): string =>
+    names?.peek(mint)?.tokenStandard ?? ((decimals ?? 0) === 0 && amount === 1n ? NFT : 'Fungible');
+  return {
+    standard,
+    token(mint, decimals, amount) {
+      if (mint === WRAPPED_SOL_MINT) return 'SOL';
+      const known = names?.peek(mint) ?? null;
+      const isNft = NFTS.includes(standard(mint, decimals, amount));
+      const order = isNft ? [known?.name, known?.symbol] : [known?.symbol, known?.name];
+      return order.find((word) => word !== undefined && word !== null && word !== '') ?? mint;
+    },
+  };
+}
+
+/** Raw units as a plain decimal: no exponent, no zeros at the end. */
+export function plainAmount(raw: bigint, decimals: number): string {
+  const digits = (raw < 0n ? -raw : raw).toString().padStart(decimals + 1, '0');
+  const fraction = decimals === 0 ? '' : digits.slice(-decimals).replace(/0+$/, '');
+  const whole = decimals === 0 ? digits : digits.slice(0, -decimals);
+  return `${raw < 0n ? '-' : ''}${whole}${fraction === '' ? '' : `.${fraction}`}`;
+}
+
+/** Lamports as SOL. */
+export const solAmount = (lamports: bigint | number): string => plainAmount(BigInt(lamports), 9);
