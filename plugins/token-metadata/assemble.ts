@@ -1,0 +1,113 @@
+import type { Contribution, PluginContext } from '../../src/kernel/plugin.ts';
+import { tokenFacts } from '../../src/ports/token-facts.ts';
+import { metadataAddress } from '../../src/solana/address/metadata-address.ts';
+import { readAccounts } from './accounts/read-accounts.ts';
+import { createAccountSource } from './accounts/source.ts';
+import type { TokenMetadataConfig } from './config.ts';
+import { createFacts } from './facts/facts.ts';
+import { createDocuments } from './off-chain/documents.ts';
+import { fetchDocument } from './off-chain/fetch-document.ts';
+import { createRecordLoader } from './records/load-records.ts';
+import { createAnswers } from './route/answers.ts';
+import { tokenMetadataRoute } from './route/route.ts';
+import { createDocumentStore } from './store/document-store.ts';
+import { createMintStore } from './store/mint-store.ts';
+import { createTokenList } from './token-list/token-list.ts';
+import { createUpkeep } from './upkeep.ts';
+import { createChanges } from './watch/changes.ts';
+import { createMintIndex } from './watch/mint-index.ts';
+import { createWatchProcessor } from './watch/processor.ts';
+
+type Context = PluginContext<TokenMetadataConfig>;
+
+/** Accounts, documents and finished answers share the memory. */
+const PARTS_OF_MEMORY = 3;
+
+/** Puts the parts of the plugin together. */
+export function assembleTokenMetadata(ctx: Context): Contribution {
+  const { config, clock, log, random, store } = ctx;
+  const chain = ctx.chain('main');
+  const cacheBytes = Math.ceil(config.cacheBytes / PARTS_OF_MEMORY);
+  const source = createSource(ctx, cacheBytes);
+  const load = source === null ? null : createRecordLoader(source);
+  const documentStore = createDocumentStore({ store, clock, log, maxKept: config.offChain.maxKept });
+  const mintStore = createMintStore({ store, clock, log, maxMints: config.maxMints });
+  const { documents, close } = openDocuments(ctx, documentStore, cacheBytes);
+  const list = createTokenList({ config: config.tokenList, chain, log });
+  const answers = createAnswers(clock, cacheBytes);
+  const facts = createFacts({
+    ...{ load, store: mintStore, documents, list, clock },
+    ...{ ttlMs: config.factsTtlMs, upstreamTimeoutMs: config.upstreamTimeoutMs, maxMints: config.maxMintsPerLookUp },
+  });
+  const upkeep = createUpkeep({
+    ...{ documents: documentStore, mints: mintStore, factsTtlMs: config.factsTtlMs, clock, log },
+  });
+  const onChanged = (mints: readonly string[], slot: number): void => {
+    source?.drop(
+      mints.flatMap((mint) => load?.keysOf(mint) ?? [mint, metadataAddress(mint)]),
+      slot,
+    );
+    facts.drop(mints);
+    answers.drop(mints);
+  };
+  const changes = chain === null || !config.watch ? null : createChanges({ chain, store, clock, log, onChanged });
+  const index = createMintIndex({ clock, random, ttlMs: config.factsTtlMs, maxMints: config.maxMints });
+  return {
+    routes: [tokenMetadataRoute({ load: load?.load ?? null, documents, list, facts, answers, config })],
+    services: [{ token: tokenFacts, service: facts }],
+    processors: config.watch ? [createWatchProcessor(index)] : [],
+    async start() {
+      await changes?.start();
+      if (ctx.roles.has('deliverer')) upkeep.start();
+    },
+    async stop() {
+      upkeep.stop();
+      changes?.stop();
+      await close();
+      await documentStore.stop();
+      await mintStore.stop();
+    },
+  };
+}
+
+/** Null where no upstream is configured. */
+function createSource({ config, clock, metrics, chain }: Context, cacheBytes: number) {
+  const reader = chain('main');
+  if (reader === null) return null;
+  const calls = metrics.counter('account_calls_total', 'Calls that read accounts of tokens');
+  const accounts = metrics.counter('accounts_total', 'Accounts that were read for tokens');
+  return createAccountSource({
+    read: (keys, timeoutMs) => readAccounts(reader, keys, timeoutMs),
+    clock,
+    ttlMs: config.accountTtlMs,
+    timeoutMs: config.upstreamTimeoutMs,
+    concurrency: config.upstreamConcurrency,
+    maxWaiting: config.maxWaitingAccounts,
+    cacheBytes,
+    onCall(keys) {
+      calls.add();
+      accounts.add(keys);
+    },
+  });
+}
+
+function openDocuments(ctx: Context, store: ReturnType<typeof createDocumentStore>, cacheBytes: number) {
+  const { clock, metrics } = ctx;
+  const config = ctx.config.offChain;
+  const client = ctx.outbound.open({
+    allowCidrs: config.allowCidrs,
+    allowHttp: config.allowHttp,
+    allowPorts: null,
+    caFile: null,
+    maxConnections: config.concurrencyPerHost,
+    section: `${ctx.id}.offChain`,
+  });
+  const fetched = metrics.counter('documents_total', 'Documents that were fetched, by how that ended', ['outcome']);
+  const documents = createDocuments({
+    fetch: (uri) => fetchDocument(uri, { client, clock, config }),
+    ...{ store, clock, config, cacheBytes },
+    onFetched: (error) => fetched.with(error === '' ? 'ok' : error.toLowerCase()).add(),
+  });
+  metrics.observe('documents_waiting', 'Documents that wait for their turn', documents.turns.waiting);
+  return { documents, close: () => client.close() };
+}

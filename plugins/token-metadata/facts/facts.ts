@@ -1,0 +1,139 @@
+import { LRUCache } from 'lru-cache';
+import { CodedError } from '../../../src/lib/coded-error.ts';
+import type { Clock } from '../../../src/ports/clock.ts';
+import type { MintFacts, TokenFacts } from '../../../src/ports/token-facts.ts';
+import { chainIsLate } from '../accounts/chain-is-late.ts';
+import { TOKEN_METADATA_ERRORS } from '../errors.ts';
+import type { Documents } from '../off-chain/documents.ts';
+import type { LoadRecords } from '../records/load-records.ts';
+import type { TokenRecord } from '../records/token-record.ts';
+import type { MintStore } from '../store/mint-store.ts';
+import type { TokenList } from '../token-list/token-list.ts';
+import { factsOf } from './facts-of.ts';
+import { withDeadline } from './with-deadline.ts';
+
+export interface FactsParts {
+  /** Null: no upstream is configured. */
+  readonly load: { readonly load: LoadRecords } | null;
+  readonly store: MintStore;
+  readonly documents: Documents;
+  readonly list: TokenList;
+  readonly clock: Clock;
+  readonly ttlMs: number;
+  readonly upstreamTimeoutMs: number;
+  readonly maxMints: number;
+}
+
+export interface FactsService extends TokenFacts {
+  /** Keeps what was read for somebody else. */
+  learn(records: Iterable<TokenRecord>): void;
+  /** What is known of these mints is old from now on. */
+  drop(mints: readonly string[]): void;
+}
+
+interface Remembered {
+  readonly facts: MintFacts | null;
+  readonly untilMs: number;
+}
+
+const REMEMBERED = 50_000;
+/** How long nothing is asked about what is no mint. */
+const NONE_MS = 60_000;
+
+/** Facts of mints: from memory, else from the store, else from the chain. */
+export function createFacts(parts: FactsParts): FactsService {
+  const { clock, store, list } = parts;
+  const memory = new LRUCache<string, Remembered>({ max: REMEMBERED });
+
+  function learn(records: Iterable<TokenRecord>): void {
+    for (const record of records) {
+      if (record.kind === 'none') {
+        if (record.error !== 'TIMEOUT') memory.set(record.mint, { facts: null, untilMs: clock.now() + NONE_MS });
+        continue;
+      }
+      if (record.metadata.kind === 'none' && record.metadata.error === 'TIMEOUT') continue;
+      const facts = factsOf(record);
+      memory.set(record.mint, { facts, untilMs: clock.now() + parts.ttlMs });
+      store.save({ facts, keys: record.keys, slot: record.slot, readAtMs: clock.now() });
+    }
+  }
+
+  async function find(mints: readonly string[]): Promise<Map<string, MintFacts | null>> {
+    const found = new Map<string, MintFacts | null>();
+    const take = (): string[] =>
+      mints.filter((mint) => {
+        const known = memory.get(mint);
+        if (known === undefined || known.untilMs <= clock.now()) return !found.has(mint);
+        found.set(mint, known.facts);
+        return false;
+      });
+    const unknown = take();
+    if (unknown.length === 0) return found;
+    for (const { facts, readAtMs } of await store.load(unknown, clock.now() - parts.ttlMs)) {
+      memory.set(facts.mint, { facts, untilMs: readAtMs + parts.ttlMs });
+      found.set(facts.mint, facts);
+    }
+    const unread = unknown.filter((mint) => !found.has(mint));
+    if (unread.length === 0) return found;
+    if (parts.load === null) throw new CodedError('CHAIN_UNREACHABLE', 'no upstream is configured');
+    const { records, failed } = await parts.load.load(unread);
+    for (const error of failed.values()) throw error;
+    learn(records.values());
+    for (const record of records.values()) {
+      const isPartial =
+        record.kind === 'mint' && record.metadata.kind === 'none' && record.metadata.error === 'TIMEOUT';
+      if (isPartial) throw chainIsLate();
+      found.set(record.mint, record.kind === 'mint' ? factsOf(record) : null);
+    }
+    return found;
+  }
+
+  /** Adds what the token list and documents that were read before know. */
+  async function dress(found: Map<string, MintFacts | null>, wantLogos: boolean): Promise<void> {
+    const entry = await list.entries();
+    const uris = new Map<string, string>();
+    for (const [mint, facts] of found) {
+      if (facts === null) continue;
+      const listed = entry(mint);
+      const logoUri = listed?.logoURI || null;
+      if (logoUri === null && facts.uri !== null) uris.set(mint, facts.uri);
+      if (listed === null) continue;
+      found.set(mint, {
+        ...facts,
+        name: facts.name ?? (listed.name || null),
+        symbol: facts.symbol ?? (listed.symbol || null),
+        logoUri,
+      });
+    }
+    if (uris.size === 0) return;
+    const documents = await parts.documents.known([...uris.values()]);
+    for (const [mint, uri] of uris) {
+      const facts = found.get(mint);
+      const image = documents.get(uri)?.document?.image;
+      if (facts && image) found.set(mint, { ...facts, logoUri: image });
+    }
+    if (wantLogos) parts.documents.later([...new Set(uris.values())].filter((uri) => !documents.has(uri)));
+  }
+
+  return {
+    async lookUp(mints, { signal, timeoutMs = parts.upstreamTimeoutMs, wantLogos = false } = {}) {
+      if (mints.length > parts.maxMints)
+        throw new CodedError('TOKEN_METADATA_TOO_MANY_MINTS', TOKEN_METADATA_ERRORS.TOKEN_METADATA_TOO_MANY_MINTS);
+      const work = async () => {
+        const found = await find([...new Set(mints)]);
+        await dress(found, wantLogos);
+        return found;
+      };
+      return withDeadline(clock, timeoutMs, work, chainIsLate, signal);
+    },
+    peek: (mint) => memory.get(mint)?.facts,
+    learn,
+    drop(mints) {
+      for (const mint of mints) {
+        const known = memory.peek(mint);
+        // Still good enough for a name.
+        if (known !== undefined) memory.set(mint, { ...known, untilMs: 0 });
+      }
+    },
+  };
+}

@@ -1,0 +1,15 @@
+import { API_VERSION, definePlugin } from '../../src/kernel/plugin.ts';
+import { tokenFacts } from '../../src/ports/token-facts.ts';
+import { assembleTokenMetadata } from './assemble.ts';
+import { tokenMetadataConfig } from './config.ts';
+import { migrations } from './store/migrations.ts';
+
+export default definePlugin({
+  id: 'token-metadata',
+  apiVersion: API_VERSION,
+  summary: 'tells what is known of tokens, on the chain and beside it',
+  config: tokenMetadataConfig,
+  offers: [tokenFacts],
+  migrations,
+  provision: (ctx) => assembleTokenMetadata(ctx),
+});
