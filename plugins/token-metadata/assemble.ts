@@ -1,10 +1,12 @@
 import type { Contribution, PluginContext } from '../../src/kernel/plugin.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
+import { tokenNames } from '../../src/ports/token-names.ts';
 import { metadataAddress } from '../../src/solana/address/metadata-address.ts';
 import { readAccounts } from './accounts/read-accounts.ts';
 import { createAccountSource } from './accounts/source.ts';
 import type { TokenMetadataConfig } from './config.ts';
 import { createFacts } from './facts/facts.ts';
+import { createNames } from './facts/names.ts';
 import { createDocuments } from './off-chain/documents.ts';
 import { fetchDocument } from './off-chain/fetch-document.ts';
 import { createRecordLoader } from './records/load-records.ts';
@@ -39,6 +41,7 @@ export function assembleTokenMetadata(ctx: Context): Contribution {
     ...{ load, store: mintStore, documents, list, clock },
     ...{ ttlMs: config.factsTtlMs, upstreamTimeoutMs: config.upstreamTimeoutMs, maxMints: config.maxMintsPerLookUp },
   });
+  const names = createNames({ facts, clock });
   const upkeep = createUpkeep({
     ...{ documents: documentStore, mints: mintStore, factsTtlMs: config.factsTtlMs, clock, log },
   });
@@ -54,13 +57,17 @@ export function assembleTokenMetadata(ctx: Context): Contribution {
   const index = createMintIndex({ clock, random, ttlMs: config.factsTtlMs, maxMints: config.maxMints });
   return {
     routes: [tokenMetadataRoute({ load: load?.load ?? null, documents, list, facts, answers, config })],
-    services: [{ token: tokenFacts, service: facts }],
+    services: [
+      { token: tokenFacts, service: facts },
+      { token: tokenNames, service: names },
+    ],
     processors: config.watch ? [createWatchProcessor(index)] : [],
     async start() {
       await changes?.start();
       if (ctx.roles.has('deliverer')) upkeep.start();
     },
     async stop() {
+      names.stop();
       upkeep.stop();
       changes?.stop();
       await close();

@@ -1,5 +1,6 @@
 import { API_VERSION, definePlugin } from '../../src/kernel/plugin.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
+import { tokenNames } from '../../src/ports/token-names.ts';
 import { assembleTokenMetadata } from './assemble.ts';
 import { tokenMetadataConfig } from './config.ts';
 import { migrations } from './store/migrations.ts';
@@ -9,7 +10,7 @@ export default definePlugin({
   apiVersion: API_VERSION,
   summary: 'tells what is known of tokens, on the chain and beside it',
   config: tokenMetadataConfig,
-  offers: [tokenFacts],
+  offers: [tokenFacts, tokenNames],
   migrations,
   provision: (ctx) => assembleTokenMetadata(ctx),
 });

@@ -11,7 +11,7 @@ export interface TokenName {
 
 /** Names of tokens that are at hand. */
 export interface TokenNames {
-  /** By mint in base58; null: not known now. Never waits and never asks the chain. */
+  /** By mint in base58; null: not known now. Never waits; what is not known may be looked up later, for the next one who asks. */
   peek(mint: string): TokenName | null;
 }
 

@@ -288,7 +288,7 @@ export const coreConfig = Type.Object(
         ),
       ]),
       {
-        default: ['access', 'compression', 'proxy', 'sender', 'token-metadata', 'wallet', 'webhooks'],
+        default: ['access', 'compression', 'prices', 'proxy', 'sender', 'token-metadata', 'wallet', 'webhooks'],
         description: 'plugins to load: built-in names, paths (./…, /…) or package names',
       },
     ),

@@ -1,0 +1,77 @@
+import { type Static, Type } from '@sinclair/typebox';
+
+const closed = { additionalProperties: false } as const;
+const secret = { secret: true } as const;
+const KEY = '^[1-9A-HJ-NP-Za-km-z]{32,44}$';
+const key = (description: string) => Type.String({ pattern: KEY, description });
+const count = (value: number, description: string, minimum = 1) =>
+  Type.Integer({ minimum, default: value, description });
+const sourceNames = [Type.Literal('static'), Type.Literal('http'), Type.Literal('onchain')];
+
+const pool = Type.Object(
+  {
+    mint: key('token that the pool prices'),
+    quote: key('token that it is priced in: a stable one or wrapped SOL'),
+    baseVault: key('token account of the pool that holds the first'),
+    quoteVault: key('token account of the pool that holds the second'),
+    sqrtPrice: Type.Optional(
+      Type.Object(
+        {
+          account: key('account of the pool'),
+          offset: Type.Integer({ minimum: 0, description: 'where its square root of the price begins: 64.64 bits' }),
+          inverted: Type.Boolean({ default: false, description: 'whether the pool names the quote first' }),
+        },
+        { ...closed, description: 'pools of concentrated liquidity, where what the vaults hold is no price' },
+      ),
+    ),
+  },
+  closed,
+);
+
+export const pricesConfig = Type.Object(
+  {
+    source: Type.Union([Type.Literal('none'), ...sourceNames, Type.Array(Type.Union(sourceNames), { maxItems: 3 })], {
+      default: 'none',
+      description:
+        'static = a file, http = a server that answers like price v3 of Jupiter, onchain = pools; a list = in this order, the first that knows',
+    }),
+    file: Type.Union([Type.String({ minLength: 1 }), Type.Null()], {
+      default: null,
+      description: 'static: JSON file {mint: dollars}; it is read again when it changes',
+    }),
+    baseUrl: Type.String({
+      format: 'http-url',
+      default: 'https://lite-api.jup.ag',
+      description: 'http: what /price/v3 is put behind',
+    }),
+    apiKey: Type.Union([Type.String(secret), Type.Null()], {
+      default: null,
+      description: 'http: sent as x-api-key',
+      ...secret,
+    }),
+    allowCidrs: Type.Array(Type.String(), {
+      default: [],
+      description: 'http: networks that may be asked although they are not public',
+    }),
+    stables: Type.Array(key('mint'), {
+      default: ['EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v', 'Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB'],
+      description: 'onchain: mints that are worth one dollar',
+    }),
+    pools: Type.Array(pool, { default: [], maxItems: 1_000, description: 'onchain: a pool for each mint' }),
+    minLiquidityUsd: Type.Number({
+      minimum: 0,
+      default: 10_000,
+      description: 'onchain: dollars that a pool must hold on both sides together to be believed',
+    }),
+    timeoutMs: count(3_000, 'deadline of asking a source'),
+    waitMs: count(3_000, 'how long an answer waits for prices; what comes later is for the next one'),
+    ttlMs: count(60_000, 'how long a price counts'),
+    staleMs: count(3_600_000, 'how long an old price is better than none, while its source does not answer'),
+    retryMs: count(5_000, 'pause before a source that failed is asked again for the same mint'),
+    maxKept: count(50_000, 'prices in memory'),
+  },
+  { ...closed, default: {} },
+);
+
+export type PricesConfig = Static<typeof pricesConfig>;
+export type PoolConfig = Static<typeof pool>;
