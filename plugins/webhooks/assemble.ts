@@ -2,7 +2,7 @@ import type { ChainId, Contribution, PluginContext } from '../../src/kernel/plug
 import type { AccessPlans } from '../../src/ports/access.ts';
 import type { GapBook } from '../../src/ports/gaps.ts';
 import type { Outbox } from '../../src/ports/outbox.ts';
-import { createBodyBuilder } from './bodies/builder.ts';
+import { createBodies } from './bodies/create-bodies.ts';
 import type { WebhooksConfig } from './config.ts';
 import { createDeliveryKind } from './delivery/job-kind.ts';
 import { createDeliveryMetrics } from './delivery/metrics.ts';
@@ -50,7 +50,7 @@ export function assembleWebhooks(
   const metrics = createDeliveryMetrics(ctx.metrics);
   const send = createSend({ client, clock, config, version: ctx.version });
   const discardWaiting: ManageContext['discardWaiting'] = (tx, id, reason) => queue.discardWaiting(tx, id, reason);
-  const bodies = createBodyBuilder({ extraKeys: config.raw.extraKeys });
+  const bodies = createBodies(ctx);
   const context: ManageContext = {
     ...{ store, clock, random, config, plans, discardWaiting },
     rules: createInputRules(client.refusal, chains.includes('devnet'), bodies.forms),

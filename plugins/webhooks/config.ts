@@ -21,6 +21,24 @@ export const webhooksConfig = Type.Object(
       },
       { ...closed, default: {}, description: 'raw payloads' },
     ),
+    enhanced: Type.Object(
+      {
+        preferSwapOverMint: Type.Boolean({
+          default: false,
+          description:
+            'a swap that mints something on its way is a SWAP, and not a TOKEN_MINT as the hosted service says',
+        }),
+        setAuthorityEvents: Type.Boolean({
+          default: false,
+          description: 'tell changes of token authorities in events.setAuthority',
+        }),
+      },
+      { ...closed, default: {}, description: 'enhanced payloads' },
+    ),
+    explorerUrlTemplate: Type.String({
+      default: 'https://explorer.solana.com/tx/{signature}?cluster={cluster}',
+      description: 'page of a transaction in Discord messages, with {signature} and {cluster}',
+    }),
     defaultPreset: Type.Union([Type.Literal('durable'), Type.Literal('compat')], {
       default: 'durable',
       description: 'retry preset of webhooks that name none',

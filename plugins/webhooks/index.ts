@@ -2,6 +2,8 @@ import { API_VERSION, CodedError, definePlugin } from '../../src/kernel/plugin.t
 import { accessPlans } from '../../src/ports/access.ts';
 import { kernelGaps } from '../../src/ports/gaps.ts';
 import { kernelOutbox } from '../../src/ports/outbox.ts';
+import { kernelParsers } from '../../src/ports/parsers.ts';
+import { tokenNames } from '../../src/ports/token-names.ts';
 import { assembleWebhooks } from './assemble.ts';
 import { webhooksConfig } from './config.ts';
 import { WEBHOOKS_ERRORS } from './errors.ts';
@@ -12,7 +14,7 @@ export default definePlugin({
   apiVersion: API_VERSION,
   summary: 'watches addresses and sends matching transactions to HTTP endpoints',
   config: webhooksConfig,
-  uses: [kernelOutbox, kernelGaps, accessPlans],
+  uses: [kernelOutbox, kernelGaps, kernelParsers, tokenNames, accessPlans],
   migrations,
   provision(ctx) {
     const outbox = ctx.use(kernelOutbox);

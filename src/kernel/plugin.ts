@@ -12,6 +12,7 @@ import type { Clock, Random } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Outbound } from '../ports/outbound.ts';
+import type { ContributedParser } from '../ports/parsers.ts';
 import type { Role, Roles } from '../ports/role.ts';
 import type { ServiceToken } from '../ports/service.ts';
 import type { Migration, Store, StoreTx } from '../ports/store.ts';
@@ -32,6 +33,7 @@ export type {
   ChainId,
   ChainReader,
   Clock,
+  ContributedParser,
   Log,
   Metrics,
   Migration,
@@ -124,6 +126,8 @@ export interface Contribution {
   readonly gate?: Gate;
   readonly services?: readonly ProvidedService[];
   readonly commands?: readonly Command[];
+  /** Tell what transactions are; asked before the built-in ones. */
+  readonly parsers?: readonly ContributedParser[];
   /** Opens what the plugin needs; called in the order of `uses`, each within `lifecycle.startTimeoutMs`. */
   start?(signal: AbortSignal): void | Promise<void>;
   /** All or nothing: throws to refuse the new configuration and must then have changed nothing. */

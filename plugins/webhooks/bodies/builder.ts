@@ -1,8 +1,11 @@
 import { stringify } from '../../../src/lib/json.ts';
+import { lazy } from '../../../src/lib/lazy.ts';
 import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
+import { type EnhanceParts, type ReadTransaction, readTransaction } from '../../../src/solana/parsers/enhance.ts';
 import { rawTransaction } from '../../../src/solana/raw-transaction.ts';
-import type { BodyForm } from './form.ts';
+import { discordEmbed } from './discord.ts';
+import { BODY_FORMS, type BodyForm } from './form.ts';
 
 /** The transactions of one block as elements of request bodies. Each is made once and only when somebody wants it. */
 export interface BlockBodies {
@@ -22,14 +25,44 @@ export interface BodyBuilder {
 export interface BodyBuilderOptions {
   /** Keys of the node beyond the published ones, in raw elements. */
   readonly extraKeys: boolean;
+  /** Of the page of a transaction in Discord messages, with `{signature}` and `{cluster}`. */
+  readonly explorerUrlTemplate: string;
+  /** How enhanced elements are made; names are those of the main chain. */
+  readonly enhance: () => EnhanceParts;
+  /** Told about each transaction that was read for somebody. */
+  classified?(type: string): void;
 }
 
-export function createBodyBuilder({ extraKeys }: BodyBuilderOptions): BodyBuilder {
+export function createBodyBuilder(options: BodyBuilderOptions): BodyBuilder {
   return {
-    forms: new Set(['raw']),
-    ofBlock: (block) => ({
-      typeOf: () => 'UNKNOWN',
-      element: (transaction) => stringify(rawTransaction(transaction, block, { extraKeys })),
-    }),
+    forms: new Set(BODY_FORMS),
+    ofBlock: (block, chain) => bodiesOf(block, chain, options),
+  };
+}
+
+function bodiesOf(block: ChainBlock, chain: ChainId, options: BodyBuilderOptions): BlockBodies {
+  const read = new Map<number, ReadTransaction>();
+  const parts = lazy(
+    (): EnhanceParts => (chain === 'main' ? options.enhance() : { ...options.enhance(), names: null }),
+  );
+  const cluster = chain === 'main' ? 'mainnet-beta' : 'devnet';
+
+  function readOf(transaction: NormalTransaction): ReadTransaction {
+    const known = read.get(transaction.index);
+    if (known !== undefined) return known;
+    const made = readTransaction(transaction, block, parts());
+    read.set(transaction.index, made);
+    options.classified?.(made.type);
+    return made;
+  }
+
+  return {
+    typeOf: (transaction) => readOf(transaction).type,
+    element(transaction, form) {
+      if (form === 'raw') return stringify(rawTransaction(transaction, block, { extraKeys: options.extraKeys }));
+      const element = readOf(transaction).element();
+      if (form === 'enhanced') return stringify(element);
+      return stringify(discordEmbed(element, { explorerUrlTemplate: options.explorerUrlTemplate, cluster }));
+    },
   };
 }

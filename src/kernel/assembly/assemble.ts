@@ -4,6 +4,7 @@ import type { Clock } from '../../ports/clock.ts';
 import { kernelFollowing } from '../../ports/following.ts';
 import { kernelGaps } from '../../ports/gaps.ts';
 import { kernelOutbox, type Outbox } from '../../ports/outbox.ts';
+import { kernelParsers, type ParserBook } from '../../ports/parsers.ts';
 import { ROLES, type Roles } from '../../ports/role.ts';
 import type { Store } from '../../ports/store.ts';
 import type { UpstreamPool } from '../../ports/upstream.ts';
@@ -74,6 +75,8 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
     .map((setup) => assembleChain(setup, parts, metrics));
   const chainOf = (id: ChainId) => chains.find(({ setup }) => setup.id === id);
   const readerOf = (id: ChainId) => chainOf(id)?.reader ?? null;
+  let merged: Merged | null = null;
+  const parserBook: ParserBook = { all: () => merged?.parsers ?? [] };
   const plugins = await provisionPlugins(
     config.plugins
       .filter(({ enabled }) => enabled)
@@ -93,6 +96,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
       makePool: parts.makePool,
       enqueue: (tx, jobs) => outbox.get().enqueue(tx, jobs),
       services: [
+        { token: kernelParsers, service: parserBook },
         { token: kernelOutbox, service: lateOutbox(lateStore, parts.clock, outbox) },
         { token: kernelGaps, service: createGapBook(lateStore, parts.clock) },
         {
@@ -102,7 +106,8 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
       ],
     },
   );
-  return { config, version, roles, metrics, chains, plugins, merged: mergeContributions(plugins), store, outbox };
+  merged = mergeContributions(plugins);
+  return { config, version, roles, metrics, chains, plugins, merged, store, outbox };
 }
 
 function assembleChain(setup: ChainSetup, parts: DaemonParts, metrics: MetricsRegistry): AssembledChain {

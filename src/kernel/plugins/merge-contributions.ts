@@ -1,4 +1,5 @@
 import { CodedError } from '../../lib/coded-error.ts';
+import type { ContributedParser } from '../../ports/parsers.ts';
 import { EXIT } from '../errors.ts';
 import type {
   BlockProcessor,
@@ -21,6 +22,7 @@ export interface Merged {
   readonly jobs: readonly JobKind[];
   readonly checks: readonly HealthCheck[];
   readonly commands: readonly Command[];
+  readonly parsers: readonly ContributedParser[];
   readonly gate: Gate | null;
   readonly rpcFallback: RpcFallback | null;
   readonly sockets: SocketHandler | null;
@@ -56,6 +58,7 @@ export function mergeContributions(plugins: readonly Contributor[]): Merged {
     jobs: all('jobs').flatMap((list) => list ?? []),
     checks: all('checks').flatMap((list) => list ?? []),
     commands: all('commands').flatMap((list) => list ?? []),
+    parsers: all('parsers').flatMap((list) => list ?? []),
     gate: all('gate').find((gate) => gate !== undefined) ?? null,
     rpcFallback: all('rpcFallback').find((fallback) => fallback !== undefined) ?? null,
     sockets: all('sockets').find((sockets) => sockets !== undefined) ?? null,
@@ -74,6 +77,7 @@ function claims(contribution: Contribution): string[] {
     ...(contribution.jobs ?? []).map(({ kind }) => `the job kind ${kind}`),
     ...(contribution.checks ?? []).map(({ name }) => `the health check ${name}`),
     ...(contribution.commands ?? []).map(({ path }) => `the command ${path.join(' ')}`),
+    ...(contribution.parsers ?? []).map(({ name }) => `the transaction parser ${name}`),
     ...(contribution.gate === undefined ? [] : ['the gate']),
     ...(contribution.rpcFallback === undefined ? [] : ['the JSON-RPC fallback']),
     ...(contribution.sockets === undefined ? [] : ['the websockets']),

@@ -24,6 +24,7 @@ export interface ViewStep extends WalkStep {
 /** A transaction as parsers see it. Accounts are positions in `tx.keys`, keys ids of `movements.keys`. */
 export interface TransactionView {
   readonly tx: NormalTransaction;
+  readonly block: ParserBlock;
   readonly slot: number;
   /** Unix seconds; 0 when the chain gives none. */
   readonly timestamp: number;
@@ -52,7 +53,7 @@ export function createView(tx: NormalTransaction, block: ParserBlock, options: P
   const account = (position: number | undefined): string =>
     position === undefined || position < 0 ? '' : keys.base58(tx.keys[position] ?? -1);
   return {
-    ...{ tx, slot: block.slot, timestamp: block.blockTime ?? 0, options, movements, steps, account },
+    ...{ tx, block, slot: block.slot, timestamp: block.blockTime ?? 0, options, movements, steps, account },
     natives: movements.asked.filter((move) => move.asset === 'native'),
     tokens: movements.asked.filter((move) => move.asset === 'token'),
     outer: steps.filter(({ inner }) => inner < 0),
