@@ -32,13 +32,18 @@ export interface TableInput extends Holdings {
   readonly atS: number;
 }
 
+type Known = Pick<MintFacts, 'decimals' | 'scale' | 'isNft'>;
+
+/** Known without asking for it. */
+const WRAPPED_SOL: Known = { decimals: 9, scale: null, isNft: false };
+
 /** Priced ones by value, the dearest first, then the others; what is equal goes by mint, so that pages never depend on the node. */
 export function buildTable({ lamports, tokens, facts, prices, atS }: TableInput): HoldingTable {
   const rows: PricedHolding[] = [];
   const nfts: string[] = [];
   const unknown: string[] = [];
   for (const holding of tokens) {
-    const known = facts.get(holding.mint) ?? null;
+    const known = holding.mint === WRAPPED_SOL_MINT ? WRAPPED_SOL : (facts.get(holding.mint) ?? null);
     if (known === null) unknown.push(holding.mint);
     else if (!known.isNft) rows.push(priceHolding(holding, known, prices.get(holding.mint) ?? null, atS));
     else if (holding.amount > 0n) nfts.push(holding.mint);
@@ -47,7 +52,7 @@ export function buildTable({ lamports, tokens, facts, prices, atS }: TableInput)
   return { lamports, solPrice: prices.get(WRAPPED_SOL_MINT) ?? null, rows, nfts: nfts.sort(), unknown: unknown.sort() };
 }
 
-function priceHolding(holding: Holding, facts: MintFacts, price: number | null, atS: number): PricedHolding {
+function priceHolding(holding: Holding, facts: Known, price: number | null, atS: number): PricedHolding {
   const { decimals, scale } = facts;
   const balance = Number(uiAmount(holding.amount, decimals, scale, atS));
   return { ...holding, decimals, balance, price, value: price === null ? null : balance * price };

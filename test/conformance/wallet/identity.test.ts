@@ -51,6 +51,7 @@ before(async () => {
   daemon = await startDaemon({
     chain: { rpcUrl: upstream.url },
     config: {
+      plugins: ['access', 'token-metadata', 'wallet'],
       follow: { enabled: false },
       wallet: {
         identity: { files: [file], reloadMs: 100 },
