@@ -6,7 +6,7 @@ import type { RawAccount } from '../raw-account.ts';
 
 /** The edition account of a mint. */
 export type Edition =
-  /** `supply` prints exist; more than `maxSupply` is seen on the chain. Null: no limit. */
+  /** `supply` prints exist, of at most `maxSupply`; null: no limit. */
   | { readonly kind: 'master'; readonly supply: bigint; readonly maxSupply: bigint | null }
   /** A print: its number, and the edition account of the original, base58. */
   | { readonly kind: 'print'; readonly parent: string; readonly edition: bigint };
