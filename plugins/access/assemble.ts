@@ -1,6 +1,6 @@
 import type { Contribution, PluginContext } from '../../src/kernel/plugin.ts';
 import { lazy } from '../../src/lib/lazy.ts';
-import { accessBootstrap, accessPlans } from '../../src/ports/access.ts';
+import { accessBootstrap, accessCharges, accessPlans } from '../../src/ports/access.ts';
 import { keyLimitCommands } from './commands/key-limits.ts';
 import { keyCommands } from './commands/keys.ts';
 import { projectUsageCommands } from './commands/project-usage.ts';
@@ -8,6 +8,7 @@ import { projectCommands } from './commands/projects.ts';
 import type { AccessConfig } from './config.ts';
 import { createDirectory } from './gate/directory.ts';
 import { createGate } from './gate/gate.ts';
+import { createCharges } from './metering/charges.ts';
 import { createMeter } from './metering/meter.ts';
 import { createAllowance } from './plans/allowance.ts';
 import { checkStoredPlans } from './plans/check-stored.ts';
@@ -38,6 +39,7 @@ export function assembleAccess(ctx: PluginContext<AccessConfig>): Contribution {
     services: [
       { token: accessBootstrap, service: bootstrap },
       { token: accessPlans, service: createAllowance(plans) },
+      { token: accessCharges, service: createCharges({ directory, meter, clock }) },
     ],
     commands: [
       ...projectCommands(commandParts),

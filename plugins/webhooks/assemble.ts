@@ -1,86 +1,107 @@
 import type { ChainId, Contribution, PluginContext } from '../../src/kernel/plugin.ts';
-import type { AccessPlans } from '../../src/ports/access.ts';
+import type { AccessCharges, AccessPlans } from '../../src/ports/access.ts';
+import type { Following } from '../../src/ports/following.ts';
 import type { GapBook } from '../../src/ports/gaps.ts';
+import type { OutboundClient } from '../../src/ports/outbound.ts';
 import type { Outbox } from '../../src/ports/outbox.ts';
 import { createBodies } from './bodies/create-bodies.ts';
+import { checkOperational } from './check-operational.ts';
 import type { WebhooksConfig } from './config.ts';
+import type { AutoDisableParts } from './delivery/auto-disable.ts';
 import { createDeliveryKind } from './delivery/job-kind.ts';
 import { createDeliveryMetrics } from './delivery/metrics.ts';
 import { createOutboxQueue } from './delivery/outbox-queue.ts';
 import { createPace } from './delivery/pace.ts';
 import { deliveryKind } from './delivery/payload.ts';
-import { createSend } from './delivery/send.ts';
+import { createPost, createSend, userAgentOf } from './delivery/send.ts';
+import { createWaitingDeliveries } from './delivery/waiting.ts';
 import { createInputRules } from './input/rules.ts';
 import type { ManageContext } from './manage/context.ts';
+import { createKeepPromises } from './manage/keep-promises.ts';
 import { createDepth } from './match/depth.ts';
 import { createHookIndex } from './match/hook-index.ts';
 import { createHookRoom } from './match/hook-room.ts';
 import { createWebhooksProcessor, PROCESSOR_NAME } from './match/processor.ts';
 import { createHookSync } from './match/sync.ts';
+import { createAlerts } from './operational/alerts.ts';
+import { createGapAlerts } from './operational/gap-alerts.ts';
+import { createOperational } from './operational/operational.ts';
+import { createOperationalKind } from './operational/operational-kind.ts';
+import { createReplayProcessor } from './replay/replay-processor.ts';
+import { createReplays } from './replay/replays.ts';
 import { addressRoutes } from './routes/addresses.ts';
 import { deliveryRoutes } from './routes/deliveries.ts';
 import { gapsRoute } from './routes/gaps.ts';
 import { hookRoutes } from './routes/hooks.ts';
+import { recoverRoutes } from './routes/recover.ts';
 import { rotateRoute } from './routes/rotate.ts';
 import { testEventRoute } from './routes/test-event.ts';
+import { createUpkeep } from './upkeep/upkeep.ts';
 
-import { createUpkeep } from './upkeep.ts';
+/** What other plugins and the kernel offer; null where nobody does. */
+export interface WebhookServices {
+  readonly outbox: Outbox;
+  readonly gaps: GapBook | null;
+  readonly plans: AccessPlans | null;
+  readonly charges: AccessCharges | null;
+  readonly following: Following | null;
+}
 
 /** Puts the parts of the plugin together. */
-export function assembleWebhooks(
-  ctx: PluginContext<WebhooksConfig>,
-  outbox: Outbox,
-  gaps: GapBook | null,
-  plans: AccessPlans | null,
-): Contribution {
+export function assembleWebhooks(ctx: PluginContext<WebhooksConfig>, services: WebhookServices): Contribution {
   const { config, store, clock, random, log } = ctx;
-  const client = ctx.outbound.open({
-    allowCidrs: config.allowCidrs,
-    allowHttp: config.allowHttp,
-    allowPorts: config.allowPorts,
-    caFile: config.caFile,
-    maxConnections: config.concurrency.global,
-    section: ctx.id,
-  });
+  const { outbox, gaps, plans, charges, following } = services;
+  const client = openClient(ctx);
+  checkOperational(config.operational, client);
   const chains: readonly ChainId[] = ctx.core.upstream.devnet.urls.length > 0 ? ['main', 'devnet'] : ['main'];
   const queue = createOutboxQueue({ outbox, enqueue: ctx.enqueue, chains });
+  const waiting = createWaitingDeliveries(queue, config.hold.maxRows);
   const depth = createDepth(config.outbox.maxRows);
   ctx.metrics.observe('waiting', 'Deliveries that are not finished', depth.value);
-  const upkeep = createUpkeep({ store, outbox, queue, depth, chains, clock, log, config });
   const metrics = createDeliveryMetrics(ctx.metrics);
-  const send = createSend({ client, clock, config, version: ctx.version });
-  const discardWaiting: ManageContext['discardWaiting'] = (tx, id, reason) => queue.discardWaiting(tx, id, reason);
+  const userAgent = userAgentOf(ctx.version);
+  const post = createPost(client, clock);
+  const send = createSend({ post, clock, config, userAgent });
   const bodies = createBodies(ctx);
   const context: ManageContext = {
-    ...{ store, clock, random, config, plans, discardWaiting },
+    ...{ store, clock, random, config, plans, waiting, keepPromises: createKeepPromises(following, log) },
     rules: createInputRules(client.refusal, chains.includes('devnet'), bodies.forms),
   };
-  const pace = createPace({
-    clock,
-    perWebhook: config.concurrency.perWebhook,
-    ratePerSecond: config.ratePerSecond,
-  });
-  const jobParts = {
-    ...{ store, send, pace, clock, random, config, metrics },
-    autoDisable: { clock, log, rules: config.autoDisable, discardWaiting, disabled: metrics.disabled },
+  const operational = createOperational({ config: config.operational, enqueue: ctx.enqueue, clock, random });
+  const alerts = createAlerts(operational, clock, log);
+  const { concurrency, ratePerSecond } = config;
+  const pace = createPace({ clock, ...concurrency, ratePerSecond });
+  const autoDisable: AutoDisableParts = {
+    ...{ clock, log, rules: config.autoDisable, alerts, disabled: metrics.disabled },
+    becameInactive: waiting.becameInactive,
   };
+  const replays = gaps === null ? null : createReplays({ book: gaps, store, clock, random });
+  const gapAlerts = gaps === null ? null : createGapAlerts(operational, gaps, store, PROCESSOR_NAME);
+  const upkeep = createUpkeep({
+    ...{ store, outbox, queue, depth, chains, clock, log, config, charges, autoDisable, replays, gapAlerts },
+  });
+  const jobParts = { store, outbox, send, pace, clock, random, config, metrics, charges, alerts, autoDisable };
+  const room = createHookRoom(queue, { perWebhook: config.outbox.maxPerWebhook, held: config.hold.maxRows });
+  const sync = createHookSync(() => createHookIndex(random));
+  const matchParts = { queue, clock, chains, bodies, room, sync };
   return {
     routes: [
       ...hookRoutes(context),
       ...addressRoutes(context),
       rotateRoute(context),
-      testEventRoute(context, send),
-      ...deliveryRoutes(context, queue),
+      testEventRoute(context, send, bodies),
+      ...deliveryRoutes({ context, queue, charges }),
+      ...recoverRoutes({ context, replays, store, outbox, charges }),
       ...(gaps === null ? [] : [gapsRoute(gaps, PROCESSOR_NAME)]),
     ],
     processors: [
-      createWebhooksProcessor({
-        ...{ queue, clock, chains, depth, bodies, matched: metrics.matched },
-        room: createHookRoom(queue, { perWebhook: config.outbox.maxPerWebhook, held: config.hold.maxRows }),
-        sync: createHookSync(() => createHookIndex(random)),
-      }),
+      createWebhooksProcessor({ ...matchParts, depth, matched: metrics.matched }),
+      createReplayProcessor(matchParts),
     ],
-    jobs: chains.map((chain) => createDeliveryKind(deliveryKind(chain), jobParts)),
+    jobs: [
+      ...chains.map((chain) => createDeliveryKind(deliveryKind(chain), jobParts)),
+      createOperationalKind({ post, clock, random, config, userAgent }),
+    ],
     start: () => upkeep.start(ctx.roles),
     stop: () => {
       upkeep.stop();
@@ -88,3 +109,13 @@ export function assembleWebhooks(
     },
   };
 }
+
+const openClient = ({ config, outbound, id }: PluginContext<WebhooksConfig>): OutboundClient =>
+  outbound.open({
+    allowCidrs: config.allowCidrs,
+    allowHttp: config.allowHttp,
+    allowPorts: config.allowPorts,
+    caFile: config.caFile,
+    maxConnections: config.concurrency.global,
+    section: id,
+  });

@@ -89,6 +89,8 @@ export const webhooksConfig = Type.Object(
       {
         succeededHours: count(24, 'how long delivered events are kept'),
         failedDays: count(14, 'how long failed and discarded events are kept'),
+        attemptsPerDelivery: count(20, 'attempts that are kept of one delivery'),
+        attemptsPerWebhook: count(1_000, 'attempts that are kept of one webhook'),
       },
       { ...closed, default: {}, description: 'when deliveries are forgotten' },
     ),
@@ -116,6 +118,28 @@ export const webhooksConfig = Type.Object(
     secret: Type.Object(
       { overlapSeconds: count(86_400, 'how long the old secret signs beside a new one', 0) },
       { ...closed, default: {}, description: 'signing secrets' },
+    ),
+    operational: Type.Union(
+      [
+        Type.Object(
+          {
+            url: Type.String({
+              default: '',
+              secret: true,
+              description: 'address that is told of webhooks that fail, of pauses and of holes in the chain',
+            }),
+            secret: Type.String({
+              default: '',
+              secret: true,
+              pattern: '^whsec_[A-Za-z0-9+/]{32,88}={0,2}$',
+              description: 'signs these events, whsec_ and 24 to 64 bytes in base64',
+            }),
+          },
+          closed,
+        ),
+        Type.Null(),
+      ],
+      { default: null, description: "the operator's own webhook {url, secret}; null = none" },
     ),
     allowHttp: Type.Boolean({ default: false, description: 'deliver to http addresses anywhere' }),
     allowCidrs: Type.Array(Type.String({ format: 'cidr' }), {

@@ -1,5 +1,6 @@
 import { API_VERSION, CodedError, definePlugin } from '../../src/kernel/plugin.ts';
-import { accessPlans } from '../../src/ports/access.ts';
+import { accessCharges, accessPlans } from '../../src/ports/access.ts';
+import { kernelFollowing } from '../../src/ports/following.ts';
 import { kernelGaps } from '../../src/ports/gaps.ts';
 import { kernelOutbox } from '../../src/ports/outbox.ts';
 import { kernelParsers } from '../../src/ports/parsers.ts';
@@ -14,11 +15,17 @@ export default definePlugin({
   apiVersion: API_VERSION,
   summary: 'watches addresses and sends matching transactions to HTTP endpoints',
   config: webhooksConfig,
-  uses: [kernelOutbox, kernelGaps, kernelParsers, tokenNames, accessPlans],
+  uses: [kernelOutbox, kernelGaps, kernelParsers, tokenNames, kernelFollowing, accessPlans, accessCharges],
   migrations,
   provision(ctx) {
     const outbox = ctx.use(kernelOutbox);
     if (outbox === undefined) throw new CodedError('WEBHOOKS_NO_OUTBOX', WEBHOOKS_ERRORS.WEBHOOKS_NO_OUTBOX);
-    return assembleWebhooks(ctx, outbox, ctx.use(kernelGaps) ?? null, ctx.use(accessPlans) ?? null);
+    return assembleWebhooks(ctx, {
+      outbox,
+      gaps: ctx.use(kernelGaps) ?? null,
+      plans: ctx.use(accessPlans) ?? null,
+      charges: ctx.use(accessCharges) ?? null,
+      following: ctx.use(kernelFollowing) ?? null,
+    });
   },
 });

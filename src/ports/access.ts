@@ -35,3 +35,25 @@ export interface AccessPlans {
 }
 
 export const accessPlans = serviceToken<AccessPlans>('access.plans');
+
+/** Credits that were set aside for work of a project. */
+export interface Charge {
+  /** The work was done, or it was not: told once. Must not be forgotten. */
+  settle(isCharged: boolean): void;
+}
+
+/** Work that no request pays for, such as a delivery. */
+export interface AccessCharges {
+  /**
+   * Sets credits of a project aside, `count` times those of one piece of work. Null: they are used up. Work of a project that does not
+   * exist costs nothing.
+   */
+  reserve(
+    projectId: string,
+    work: { readonly product: string; readonly credits: number; readonly count: number },
+  ): Promise<Charge | null>;
+  /** Credits that the project may still spend; infinite where nobody counts. */
+  left(projectId: string): Promise<number>;
+}
+
+export const accessCharges = serviceToken<AccessCharges>('access.charges');

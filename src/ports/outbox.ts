@@ -55,7 +55,10 @@ export interface Outbox {
   get(kind: string, key: string): Promise<OutboxRow | null>;
   /** Counts up to `atMost` rows, default 1,000,000. With `tx` it counts inside that transaction. */
   count(filter: OutboxFilter, options?: { readonly atMost?: number; readonly tx?: StoreTx }): Promise<number>;
-  /** Makes done, failed and discarded rows pending with no attempts behind them, due at `runAt` (default now). */
+  /**
+   * Makes done, failed and discarded rows pending with no attempts behind them, due at `runAt` (default now). Those of blocks that were
+   * rolled back stay as they are.
+   */
   requeue(tx: StoreTx, change: OutboxChange, options?: { readonly runAt?: number }): Promise<number>;
   /** Pending rows become held. */
   hold(tx: StoreTx, change: OutboxChange, reason: string): Promise<number>;

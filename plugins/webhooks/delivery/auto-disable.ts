@@ -2,19 +2,21 @@ import type { Clock } from '../../../src/ports/clock.ts';
 import type { Log } from '../../../src/ports/log.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import type { WebhooksConfig } from '../config.ts';
-import type { DisabledReason } from '../model/webhook.ts';
+import type { DisabledReason, Webhook } from '../model/webhook.ts';
+import type { Alerts } from '../operational/alerts.ts';
 import { beginChange, recordChange } from '../store/changes.ts';
 import { MINUTE_MS, sumHealth } from '../store/health.ts';
 import { hooksByNumber, updateHook } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
-import { REASONS } from './reasons.ts';
 import type { Suspect } from './settle.ts';
 
 export interface AutoDisableParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly rules: WebhooksConfig['autoDisable'];
-  discardWaiting(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
+  /** What becomes of the deliveries that wait. */
+  becameInactive(tx: StoreTx, hook: Webhook): Promise<void>;
+  readonly alerts: Pick<Alerts, 'disabled'>;
   /** After the commit, once per transition. */
   disabled(reason: DisabledReason): void;
 }
@@ -30,25 +32,36 @@ export async function disableFailing(
   const db = tx.db as Db;
   for (const suspect of suspects) {
     const now = parts.clock.now();
-    const [hook] = await hooksByNumber(db, [suspect.hook.number]);
-    if (hook === undefined || !hook.active || (hook.graceUntil !== null && now < hook.graceUntil)) continue;
-    const reason = suspect.gone ? 'gone' : await failureReason(parts, db, hook.number, now);
+    const { number } = suspect.hook;
+    if ((await mayDisable(db, number, now)) === null) continue;
+    const reason = suspect.gone ? 'gone' : await failureReason(parts, db, number, now);
     if (reason === null) continue;
     const version = await beginChange(tx);
-    await updateHook(db, hook.number, {
+    await recordChange(tx, { version, number, removed: [], added: [] }, now);
+    // Asked again behind the lock of all changes: somebody may have switched it off and on meanwhile.
+    const hook = await mayDisable(db, number, now);
+    if (hook === null) continue;
+    await updateHook(db, number, {
       active: false,
       disabledReason: reason,
       disabledAt: now,
       graceUntil: null,
       updatedAt: now,
     });
-    await recordChange(tx, { version, number: hook.number, removed: [], added: [] }, now);
-    await parts.discardWaiting(tx, hook.id, REASONS.disabled);
+    await parts.becameInactive(tx, hook);
+    await parts.alerts.disabled(tx, hook, reason);
     tx.onCommit(() => {
       parts.log.warn({ webhook: hook.id, reason }, 'webhook disabled');
       parts.disabled(reason);
     });
   }
+}
+
+/** The webhook as it is, unless it is off or in its grace. */
+async function mayDisable(db: Db, number: number, now: number): Promise<Webhook | null> {
+  const [hook] = await hooksByNumber(db, [number]);
+  const isExempt = hook === undefined || !hook.active || (hook.graceUntil !== null && now < hook.graceUntil);
+  return isExempt ? null : hook;
 }
 
 async function failureReason(

@@ -5,11 +5,14 @@ import type { Sent } from './send.ts';
 
 export interface DeliveryMetrics {
   attempt(sent: Sent): void;
+  /** From the commit of the block to the first attempt. */
+  firstAttempt(delayMs: number): void;
   settled(outcome: JobOutcome['kind']): void;
   matched(count: number): void;
   disabled(reason: DisabledReason): void;
 }
 
+const DELAY_SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300];
 const SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 export function createDeliveryMetrics(metrics: Metrics): DeliveryMetrics {
@@ -23,7 +26,13 @@ export function createDeliveryMetrics(metrics: Metrics): DeliveryMetrics {
     metrics.counter('auto_disabled_total', 'Webhooks that were disabled by themselves', ['reason']),
   );
   const duration = metrics.histogram('attempt_seconds', 'Length of one attempt', SECONDS);
+  const delay = metrics.histogram(
+    'first_attempt_delay_seconds',
+    'From the commit of a block to the first attempt of a delivery',
+    DELAY_SECONDS,
+  );
   return {
+    firstAttempt: (delayMs) => delay.record(Math.max(0, delayMs) / 1_000),
     attempt({ verdict, durationMs }) {
       attempt(verdict.failure ?? 'success').add();
       if (verdict.failure === 'blocked_address') blocked.add();

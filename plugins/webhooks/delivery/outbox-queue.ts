@@ -99,6 +99,14 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
       const found = await rowsOf((kind) => outbox.list({ kind, group: webhookId, ids: [id] }, { limit: 1 }));
       return found[0] ?? null;
     },
+    async requeueKeys(tx, chain, keys) {
+      let sum = 0;
+      for (let from = 0; from < keys.length; from += BATCH) {
+        const batch = keys.slice(from, from + BATCH);
+        sum += await outbox.requeue(tx, { kind: deliveryKind(chain), keys: batch, limit: BATCH });
+      }
+      return sum;
+    },
     async resend(tx, id) {
       for (const kind of kinds) if ((await outbox.requeue(tx, { kind, ids: [id] })) > 0) return true;
       return false;

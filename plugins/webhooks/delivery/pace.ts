@@ -1,12 +1,19 @@
 import { LRUCache } from 'lru-cache';
 import { lazy } from '../../../src/lib/lazy.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
+import { formOf } from '../bodies/form.ts';
+import type { Webhook } from '../model/webhook.ts';
 
 export interface Pace {
-  /** How many deliveries of a webhook may be under way at once now; 0 while its rate is used up. */
+  /** How many deliveries of a webhook may be under way at once now; 0 while its rate, or the room of its kind, is used up. */
   concurrency(webhookId: string): number;
-  /** A delivery starts. */
-  started(webhookId: string): void;
+  /** Whether its deliveries may be claimed before they can start. */
+  ahead(webhookId: string): boolean;
+  /** What a webhook asks for. */
+  learn(hook: Webhook): void;
+  /** A delivery wants to start. False: not now, it was claimed on older knowledge; true: `leave` has to follow. */
+  enter(webhookId: string): boolean;
+  leave(webhookId: string): void;
   /** The receiver asked for less, or was too slow: one at a time until the next success. */
   throttle(webhookId: string): void;
   succeeded(webhookId: string): void;
@@ -14,51 +21,103 @@ export interface Pace {
 
 export interface PaceOptions {
   readonly clock: Clock;
+  /** Deliveries of all webhooks at once. */
+  readonly global: number;
   readonly perWebhook: number;
   /** 0 = no limit. */
   readonly ratePerSecond: number;
 }
 
-interface Bucket {
+interface Known {
   tokens: number;
   at: number;
+  limit: number;
+  batches: boolean;
+  /** What the receiver was last: `unproven` until its first answer. */
+  standing: 'unproven' | 'good' | 'throttled';
 }
 
 /** Forgetting a webhook among so many costs nothing but one burst. */
 const MAX_WEBHOOKS = 50_000;
+/** Receivers that hang have at most this part of all slots, and together with the ones nobody knows yet that part. */
+const THROTTLED_SHARE = 1 / 4;
+const DOUBTFUL_SHARE = 3 / 4;
 
-/** Limits of sending to one webhook: deliveries at once, deliveries per second, and one at a time for a struggling receiver. */
-export function createPace({ clock, perWebhook, ratePerSecond }: PaceOptions): Pace {
-  // Their room is taken at once: only in the thread that delivers.
-  const throttled = lazy(() => new LRUCache<string, true>({ max: MAX_WEBHOOKS }));
-  const buckets = lazy(() => new LRUCache<string, Bucket>({ max: MAX_WEBHOOKS }));
+/**
+ * Limits of sending: deliveries at once and per second of one webhook, one at a time for a struggling receiver, and a share of all slots
+ * for those that hang, because each of their requests holds a slot until its time is over.
+ */
+export function createPace({ clock, global, perWebhook, ratePerSecond }: PaceOptions): Pace {
+  // Its room is taken at once: only in the thread that delivers.
+  const hooks = lazy(() => new LRUCache<string, Known>({ max: MAX_WEBHOOKS }));
+  const running = new Map<string, number>();
+  const mostThrottled = Math.max(1, Math.floor(global * THROTTLED_SHARE));
+  const mostDoubtful = Math.max(1, Math.floor(global * DOUBTFUL_SHARE));
 
-  const bucketOf = (webhookId: string): Bucket => {
+  const knownOf = (id: string): Known => {
     const now = clock.monotonic();
-    const known = buckets().get(webhookId);
+    let known = hooks().get(id);
     if (known === undefined) {
-      const full = { tokens: ratePerSecond, at: now };
-      buckets().set(webhookId, full);
-      return full;
+      known = { tokens: ratePerSecond, at: now, limit: perWebhook, batches: false, standing: 'unproven' };
+      hooks().set(id, known);
+      return known;
     }
     known.tokens = Math.min(ratePerSecond, known.tokens + ((now - known.at) / 1_000) * ratePerSecond);
     known.at = now;
     return known;
   };
 
+  /** Slots that are left for webhooks of this standing. There are few that run, whatever the number of webhooks. */
+  const roomOf = ({ standing }: Known): number => {
+    if (standing === 'good') return Number.POSITIVE_INFINITY;
+    let throttled = 0;
+    let doubtful = 0;
+    for (const [id, count] of running) {
+      const other = hooks().peek(id)?.standing;
+      if (other === 'good') continue;
+      doubtful += count;
+      if (other === 'throttled') throttled += count;
+    }
+    const left = mostDoubtful - doubtful;
+    return Math.max(0, standing === 'throttled' ? Math.min(left, mostThrottled - throttled) : left);
+  };
+
+  const limitOf = (id: string, known: Known): number => {
+    const most = known.standing === 'throttled' ? 1 : known.limit;
+    return Math.min(most, (running.get(id) ?? 0) + roomOf(known));
+  };
+
   return {
-    concurrency(webhookId) {
-      const most = throttled().has(webhookId) ? 1 : perWebhook;
-      return ratePerSecond === 0 ? most : Math.max(0, Math.min(most, Math.floor(bucketOf(webhookId).tokens)));
+    concurrency(id) {
+      const known = knownOf(id);
+      const most = limitOf(id, known);
+      return ratePerSecond === 0 ? most : Math.max(0, Math.min(most, Math.floor(known.tokens)));
     },
-    started(webhookId) {
-      if (ratePerSecond > 0) bucketOf(webhookId).tokens -= 1;
+    ahead: (id) => !knownOf(id).batches,
+    learn({ id, type, ordered, batchSize }) {
+      const known = knownOf(id);
+      // Discord's own limits are narrow, and messages of a channel are read in order.
+      known.limit = ordered || formOf(type) === 'discord' ? 1 : perWebhook;
+      known.batches = batchSize > 1;
     },
-    throttle: (webhookId) => {
-      throttled().set(webhookId, true);
+    enter(id) {
+      const known = knownOf(id);
+      const own = running.get(id) ?? 0;
+      if (own >= limitOf(id, known)) return false;
+      if (ratePerSecond > 0) known.tokens -= 1;
+      running.set(id, own + 1);
+      return true;
     },
-    succeeded: (webhookId) => {
-      throttled().delete(webhookId);
+    leave(id) {
+      const own = (running.get(id) ?? 1) - 1;
+      if (own > 0) running.set(id, own);
+      else running.delete(id);
+    },
+    throttle: (id) => {
+      knownOf(id).standing = 'throttled';
+    },
+    succeeded: (id) => {
+      knownOf(id).standing = 'good';
     },
   };
 }

@@ -4,8 +4,10 @@ import type { Clock } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { wrapElement } from '../bodies/wrap.ts';
 import type { Webhook } from '../model/webhook.ts';
+import { type Member, readBatches } from '../store/batches.ts';
 import { blobKey, readBlobs } from '../store/blobs.ts';
 import { hooksById } from '../store/hooks.ts';
+import { pausedProjects } from '../store/pauses.ts';
 import { readSecrets } from '../store/secrets.ts';
 import type { Db } from '../store/tables.ts';
 import type { DeliveryPayload } from './payload.ts';
@@ -21,6 +23,10 @@ export interface PreparedHook {
 export interface Prepared {
   /** By webhook id; a deleted webhook is missing. */
   readonly hooks: ReadonlyMap<string, PreparedHook>;
+  /** Of the deliveries that lead a batch. */
+  readonly batches: ReadonlyMap<number, readonly Member[]>;
+  /** Projects whose deliveries wait for credits. */
+  readonly paused: ReadonlySet<string>;
   /** The request body of a delivery; the same bytes for all webhooks and at every attempt. Undefined when its source is gone. */
   body(payload: DeliveryPayload): Buffer | undefined;
 }
@@ -44,14 +50,17 @@ export async function prepareDeliveries(
   jobs: readonly Job[],
 ): Promise<Prepared> {
   const db = store.read as Db;
-  const [hooks, found] = await Promise.all([
+  const [hooks, found, paused] = await Promise.all([
     hooksById(db, store.dialect, [...new Set(jobs.map((job) => job.group))]),
     loadBodies(
       store,
       bodies,
       jobs.map((job) => job.payload as DeliveryPayload),
     ),
+    pausedProjects(db),
   ]);
+  const batching = new Set(hooks.filter(({ batchSize }) => batchSize > 1).map(({ id }) => id));
+  const leaders = jobs.filter(({ group }) => batching.has(group)).map(({ id }) => id);
   const secrets = await readSecrets(
     db,
     store.dialect,
@@ -62,6 +71,8 @@ export async function prepareDeliveries(
     hooks: new Map(
       hooks.map((hook) => [hook.id, { hook, keys: (secrets.get(hook.number) ?? []).map(secretKey) }] as const),
     ),
+    batches: await readBatches(db, store.dialect, leaders),
+    paused,
     body: (payload) => found.get(blobKey(payload)),
   };
 }

@@ -58,6 +58,8 @@ export interface DeliveryQueue {
   /** Newest first. */
   list(webhookId: string, query: DeliveryPageQuery): Promise<readonly Delivery[]>;
   get(webhookId: string, id: number): Promise<Delivery | null>;
+  /** Makes finished deliveries pending again; returns how many. */
+  requeueKeys(tx: StoreTx, chain: ChainId, keys: readonly string[]): Promise<number>;
   /** Makes a finished delivery pending again, with a new series of attempts; false when it is not finished. */
   resend(tx: StoreTx, id: number): Promise<boolean>;
 }

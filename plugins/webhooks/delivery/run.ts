@@ -1,10 +1,13 @@
 import type { Job, JobOutcome } from '../../../src/kernel/plugin.ts';
+import type { AccessCharges, Charge } from '../../../src/ports/access.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { WebhooksConfig } from '../config.ts';
 import type { Webhook } from '../model/webhook.ts';
+import type { Member } from '../store/batches.ts';
+import { type Batch, type BatchParts, gatherBatch, repeatBatch } from './batch.ts';
 import type { Pace } from './pace.ts';
 import type { DeliveryPayload } from './payload.ts';
-import type { Prepared } from './prepare.ts';
+import type { Prepared, PreparedHook } from './prepare.ts';
 import { REASONS } from './reasons.ts';
 import { parseRetryAfter, retryDelayMs } from './retry.ts';
 import type { Send, Sent } from './send.ts';
@@ -16,17 +19,28 @@ export interface Report {
   readonly sent: Sent;
   /** 1-based. */
   readonly n: number;
+  /** Deliveries that went in the same request. */
+  readonly members: readonly Member[];
+  /** Of a first attempt, to be settled when its outcome is written. */
+  readonly charge: Charge | null;
 }
 
-export interface RunParts {
+export interface RunParts extends BatchParts {
   readonly send: Send;
   readonly pace: Pace;
   readonly clock: Clock;
   readonly random: Random;
   readonly config: WebhooksConfig;
+  /** Null where nobody counts credits. */
+  readonly charges: AccessCharges | null;
   /** Told about each attempt before its outcome is returned. */
   report(job: Job, report: Report): void;
 }
+
+/** Each delivery costs this, once, whatever its receiver says. */
+export const DELIVERY_PRICE = { product: 'webhooks', credits: 1 } as const;
+/** A delivery that was claimed on older knowledge comes again after about this time. */
+const COME_AGAIN_MS = 100;
 
 /** Makes one attempt at a delivery and says what comes next. */
 export async function runDelivery(
@@ -37,31 +51,79 @@ export async function runDelivery(
 ): Promise<JobOutcome> {
   const found = prepared.hooks.get(job.group);
   if (found === undefined) return { kind: 'discarded', error: REASONS.deleted };
-  const { hook, keys } = found;
-  if (!hook.active) return { kind: 'discarded', error: REASONS.disabled };
-  const payload = job.payload as DeliveryPayload;
-  const body = prepared.body(payload);
-  if (body === undefined || keys.length === 0) return { kind: 'failed', error: 'unsendable' };
+  const { hook } = found;
+  if (!hook.active) {
+    return hook.onInactive === 'hold' ? held(REASONS.inactive) : { kind: 'discarded', error: REASONS.disabled };
+  }
+  if (prepared.paused.has(hook.projectId)) return held(REASONS.credits);
+  const { pace, clock, random } = parts;
+  if (!pace.enter(hook.id)) {
+    const runAt = clock.now() + COME_AGAIN_MS * (1 + random.float());
+    return { kind: 'retry', runAt, error: 'too many at once', uncounted: true };
+  }
+  try {
+    return await attempt(parts, job, found, prepared, signal);
+  } finally {
+    pace.leave(hook.id);
+  }
+}
 
+const held = (error: string): JobOutcome => ({ kind: 'held', error, uncounted: true });
+
+async function attempt(
+  parts: RunParts,
+  job: Job,
+  { hook, keys }: PreparedHook,
+  prepared: Prepared,
+  signal: AbortSignal,
+): Promise<JobOutcome> {
   const { send, pace, clock } = parts;
+  const payload = job.payload as DeliveryPayload;
+  const own = prepared.body(payload);
+  if (own === undefined || keys.length === 0) return { kind: 'failed', error: 'unsendable' };
+  const batch = await batchOf(parts, job, hook, own, prepared.batches.get(job.id));
+  if (batch === null) return { kind: 'failed', error: 'unsendable' };
+  const { members, body } = batch;
   const n = job.attempts + 1;
-  pace.started(hook.id);
+  const count = 1 + members.length;
+  const charge =
+    n > 1 || parts.charges === null ? null : await parts.charges.reserve(hook.projectId, { ...DELIVERY_PRICE, count });
+  if (charge === null && n === 1 && parts.charges !== null) return held(REASONS.credits);
+  const signatures = [payload.signature, ...members.map((member) => member.payload.signature)];
   const message = {
-    id: messageId(hook.id, payload.signature),
+    id: messageId(hook.id, signatures.join(',')),
     body,
     attempt: n,
     createdAt: job.createdAt,
     test: false,
   };
-  const sent = await send(hook, keys, message, signal);
+  let sent: Sent | null = null;
+  try {
+    sent = await send(hook, keys, message, signal);
+  } finally {
+    if (sent === null) charge?.settle(false);
+  }
   if (signal.aborted && sent.verdict.failure === 'timeout') {
     // Given up by us and not by the receiver.
+    charge?.settle(false);
     return { kind: 'retry', runAt: clock.now(), error: 'stopped', uncounted: true };
   }
   if (sent.verdict.throttle) pace.throttle(hook.id);
   if (sent.verdict.failure === null) pace.succeeded(hook.id);
-  parts.report(job, { hook, sent, n });
+  parts.report(job, { hook, sent, n, members, charge });
   return outcomeOf(parts, hook, n, sent);
+}
+
+function batchOf(
+  parts: RunParts,
+  job: Job,
+  hook: Webhook,
+  own: Buffer,
+  fixed: readonly Member[] | undefined,
+): Batch | Promise<Batch | null> {
+  if (fixed !== undefined) return repeatBatch(parts, job, fixed, own);
+  if (hook.batchSize === 1 || job.attempts > 0) return { members: [], body: own };
+  return gatherBatch(parts, job, hook, own);
 }
 
 function outcomeOf({ clock, random, config }: RunParts, hook: Webhook, n: number, { verdict }: Sent): JobOutcome {

@@ -1,5 +1,6 @@
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { OutboundClient, OutboundRequest, OutboundResponse } from '../../../src/ports/outbound.ts';
+import { formOf } from '../bodies/form.ts';
 import type { WebhooksConfig } from '../config.ts';
 import { isoTime } from '../model/view.ts';
 import { chainOf, type Webhook } from '../model/webhook.ts';
@@ -32,32 +33,57 @@ export type Send = (
   signal: AbortSignal | undefined,
 ) => Promise<Sent>;
 
+/** One request with headers that are ready. */
+export interface Posting {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array;
+  readonly timeoutMs: number;
+  /** Whether a connection that fails at once is tried again, within the same attempt. */
+  readonly repeatsAtOnce: boolean;
+}
+
+export type Post = (posting: Posting, signal: AbortSignal | undefined) => Promise<Verdict>;
+
 const KEPT_BYTES = 4_096;
 const READ_BYTES = 65_536;
 /** A connection that fails sooner than this was probably a stale one. */
 const AT_ONCE_MS = 1_000;
 
-export interface SendParts {
-  readonly client: OutboundClient;
-  readonly clock: Clock;
-  readonly config: WebhooksConfig;
-  /** Of the daemon, for `User-Agent`. */
-  readonly version: string;
+export const userAgentOf = (version: string): string => `parhelion-webhooks/${version}`;
+
+export function createPost(client: OutboundClient, clock: Clock): Post {
+  return async ({ url, headers, body, timeoutMs, repeatsAtOnce }, signal) => {
+    const begin = clock.monotonic();
+    const request: OutboundRequest = {
+      method: 'POST',
+      ...{ url, headers, body, timeoutMs },
+      keepBytes: KEPT_BYTES,
+      maxBytes: READ_BYTES,
+      bodyOptional: true,
+      ...(signal === undefined ? {} : { signal }),
+    };
+    return await requestOnce(client, request, () =>
+      repeatsAtOnce ? clock.monotonic() - begin : Number.POSITIVE_INFINITY,
+    );
+  };
 }
 
-export function createSend({ client, clock, config, version }: SendParts): Send {
-  const userAgent = `parhelion-webhooks/${version}`;
+export interface SendParts {
+  readonly post: Post;
+  readonly clock: Clock;
+  readonly config: WebhooksConfig;
+  readonly userAgent: string;
+}
 
+export function createSend({ post, clock, config, userAgent }: SendParts): Send {
   return async (hook, keys, message, signal) => {
     const startedAt = clock.now();
     const begin = clock.monotonic();
-    const timestamp = Math.floor(startedAt / 1_000);
     const headers: Record<string, string> = {
       'content-type': 'application/json',
       'user-agent': userAgent,
-      'webhook-id': message.id,
-      'webhook-timestamp': String(timestamp),
-      'webhook-signature': signBody(keys, message.id, timestamp, message.body),
+      ...signatureHeaders(hook, keys, message, startedAt),
       'x-parhelion-webhook': hook.id,
       'x-parhelion-attempt': String(message.attempt),
       'x-parhelion-network': chainOf(hook.type) === 'devnet' ? 'devnet' : 'mainnet',
@@ -65,21 +91,27 @@ export function createSend({ client, clock, config, version }: SendParts): Send 
     };
     if (hook.authHeader !== null) headers.authorization = hook.authHeader;
     if (message.test) headers['x-parhelion-test'] = 'true';
-    const request: OutboundRequest = {
-      method: 'POST',
-      url: hook.url,
-      headers,
-      body: message.body,
-      timeoutMs: config.retry[hook.retryPreset].timeoutMs,
-      keepBytes: KEPT_BYTES,
-      maxBytes: READ_BYTES,
-      bodyOptional: true,
-      ...(signal === undefined ? {} : { signal }),
-    };
-    const verdict = await requestOnce(client, request, () =>
-      hook.retryPreset === 'durable' ? clock.monotonic() - begin : Number.POSITIVE_INFINITY,
-    );
+    const { timeoutMs } = config.retry[hook.retryPreset];
+    const repeatsAtOnce = hook.retryPreset === 'durable';
+    const { url } = hook;
+    const verdict = await post({ url, headers, body: message.body, timeoutMs, repeatsAtOnce }, signal);
     return { verdict, startedAt, durationMs: Math.round(clock.monotonic() - begin) };
+  };
+}
+
+/** Discord verifies nothing. */
+function signatureHeaders(
+  { type }: Webhook,
+  keys: readonly Buffer[],
+  { id, body }: Message,
+  now: number,
+): Record<string, string> {
+  if (formOf(type) === 'discord') return {};
+  const timestamp = Math.floor(now / 1_000);
+  return {
+    'webhook-id': id,
+    'webhook-timestamp': String(timestamp),
+    'webhook-signature': signBody(keys, id, timestamp, body),
   };
 }
 

@@ -1,11 +1,17 @@
 import type { SettledJob } from '../../../src/kernel/plugin.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
+import type { Outbox } from '../../../src/ports/outbox.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import type { Webhook } from '../model/webhook.ts';
+import type { Alerts } from '../operational/alerts.ts';
 import { type Attempt, insertAttempts } from '../store/attempts.ts';
+import { endBatches } from '../store/batches.ts';
 import { addHealth, type HealthDelta, MINUTE_MS } from '../store/health.ts';
 import { hooksById } from '../store/hooks.ts';
+import { pauseProject } from '../store/pauses.ts';
 import type { Db } from '../store/tables.ts';
+import { REASONS } from './reasons.ts';
+import type { Reports } from './reports.ts';
 import type { Report } from './run.ts';
 
 /** A webhook one of whose deliveries failed for good, or whose receiver is gone. */
@@ -14,13 +20,20 @@ export interface Suspect {
   readonly gone: boolean;
 }
 
-/** Writes attempts and counters of finished attempts, and returns the webhooks that may have to be disabled. */
+export interface SettleParts {
+  readonly clock: Clock;
+  readonly outbox: Outbox;
+  readonly alerts: Alerts;
+}
+
+/** Writes attempts, counters and batches of finished attempts, and returns the webhooks that may have to be disabled. */
 export async function bookDeliveries(
+  parts: SettleParts,
   tx: StoreTx,
-  clock: Clock,
   settled: readonly SettledJob[],
-  reports: ReadonlyMap<number, Report>,
+  reports: Pick<Reports, 'get'>,
 ): Promise<readonly Suspect[]> {
+  const { clock } = parts;
   const attempts: Attempt[] = [];
   const deltas = new Map<string, HealthDelta>();
   const suspects = new Map<string, Suspect>();
@@ -29,18 +42,19 @@ export async function bookDeliveries(
     const report = reports.get(job.id);
     const hook = report?.hook ?? unsent.get(job.group);
     if (hook === undefined) continue;
-    if (report !== undefined) attempts.push(attemptOf(job.id, report));
+    if (report !== undefined) attempts.push(...attemptsOf(job.id, report));
     const failed = outcome.kind === 'failed';
     if (report === undefined && !failed) continue;
     const now = clock.now();
     const ok = outcome.kind === 'done';
+    const count = 1 + (report?.members.length ?? 0);
     merge(deltas, {
       number: hook.number,
       minute: Math.floor(now / MINUTE_MS),
-      succeeded: ok ? 1 : 0,
-      failed: failed ? 1 : 0,
-      attemptsOk: ok ? 1 : 0,
-      attemptsFailed: report !== undefined && !ok ? 1 : 0,
+      succeeded: ok ? count : 0,
+      failed: failed ? count : 0,
+      attemptsOk: ok ? count : 0,
+      attemptsFailed: report !== undefined && !ok ? count : 0,
       lastSuccessAt: ok ? now : 0,
     });
     const gone = report?.sent.verdict.gone === true || suspects.get(hook.id)?.gone === true;
@@ -49,34 +63,66 @@ export async function bookDeliveries(
   }
   await insertAttempts(tx, attempts);
   await addHealth(tx, [...deltas.values()]);
+  await settleBatches(parts, tx, settled, reports);
+  await notePauses(parts, tx, settled, unsent);
+  await parts.alerts.note(tx, settled, reports);
   return [...suspects.values()];
 }
 
-/** A delivery can fail without an attempt, when it could not be built: its webhook is not in a report then. */
+/** What becomes of a request becomes of all deliveries in it. */
+async function settleBatches(
+  { outbox }: SettleParts,
+  tx: StoreTx,
+  settled: readonly SettledJob[],
+  reports: Pick<Reports, 'get'>,
+): Promise<void> {
+  const over: number[] = [];
+  for (const { job, outcome } of settled) {
+    const members = reports.get(job.id)?.members ?? [];
+    if (members.length === 0 || (outcome.kind !== 'done' && outcome.kind !== 'failed')) continue;
+    const end = outcome.kind === 'done' ? ({ state: 'done' } as const) : { state: outcome.kind, error: outcome.error };
+    await outbox.finish(tx, { kind: job.kind, ids: members.map(({ id }) => id), reason: REASONS.batch }, end);
+    over.push(job.id);
+  }
+  await endBatches(tx, over);
+}
+
+/** A project whose credits are used up is paused as a whole: told once, and looked at from time to time. */
+async function notePauses(
+  { clock, alerts }: SettleParts,
+  tx: StoreTx,
+  settled: readonly SettledJob[],
+  hooks: ReadonlyMap<string, Webhook>,
+): Promise<void> {
+  const projects = new Set<string>();
+  for (const { job, outcome } of settled) {
+    const hook = outcome.kind === 'held' && outcome.error === REASONS.credits ? hooks.get(job.group) : undefined;
+    if (hook !== undefined) projects.add(hook.projectId);
+  }
+  for (const projectId of projects) {
+    if (await pauseProject(tx, projectId, clock.now())) await alerts.paused(tx, projectId);
+  }
+}
+
+/** A delivery can end without an attempt, when it could not be built or paid: its webhook is not in a report then. */
 async function hooksOfUnsent(
   tx: StoreTx,
   settled: readonly SettledJob[],
-  reports: ReadonlyMap<number, Report>,
+  reports: Pick<Reports, 'get'>,
 ): Promise<ReadonlyMap<string, Webhook>> {
   const ids = settled
-    .filter(({ job, outcome }) => outcome.kind === 'failed' && !reports.has(job.id))
+    .filter(({ job, outcome }) => (outcome.kind === 'failed' || outcome.kind === 'held') && !reports.get(job.id))
     .map(({ job }) => job.group);
   const hooks = await hooksById(tx.db as Db, tx.dialect, [...new Set(ids)]);
   return new Map(hooks.map((hook) => [hook.id, hook]));
 }
 
-function attemptOf(jobId: number, { hook, sent, n }: Report): Attempt {
+function attemptsOf(jobId: number, { hook, sent, n, members }: Report): Attempt[] {
   const { status, failure, excerpt } = sent.verdict;
-  return {
-    jobId,
-    number: hook.number,
-    n,
-    startedAt: sent.startedAt,
-    durationMs: sent.durationMs,
-    status,
-    failure,
-    excerpt,
-  };
+  const { startedAt, durationMs } = sent;
+  return [jobId, ...members.map(({ id }) => id)].map((id) => ({
+    ...{ jobId: id, number: hook.number, n, startedAt, durationMs, status, failure, excerpt },
+  }));
 }
 
 function merge(deltas: Map<string, HealthDelta>, delta: HealthDelta): void {

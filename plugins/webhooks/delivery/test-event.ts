@@ -2,7 +2,11 @@ import { createHash } from 'node:crypto';
 import { encode } from '../../../src/lib/base58.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import type { Webhook } from '../model/webhook.ts';
+import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
+import type { BodyBuilder } from '../bodies/builder.ts';
+import { formOf } from '../bodies/form.ts';
+import { wrapElement } from '../bodies/wrap.ts';
+import { chainOf, type Webhook } from '../model/webhook.ts';
 import { readSecrets } from '../store/secrets.ts';
 import type { Db } from '../store/tables.ts';
 import type { Send } from './send.ts';
@@ -16,24 +20,28 @@ export interface TestResult {
   readonly failure: string | null;
 }
 
+export interface TestEventParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly send: Send;
+  readonly builder: BodyBuilder;
+}
+
 const ID_BYTES = 16;
 const SYSTEM_PROGRAM = '1'.repeat(32);
 /** Base58 of 64 zero bytes. */
 const SIGNATURE = '1'.repeat(64);
 
 /** Sends one made-up transaction to a webhook, active or not: one attempt, stored and counted nowhere. */
-export async function sendTestEvent(
-  parts: { readonly store: Store; readonly clock: Clock; readonly random: Random; readonly send: Send },
-  hook: Webhook,
-  signal: AbortSignal,
-): Promise<TestResult> {
-  const { store, clock, random, send } = parts;
+export async function sendTestEvent(parts: TestEventParts, hook: Webhook, signal: AbortSignal): Promise<TestResult> {
+  const { store, clock, random, send, builder } = parts;
   const now = clock.now();
   const secrets = (await readSecrets(store.read as Db, store.dialect, [hook.number], now)).get(hook.number) ?? [];
   const id = Buffer.from(random.bytes(ID_BYTES)).toString('hex');
   const message = {
     id: `tst_${id}`,
-    body: Buffer.from(JSON.stringify([rawSample(hook, now)])),
+    body: wrapElement(formOf(hook.type), sampleElement(builder, hook, now)),
     attempt: 1,
     createdAt: now,
     test: true,
@@ -48,39 +56,51 @@ export async function sendTestEvent(
   };
 }
 
-/** A transfer of one lamport between two addresses that belong to nobody. */
-function rawSample(hook: Webhook, now: number): object {
+/** A transfer of one lamport between two addresses that belong to nobody, as a node tells it, in the form of the webhook. */
+function sampleElement(builder: BodyBuilder, hook: Webhook, now: number): string {
+  const block = decodeBlock(0, sampleBlock(hook, now));
+  const [transaction] = block.transactions;
+  if (transaction === undefined) throw new Error('the sample is not a transaction');
+  const element = builder.ofBlock(block, chainOf(hook.type)).element(transaction, formOf(hook.type));
+  const value = JSON.parse(element) as Record<string, unknown>;
+  return 'description' in value ? JSON.stringify({ ...value, description: 'Test event' }) : element;
+}
+
+function sampleBlock(hook: Webhook, now: number): object {
   const from = sampleAddress(`${hook.id}:from`);
   const to = sampleAddress(`${hook.id}:to`);
+  const data = encode(Buffer.from('020000000100000000000000', 'hex'));
   return {
+    blockhash: SYSTEM_PROGRAM,
+    previousBlockhash: SYSTEM_PROGRAM,
+    parentSlot: 0,
+    blockHeight: 0,
     blockTime: Math.floor(now / 1_000),
-    indexWithinBlock: 0,
-    meta: {
-      err: null,
-      fee: 5_000,
-      innerInstructions: [],
-      loadedAddresses: { readonly: [], writable: [] },
-      logMessages: [`Program ${SYSTEM_PROGRAM} invoke [1]`, `Program ${SYSTEM_PROGRAM} success`],
-      postBalances: [999_994_999, 1, 1],
-      postTokenBalances: [],
-      preBalances: [1_000_000_000, 0, 1],
-      preTokenBalances: [],
-      rewards: [],
-    },
-    slot: 0,
-    transaction: {
-      message: {
-        accountKeys: [from, to, SYSTEM_PROGRAM],
-        addressTableLookups: null,
-        header: { numReadonlySignedAccounts: 0, numReadonlyUnsignedAccounts: 1, numRequiredSignatures: 1 },
-        instructions: [
-          { accounts: [0, 1], data: encode(Buffer.from('020000000100000000000000', 'hex')), programIdIndex: 2 },
-        ],
-        recentBlockhash: SYSTEM_PROGRAM,
+    transactions: [
+      {
+        transaction: {
+          signatures: [SIGNATURE],
+          message: {
+            accountKeys: [from, to, SYSTEM_PROGRAM],
+            header: { numReadonlySignedAccounts: 0, numReadonlyUnsignedAccounts: 1, numRequiredSignatures: 1 },
+            instructions: [{ accounts: [0, 1], data, programIdIndex: 2 }],
+            recentBlockhash: SYSTEM_PROGRAM,
+          },
+        },
+        meta: {
+          err: null,
+          fee: 5_000,
+          innerInstructions: [],
+          logMessages: [`Program ${SYSTEM_PROGRAM} invoke [1]`, `Program ${SYSTEM_PROGRAM} success`],
+          preBalances: [1_000_000_000, 0, 1],
+          postBalances: [999_994_999, 1, 1],
+          preTokenBalances: [],
+          postTokenBalances: [],
+          rewards: [],
+        },
+        version: 'legacy',
       },
-      signatures: [SIGNATURE],
-    },
-    version: 'legacy',
+    ],
   };
 }
 

@@ -31,6 +31,9 @@ const FAILURES: Readonly<Record<OutboundFailure, Failure>> = {
   OUTBOUND_TOO_LARGE: 'connection',
 };
 
+/** A day: whoever says more is not believed. */
+const MAX_WAIT_SECONDS = 86_400;
+
 /** Any 2xx is a success; a redirect is a failure like any other, because it is not followed. */
 export function judgeResponse({ status, headers, body }: OutboundResponse): Verdict {
   const ok = status >= 200 && status < 300;
@@ -41,9 +44,23 @@ export function judgeResponse({ status, headers, body }: OutboundResponse): Verd
     gone: status === 410,
     throttle: status === 429 || status === 502 || status === 504,
     overloaded: status === 429,
-    retryAfter: ok ? undefined : headers['retry-after'],
+    retryAfter: ok ? undefined : laterOf(headers['retry-after'], status === 429 ? body : null),
     excerpt: body.length === 0 ? null : body,
   };
+}
+
+/** Discord says in the body, in seconds with fractions, how long to wait: the longer of both counts. */
+function laterOf(header: string | undefined, body: Buffer | null): string | undefined {
+  if (body === null || body.length === 0) return header;
+  let seconds: unknown;
+  try {
+    seconds = (JSON.parse(body.toString()) as { readonly retry_after?: unknown } | null)?.retry_after;
+  } catch {
+    return header;
+  }
+  if (typeof seconds !== 'number' || !(seconds >= 0 && seconds <= MAX_WAIT_SECONDS)) return header;
+  const named = Number(header);
+  return header !== undefined && !(named < seconds) ? header : String(seconds);
 }
 
 /** Rethrows what is no failure of the guarded client: that is a bug and not the receiver's fault. */

@@ -4,6 +4,7 @@ import type { ChainId } from '../../../src/ports/chain.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
 import type { WebhooksConfig } from '../config.ts';
+import type { WaitingDeliveries } from '../delivery/waiting.ts';
 import type { InputRules } from '../input/fields.ts';
 import type { Webhook } from '../model/webhook.ts';
 import { beginChange, recordChange } from '../store/changes.ts';
@@ -19,8 +20,10 @@ export interface ManageContext {
   readonly rules: InputRules;
   /** What the plans of projects allow; null when nobody knows. */
   readonly plans: AccessPlans | null;
-  /** Drops the deliveries of a webhook that have not been finished. */
-  discardWaiting(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
+  /** Makes sure that what happens on a chain from now on will be seen. */
+  keepPromises(chain: ChainId): Promise<void>;
+  /** The deliveries that have not been finished. */
+  readonly waiting: WaitingDeliveries;
 }
 
 /** A write to one webhook, open in a transaction. */

@@ -2,7 +2,7 @@ import { RequestError } from '../../../src/kernel/request.ts';
 import { newSecret } from '../delivery/signature.ts';
 import { refuseTooMany } from '../input/addresses.ts';
 import { parseInput, refuseUnavailable, type WebhookInput } from '../input/fields.ts';
-import type { Webhook, WebhookType } from '../model/webhook.ts';
+import { chainOf, type Webhook, type WebhookType } from '../model/webhook.ts';
 import { insertAddresses } from '../store/addresses.ts';
 import { beginChange, recordChange, takeNumber } from '../store/changes.ts';
 import { countHooks, insertHook } from '../store/hooks.ts';
@@ -25,6 +25,7 @@ export async function createHook(context: ManageContext, projectId: string, body
   refuseUnavailable(input.type ?? 'enhanced', rules);
   const addresses = input.addresses ?? [];
   refuseTooMany(addresses.length, config.maxAddresses);
+  await context.keepPromises(chainOf(input.type ?? 'enhanced'));
   const id = random.uuid();
   const signingSecret = newSecret(random);
   const { url } = input;
@@ -74,10 +75,10 @@ function newHook(
     encoding: input.encoding ?? null,
     matchTokenOwners: input.matchTokenOwners ?? config.matchTokenOwners,
     retryPreset: input.retryPreset ?? config.defaultPreset,
-    addressCount: count,
     batchSize: input.batchSize ?? 1,
     ordered: input.ordered ?? false,
     onInactive: input.onInactive ?? 'drop',
+    addressCount: count,
     nextPosition: count,
     disabledReason: active ? null : 'user',
     disabledAt: active ? null : now,

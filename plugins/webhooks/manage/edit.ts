@@ -21,6 +21,7 @@ export async function editHook(
 ): Promise<EditedHook> {
   const input = parseInput(body, context.rules);
   if (input.addresses !== undefined) refuseTooMany(input.addresses.length, context.config.maxAddresses);
+  if (input.type !== undefined) await context.keepPromises(chainOf(input.type));
   return writeHook(context, projectId, id, (write) => applyEdit(context, write, input));
 }
 
@@ -48,11 +49,18 @@ async function applyEdit(context: ManageContext, write: HookWrite, input: Webhoo
     await clearAddresses(db, hook.number);
     await insertAddresses(tx, hook.number, after, 0);
   }
-  if (input.active !== undefined) await afterToggle(context, write, input.active);
+  const edited: Webhook = { ...hook, ...patch };
+  if (edited.batchSize !== hook.batchSize) await context.waiting.dissolveBatches(tx, hook.id);
+  if (input.active !== undefined)
+    await afterToggle(context, { ...write, hook: { ...edited, active: hook.active } }, input.active);
+  // What was kept for the time after is not wanted any more.
+  if (!edited.active && edited.onInactive === 'drop' && hook.onInactive === 'hold') {
+    await context.waiting.becameInactive(tx, edited);
+  }
   // A webhook that moves to another chain leaves one index whole and enters the other.
   const moves = input.type !== undefined && chainOf(input.type) !== chainOf(hook.type);
   await (moves ? write.record(before, after) : write.record(removed, added));
-  return { hook: { ...hook, ...patch }, addresses: after };
+  return { hook: edited, addresses: after };
 }
 
 function togglePatchOf({ config }: ManageContext, { hook, now }: HookWrite, { active }: WebhookInput): WebhookPatch {
@@ -73,10 +81,10 @@ function fieldPatch(hook: Webhook, input: WebhookInput): WebhookPatch {
     ...(input.encoding === undefined ? {} : { encoding: input.encoding }),
     ...(input.matchTokenOwners === undefined ? {} : { matchTokenOwners: input.matchTokenOwners }),
     ...(input.retryPreset === undefined ? {} : { retryPreset: input.retryPreset }),
-  };
     ...(input.batchSize === undefined ? {} : { batchSize: input.batchSize }),
     ...(input.ordered === undefined ? {} : { ordered: input.ordered }),
     ...(input.onInactive === undefined ? {} : { onInactive: input.onInactive }),
+  };
 }
 
 function without(keys: readonly Uint8Array[], others: readonly Uint8Array[]): readonly Uint8Array[] {

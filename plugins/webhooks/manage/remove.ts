@@ -7,7 +7,7 @@ import { type ManageContext, writeHook } from './context.ts';
 export function removeHook(context: ManageContext, projectId: string, id: string): Promise<void> {
   return writeHook(context, projectId, id, async ({ tx, db, hook, record }) => {
     const addresses = await readAddresses(db, hook.number);
-    await context.discardWaiting(tx, hook.id, REASONS.deleted);
+    await context.waiting.drop(tx, hook.id, REASONS.deleted);
     await deleteHook(db, hook.number);
     await record(addresses, []);
   });

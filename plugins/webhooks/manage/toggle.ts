@@ -1,4 +1,3 @@
-import { REASONS } from '../delivery/reasons.ts';
 import type { Webhook } from '../model/webhook.ts';
 import { resetHealth } from '../store/health.ts';
 import type { WebhookPatch } from '../store/hooks.ts';
@@ -13,9 +12,10 @@ export function togglePatch(hook: Webhook, active: boolean, now: number, graceHo
   return { active: true, disabledReason: null, disabledAt: null, graceUntil: now + graceHours * HOUR_MS };
 }
 
-/** What switching does beside the row: counters begin anew, or what still waits is dropped. */
+/** What switching does beside the row: counters begin anew and what was kept goes out, or what still waits is dropped or kept. */
 export async function afterToggle(context: ManageContext, write: HookWrite, active: boolean): Promise<void> {
   if (write.hook.active === active) return;
-  if (active) await resetHealth(write.db, write.hook.number);
-  else await context.discardWaiting(write.tx, write.hook.id, REASONS.disabled);
+  if (!active) return await context.waiting.becameInactive(write.tx, write.hook);
+  await resetHealth(write.db, write.hook.number);
+  await context.waiting.becameActive(write.tx, write.hook);
 }

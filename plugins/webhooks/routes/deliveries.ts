@@ -2,8 +2,10 @@ import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
 import { JsonText, json, RequestError } from '../../../src/kernel/request.ts';
 import { stringify } from '../../../src/lib/json.ts';
+import type { AccessCharges } from '../../../src/ports/access.ts';
 import { wrapElement } from '../bodies/wrap.ts';
 import { DELIVERY_STATUSES, type Delivery, type DeliveryQueue } from '../delivery/queue.ts';
+import { refuseUnpaid } from '../delivery/recover.ts';
 import { type ManageContext, notFound } from '../manage/context.ts';
 import type { Webhook } from '../model/webhook.ts';
 import { readAttempts } from '../store/attempts.ts';
@@ -17,9 +19,15 @@ import { deliveryParams, deliveryReply, errorReply, hookParams } from './schemas
 const MAX_LIMIT = 100;
 const DEFAULT_LIMIT = 50;
 
+export interface DeliveryRouteParts {
+  readonly context: ManageContext;
+  readonly queue: DeliveryQueue;
+  readonly charges: AccessCharges | null;
+}
+
 /** Looking at deliveries, and sending one again. */
-export function deliveryRoutes(context: ManageContext, queue: DeliveryQueue): readonly Route[] {
-  return [listRoute(context, queue), getRoute(context, queue), ...resendRoutes(context, queue)];
+export function deliveryRoutes(parts: DeliveryRouteParts): readonly Route[] {
+  return [listRoute(parts), getRoute(parts), ...resendRoutes(parts)];
 }
 
 async function hookOf({ store }: ManageContext, projectId: string, id: string): Promise<Webhook> {
@@ -35,7 +43,7 @@ async function deliveryOf(queue: DeliveryQueue, hook: Webhook, text: string): Pr
   return delivery;
 }
 
-function listRoute(context: ManageContext, queue: DeliveryQueue): Route {
+function listRoute({ context, queue }: DeliveryRouteParts): Route {
   const pagination = Type.Object({
     hasMore: Type.Boolean(),
     nextCursor: Type.Union([Type.String(), Type.Null()]),
@@ -72,7 +80,7 @@ function listRoute(context: ManageContext, queue: DeliveryQueue): Route {
   });
 }
 
-function getRoute(context: ManageContext, queue: DeliveryQueue): Route {
+function getRoute({ context, queue }: DeliveryRouteParts): Route {
   return defineRoute({
     ...COMMON,
     method: 'GET',
@@ -101,7 +109,7 @@ function getRoute(context: ManageContext, queue: DeliveryQueue): Route {
   });
 }
 
-function resendRoutes(context: ManageContext, queue: DeliveryQueue): readonly Route[] {
+function resendRoutes({ context, queue, charges }: DeliveryRouteParts): readonly Route[] {
   return ['replay', 'resend'].map((word) =>
     defineRoute({
       ...COMMON,
@@ -121,8 +129,10 @@ function resendRoutes(context: ManageContext, queue: DeliveryQueue): readonly Ro
         const hook = await hookOf(context, callerOf(request).projectId, hookIdOf(request));
         const delivery = await deliveryOf(queue, hook, request.params.deliveryId);
         if (!hook.active) throw new RequestError(409, 'webhook is inactive');
+        if (delivery.status === 'pending') throw new RequestError(409, 'delivery is still pending');
+        await refuseUnpaid(charges, hook.projectId, 1);
         const queued = await context.store.write((tx) => queue.resend(tx, delivery.id));
-        if (!queued) throw new RequestError(409, 'delivery is still pending');
+        if (!queued) throw new RequestError(409, 'the block of this delivery was rolled back, or it is pending again');
         return json({ deliveryId: String(delivery.id), status: 'pending' }, 202);
       },
     }),

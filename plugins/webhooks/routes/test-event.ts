@@ -1,6 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
 import { json } from '../../../src/kernel/request.ts';
+import type { BodyBuilder } from '../bodies/builder.ts';
 import type { Send } from '../delivery/send.ts';
 import { sendTestEvent } from '../delivery/test-event.ts';
 import { type ManageContext, notFound } from '../manage/context.ts';
@@ -9,7 +10,7 @@ import type { Db } from '../store/tables.ts';
 import { COMMON, callerOf, FREE_PRICE, HOOK_REPLIES, hookIdOf } from './common.ts';
 import { hookParams } from './schemas.ts';
 
-export function testEventRoute(context: ManageContext, send: Send): Route {
+export function testEventRoute(context: ManageContext, send: Send, builder: BodyBuilder): Route {
   const orNull = (schema: ReturnType<typeof Type.String> | ReturnType<typeof Type.Integer>) =>
     Type.Union([schema, Type.Null()]);
   return defineRoute({
@@ -35,7 +36,7 @@ export function testEventRoute(context: ManageContext, send: Send): Route {
       const { store, clock, random } = context;
       const hook = await findHook(store.read as Db, callerOf(request).projectId, hookIdOf(request));
       if (hook === null) throw notFound();
-      return json(await sendTestEvent({ store, clock, random, send }, hook, request.signal));
+      return json(await sendTestEvent({ store, clock, random, send, builder }, hook, request.signal));
     },
   });
 }

@@ -9,6 +9,8 @@ const LONGEST_PAGE = 1_000;
 const MOST_CHANGED = 10_000;
 const MOST_COUNTED = 1_000_000;
 const PRUNE_BATCH = 1_000;
+/** Why jobs of a block that was rolled back are over; their keys are free again. */
+const FORKED = 'forked';
 
 /** The outbox as its owners see it. `wake` is called after commits that make rows due. */
 export function createOutbox(options: {
@@ -24,10 +26,13 @@ export function createOutbox(options: {
     change: OutboxChange,
     from: readonly OutboxState[],
     values: Partial<OutboxTable>,
+    options: { readonly isForkedToo: boolean } = { isForkedToo: true },
   ): Promise<number> {
     const states = from.filter((state) => change.states === undefined || change.states.includes(state));
     const db = jobTables(tx.db);
-    const ids = select(db, { ...change, states })
+    let rows = select(db, { ...change, states });
+    if (!options.isForkedToo) rows = rows.where((eb) => eb.or([eb('error', 'is', null), eb('error', '!=', FORKED)]));
+    const ids = rows
       .select('id')
       .orderBy('id')
       .limit(Math.min(change.limit ?? MOST_CHANGED, MOST_CHANGED));
@@ -63,16 +68,11 @@ export function createOutbox(options: {
       }
       return sum;
     },
-    requeue: (tx, change, { runAt } = {}) =>
-      update(tx, change, ['done', 'failed', 'discarded'], {
-        state: 'pending',
-        attempts: 0,
-        lane: 0,
-        lost: 0,
-        run_at: Math.trunc(runAt ?? clock.now()),
-        finished_at: null,
-        error: null,
-      }),
+    requeue: (tx, change, { runAt = clock.now() } = {}) => {
+      const fresh = { state: 'pending', attempts: 0, lane: 0, lost: 0, finished_at: null, error: null } as const;
+      const values = { ...fresh, run_at: Math.trunc(runAt) };
+      return update(tx, change, ['done', 'failed', 'discarded'], values, { isForkedToo: false });
+    },
     hold: (tx, change, reason) => update(tx, change, ['pending'], { state: 'held', error: reason }),
     async take(tx, { kind, group, limit }, reason) {
       const db = jobTables(tx.db);
@@ -108,7 +108,7 @@ export function createOutbox(options: {
         .set({
           state: 'discarded',
           finished_at: clock.now(),
-          error: 'forked',
+          error: FORKED,
           key: sql<string>`key || '#forked#' || id`,
         })
         .where('kind', '=', kind)

@@ -91,14 +91,8 @@ describe('webhook management', () => {
 
   test('what the fields allow', async () => {
     await refused('POST', ROOT, {}, 400, 'webhookURL is required');
-    await refused(
-      'POST',
-      ROOT,
-      raw({ webhookType: undefined }),
-      400,
-      /^webhookType: enhanced webhooks are not available yet$/,
-    );
-    await refused('POST', ROOT, raw({ webhookType: 'discord' }), 400, /not available yet$/);
+    assert.equal((await create({ webhookType: undefined })).webhookType, 'enhanced');
+    await refused('POST', ROOT, raw({ webhookType: 'account' }), 400, /^webhookType: must be one of /);
     await refused(
       'POST',
       ROOT,

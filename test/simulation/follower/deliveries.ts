@@ -1,5 +1,6 @@
 /** The real webhooks in the simulation: two of them over the made-up transactions, and somebody who delivers now and then. */
-
+import assert from 'node:assert/strict';
+import { createBodyBuilder } from '../../../plugins/webhooks/bodies/builder.ts';
 import { createOutboxQueue } from '../../../plugins/webhooks/delivery/outbox-queue.ts';
 import { deliveryKey } from '../../../plugins/webhooks/delivery/payload.ts';
 import { createDepth } from '../../../plugins/webhooks/match/depth.ts';
@@ -20,6 +21,11 @@ import type { Sfc32 } from '../../helpers/sfc32.ts';
 import { KEYS, keyOf, type World } from './world.ts';
 
 const CHAINS = ['main'] as const;
+const RAW_BODIES = createBodyBuilder({
+  extraKeys: false,
+  explorerUrlTemplate: '',
+  enhance: () => assert.fail('only raw webhooks'),
+});
 const MANY = 1_000_000;
 /** Which of the made-up keys each webhook watches. */
 const HOOKS = [
@@ -39,6 +45,7 @@ export async function addHooks(store: Store): Promise<void> {
       await insertHook(tx.db as Db, {
         ...{ number, id, projectId: 'project', url: 'https://receiver.example/', type: 'raw', transactionTypes: [] },
         ...{ authHeader: null, active: true, txnStatus: null, encoding: null, matchTokenOwners: false },
+        ...{ batchSize: 1, ordered: false, onInactive: 'drop' },
         ...{ retryPreset: 'durable', addressCount: keys.length, nextPosition: keys.length },
         ...{ disabledReason: null, disabledAt: null, graceUntil: null, createdAt: 0, updatedAt: 0 },
       });
@@ -57,7 +64,7 @@ export function createDeliveries(store: Store, clock: Clock, random: Random): Bl
   const enqueue: Parameters<typeof createOutboxQueue>[0]['enqueue'] = (tx, jobs) => insertJobs(tx, jobs, clock.now());
   const queue = createOutboxQueue({ outbox, enqueue, chains: CHAINS });
   return createWebhooksProcessor({
-    ...{ queue, clock, chains: CHAINS, depth: createDepth(MANY), extraKeys: false, matched: () => {} },
+    ...{ queue, clock, chains: CHAINS, depth: createDepth(MANY), bodies: RAW_BODIES, matched: () => {} },
     // Never full: the real one keeps counts of a hundred thousand webhooks.
     room: { takeRoom: async () => new Set() },
     sync: createHookSync(() => createHookIndex(random)),

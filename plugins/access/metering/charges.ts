@@ -1,0 +1,53 @@
+import type { Clock, Product } from '../../../src/kernel/plugin.ts';
+import type { AccessCharges, Charge } from '../../../src/ports/access.ts';
+import { createAdmission } from '../gate/admission.ts';
+import type { Directory } from '../gate/directory.ts';
+import { type Account, affordable, turnDay } from './account.ts';
+import type { Meter } from './meter.ts';
+
+export interface ChargesParts {
+  readonly directory: Pick<Directory, 'project'>;
+  readonly meter: Pick<Meter, 'note'>;
+  readonly clock: Clock;
+}
+
+const FREE: Charge = { settle: () => undefined };
+
+/** Credits for work beside requests: set aside and counted in the same accounts, and written with them. */
+export function createCharges({ directory, meter, clock }: ChargesParts): AccessCharges {
+  /** Questions under way: many deliveries of a project begin at once. */
+  const asking = new Map<string, Promise<Account | null>>();
+
+  function accountOf(projectId: string): Account | null | Promise<Account | null> {
+    const running = asking.get(projectId);
+    if (running !== undefined) return running;
+    const found = directory.project(projectId);
+    if (!(found instanceof Promise)) return found;
+    const answer = found.finally(() => asking.delete(projectId));
+    asking.set(projectId, answer);
+    return answer;
+  }
+
+  return {
+    async reserve(projectId, { product, credits, count }) {
+      const account = await accountOf(projectId);
+      if (account === null) return FREE;
+      turnDay(account, clock.now());
+      const reserved = credits * count;
+      if (reserved > affordable(account)) return null;
+      const price = { product: product as Product, credits, groups: [] };
+      const items = Array.from({ length: count }, () => ({ name: product, price, permission: undefined }));
+      const ticket = { account, items, headers: {}, reserved, isWaived: false };
+      const admission = createAdmission(ticket, clock.now, meter.note);
+      return {
+        settle: (charged) => admission.settle(items.map(() => ({ charged, bytesOut: 0 }))),
+      };
+    },
+    async left(projectId) {
+      const account = await accountOf(projectId);
+      if (account === null) return Number.POSITIVE_INFINITY;
+      turnDay(account, clock.now());
+      return Math.max(0, affordable(account));
+    },
+  };
+}

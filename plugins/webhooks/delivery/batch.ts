@@ -1,0 +1,85 @@
+import type { Job } from '../../../src/kernel/plugin.ts';
+import type { Clock } from '../../../src/ports/clock.ts';
+import type { Outbox } from '../../../src/ports/outbox.ts';
+import type { Store } from '../../../src/ports/store.ts';
+import { formOf } from '../bodies/form.ts';
+import { mergeBodies, wrapElement } from '../bodies/wrap.ts';
+import type { Webhook } from '../model/webhook.ts';
+import { insertBatch, type Member } from '../store/batches.ts';
+import { blobKey, readBlobs } from '../store/blobs.ts';
+import type { DeliveryPayload } from './payload.ts';
+import { REASONS } from './reasons.ts';
+
+export interface BatchParts {
+  readonly store: Store;
+  readonly outbox: Outbox;
+  readonly clock: Clock;
+}
+
+/** A batch that is ready to be sent: the deliveries beside the one that leads it, and the request body of all. */
+export interface Batch {
+  readonly members: readonly Member[];
+  readonly body: Buffer;
+}
+
+const MAX_BYTES = 1_048_576;
+/** Discord takes no more embeds in one message. */
+const MAX_EMBEDS = 10;
+
+export const batchLimit = (hook: Webhook): number =>
+  formOf(hook.type) === 'discord' ? Math.min(hook.batchSize, MAX_EMBEDS) : hook.batchSize;
+
+/**
+ * Takes further deliveries of the webhook into the request of a first attempt: as many as are due, belong together and fit. What the
+ * batch holds is fixed before it is sent, so that each attempt sends the same bytes, whoever makes it.
+ */
+export function gatherBatch(
+  { store, outbox, clock }: BatchParts,
+  job: Job,
+  hook: Webhook,
+  own: Buffer,
+): Promise<Batch> {
+  const form = (job.payload as DeliveryPayload).form ?? 'raw';
+  return store.write(async (tx) => {
+    const scope = { kind: job.kind, group: job.group };
+    const taken = await outbox.take(tx, { ...scope, limit: batchLimit(hook) - 1 }, REASONS.batch);
+    if (taken.length === 0) return { members: [], body: own };
+    const payloads = taken.map(({ payload }) => payload as DeliveryPayload);
+    const source = { read: tx.db, dialect: tx.dialect };
+    const elements = await readBlobs(source, [...new Set(payloads.map(({ signature }) => signature))]);
+    const members: Member[] = [];
+    const bodies = [own];
+    let bytes = own.length;
+    for (const [at, payload] of payloads.entries()) {
+      const element = elements.get(blobKey(payload));
+      if (element === undefined || (payload.form ?? 'raw') !== form) break;
+      const body = wrapElement(form, element);
+      bytes += body.length;
+      if (bytes > MAX_BYTES) break;
+      bodies.push(body);
+      members.push({ id: taken[at]?.id ?? 0, payload });
+    }
+    const left = taken.slice(members.length).map(({ id }) => id);
+    if (left.length > 0) await outbox.release(tx, { ...scope, ids: left });
+    await insertBatch(tx, { id: job.id, webhookId: hook.id }, members, clock.now());
+    return { members, body: mergeBodies(form, bodies) };
+  });
+}
+
+/** The batch that was fixed at an earlier attempt. Null: what it is made of is gone. */
+export async function repeatBatch(
+  { store }: BatchParts,
+  job: Job,
+  members: readonly Member[],
+  own: Buffer,
+): Promise<Batch | null> {
+  const form = (job.payload as DeliveryPayload).form ?? 'raw';
+  const elements = await readBlobs(store, [...new Set(members.map(({ payload }) => payload.signature))]);
+  const bodies = [own];
+  for (const { payload } of members) {
+    const element = elements.get(blobKey(payload));
+    if (element === undefined) return null;
+    bodies.push(wrapElement(form, element));
+  }
+  return { members, body: mergeBodies(form, bodies) };
+}

@@ -1,0 +1,44 @@
+import type { ChainId } from '../../../src/ports/chain.ts';
+import type { StoreTx } from '../../../src/ports/store.ts';
+import { chainOf, type Webhook } from '../model/webhook.ts';
+import { endBatchesOf } from '../store/batches.ts';
+import type { DeliveryQueue } from './queue.ts';
+import { REASONS } from './reasons.ts';
+
+/** What becomes of the deliveries that wait when their webhook changes. */
+export interface WaitingDeliveries {
+  /** Ends them all. */
+  drop(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
+  /** The webhook is off: they are dropped, or kept where it wants that. */
+  becameInactive(tx: StoreTx, hook: Webhook): Promise<void>;
+  /** The webhook is on: what was kept goes out, in the order of its blocks. */
+  becameActive(tx: StoreTx, hook: Webhook): Promise<void>;
+  /** Each delivery goes alone, unless its batch is under way. */
+  dissolveBatches(tx: StoreTx, webhookId: string): Promise<void>;
+}
+
+export function createWaitingDeliveries(queue: DeliveryQueue, maxHeld: number): WaitingDeliveries {
+  const drop: WaitingDeliveries['drop'] = async (tx, webhookId, reason) => {
+    await queue.discardWaiting(tx, webhookId, reason);
+    await endBatchesOf(tx, webhookId);
+  };
+  const dropExcess = async (tx: StoreTx, chain: ChainId, webhookId: string): Promise<void> => {
+    const excess = (await queue.countWaiting(tx, chain, webhookId, Number.MAX_SAFE_INTEGER)) - maxHeld;
+    if (excess > 0) await queue.discardHeld(tx, webhookId, { limit: excess }, REASONS.tooManyHeld);
+  };
+  return {
+    drop,
+    async becameInactive(tx, hook) {
+      if (hook.onInactive === 'drop') return await drop(tx, hook.id, REASONS.disabled);
+      await queue.holdWaiting(tx, hook.id, REASONS.inactive);
+      await dropExcess(tx, chainOf(hook.type), hook.id);
+    },
+    async becameActive(tx, { id }) {
+      await queue.releaseHeld(tx, id, REASONS.inactive);
+    },
+    async dissolveBatches(tx, webhookId) {
+      await queue.releaseHeld(tx, webhookId, REASONS.batch);
+      await endBatchesOf(tx, webhookId);
+    },
+  };
+}

@@ -1,0 +1,126 @@
+import { Type } from '@sinclair/typebox';
+import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
+import { json, RequestError } from '../../../src/kernel/request.ts';
+import { type Recovered, type RecoverParts, type RecoverRange, recoverDeliveries } from '../delivery/recover.ts';
+import { instantOf, untilOf } from '../input/instant.ts';
+import { type ManageContext, notFound } from '../manage/context.ts';
+import type { Replays, SlotRange } from '../replay/replays.ts';
+import { findHook } from '../store/hooks.ts';
+import type { Db } from '../store/tables.ts';
+import { COMMON, callerOf, FREE_PRICE, HOOK_REPLIES, hookIdOf } from './common.ts';
+import { errorReply, hookParams } from './schemas.ts';
+
+const MAX_SLOTS = 10_000;
+const DAY_MS = 86_400_000;
+const BOTH: RecoverRange['states'] = ['failed', 'discarded'];
+const STATES: Readonly<Record<string, RecoverRange['states']>> = {
+  failed: ['failed'],
+  discarded: ['discarded'],
+  all: ['done', 'failed', 'discarded'],
+};
+
+export interface RecoverRouteParts extends RecoverParts {
+  readonly context: ManageContext;
+  /** Null where the chain cannot be read again. */
+  readonly replays: Replays | null;
+}
+
+/** Sending many deliveries again: those that are kept, or what the chain says happened. */
+export function recoverRoutes(parts: RecoverRouteParts): readonly Route[] {
+  return [recoverRoute(parts), replayRoute(parts)];
+}
+
+function recoverRoute(parts: RecoverRouteParts): Route {
+  return defineRoute({
+    ...COMMON,
+    method: 'POST',
+    path: '/v0/webhooks/:webhookID/recover',
+    summary: 'Send failed and discarded deliveries of a time again',
+    price: FREE_PRICE,
+    params: hookParams,
+    body: Type.Unknown(),
+    replies: {
+      202: Type.Object({ queued: Type.Integer(), remaining: Type.Integer() }),
+      ...HOOK_REPLIES,
+      409: errorReply,
+    },
+    async handler(request) {
+      const body = objectOf(request.body);
+      const done = await recover(parts, callerOf(request).projectId, hookIdOf(request), body, BOTH);
+      return json({ ...done }, 202);
+    },
+  });
+}
+
+function replayRoute(parts: RecoverRouteParts): Route {
+  const { context, replays } = parts;
+  return defineRoute({
+    ...COMMON,
+    method: 'POST',
+    path: '/v0/webhooks/:webhookID/replay',
+    summary: 'Send deliveries since a time again, or read a range of slots from the chain again',
+    price: FREE_PRICE,
+    params: hookParams,
+    body: Type.Unknown(),
+    replies: {
+      202: Type.Union([
+        Type.Object({ replayed: Type.Integer(), hasMore: Type.Boolean() }),
+        Type.Object({ replayId: Type.String(), fromSlot: Type.Integer(), toSlot: Type.Integer() }),
+      ]),
+      ...HOOK_REPLIES,
+      409: errorReply,
+    },
+    async handler(request) {
+      const { projectId } = callerOf(request);
+      const id = hookIdOf(request);
+      const body = objectOf(request.body);
+      if (body['fromSlot'] === undefined && body['toSlot'] === undefined) {
+        const states = STATES[String(body['status'] ?? 'failed')];
+        if (states === undefined) throw new RequestError(400, 'status: must be one of failed, discarded, all');
+        const { queued, remaining } = await recover(parts, projectId, id, body, states);
+        return json({ replayed: queued, hasMore: remaining > 0 }, 202);
+      }
+      const range = rangeOf(body);
+      if (replays === null) throw new RequestError(400, 'the chain cannot be read again here');
+      const { id: replayId, fromSlot, toSlot } = await replays.begin(context, projectId, id, range);
+      request.log.info({ webhook: id, fromSlot, toSlot }, 'a range of slots is read again for a webhook');
+      return json({ replayId, fromSlot, toSlot }, 202);
+    },
+  });
+}
+
+async function recover(
+  parts: RecoverRouteParts,
+  projectId: string,
+  id: string,
+  body: Readonly<Record<string, unknown>>,
+  states: RecoverRange['states'],
+): Promise<Recovered> {
+  const { store, clock, config } = parts.context;
+  const hook = await findHook(store.read as Db, projectId, id);
+  if (hook === null) throw notFound();
+  const now = clock.now();
+  const sinceMs = instantOf('since', body['since'], now);
+  const oldest = now - config.retention.failedDays * DAY_MS;
+  if (sinceMs < oldest) {
+    throw new RequestError(400, `since: deliveries are kept for ${config.retention.failedDays} days`);
+  }
+  return await recoverDeliveries(parts, hook, { states, sinceMs, untilMs: untilOf(body['until'], now, sinceMs) });
+}
+
+function rangeOf(body: Readonly<Record<string, unknown>>): SlotRange {
+  const { fromSlot, toSlot, force = false } = body;
+  if (!isSlot(fromSlot) || !isSlot(toSlot)) throw new RequestError(400, 'fromSlot and toSlot must be slots');
+  if (typeof force !== 'boolean') throw new RequestError(400, 'force must be a boolean');
+  if (toSlot < fromSlot) throw new RequestError(400, 'toSlot must not be below fromSlot');
+  if (toSlot - fromSlot >= MAX_SLOTS) throw new RequestError(400, `at most ${MAX_SLOTS} slots at once`);
+  return { fromSlot, toSlot, force };
+}
+
+const isSlot = (value: unknown): value is number =>
+  typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
+
+function objectOf(body: unknown): Readonly<Record<string, unknown>> {
+  if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body as Record<string, unknown>;
+  throw new RequestError(400, 'the body must be a JSON object');
+}
