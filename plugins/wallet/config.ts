@@ -23,7 +23,7 @@ export const walletConfig = Type.Object(
       default: 'confirmed',
       description: 'how settled the newest rows of history and transfers are',
     }),
-    maxWallets: count(100_000, 'wallets that are followed at once'),
+    historyFloorSlot: count(1, 'an upstream whose first block is no later than this has everything', 0),
     explorerTxUrl: Type.String({
       default: 'https://orbmarkets.io/tx/{signature}?tab=summary',
       description: 'page of a transaction in the answers of funded-by; {signature} stands for it',
@@ -34,7 +34,7 @@ export const walletConfig = Type.Object(
     ),
     backfill: Type.Object(
       {
-        wallets: count(2, 'wallets whose past is read at once'),
+        wallets: count(4, 'wallets whose past is read at once'),
         concurrency: count(8, 'calls to the upstream of all of them at once'),
       },
       { ...closed, default: {}, description: 'reading the past of wallets' },

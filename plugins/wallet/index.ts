@@ -1,8 +1,10 @@
-import { API_VERSION, definePlugin } from '../../src/kernel/plugin.ts';
+import { API_VERSION, CodedError, definePlugin } from '../../src/kernel/plugin.ts';
+import { kernelOutbox } from '../../src/ports/outbox.ts';
 import { tokenPrices } from '../../src/ports/prices.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
 import { assembleWallet } from './assemble.ts';
 import { walletConfig } from './config.ts';
+import { WALLET_ERRORS } from './errors.ts';
 import { migrations } from './store/migrations.ts';
 
 export default definePlugin({
@@ -10,7 +12,11 @@ export default definePlugin({
   apiVersion: API_VERSION,
   summary: 'history, transfers, past and present balances, first funding and identity of wallets',
   config: walletConfig,
-  uses: [tokenFacts, tokenPrices],
+  uses: [kernelOutbox, tokenFacts, tokenPrices],
   migrations,
-  provision: (ctx) => assembleWallet(ctx),
+  provision(ctx) {
+    const outbox = ctx.use(kernelOutbox);
+    if (outbox === undefined) throw new CodedError('WALLET_NO_OUTBOX', WALLET_ERRORS.WALLET_NO_OUTBOX);
+    return assembleWallet(ctx, outbox);
+  },
 });

@@ -26,7 +26,7 @@ async function createTables(tx: StoreTx): Promise<void> {
     sql`CREATE TABLE wallet_bodies (n ${int} PRIMARY KEY, body ${blob} NOT NULL)`,
     sql`CREATE TABLE wallet_times (slot ${int} PRIMARY KEY, time ${int} NOT NULL)`,
     sql`CREATE INDEX wallet_times_by_time ON wallet_times (time, slot)`,
-    sql`CREATE TABLE wallet_fundings (wallet ${int} PRIMARY KEY, body TEXT NOT NULL)`,
+    sql`CREATE TABLE wallet_fundings (address TEXT PRIMARY KEY, body TEXT NOT NULL)`,
     sql`CREATE TABLE wallet_state (
       id ${int} PRIMARY KEY, version ${int} NOT NULL, next_key ${int} NOT NULL, live_slot ${int}, full_from ${int})`,
     sql`INSERT INTO wallet_state (id, version, next_key) VALUES (1, 0, 1)`,

@@ -37,7 +37,7 @@ export interface Tables {
   wallet_transactions: { n: number; tag: number; signature: Uint8Array };
   wallet_bodies: { n: number; body: Uint8Array };
   wallet_times: { slot: number; time: number };
-  wallet_fundings: { wallet: number; body: string };
+  wallet_fundings: { address: string; body: string };
   wallet_state: { id: number; version: number; next_key: number; live_slot: number | null; full_from: number | null };
 }
 

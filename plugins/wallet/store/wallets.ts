@@ -56,19 +56,16 @@ export async function registerWallet(tx: StoreTx, { key, address, now, isPinned 
   return id;
 }
 
-/** What comes with blocks no longer counts: the wallet is read from the upstream again when it is asked for. */
-export async function unfollowWallets(tx: StoreTx, ids: readonly number[], finalSlot: number): Promise<void> {
+/**
+ * What comes with blocks no longer counts: the wallet is read from the upstream again when it is asked for. Its stored head stays where it
+ * was, below all that may still be taken back.
+ */
+export async function unfollowWallets(tx: StoreTx, ids: readonly number[]): Promise<void> {
   if (ids.length === 0) return;
   const version = await takeVersion(tx);
   await (tx.db as Db)
     .updateTable('wallet_wallets')
-    .set({
-      is_followed: 0,
-      changed: version,
-      // While blocks brought it, everything up to the last final one is there.
-      head: sql`CASE WHEN live_from IS NOT NULL AND head >= live_from - 1 AND head < ${finalSlot} THEN ${finalSlot} ELSE head END`,
-      live_from: null,
-    })
+    .set({ is_followed: 0, changed: version, live_from: null })
     .where('id', 'in', ids)
     .execute();
 }

@@ -44,8 +44,8 @@ export interface GatherOptions {
   /** Slots up to this one are not wanted. */
   readonly aboveSlot: number;
   readonly ask: AskOptions;
-  /** Answers what was fetched before. */
-  fetch(signature: string, ask: AskOptions): Promise<FetchedTransaction | null>;
+  /** `slot` is where the list says that it is. */
+  fetch(signature: string, ask: AskOptions, slot: number): Promise<FetchedTransaction | null>;
 }
 
 interface Wanted {
@@ -102,9 +102,7 @@ export function createGatherer(options: GatherOptions): Gatherer {
       const done = new Map<string, Gathered>();
       while (done.size < wanted.size) {
         const missing = [...wanted].filter(([signature]) => !done.has(signature));
-        const fetched = await Promise.all(
-          missing.map(([signature, { sources }]) => fetchOne(options, signature, sources)),
-        );
+        const fetched = await Promise.all(missing.map(([signature, wanted]) => fetchOne(options, signature, wanted)));
         const lowest = Math.min(...[...wanted.values()].map(({ slot }) => slot));
         const before = lists.length;
         for (const { gathered, owned } of fetched) {
@@ -122,9 +120,9 @@ export function createGatherer(options: GatherOptions): Gatherer {
 async function fetchOne(
   { fetch, ask, wallet, address }: GatherOptions,
   signature: string,
-  sources: ReadonlySet<string>,
+  { slot, sources }: Wanted,
 ): Promise<{ readonly gathered: Gathered; readonly owned: readonly OwnedAccount[] }> {
-  const fetched = await fetch(signature, ask);
+  const fetched = await fetch(signature, ask, slot);
   const tx = fetched?.block.transactions[0];
   if (fetched === null || tx === undefined)
     throw new CodedError('WALLET_NO_TRANSACTION', 'an upstream lists a transaction that no upstream has', {

@@ -1,0 +1,136 @@
+import type { Clock, Command, CommandIo, NewJob, StoreTx } from '../../../src/kernel/plugin.ts';
+import { CodedError } from '../../../src/kernel/plugin.ts';
+import { decode32 } from '../../../src/lib/base58.ts';
+import type { Outbox } from '../../../src/ports/outbox.ts';
+import type { Db, WalletRow } from '../store/tables.ts';
+import { isJoined, readWallet, registerWallet, unfollowWallets } from '../store/wallets.ts';
+import { createSchedule, type Schedule } from '../tracking/schedule.ts';
+
+const ADDRESS = { flags: '--address <wallet>', description: 'address, base58', required: true } as const;
+const JSON_OPTION = { flags: '--json', description: 'one JSON document' } as const;
+const MOST_SHOWN = 1_000;
+
+/** `parhelion wallet follow|unfollow|status|backfill`: on a stopped or a running daemon, which does the work. */
+export function followCommands(
+  clock: Clock,
+  outbox: Outbox,
+  enqueue: (tx: StoreTx, jobs: readonly NewJob[]) => Promise<number>,
+): readonly Command[] {
+  const schedule = createSchedule(outbox, enqueue);
+  return [followCommand(clock, schedule), unfollowCommand(), statusCommand(), backfillCommand(clock, schedule)];
+}
+
+function followCommand(clock: Clock, schedule: Schedule): Command {
+  return {
+    path: ['wallet', 'follow'],
+    summary: 'index a wallet and keep it current for good',
+    options: [ADDRESS, JSON_OPTION],
+    async run(options, io) {
+      const { address, key } = addressOf(options);
+      await io.store.write(async (tx) => {
+        await schedule(tx, await registerWallet(tx, { key, address, now: clock.now(), isPinned: true }));
+      });
+      await show(io, [await known(io, address)], options['json'] === true);
+    },
+  };
+}
+
+function unfollowCommand(): Command {
+  return {
+    path: ['wallet', 'unfollow'],
+    summary: 'no longer keep a wallet current; what is stored stays',
+    options: [ADDRESS, JSON_OPTION],
+    async run(options, io) {
+      const { address } = addressOf(options);
+      const row = await known(io, address);
+      await io.store.write(async (tx) => {
+        await (tx.db as Db).updateTable('wallet_wallets').set({ is_pinned: 0 }).where('id', '=', row.id).execute();
+        await unfollowWallets(tx, [row.id]);
+      });
+      await show(io, [await known(io, address)], options['json'] === true);
+    },
+  };
+}
+
+function statusCommand(): Command {
+  return {
+    path: ['wallet', 'status'],
+    summary: 'which wallets are indexed, and how far',
+    options: [{ flags: ADDRESS.flags, description: ADDRESS.description }, JSON_OPTION],
+    async run(options, io) {
+      const one = options['address'];
+      const rows =
+        typeof one === 'string'
+          ? [await known(io, one)]
+          : await (io.store.read as Db)
+              .selectFrom('wallet_wallets')
+              .selectAll()
+              .orderBy('id')
+              .limit(MOST_SHOWN)
+              .execute();
+      await show(io, rows, options['json'] === true);
+    },
+  };
+}
+
+function backfillCommand(clock: Clock, schedule: Schedule): Command {
+  return {
+    path: ['wallet', 'backfill'],
+    summary: 'read the past of a wallet (again): the running daemon does it',
+    options: [ADDRESS, { flags: '--again', description: 'from the beginning' }, JSON_OPTION],
+    async run(options, io) {
+      const { address, key } = addressOf(options);
+      await io.store.write(async (tx) => {
+        const id = await registerWallet(tx, { key, address, now: clock.now() });
+        // What is stored stays, and is found again.
+        if (options['again'] === true)
+          await (tx.db as Db)
+            .updateTable('wallet_wallets')
+            .set({ floor: null, head: null, is_complete: 0, pruned_below: null, found: 0 })
+            .where('id', '=', id)
+            .execute();
+        await schedule(tx, id);
+      });
+      await show(io, [await known(io, address)], options['json'] === true);
+    },
+  };
+}
+
+function addressOf(options: Readonly<Record<string, unknown>>): { readonly address: string; readonly key: Uint8Array } {
+  const address = String(options['address'] ?? '');
+  const key = decode32(address);
+  if (key === null)
+    throw new CodedError('WALLET_NO_ADDRESS', `'${address.slice(0, 64)}' is not a valid Solana address`);
+  return { address, key };
+}
+
+async function known({ store }: CommandIo, address: string): Promise<WalletRow> {
+  const row = await readWallet(store.read as Db, address);
+  if (row === undefined) throw new CodedError('WALLET_UNKNOWN', `${address.slice(0, 64)} is not indexed`);
+  return row;
+}
+
+async function show(io: CommandIo, rows: readonly WalletRow[], asJson: boolean): Promise<void> {
+  const views = rows.map((row) => ({
+    address: row.address,
+    state: stateOf(row),
+    followed: row.is_followed === 1,
+    pinned: row.is_pinned === 1,
+    fromSlot: row.floor,
+    toSlot: row.head,
+    complete: row.is_complete === 1,
+    prunedBelow: row.pruned_below,
+    transactions: row.found,
+    trouble: row.trouble,
+  }));
+  if (asJson) io.json(views);
+  else for (const view of views) io.line(`${view.address}  ${view.state}, ${view.transactions} transactions`);
+}
+
+function stateOf(row: WalletRow): string {
+  if (row.head === null) return 'waits to be indexed';
+  if (row.trouble !== null) return `stands still: ${row.trouble}`;
+  if (row.is_complete === 0 && row.pruned_below === null) return `is being indexed, down to slot ${row.floor}`;
+  const past = row.is_complete === 1 ? 'complete' : `lacks what is below slot ${row.pruned_below}`;
+  return isJoined(row) ? `${past}, current` : `${past}, up to slot ${row.head}`;
+}

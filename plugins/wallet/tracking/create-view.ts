@@ -1,0 +1,190 @@
+import type { LRUCache } from 'lru-cache';
+import type { ChainReader } from '../../../src/kernel/plugin.ts';
+import { decode, encode32 } from '../../../src/lib/base58.ts';
+import { readAccounts } from '../store/accounts.ts';
+import { ACCOUNT } from '../store/flags.ts';
+import { endOf, firstOf, MADE_UP_PLACE, positionOf } from '../store/position.ts';
+import { readRows } from '../store/rows.ts';
+import type { Db, WalletRow } from '../store/tables.ts';
+import { findSignature, slotAtTime, timeBefore } from '../store/transactions.ts';
+import { isJoined, readWallet } from '../store/wallets.ts';
+import { loadRows } from './load.ts';
+import { type Overlay, readOverlay } from './overlay.ts';
+import { beingIndexed, incompleteHistory } from './refusals.ts';
+import type { TrackerParts } from './tracker.ts';
+import type { FetchedTransaction } from './upstream.ts';
+import type { PageRange, ViewPage, ViewRow, WalletView } from './view.ts';
+
+export interface ViewParts extends TrackerParts {
+  readonly recent: LRUCache<string, FetchedTransaction>;
+}
+
+const POLL_MS = 40;
+/** Slots that the blocks may be behind the chain before the upstream is asked as well. */
+const FRESH_SLOTS = 4;
+const EVERYTHING = Number.MAX_SAFE_INTEGER;
+/** Transactions above the stored part at which it is time to store them. */
+const LONG_OVERLAY = 50;
+const PRUNED_MS = 600_000;
+
+/** What of a wallet is there. */
+interface Covered {
+  readonly row: WalletRow;
+  /** Positions, both exclusive. */
+  readonly above: number;
+  readonly below: number;
+  readonly isSettled: boolean;
+}
+
+export async function createView(
+  parts: ViewParts,
+  key: Uint8Array,
+  address: string,
+  signal: AbortSignal,
+): Promise<WalletView> {
+  const { store, clock, chain } = parts;
+  const db = store.read as Db;
+  const deadlineMs = clock.monotonic() + parts.readThroughMs;
+  let overlay: Promise<Overlay> | null = null;
+
+  /** Waits for the first answer that is not null. Errors: 503 in the end. */
+  async function until<T>(look: (covered: Covered) => Promise<T | null>): Promise<T> {
+    for (;;) {
+      const row = await readWallet(db, address);
+      const covered = row === undefined ? null : coveredOf(row, clock.now());
+      const found = covered === null ? null : await look(covered);
+      if (found !== null) return found;
+      if (clock.monotonic() >= deadlineMs) throw beingIndexed(row?.found ?? 0);
+      await clock.sleep(POLL_MS, signal);
+    }
+  }
+
+  async function openOverlay(row: WalletRow): Promise<Overlay> {
+    const state = await db.selectFrom('wallet_state').select('live_slot').where('id', '=', 1).executeTakeFirstOrThrow();
+    const isLive = isJoined(row) && state.live_slot !== null;
+    if (isLive && isFresh(chain)) return NOTHING;
+    const aboveSlot = isLive ? (state.live_slot as number) : (row.head as number);
+    const found = await readOverlay(parts, row, key, aboveSlot, signal);
+    if (!isLive && found.rows.length > LONG_OVERLAY) await store.write((tx) => parts.schedule(tx, row.id));
+    return found;
+  }
+
+  /** Everything above the stored part as it was when the request first looked. */
+  const above = (row: WalletRow): Promise<Overlay> => {
+    overlay ??= openOverlay(row);
+    return overlay;
+  };
+
+  const first = await until(async ({ row }) => row);
+  await above(first);
+
+  async function page(range: PageRange): Promise<ViewPage> {
+    return await until(async (covered) => {
+      const { row, isSettled } = covered;
+      const { mask, limit, order } = range;
+      const low = range.above ?? -1;
+      const high = range.below ?? EVERYTHING;
+      const isCut = low < covered.above;
+      // Oldest first has to begin where it was asked to.
+      if (order === 'asc' && isCut && row.is_complete === 0) {
+        if (!isSettled) return null;
+        throw incompleteHistory(row.pruned_below ?? 0);
+      }
+      const [stored, { rows }] = await Promise.all([
+        readRows(db, row.id, {
+          ...{ mask, limit, order },
+          above: Math.max(low, covered.above),
+          below: Math.min(high, covered.below),
+        }),
+        above(row),
+      ]);
+      const fresh = rows.filter(({ n, flags }) => n > low && n < high && (flags & mask) !== 0);
+      const found = merge(stored, fresh, order).slice(0, limit);
+      if (found.length >= limit || !isCut || row.is_complete === 1) return { rows: found, prunedBelow: null };
+      return isSettled ? { rows: found, prunedBelow: row.pruned_below } : null;
+    });
+  }
+
+  async function locate(signature: string): Promise<number | null> {
+    const bytes = decode(signature);
+    if (bytes === null) return null;
+    const known = await findSignature(db, bytes);
+    if (known !== null) return known;
+    const fresh = (await above(first)).rows.find(({ at }) => at?.signature === signature);
+    if (fresh !== undefined) return fresh.n;
+    const ask = { commitment: parts.commitment, signal };
+    const fetched = await parts.upstream.transaction(signature, ask);
+    if (fetched === null) return null;
+    const { slot } = fetched.block;
+    const place = fetched.place ?? (await parts.upstream.order(slot, ask))?.get(signature) ?? MADE_UP_PLACE;
+    return positionOf(slot, place);
+  }
+
+  return {
+    ...{ key, address, id: first.id, page, locate },
+    load: (rows) => loadRows(parts, rows, signal),
+    async whole() {
+      return await until(async ({ row, isSettled }) =>
+        isSettled ? { prunedBelow: row.is_complete === 1 ? null : row.pruned_below } : null,
+      );
+    },
+    async accountRows(account, below, limit) {
+      const row = (await readWallet(db, address)) ?? first;
+      const covered = coveredOf(row, clock.now());
+      const stored =
+        covered === null || account.id < 0
+          ? []
+          : await readRows(db, account.id, {
+              ...{ mask: ACCOUNT, limit, order: 'desc', above: -1 },
+              below: Math.min(below, covered.below),
+            });
+      const fresh = (await above(row)).accounts.get(account.address) ?? [];
+      return merge(
+        stored,
+        fresh.filter(({ n }) => n < below),
+        'desc',
+      ).slice(0, limit);
+    },
+    async accountsOf(mint) {
+      const { mints } = await above(first);
+      const found = new Map<string, number>();
+      for (const [text, other] of mints) if (Buffer.compare(other, mint) === 0) found.set(text, -1);
+      for (const { id, account } of await readAccounts(db, first.id, mint)) found.set(encode32(account), id);
+      return [...found].map(([text, id]) => ({ id, address: text }));
+    },
+    async slotAt(time) {
+      const stored = await slotAtTime(db, time);
+      const fresh = (await above(first)).rows.find(({ at }) => at?.time != null && at.time <= time)?.at?.slot ?? null;
+      return stored === null ? fresh : fresh === null ? stored : Math.max(stored, fresh);
+    },
+    async timeNear(slot) {
+      return (await parts.upstream.blockTime(slot, signal)) ?? (await timeBefore(db, slot));
+    },
+  };
+}
+
+const NOTHING: Overlay = { rows: [], accounts: new Map(), mints: new Map() };
+
+function isFresh(chain: ChainReader): boolean {
+  const { lagSlots, stalled } = chain.status();
+  return stalled === null && lagSlots !== null && lagSlots <= FRESH_SLOTS;
+}
+
+/** Null before the first step. */
+function coveredOf(row: WalletRow, now: number): Covered | null {
+  if (row.head === null || row.floor === null) return null;
+  return {
+    row,
+    above: row.is_complete === 1 ? -1 : firstOf(row.floor) - 1,
+    below: isJoined(row) ? EVERYTHING : endOf(row.head),
+    isSettled: row.is_complete === 1 || (row.pruned_below !== null && (row.pruned_at ?? 0) > now - PRUNED_MS),
+  };
+}
+
+/** Both lists without repeats, in the order asked for. */
+function merge(stored: readonly ViewRow[], fresh: readonly ViewRow[], order: 'asc' | 'desc'): ViewRow[] {
+  const rows = new Map<number, ViewRow>(stored.map((row) => [row.n, row]));
+  for (const row of fresh) rows.set(row.n, row);
+  const sign = order === 'asc' ? 1 : -1;
+  return [...rows.values()].sort((left, right) => sign * (left.n - right.n));
+}

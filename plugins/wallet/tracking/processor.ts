@@ -1,0 +1,156 @@
+import { sql } from 'kysely';
+import type { BlockProcessor, ChainBlock, Random, StoreTx } from '../../../src/kernel/plugin.ts';
+import { matchBlock } from '../../../src/solana/match-block.ts';
+import { rawTransaction } from '../../../src/solana/raw-transaction.ts';
+import { type OwnedAccount, writeAccounts } from '../store/accounts.ts';
+import { ACCOUNT } from '../store/flags.ts';
+import { takeKeys } from '../store/keys.ts';
+import { positionOf } from '../store/position.ts';
+import { mergeTail } from '../store/rows.ts';
+import type { Db } from '../store/tables.ts';
+import { packTail, type TailRow } from '../store/tail.ts';
+import { forgetSlot, type StoredTransaction, writeTransactions } from '../store/transactions.ts';
+import { createFollowedSync, type Followed } from './followed.ts';
+import { fullRows } from './full-rows.ts';
+import { touchOf } from './touch.ts';
+
+export interface ProcessorParts {
+  readonly random: Random;
+  /** Every address of every block, and not only the followed wallets. */
+  readonly isFull: boolean;
+  /** Told of each committed block. */
+  matched(rows: number): void;
+  /** Told of each merge that wrote something. */
+  merged(rows: number): void;
+}
+
+interface State {
+  readonly version: number;
+  readonly live_slot: number | null;
+  readonly full_from: number | null;
+}
+
+/** Keeps followed wallets current: what blocks do to them goes into the tail, and from there into the history when it is final. */
+export function createWalletProcessor(parts: ProcessorParts): BlockProcessor {
+  const sync = createFollowedSync(parts.random);
+  /** The set whose members have been told since when they come with the blocks. */
+  let toldVersion = -1;
+
+  return {
+    name: 'wallet',
+    version: 1,
+    chains: ['main'],
+    async apply(tx, block) {
+      const db = tx.db as Db;
+      const state = await db
+        .selectFrom('wallet_state')
+        .select(['version', 'live_slot', 'full_from'])
+        .where('id', '=', 1)
+        .executeTakeFirstOrThrow();
+      const followed = await sync.at(tx, state.version);
+      // A block that is filled in below says nothing of what comes next.
+      if (state.live_slot === null || block.slot > state.live_slot) {
+        const isCut = state.live_slot !== null && block.parentSlot > state.live_slot;
+        await moveOn(tx, state, block, isCut, parts.isFull);
+        if (isCut || toldVersion !== state.version) await tellFollowed(tx, state, block.slot, parts.isFull, isCut);
+      }
+      const rows = await (parts.isFull ? writeFull(tx, block) : writeFollowed(tx, block, followed));
+      tx.onCommit(() => {
+        toldVersion = state.version;
+        parts.matched(rows);
+      });
+    },
+    async revert(tx, { slot, parentSlot }) {
+      await forgetSlot(tx, slot);
+      await (tx.db as Db).updateTable('wallet_state').set({ live_slot: parentSlot }).where('id', '=', 1).execute();
+    },
+    async finalized(tx, slot) {
+      const rows = await mergeTail(tx, slot);
+      if (rows > 0) tx.onCommit(() => parts.merged(rows));
+    },
+    outOfOrder: true,
+  };
+}
+
+async function moveOn(tx: StoreTx, state: State, { slot }: ChainBlock, isCut: boolean, isFull: boolean): Promise<void> {
+  const fullFrom = isFull ? (isCut ? slot : (state.full_from ?? slot)) : null;
+  await (tx.db as Db)
+    .updateTable('wallet_state')
+    .set({ live_slot: slot, full_from: fullFrom })
+    .where('id', '=', 1)
+    .execute();
+}
+
+/** From this block on wallets that are new come with the blocks; where blocks were passed over, the others begin anew. */
+async function tellFollowed(tx: StoreTx, state: State, slot: number, isFull: boolean, isCut: boolean): Promise<void> {
+  const db = tx.db as Db;
+  if (isCut)
+    await db
+      .updateTable('wallet_wallets')
+      .set({
+        head: sql`CASE WHEN head >= live_from - 1 AND head < ${state.live_slot} THEN ${state.live_slot} ELSE head END`,
+        live_from: slot,
+      })
+      .where('is_followed', '=', 1)
+      .where('live_from', 'is not', null)
+      .execute();
+  const from = isFull && !isCut ? (state.full_from ?? slot) : slot;
+  await db
+    .updateTable('wallet_wallets')
+    .set({ live_from: from })
+    .where('is_followed', '=', 1)
+    .where('live_from', 'is', null)
+    .execute();
+}
+
+/** Rows of followed wallets and of their token accounts, and the transactions in full. Returns the number of rows. */
+async function writeFollowed(tx: StoreTx, block: ChainBlock, { index, keys }: Followed): Promise<number> {
+  const matches = matchBlock(block, index, { owners: true });
+  if (matches.length === 0) return 0;
+  const rows: TailRow[] = [];
+  const transactions: StoredTransaction[] = [];
+  const owned: { readonly wallet: number; readonly n: number; readonly accounts: readonly OwnedAccount[] }[] = [];
+  for (const { index: place, byKey, byTokenOwner } of matches) {
+    const transaction = block.transactions[place];
+    if (transaction === undefined) continue;
+    const n = positionOf(block.slot, place);
+    for (const wallet of [...byKey, ...byTokenOwner]) {
+      const { flags, accounts } = touchOf(transaction, block, keys.get(wallet) as Uint8Array);
+      if (flags !== 0) rows.push({ a: wallet, n, flags });
+      if (accounts.length > 0) owned.push({ wallet, n, accounts });
+    }
+    transactions.push({
+      ...{ n, signature: transaction.signatures[0] as Uint8Array, time: block.blockTime },
+      text: JSON.stringify(rawTransaction(transaction, block)),
+    });
+  }
+  const numbers = await takeKeys(
+    tx,
+    owned.flatMap(({ accounts }) => accounts.map(({ account }) => account)),
+  );
+  for (const { wallet, n, accounts } of owned) {
+    await writeAccounts(tx, wallet, accounts, numbers);
+    for (const { account } of accounts) rows.push({ a: numbers.of(account), n, flags: ACCOUNT });
+  }
+  await writeTransactions(tx, transactions);
+  return await writeTail(tx, block.slot, rows);
+}
+
+/** Every address of a block. The transactions are fetched when they are asked for. */
+async function writeFull(tx: StoreTx, block: ChainBlock): Promise<number> {
+  const { rows, transactions } = await fullRows(tx, block);
+  await writeTransactions(tx, transactions);
+  return await writeTail(tx, block.slot, rows);
+}
+
+/** An account that two wallets owned has one row, and an address that is both has both flags. */
+async function writeTail(tx: StoreTx, slot: number, rows: readonly TailRow[]): Promise<number> {
+  const distinct = new Map<string, TailRow>();
+  for (const row of rows) {
+    const name = `${row.a}:${row.n}`;
+    const known = distinct.get(name);
+    distinct.set(name, known === undefined ? row : { ...row, flags: known.flags | row.flags });
+  }
+  await tx.insertMany('wallet_tail', ['slot', 'rows'], [[slot, packTail([...distinct.values()])]], 'ignore');
+  return distinct.size;
+}

@@ -1,0 +1,71 @@
+import { LRUCache } from 'lru-cache';
+import type { ChainReader, Clock, Store } from '../../../src/kernel/plugin.ts';
+import type { Commitment } from '../../../src/ports/chain.ts';
+import type { Db, WalletRow } from '../store/tables.ts';
+import { isJoined, readWallet, registerWallet } from '../store/wallets.ts';
+import { createView } from './create-view.ts';
+import type { Schedule } from './schedule.ts';
+import type { FetchedTransaction, WalletUpstream } from './upstream.ts';
+import type { WalletView } from './view.ts';
+
+export interface TrackerParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly chain: ChainReader;
+  readonly upstream: WalletUpstream;
+  readonly schedule: Schedule;
+  readonly commitment: Commitment;
+  readonly readThroughMs: number;
+  readonly cacheBytes: number;
+}
+
+/** Opens the histories of wallets. A wallet that is asked for is indexed from then on. */
+export interface Tracker {
+  /** `key` and its base58. Errors: those of the store. */
+  open(key: Uint8Array, address: string, signal: AbortSignal): Promise<WalletView>;
+}
+
+/** How exactly the time of the last request is kept. */
+const ASKED_MS = 3_600_000;
+/** A wallet whose past the upstream did not have is tried again after this time. */
+const PRUNED_MS = 600_000;
+const SCHEDULED_MS = 1_000;
+const SCHEDULED_KEPT = 10_000;
+
+export function createTracker(parts: TrackerParts): Tracker {
+  const { store, clock, schedule } = parts;
+  const recent = new LRUCache<string, FetchedTransaction>({
+    maxSize: parts.cacheBytes,
+    // Text, and what is read from it.
+    sizeCalculation: ({ text }) => text.length * 3 + 1_000,
+  });
+  const scheduled = new LRUCache<string, number>({ max: SCHEDULED_KEPT });
+
+  async function ensure(key: Uint8Array, address: string): Promise<void> {
+    const now = clock.now();
+    const row = await readWallet(store.read as Db, address);
+    const isKnown = row !== undefined && row.is_followed === 1 && row.asked_at > now - ASKED_MS;
+    if (isKnown && !needsWork(row, now)) return;
+    const last = scheduled.get(address);
+    if (isKnown && last !== undefined && clock.monotonic() - last < SCHEDULED_MS) return;
+    scheduled.set(address, clock.monotonic());
+    await store.write(async (tx) => {
+      const id = isKnown ? row.id : await registerWallet(tx, { key, address, now });
+      if (row === undefined || needsWork(row, now)) await schedule(tx, id);
+    });
+  }
+
+  return {
+    async open(key, address, signal) {
+      await ensure(key, address);
+      return await createView({ ...parts, recent }, key, address, signal);
+    },
+  };
+}
+
+/** Whether the past is settled: all of it there, or known to be lost. */
+export const isSettled = (row: WalletRow, now: number): boolean =>
+  row.is_complete === 1 || (row.pruned_below !== null && (row.pruned_at ?? 0) > now - PRUNED_MS);
+
+const needsWork = (row: WalletRow, now: number): boolean =>
+  row.head === null || !isSettled(row, now) || (row.live_from !== null && !isJoined(row)) || row.is_followed === 0;
