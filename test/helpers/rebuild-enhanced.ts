@@ -51,13 +51,20 @@ export interface HostedElement {
 
 const ANY_HASH = '1'.repeat(32);
 
+/** A block with nothing else in it. */
+export function rebuildBlock(element: HostedElement, lamportsBefore?: (account: string) => number): ChainBlock {
+  return decodeBlock(element.slot, {
+    ...{ blockhash: ANY_HASH, previousBlockhash: ANY_HASH, parentSlot: element.slot - 1 },
+    ...{ blockHeight: null, blockTime: element.timestamp },
+    transactions: [rebuildTransaction(element, lamportsBefore)],
+  });
+}
+
 /**
- * The balances before are 0, or what was taken, plus `lamportsBefore` of the account (default: nothing more).
+ * What `getTransaction` with encoding json would answer. The balances before are 0, or what was taken, plus `lamportsBefore` of the
+ * account (default: nothing more).
  */
-export function rebuildBlock(
-  element: HostedElement,
-  lamportsBefore: (account: string) => number = () => 0,
-): ChainBlock {
+export function rebuildTransaction(element: HostedElement, lamportsBefore: (account: string) => number = () => 0) {
   const accounts = element.accountData.map(({ account }) => account);
   const called = element.instructions.flatMap((outer) => [outer, ...(outer.innerInstructions ?? [])]);
   // An answer that was shortened by hand may name accounts in its instructions alone.
@@ -68,39 +75,32 @@ export function rebuildBlock(
     accounts: named.map((account) => at.get(account)!),
     data,
   });
-  const before = keys.map((key) => {
-    const change = element.accountData.find(({ account }) => account === key)?.nativeBalanceChange ?? 0;
-    return Math.max(0, -change) + lamportsBefore(key);
-  });
-  const changeOf = (key: string) =>
-    element.accountData.find(({ account }) => account === key)?.nativeBalanceChange ?? 0;
-  return decodeBlock(element.slot, {
-    ...{ blockhash: ANY_HASH, previousBlockhash: ANY_HASH, parentSlot: element.slot - 1 },
-    ...{ blockHeight: null, blockTime: element.timestamp },
-    transactions: [
-      {
-        version: 'legacy',
-        transaction: {
-          signatures: [element.signature],
-          message: {
-            accountKeys: keys,
-            header: { numRequiredSignatures: 1, numReadonlySignedAccounts: 0, numReadonlyUnsignedAccounts: 0 },
-            recentBlockhash: ANY_HASH,
-            instructions: element.instructions.map(call),
-          },
-        },
-        meta: {
-          ...{ err: element.transactionError ?? null, fee: element.fee, logMessages: [] },
-          innerInstructions: element.instructions.flatMap(({ innerInstructions }, index) =>
-            (innerInstructions ?? []).length > 0 ? [{ index, instructions: innerInstructions.map(call) }] : [],
-          ),
-          preBalances: before,
-          postBalances: before.map((lamports, index) => lamports + changeOf(keys[index]!)),
-          ...tokenBalances(element, at),
-        },
+  const changes = new Map(element.accountData.map((row) => [row.account, row.nativeBalanceChange]));
+  const changeOf = (key: string): number => changes.get(key) ?? 0;
+  const before = keys.map((key) => Math.max(0, -changeOf(key)) + lamportsBefore(key));
+  return {
+    slot: element.slot,
+    blockTime: element.timestamp,
+    version: 'legacy',
+    transaction: {
+      signatures: [element.signature],
+      message: {
+        accountKeys: keys,
+        header: { numRequiredSignatures: 1, numReadonlySignedAccounts: 0, numReadonlyUnsignedAccounts: 0 },
+        recentBlockhash: ANY_HASH,
+        instructions: element.instructions.map(call),
       },
-    ],
-  });
+    },
+    meta: {
+      ...{ err: element.transactionError ?? null, fee: element.fee, logMessages: [] },
+      innerInstructions: element.instructions.flatMap(({ innerInstructions }, index) =>
+        (innerInstructions ?? []).length > 0 ? [{ index, instructions: innerInstructions.map(call) }] : [],
+      ),
+      preBalances: before,
+      postBalances: before.map((lamports, index) => lamports + changeOf(keys[index]!)),
+      ...tokenBalances(element, at),
+    },
+  };
 }
 
 function tokenBalances(element: HostedElement, at: ReadonlyMap<string, number>) {

@@ -288,7 +288,17 @@ export const coreConfig = Type.Object(
         ),
       ]),
       {
-        default: ['access', 'compression', 'prices', 'proxy', 'sender', 'token-metadata', 'wallet', 'webhooks'],
+        default: [
+          'access',
+          'compression',
+          'enhanced',
+          'prices',
+          'proxy',
+          'sender',
+          'token-metadata',
+          'wallet',
+          'webhooks',
+        ],
         description: 'plugins to load: built-in names, paths (./…, /…) or package names',
       },
     ),

@@ -38,6 +38,8 @@ export interface EnhanceParts {
 export interface ReadTransaction {
   readonly type: string;
   readonly source: string;
+  /** base58; whose names the element tells. */
+  readonly mints: readonly string[];
   /** The element, made anew at each call, with the names that are known now. */
   element(): EnhancedTransaction;
 }
@@ -49,6 +51,7 @@ export function readTransaction(tx: NormalTransaction, block: ParserBlock, parts
   return {
     type: parsed.type,
     source: parsed.source,
+    mints: [...new Set(view.tokens.map(({ mint }) => view.key(mint)))],
     element: () => elementOf(view, parsed, createWords(parts.names ?? null)),
   };
 }

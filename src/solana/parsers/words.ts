@@ -14,8 +14,13 @@ const NFTS = [NFT, 'NonFungibleEdition', 'ProgrammableNonFungible', 'Programmabl
 
 /** `names` only changes words, never what a transaction is. */
 export function createWords(names: TokenNames | null): Words {
-  const standard = (mint: string, decimals: number | null, amount: bigint): string =>
-    names?.peek(mint)?.tokenStandard ?? ((decimals ?? 0) === 0 && amount === 1n ? NFT : 'Fungible');
+  const standard = (mint: string, decimals: number | null, amount: bigint): string => {
+    const known = names?.peek(mint) ?? null;
+    if (known !== null && known.tokenStandard !== null) return known.tokenStandard;
+    // Of a token that is known and says nothing the supply has been looked at; else only the amount can tell.
+    const isKnown = known !== null && known.decimals !== null;
+    return !isKnown && (decimals ?? 0) === 0 && amount === 1n ? NFT : 'Fungible';
+  };
   return {
     standard,
     token(mint, decimals, amount) {

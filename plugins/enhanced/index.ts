@@ -1,0 +1,32 @@
+import { API_VERSION, definePlugin } from '../../src/kernel/plugin.ts';
+import { kernelParsers } from '../../src/ports/parsers.ts';
+import { tokenFacts } from '../../src/ports/token-facts.ts';
+import { tokenNames } from '../../src/ports/token-names.ts';
+import { createElements } from './answer/elements.ts';
+import { enhancedConfig } from './config.ts';
+import { createTransactions } from './fetch/transactions.ts';
+import { addressRoute } from './routes/address.ts';
+import { transactionsRoute } from './routes/transactions.ts';
+
+export default definePlugin({
+  id: 'enhanced',
+  apiVersion: API_VERSION,
+  summary: 'tells what transactions did, in words and parts',
+  config: enhancedConfig,
+  uses: [kernelParsers, tokenFacts, tokenNames],
+  provision(ctx) {
+    const transactions = createTransactions({
+      chain: () => ctx.chain('main'),
+      random: ctx.random,
+      config: ctx.config,
+    });
+    const elements = createElements({
+      ...{ config: ctx.config, log: ctx.log, metrics: ctx.metrics, clock: ctx.clock },
+      book: ctx.use(kernelParsers) ?? null,
+      facts: ctx.use(tokenFacts) ?? null,
+      names: ctx.use(tokenNames) ?? null,
+    });
+    const parts = { transactions, elements, config: ctx.config };
+    return { routes: [transactionsRoute(parts), addressRoute(parts)] };
+  },
+});
