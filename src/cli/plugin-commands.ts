@@ -3,12 +3,14 @@ import { createSystemClock } from '../adapters/clock.ts';
 import type { Assembly } from '../kernel/assembly/assemble.ts';
 import { EXIT } from '../kernel/errors.ts';
 import type { Command, CommandIo } from '../kernel/plugin.ts';
+import { CodedError } from '../lib/coded-error.ts';
 import type { CliCommand, CommandValues } from './command.ts';
 import type { CliIo } from './io.ts';
 import { loadCliConfig } from './load-config.ts';
 import { assembleOffline } from './offline.ts';
 import { needStoreDir, openMigratedStore } from './open-store.ts';
 import { createProgress } from './progress.ts';
+import { findRunFiles } from './run-file.ts';
 
 /**
  * The commands that the plugins of this command line's configuration contribute. For help, a configuration that cannot be loaded
@@ -41,6 +43,7 @@ function commonValues(args: readonly string[]): CommandValues {
 function toCliCommand(command: Command, assembly: Assembly): CliCommand {
   const run = async (values: CommandValues, io: CliIo): Promise<number> => {
     const { core } = assembly.config;
+    if (command.needsStoppedDaemon === true) refuseBesideDaemon(resolve(io.cwd, core.dataDir));
     const dir = needStoreDir(assembly.config, resolve(io.cwd, core.dataDir));
     const store = await openMigratedStore(assembly, dir);
     try {
@@ -58,4 +61,11 @@ function toCliCommand(command: Command, assembly: Assembly): CliCommand {
     return EXIT.ok;
   };
   return { path: command.path, summary: command.summary, options: command.options, load: async () => ({ run }) };
+}
+
+function refuseBesideDaemon(dataDir: string): void {
+  const [running] = findRunFiles(dataDir);
+  if (running === undefined) return;
+  const message = `a daemon runs with the data folder ${dataDir} (process ${running.pid}): stop it first`;
+  throw new CodedError('DAEMON_RUNNING', message, { exitCode: EXIT.temporary, facts: { pid: running.pid } });
 }

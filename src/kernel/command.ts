@@ -1,11 +1,13 @@
 import type { Store } from '../ports/store.ts';
 
-/** A command of the CLI that works on the store, on a stopped or a running daemon. */
+/** A command of the CLI that works on the store. */
 export interface Command {
   /** `['keys', 'create']` */
   readonly path: readonly string[];
   readonly summary: string;
   readonly options: readonly CommandOption[];
+  /** Refused while a daemon of this data folder runs; default false. */
+  readonly needsStoppedDaemon?: boolean;
   run(options: Readonly<Record<string, string | boolean | undefined>>, io: CommandIo): Promise<void>;
 }
 

@@ -19,6 +19,7 @@ export const ERRORS = {
   PLUGIN_SERVICE: 'a service was asked for that is not in `uses`, or offered and not provided',
   PLUGIN_TOO_EARLY: 'a plugin used the store or the outbox while it was provisioned',
   PLUGIN_RELOAD_REFUSED: 'a plugin, or a key that needs a restart, refused the new configuration; the old one stays',
+  DAEMON_RUNNING: 'the command needs a stopped daemon',
   DAEMON_STOPPED: 'the daemon was stopped while it started',
   ROLE_SILENT: 'a role that runs in a thread of its own did not answer in time',
   ROLE_ENDED: 'the thread of a role ended without being asked to',

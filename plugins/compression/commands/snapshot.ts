@@ -54,6 +54,7 @@ function loadCommand(parts: SnapshotCommandParts): Command {
   return {
     path: ['compression', 'snapshot', 'load'],
     summary: 'put a snapshot into the store of a stopped daemon, which then goes on from there',
+    needsStoppedDaemon: true,
     options: [
       { flags: '--file <file>', description: 'a file that `snapshot save` wrote' },
       { flags: '--url <address>', description: 'instead of a file: the address of `snapshot serve`' },

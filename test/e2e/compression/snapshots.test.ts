@@ -17,6 +17,9 @@ interface Verified {
   }[];
 }
 
+import { removeRunFile, writeRunFile } from '../../../src/cli/run-file.ts';
+import { ROLES } from '../../../src/ports/role.ts';
+
 test('a daemon goes on from the snapshot of another one, and commands tell how the trees stand', {
   skip: await lightMissing(),
 }, async (t) => {
@@ -74,4 +77,10 @@ test('a daemon goes on from the snapshot of another one, and commands tell how t
   const again = await runCommand(['compression', 'snapshot', 'load', '--file', file, '--config', second.configFile]);
   assert.equal(again.code, 64);
   assert.match(again.err, /--replace/);
+  const place = { api: null, websocket: null, admin: '', chain: 'rpc', storeDir: dataDir } as const;
+  writeRunFile(dataDir, { ...place, pid: process.pid, roles: ROLES });
+  const beside = await runCommand(['compression', 'snapshot', 'load', '--file', file, '--config', second.configFile]);
+  removeRunFile(dataDir, process.pid);
+  assert.equal(beside.code, 75);
+  assert.match(beside.err, /DAEMON_RUNNING/);
 });
