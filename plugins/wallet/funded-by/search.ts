@@ -27,7 +27,6 @@ export interface SearchParts {
   readonly store: Store;
   readonly upstream: WalletUpstream;
   readonly maxPages: number;
-  readonly historyFloorSlot: number;
   readonly log: Log;
 }
 
@@ -42,8 +41,8 @@ export async function searchFunding(
   const ask: AskOptions = { commitment: 'confirmed', signal };
   const entries = await readList(parts, address, progress, ask);
   if (entries === null) return { kind: 'too-long' };
-  const firstSlot = await parts.upstream.firstAvailable(signal);
-  if (firstSlot > parts.historyFloorSlot) return { kind: 'pruned', firstSlot };
+  const firstSlot = await parts.upstream.missingBelow(signal);
+  if (firstSlot !== null) return { kind: 'pruned', firstSlot };
   for (const entry of entries.reverse()) {
     if (entry.hasFailed) continue;
     const funding = await look(parts, address, entry, ask);

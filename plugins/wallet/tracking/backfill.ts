@@ -17,8 +17,6 @@ export interface BackfillParts {
   readonly store: Store;
   readonly upstream: WalletUpstream;
   readonly clock: Clock;
-  /** Slots from which on a node counts as one that has everything. */
-  readonly historyFloorSlot: number;
   /** Told of each stored piece. */
   kept(transactions: number): void;
 }
@@ -154,13 +152,12 @@ async function extendDown(run: Run, deadlineMs: number): Promise<boolean> {
     await keep(run, gatherer, transactions, { floor: lowest.slot });
     if (clock.monotonic() >= deadlineMs) return false;
   }
-  const lowestSlot = await upstream.firstAvailable(ask.signal);
-  const isWhole = lowestSlot <= run.historyFloorSlot;
+  const prunedBelow = await upstream.missingBelow(ask.signal);
   await store.write(async (tx) => {
     await (tx.db as Db)
       .updateTable('wallet_wallets')
       .set({
-        ...(isWhole ? { is_complete: 1, pruned_below: null } : { pruned_below: lowestSlot }),
+        ...{ is_complete: prunedBelow === null ? 1 : 0, pruned_below: prunedBelow },
         pruned_at: clock.now(),
         trouble: null,
       })

@@ -41,7 +41,8 @@ export function trackingPart(
   const { maxPages } = config.fundedBy;
   const chain = ctx.chain('main');
   const metrics = createWalletMetrics(ctx.metrics);
-  const upstream = chain === null ? null : createWalletUpstream(chain, config.backfill.concurrency);
+  const upstream =
+    chain === null ? null : createWalletUpstream(chain, { concurrency: config.backfill.concurrency, historyFloorSlot });
   const schedule = createSchedule(outbox, ctx.enqueue);
   const upkeep = createUpkeep({ store, clock, log, schedule, config });
   const tracker =
@@ -57,7 +58,7 @@ export function trackingPart(
     upstream === null
       ? null
       : createFundingSearches(
-          { store, upstream, maxPages, historyFloorSlot, log },
+          { store, upstream, maxPages, log },
           (signal) => clock.sleep(readThroughMs, signal),
           MOST_SEARCHES,
         );
@@ -76,12 +77,7 @@ export function trackingPart(
     jobs:
       upstream === null
         ? []
-        : [
-            createIndexJob(
-              { store, upstream, clock, log, historyFloorSlot, kept: metrics.kept },
-              config.backfill.wallets,
-            ),
-          ],
+        : [createIndexJob({ store, upstream, clock, log, kept: metrics.kept }, config.backfill.wallets)],
     commands: followCommands(clock, outbox, ctx.enqueue),
     start: () => upkeep.start(ctx.roles),
     stop() {

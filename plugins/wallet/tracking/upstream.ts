@@ -44,8 +44,11 @@ export interface WalletUpstream {
   /** Signatures of a block by place; null where it cannot be had. */
   order(slot: number, options: AskOptions): Promise<ReadonlyMap<string, number> | null>;
   slot(options: AskOptions): Promise<number>;
-  /** Lowest slot that the upstream has. */
-  firstAvailable(signal: AbortSignal): Promise<number>;
+  /**
+   * The first slot that the upstream has, when something is missing below it; null when it has everything. A chain may begin at any slot:
+   * one whose first block is the first of the chain lacks nothing.
+   */
+  missingBelow(signal: AbortSignal): Promise<number | null>;
   blockTime(slot: number, signal: AbortSignal): Promise<number | null>;
   /** Accounts that the wallet owns now, of both token programs. */
   tokenAccounts(address: string, options: AskOptions): Promise<readonly OwnedAccount[]>;
@@ -63,7 +66,20 @@ const TOKEN_PROGRAMS = [
 const badResponse = (method: string, what: string) =>
   new CodedError('CHAIN_BAD_RESPONSE', `${method}: the answer ${what}`, { retryable: true });
 
-export function createWalletUpstream(chain: ChainReader, concurrency: number): WalletUpstream {
+/** The node understood and has no answer. */
+const isRefusal = (error: unknown): boolean => error instanceof CodedError && error.code === 'CHAIN_RPC_ERROR';
+
+export interface WalletUpstreamOptions {
+  /** Calls under way at once. */
+  readonly concurrency: number;
+  /** A first slot up to this one lacks nothing. */
+  readonly historyFloorSlot: number;
+}
+
+export function createWalletUpstream(
+  chain: ChainReader,
+  { concurrency, historyFloorSlot }: WalletUpstreamOptions,
+): WalletUpstream {
   const turns = createTurns(concurrency);
   const orders = new LRUCache<number, ReadonlyMap<string, number>>({ max: ORDERS_KEPT });
   const call = <T>(method: string, params: readonly unknown[], signal: AbortSignal): Promise<T> =>
@@ -78,6 +94,30 @@ export function createWalletUpstream(chain: ChainReader, concurrency: number): W
     );
     if (!Array.isArray(answer?.value)) throw badResponse('getTokenAccountsByOwner', 'is no list of accounts');
     return answer.value.map(ownedAccount);
+  }
+
+  async function firstAvailable(signal: AbortSignal): Promise<number> {
+    try {
+      return await call<number>('getFirstAvailableBlock', [], signal);
+    } catch (error) {
+      if (!isRefusal(error)) throw error;
+      return await call<number>('minimumLedgerSlot', [], signal);
+    }
+  }
+
+  async function isFirstBlock(slot: number, signal: AbortSignal): Promise<boolean> {
+    const config = {
+      ...{ transactionDetails: 'none', rewards: false, commitment: 'finalized' },
+      maxSupportedTransactionVersion: MOST_VERSION,
+    };
+    try {
+      const block = await call<{ blockHeight?: unknown } | null>('getBlock', [slot, config], signal);
+      const height = block?.blockHeight;
+      return typeof height === 'number' && height <= 1;
+    } catch (error) {
+      if (isRefusal(error)) return false;
+      throw error;
+    }
   }
 
   return {
@@ -110,24 +150,20 @@ export function createWalletUpstream(chain: ChainReader, concurrency: number): W
         orders.set(slot, order);
         return order;
       } catch (error) {
-        if (error instanceof CodedError && error.code === 'CHAIN_RPC_ERROR') return null;
+        if (isRefusal(error)) return null;
         throw error;
       }
     },
     slot: ({ commitment, signal }) => call<number>('getSlot', [{ commitment }], signal),
-    async firstAvailable(signal) {
-      try {
-        return await call<number>('getFirstAvailableBlock', [], signal);
-      } catch (error) {
-        if (!(error instanceof CodedError) || error.code !== 'CHAIN_RPC_ERROR') throw error;
-        return await call<number>('minimumLedgerSlot', [], signal);
-      }
+    async missingBelow(signal) {
+      const first = await firstAvailable(signal);
+      return first <= historyFloorSlot || (await isFirstBlock(first, signal)) ? null : first;
     },
     async blockTime(slot, signal) {
       try {
         return await call<number | null>('getBlockTime', [slot], signal);
       } catch (error) {
-        if (error instanceof CodedError && error.code === 'CHAIN_RPC_ERROR') return null;
+        if (isRefusal(error)) return null;
         throw error;
       }
     },
