@@ -1,6 +1,5 @@
 import { encode } from '../../lib/base58.ts';
 import type { NormalTransaction } from '../../ports/block.ts';
-import type { TokenNames } from '../../ports/token-names.ts';
 import { nativeChange, type TokenChange } from '../movements/balance-changes.ts';
 import { authorityEvents } from './authority-events.ts';
 import { classify, type ParserFault } from './classify.ts';
@@ -15,7 +14,7 @@ import {
   type TransactionView,
   type ViewStep,
 } from './view.ts';
-import { createWords, type Words } from './words.ts';
+import { createWords, type KnownNames, type Words } from './words.ts';
 
 /** An enhanced transaction; members in alphabetical order at every level. */
 export type EnhancedTransaction = Readonly<Record<string, unknown>> & {
@@ -30,7 +29,7 @@ export interface EnhanceParts {
   readonly parsers?: readonly TransactionParser[];
   readonly options?: ParserOptions;
   /** Only changes words, never what a transaction is. */
-  readonly names?: TokenNames | null;
+  readonly names?: KnownNames | null;
   readonly onFault?: ParserFault;
 }
 

@@ -1,5 +1,17 @@
-import type { TokenNames } from '../../ports/token-names.ts';
 import { WRAPPED_SOL_MINT } from '../address/known-programs.ts';
+
+/** What is known of tokens at this moment. */
+export interface KnownNames {
+  /** By mint in base58; null: nothing. */
+  peek(mint: string): {
+    readonly name: string | null;
+    readonly symbol: string | null;
+    /** As Metaplex names it. */
+    readonly tokenStandard: string | null;
+    /** Null where the token itself is not known. */
+    readonly decimals: number | null;
+  } | null;
+}
 
 /** How tokens are called in answers. */
 export interface Words {
@@ -13,7 +25,7 @@ const NFT = 'NonFungible';
 const NFTS = [NFT, 'NonFungibleEdition', 'ProgrammableNonFungible', 'ProgrammableNonFungibleEdition'];
 
 /** `names` only changes words, never what a transaction is. */
-export function createWords(names: TokenNames | null): Words {
+export function createWords(names: KnownNames | null): Words {
   const standard = (mint: string, decimals: number | null, amount: bigint): string => {
     const known = names?.peek(mint) ?? null;
     if (known !== null && known.tokenStandard !== null) return known.tokenStandard;
