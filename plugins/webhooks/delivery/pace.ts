@@ -31,8 +31,9 @@ export interface PaceOptions {
 interface Known {
   tokens: number;
   at: number;
+  /** 1 until it is known what the webhook asks for. */
   limit: number;
-  batches: boolean;
+  ahead: boolean;
   /** What the receiver was last: `unproven` until its first answer. */
   standing: 'unproven' | 'good' | 'throttled';
 }
@@ -58,7 +59,7 @@ export function createPace({ clock, global, perWebhook, ratePerSecond }: PaceOpt
     const now = clock.monotonic();
     let known = hooks().get(id);
     if (known === undefined) {
-      known = { tokens: ratePerSecond, at: now, limit: perWebhook, batches: false, standing: 'unproven' };
+      known = { tokens: ratePerSecond, at: now, limit: 1, ahead: false, standing: 'unproven' };
       hooks().set(id, known);
       return known;
     }
@@ -93,12 +94,13 @@ export function createPace({ clock, global, perWebhook, ratePerSecond }: PaceOpt
       const most = limitOf(id, known);
       return ratePerSecond === 0 ? most : Math.max(0, Math.min(most, Math.floor(known.tokens)));
     },
-    ahead: (id) => !knownOf(id).batches,
+    ahead: (id) => knownOf(id).ahead,
     learn({ id, type, ordered, batchSize }) {
       const known = knownOf(id);
       // Discord's own limits are narrow, and messages of a channel are read in order.
       known.limit = ordered || formOf(type) === 'discord' ? 1 : perWebhook;
-      known.batches = batchSize > 1;
+      // What goes into one request has to be free to be taken.
+      known.ahead = batchSize === 1;
     },
     enter(id) {
       const known = knownOf(id);

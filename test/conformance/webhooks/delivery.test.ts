@@ -1,80 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
-import { Webhook } from 'standardwebhooks';
 import { createManualClock, type ManualClock } from '../../helpers/manual-clock.ts';
-import { answer, type Received, type Receiver, startReceiver } from '../../helpers/receiver.ts';
-import { sqliteStore } from '../../helpers/store.ts';
-import { addressOf, makeBlock, signatureOf } from './blocks.ts';
-import { type Harness, type HarnessOptions, startHarness } from './harness.ts';
-
-interface Stage extends Harness {
-  readonly receiver: Receiver;
-  create(patch?: object): Promise<{ webhookID: string; signingSecret: string }>;
-  /** One block with one transaction that touches address 1. */
-  event(name: string): Promise<void>;
-  deliveries(id: string): Promise<Delivery[]>;
-  /** Waits until every delivery of the webhook is finished. */
-  finished(id: string): Promise<Delivery[]>;
-}
-
-interface Delivery {
-  readonly deliveryId: string;
-  readonly status: string;
-  readonly reason: string | null;
-  readonly nextAttemptAt: string | null;
-  readonly attempts: {
-    statusCode: number | null;
-    failure: string | null;
-    attempt: number;
-    responseBody: string | null;
-  }[];
-}
-
-async function stage(t: TestContext, options: Partial<HarnessOptions> = {}): Promise<Stage> {
-  const harness = await startHarness(t, { store: await sqliteStore(t), ...options });
-  const receiver = await startReceiver();
-  t.after(() => receiver.close());
-  let slot = 100;
-  const deliveries = async (id: string) =>
-    (await harness.call('GET', `/v0/webhooks/${id}/deliveries`)).body.data as Delivery[];
-  return {
-    ...harness,
-    receiver,
-    deliveries,
-    async create(patch = {}) {
-      const { status, body } = await harness.call('POST', '/v0/webhooks', {
-        webhookURL: `${receiver.url}/hook?a=b`,
-        webhookType: 'raw',
-        accountAddresses: [addressOf(1)],
-        ...patch,
-      });
-      assert.equal(status, 200, JSON.stringify(body));
-      return body;
-    },
-    event: (name) => {
-      slot += 1;
-      return harness.apply(makeBlock({ slot, transactions: [{ name, keys: [1] }] }));
-    },
-    async finished(id) {
-      for (let round = 0; round < 1_000; round += 1) {
-        const all = await deliveries(id);
-        if (all.length > 0 && all.every(({ status }) => status !== 'pending')) return all;
-        await new Promise((resolve) => setTimeout(resolve, 5));
-      }
-      throw new Error(`not finished: ${JSON.stringify(await deliveries(id))}`);
-    },
-  };
-}
-
-/** Quick retries, so that a test need not wait. */
-const quick = {
-  webhooks: {
-    retry: { durable: { steps: [0.01, 0.01], jitter: 0, timeoutMs: 300 }, compat: { steps: [0.01], timeoutMs: 300 } },
-  },
-};
-const header = ({ headers }: Received, name: string): string => String(headers[name]);
-const verify = (secret: string, request: Received): unknown =>
-  new Webhook(secret).verify(request.body.toString(), request.headers as Record<string, string>);
+import { answer, startReceiver } from '../../helpers/receiver.ts';
+import { signatureOf } from './blocks.ts';
+import { header, quick, type Stage, stage, verify } from './stage.ts';
 
 describe('delivery', () => {
   test('the request: target, headers, signature, body', async (t) => {

@@ -6,14 +6,18 @@ import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createOutbound } from '../../../src/adapters/http/index.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { type CoreConfig, coreConfig } from '../../../src/kernel/config/core.ts';
+import { createGapBook } from '../../../src/kernel/follower/gap-book.ts';
+import { followerMigrations } from '../../../src/kernel/follower/migrations.ts';
 import { createJobRunner, type JobRunner } from '../../../src/kernel/jobs/index.ts';
 import { jobMigrations } from '../../../src/kernel/jobs/migrations.ts';
 import { createOutbox } from '../../../src/kernel/jobs/outbox.ts';
 import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
 import type { BlockProcessor, Contribution, PluginContext, RequestError, Route } from '../../../src/kernel/plugin.ts';
 import { migrate } from '../../../src/kernel/schema/migrations.ts';
+import { type AccessCharges, accessCharges } from '../../../src/ports/access.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
+import { kernelGaps } from '../../../src/ports/gaps.ts';
 import { kernelOutbox, type Outbox } from '../../../src/ports/outbox.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
@@ -31,6 +35,8 @@ export interface Harness {
   /** Calls the handler of a route as project `p`. */
   call(method: string, path: string, body?: unknown): Promise<ApiAnswer>;
   apply(block: ChainBlock): Promise<void>;
+  /** Gives a block to the processor of replays. */
+  replay(block: ChainBlock): Promise<void>;
   /** Rolls blocks back, newest first. */
   revert(...blocks: ChainBlock[]): Promise<void>;
 }
@@ -42,6 +48,8 @@ export interface HarnessOptions {
   /** Default true. */
   readonly deliver?: boolean;
   readonly jobs?: Partial<CoreConfig['jobs']>;
+  /** What other plugins offer. */
+  readonly charges?: AccessCharges;
 }
 
 const LOOPBACK = { allowCidrs: ['127.0.0.0/8'], allowHttp: true } as const;
@@ -55,16 +63,22 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
   const metrics = createMetricsRegistry({ process: false });
   await migrate(store, [
     { scope: 'kernel.jobs', migrations: jobMigrations },
+    { scope: 'kernel.follower', migrations: followerMigrations },
     { scope: 'webhooks', migrations: plugin.migrations ?? [] },
   ]);
   let runner: JobRunner | null = null;
   const outbox = createOutbox({ store, clock, wake: () => runner?.wake() });
+  const services = new Map<string, unknown>([
+    [kernelOutbox.id, outbox],
+    [kernelGaps.id, createGapBook(store, clock)],
+    [accessCharges.id, options.charges],
+  ]);
   const context = {
     ...{ id: 'webhooks', config, core, version: '0.0.0-test', log, clock, random, store },
     roles: new Set(['api', 'indexer', 'deliverer']),
     metrics: metrics.scope('webhooks'),
     outbound: createOutbound({ clock, log }),
-    use: (token: { readonly id: string }) => (token.id === kernelOutbox.id ? outbox : undefined),
+    use: (token: { readonly id: string }) => services.get(token.id),
     enqueue: (tx: never, jobs: never) => runner?.enqueue(tx, jobs),
   } as unknown as PluginContext<WebhooksConfig>;
   const parts: Contribution = await plugin.provision(context);
@@ -80,12 +94,14 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
     await parts.stop?.(AbortSignal.timeout(1_000));
   });
   const processor = parts.processors?.[0];
-  if (processor === undefined) throw new Error('the plugin has no processor');
+  const replay = parts.processors?.find(({ name }) => name === 'webhooks-replay');
+  if (processor === undefined || replay === undefined) throw new Error('the plugin has no processor');
   return {
     ...{ store, runner: started, outbox, processor, log },
     start: async () => parts.start?.(AbortSignal.timeout(1_000)),
     call: (method, path, body) => callRoute(parts.routes ?? [], method, path, body),
     apply: (block) => store.write((tx) => processor.apply(tx, block, 'main')),
+    replay: (block) => store.write((tx) => replay.apply(tx, block, 'main')),
     revert: (...blocks) =>
       store.write(async (tx) => {
         for (const block of blocks) await processor.revert(tx, block, 'main');
