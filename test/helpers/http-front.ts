@@ -89,6 +89,8 @@ export interface TestFrontOptions {
   readonly withoutGate?: boolean;
   /** The gate answers after a turn of the event loop, as one that asks a database does. */
   readonly slowGate?: boolean;
+  /** Calls are let through once this has resolved. */
+  readonly gateOpens?: Promise<unknown>;
 }
 
 export function testCore(http: Partial<CoreConfig['http']> = {}, rpc: Partial<CoreConfig['rpc']> = {}): CoreConfig {
@@ -101,8 +103,8 @@ export function testCore(http: Partial<CoreConfig['http']> = {}, rpc: Partial<Co
   };
 }
 
-function slowly(gate: Gate): Gate {
-  const turn = () => new Promise((resolve) => setImmediate(resolve));
+function slowly(gate: Gate, opens?: Promise<unknown>): Gate {
+  const turn = () => opens ?? new Promise((resolve) => setImmediate(resolve));
   return {
     authenticate: (credentials, address) => turn().then(() => gate.authenticate(credentials, address)),
     admit: (caller, items) => turn().then(() => gate.admit(caller, items)),
@@ -116,7 +118,12 @@ export async function startFront(options: TestFrontOptions = {}): Promise<TestFr
   const clock = createSystemClock();
   const registry = createMetricsRegistry();
   const testGate = createTestGate();
-  const gate = options.withoutGate === true ? null : options.slowGate === true ? slowly(testGate) : testGate;
+  const gate =
+    options.withoutGate === true
+      ? null
+      : options.slowGate === true || options.gateOpens !== undefined
+        ? slowly(testGate, options.gateOpens)
+        : testGate;
   const rpc = createRpcFront({
     methods: options.methods ?? [],
     fallback: options.fallback ?? null,
