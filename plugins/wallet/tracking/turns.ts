@@ -1,3 +1,5 @@
+import { setMaxListeners } from 'node:events';
+
 /** Lets only so many pieces of work run at once; the others wait in the order in which they came. */
 export interface Turns {
   /** Errors: those of `work`, and the signal's reason while it waits. */
@@ -38,6 +40,8 @@ export function createTurns(most: number): Turns {
 
   return {
     async run(work, signal) {
+      // Many wait on the signal of one request or job.
+      setMaxListeners(0, signal);
       await turn(signal);
       try {
         return await work();
