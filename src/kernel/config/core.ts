@@ -1,40 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox';
-
-const closed = { additionalProperties: false } as const;
-const port = (value: number, description: string) =>
-  Type.Integer({ minimum: 0, maximum: 65535, default: value, description });
-const count = (value: number, description: string, minimum = 1) =>
-  Type.Integer({ minimum, default: value, description });
-
-/** A key whose value never appears in logs, dumps or errors. */
-export const secret = { secret: true } as const;
-
-/** One entry of a list of upstreams: an address, or an address with details. */
-const upstreamEntry = Type.Union([
-  Type.String({ format: 'http-url', ...secret }),
-  Type.Object(
-    {
-      url: Type.String({
-        format: 'http-url',
-        description: 'http or https address of the JSON-RPC endpoint',
-        ...secret,
-      }),
-      websocketUrl: Type.Optional(
-        Type.String({
-          format: 'ws-url',
-          description: 'websocket address; default: the same host, or port + 1 on loopback',
-          ...secret,
-        }),
-      ),
-      headers: Type.Optional(
-        Type.Record(Type.String(), Type.String(secret), { description: 'headers sent with each request' }),
-      ),
-      maxConcurrent: Type.Optional(count(64, 'requests at once')),
-      archive: Type.Optional(Type.Boolean({ default: false, description: 'keeps the whole history' })),
-    },
-    closed,
-  ),
-]);
+import { followConfig } from './follow.ts';
+import { closed, count, port, secret } from './pieces.ts';
+import { upstreamConfig } from './upstream.ts';
 
 /** The sections that belong to the kernel. Plugins add one section each, named by their id. */
 export const coreConfig = Type.Object(
@@ -116,130 +83,8 @@ export const coreConfig = Type.Object(
       },
       { ...closed, default: {} },
     ),
-    upstream: Type.Object(
-      {
-        urls: Type.Array(upstreamEntry, {
-          default: [],
-          description: 'JSON-RPC addresses of the main chain, in order of preference; SOLANA_RPC_URL sets it too',
-        }),
-        devnet: Type.Object(
-          { urls: Type.Array(upstreamEntry, { default: [], description: 'JSON-RPC addresses of the second chain' }) },
-          { ...closed, default: {} },
-        ),
-        healthIntervalMs: count(5_000, 'pause between health checks'),
-        coolDownMs: count(10_000, 'how long a failing upstream is left alone'),
-        distrustMs: count(60_000, 'how long an upstream that contradicted the chain is left alone'),
-        local: Type.Object(
-          {
-            mode: Type.Union([Type.Literal('auto'), Type.Literal('on'), Type.Literal('off')], {
-              default: 'auto',
-              description: 'the throw-away local chain',
-            }),
-            port: port(8899, 'its port; 0 = any free port'),
-            slotMs: count(400, 'length of a slot', 0),
-            seed: Type.Union([Type.String(), Type.Null()], {
-              default: null,
-              description: 'genesis seed; null = random at each start',
-            }),
-            demo: Type.Boolean({ default: true, description: 'run the demo scenario' }),
-            control: Type.Boolean({ default: true, description: 'offer the local_* control methods' }),
-            finalityDepth: count(32, 'blocks above a finalized block', 0),
-            firstSlot: count(1_000, 'slot of the first block', 0),
-            maxBlocks: count(20_000, 'older blocks are pruned'),
-            lightAssets: Type.Union([Type.String(), Type.Null()], {
-              default: null,
-              description: 'folder with Light Protocol programs and accounts',
-            }),
-          },
-          { ...closed, default: {} },
-        ),
-      },
-      { ...closed, default: {} },
-    ),
-    follow: Type.Object(
-      {
-        enabled: Type.Boolean({ default: true, description: 'follow the chain at all' }),
-        startSlot: Type.Union([Type.Literal('latest'), Type.Integer({ minimum: 0 })], {
-          default: 'latest',
-          description: 'where a first start begins',
-        }),
-        commitment: Type.Union([Type.Literal('confirmed'), Type.Literal('finalized')], {
-          default: 'confirmed',
-          description: 'commitment that is followed',
-        }),
-        pollMs: count(400, 'pause between looks at the tip'),
-        window: count(200, 'slots asked for ahead of the cursor'),
-        concurrency: count(6, 'blocks fetched at once at the tip'),
-        catchUpConcurrency: count(10, 'blocks fetched at once while catching up'),
-        bufferBlocks: count(64, 'blocks held before release'),
-        bufferBytes: count(536_870_912, 'bytes held before release'),
-        headers: Type.Integer({
-          minimum: 64,
-          maximum: 4096,
-          default: 512,
-          description: 'released headers that are kept',
-        }),
-        maxCatchupSlots: count(216_000, 'slots behind the tip beyond which a gap is recorded'),
-        holeTimeoutSeconds: count(600, 'how long a hole may stand before the alarm'),
-        holePolicy: Type.Union([Type.Literal('wait'), Type.Literal('gap')], {
-          default: 'wait',
-          description: 'what follows then',
-        }),
-        maxSupportedTransactionVersion: count(1, 'transaction version asked for', 0),
-        requestTimeoutMs: count(30_000, 'deadline of one call to an upstream'),
-        maxBodyBytes: count(67_108_864, 'largest block answer'),
-        unhealthyLagSlots: count(50, 'slots behind the best at which an upstream is left out'),
-        auditIntervalMs: count(5_000, 'pause between finality audits'),
-        stalledAfterSeconds: count(60, 'silence after which the chain counts as stalled'),
-        stream: Type.Object(
-          {
-            plugin: Type.Union([Type.Literal('yellowstone'), Type.Null()], {
-              default: null,
-              description:
-                'source of pushed blocks beside the polling: yellowstone needs the package @triton-one/yellowstone-grpc',
-            }),
-            url: Type.Union([Type.String({ format: 'http-url', ...secret }), Type.Null()], {
-              default: null,
-              description: 'its address',
-              ...secret,
-            }),
-            token: Type.Union([Type.String(secret), Type.Null()], {
-              default: null,
-              description: 'its x-token',
-              ...secret,
-            }),
-          },
-          { ...closed, default: {} },
-        ),
-        maxReadyLagSlots: count(150, 'slots behind the tip at which the daemon is not ready'),
-        rewindTo: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
-          default: null,
-          description:
-            'take released blocks above this slot back at the start, final ones too; meant for one start: serve --rewind-to',
-        }),
-        maxGapSlots: count(1_000, 'slots of one gap that are filled before the next gap gets its turn'),
-        gapBackfill: Type.Object(
-          {
-            enabled: Type.Boolean({ default: true, description: 'fill gaps while the chain is followed' }),
-            concurrency: count(2, 'blocks of a gap fetched at once'),
-            maxLagSlots: count(20, 'slots behind the tip at which filling waits'),
-            retryMaxSeconds: count(
-              3_600,
-              'longest pause between looks whether an upstream has gained the blocks of a gap',
-            ),
-            addressMode: Type.Boolean({
-              default: false,
-              description:
-                'when no upstream has the blocks of a gap, ask for the transactions of each watched address instead; ' +
-                'deliveries that match only by token owner are not found that way',
-            }),
-            maxAddresses: count(10_000, 'addresses up to which that is done'),
-          },
-          { ...closed, default: {} },
-        ),
-      },
-      { ...closed, default: {} },
-    ),
+    upstream: upstreamConfig,
+    follow: followConfig,
     jobs: Type.Object(
       {
         concurrency: count(64, 'jobs that run at once'),
@@ -307,4 +152,4 @@ export const coreConfig = Type.Object(
 );
 
 export type CoreConfig = Static<typeof coreConfig>;
-export type UpstreamEntry = Static<typeof upstreamEntry>;
+export type { UpstreamEntry } from './upstream.ts';

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Type } from '@sinclair/typebox';
 import fc from 'fast-check';
-import { coreConfig, secret } from '../../../src/kernel/config/core.ts';
+import { coreConfig } from '../../../src/kernel/config/core.ts';
+import { secret } from '../../../src/kernel/config/pieces.ts';
 import { fillDefaults } from '../../../src/kernel/config/defaults.ts';
 import { maskSecrets, maskText } from '../../../src/kernel/config/mask.ts';
 
