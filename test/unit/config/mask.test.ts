@@ -3,9 +3,9 @@ import { test } from 'node:test';
 import { Type } from '@sinclair/typebox';
 import fc from 'fast-check';
 import { coreConfig } from '../../../src/kernel/config/core.ts';
-import { secret } from '../../../src/kernel/config/pieces.ts';
 import { fillDefaults } from '../../../src/kernel/config/defaults.ts';
 import { maskSecrets, maskText } from '../../../src/kernel/config/mask.ts';
+import { secret } from '../../../src/kernel/config/pieces.ts';
 
 test('addresses keep scheme and host only', () => {
   assert.equal(maskText('https://rpc.example.com/v2/abcdef?api-key=k'), 'https://rpc.example.com/***');
