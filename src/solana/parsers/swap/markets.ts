@@ -1,5 +1,5 @@
 import { lazy } from '../../../lib/lazy.ts';
-import { PROGRAM_ADDRESSES } from '../data/program-addresses.ts';
+import { PROGRAM_ADDRESSES as AT } from '../data/program-addresses.ts';
 import { PROGRAM_NAMES } from '../data/program-names.ts';
 import { SOURCES } from '../data/sources.ts';
 
@@ -24,7 +24,16 @@ const MORE: readonly Market[] = [
   { account: 'opnb2LAfJYbRMAHHvqjCwQxanZn7ReEHp1k81EohpZb', name: 'OPENBOOK_V2', source: 'OPENBOOK' },
   { account: '6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P', name: 'PUMP_FUN', source: 'PUMP_FUN' },
   { account: 'pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA', name: 'PUMP_AMM', source: 'PUMP_AMM' },
-  { account: 'MarBmsSgKXdrN1egZf5sqe1TMai9K1rChYNDJgjq7aD', name: 'MARINADE', source: 'MARINADE' },
+];
+
+/** Programs on which a user may trade without an aggregator. */
+export const TRADING_PROGRAMS: readonly string[] = [
+  ...MORE.map(({ account }) => account),
+  ...[AT.ORCA_WHIRLPOOLS, AT.ORCA_TOKEN_SWAP_V1, AT.ORCA_TOKEN_SWAP_V2, AT.LIFINITY, AT.LIFINITY_V2],
+  ...[AT.RAYDIUM_LIQUIDITY_POOL_V2, AT.RAYDIUM_LIQUIDITY_POOL_V3, AT.RAYDIUM_LIQUIDITY_POOL_V4],
+  ...[AT.ALDRIN_AMM_V1, AT.ALDRIN_AMM_V2, AT.SABER_STABLE_SWAP, AT.MERCURIAL_STABLE_SWAP],
+  ...[AT.STEP_FINANCE_SWAP_PROGRAM, AT.CYKURA, AT.CREMA_FINANCE, AT.STEPN, AT.SENCHA_EXCHANGE],
+  ...[AT.CROPPER, AT.SAROS_AMM, AT.SERUM_SWAP],
 ];
 
 /** A name of the list of addresses that `programName` spells otherwise. */
@@ -36,7 +45,7 @@ const SOURCE_OF: Readonly<Record<string, string>> = { HADE_SWAP: 'HADESWAP' };
 
 const known = lazy(() => {
   const markets = new Map<string, Market>();
-  for (const [published, account] of Object.entries(PROGRAM_ADDRESSES)) {
+  for (const [published, account] of Object.entries(AT)) {
     const name = RENAMED[published] ?? published;
     if (PROGRAM_NAMES.includes(name)) markets.set(account, { account, name, source: sourceOf(name) });
   }

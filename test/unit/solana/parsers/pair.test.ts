@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import type { TokenNames } from '../../../../src/ports/token-names.ts';
 import { decodeBlock } from '../../../../src/solana/decode/decode-block.ts';
 import { enhance } from '../../../../src/solana/parsers/enhance.ts';
-import type { TokenNames } from '../../../../src/ports/token-names.ts';
 import { readJsonFixture, skipWithoutFixtures } from '../../../helpers/fixtures.ts';
 import type { HostedElement } from '../../../helpers/rebuild-enhanced.ts';
 
@@ -11,7 +11,9 @@ interface RawElement {
   readonly blockTime: number;
 }
 
-test('the published pair: the raw transaction becomes the enhanced one, member by member', { skip: skipWithoutFixtures }, () => {
+test('the published pair: the raw transaction becomes the enhanced one, member by member', {
+  skip: skipWithoutFixtures,
+}, () => {
   const [raw] = readJsonFixture<RawElement[]>('webhooks/nft-sale.raw.json');
   const [hosted] = readJsonFixture<HostedElement[]>('webhooks/nft-sale.enhanced.json');
   const hash = '1'.repeat(32);
@@ -22,7 +24,7 @@ test('the published pair: the raw transaction becomes the enhanced one, member b
   const [nft] = (hosted!.events['nft'] as { nfts: { mint: string }[] }).nfts;
   const name = / sold (.+) to /.exec(hosted!.description)![1]!;
   const names: TokenNames = {
-    peek: (mint) => (mint === nft!.mint ? { name, symbol: 'X', tokenStandard: null, decimals: 0 } : null),
+    peek: (mint) => (mint === nft!.mint ? { name, symbol: 'X', tokenStandard: 'NonFungible', decimals: 0 } : null),
   };
   const made = enhance(block.transactions[0]!, block, { names });
   // What was published leaves these two out.

@@ -1,0 +1,36 @@
+import { PROGRAM_ADDRESSES } from '../data/program-addresses.ts';
+import { namedParser } from '../named/named-parser.ts';
+import { taggedParser } from '../named/tagged-parser.ts';
+
+const source = 'RAYDIUM';
+
+/** What is done to pools beside swaps. */
+export const raydiumLiquidity = taggedParser({
+  name: 'raydium-liquidity',
+  program: PROGRAM_ADDRESSES.RAYDIUM_LIQUIDITY_POOL_V4,
+  source,
+  types: { 0: 'CREATE_POOL', 1: 'CREATE_POOL', 3: 'ADD_LIQUIDITY', 4: 'WITHDRAW_LIQUIDITY' },
+});
+
+export const raydiumConcentrated = namedParser({
+  name: 'raydium-concentrated',
+  program: 'CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK',
+  source,
+  types: {
+    create_pool: 'CREATE_POOL',
+    open_position: 'ADD_LIQUIDITY',
+    open_position_v2: 'ADD_LIQUIDITY',
+    open_position_with_token22_nft: 'ADD_LIQUIDITY',
+    increase_liquidity: 'ADD_LIQUIDITY',
+    increase_liquidity_v2: 'ADD_LIQUIDITY',
+    decrease_liquidity: 'WITHDRAW_LIQUIDITY',
+    decrease_liquidity_v2: 'WITHDRAW_LIQUIDITY',
+  },
+});
+
+export const raydiumConstantProduct = namedParser({
+  name: 'raydium-constant-product',
+  program: 'CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C',
+  source,
+  types: { initialize: 'CREATE_POOL', deposit: 'ADD_LIQUIDITY', withdraw: 'WITHDRAW_LIQUIDITY' },
+});

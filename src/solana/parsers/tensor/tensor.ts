@@ -1,0 +1,73 @@
+import { lazy } from '../../../lib/lazy.ts';
+import { u64At } from '../../movements/little-endian.ts';
+import { PROGRAM_ADDRESSES } from '../data/program-addresses.ts';
+import { discriminatorOf } from '../discriminator.ts';
+import { partiesOf } from '../magic-eden/parties.ts';
+import { anchorDiscriminator } from '../named/named-parser.ts';
+import { nftEvents } from '../nft-event.ts';
+import type { Parsed, TransactionParser } from '../parser.ts';
+import type { TransactionView, ViewStep } from '../view.ts';
+import { solAmount, type Words } from '../words.ts';
+
+const SOURCE = 'TENSOR';
+const PROGRAMS = [PROGRAM_ADDRESSES.TENSOR, 'TCMPhJdwDryooaGtiocG1u3xcYbRpiJzb283XfCZsDp'] as const;
+
+type Act = 'sale' | 'listing' | 'cancelListing';
+const TYPES = { sale: 'NFT_SALE', listing: 'NFT_LISTING', cancelListing: 'NFT_CANCEL_LISTING' } as const;
+
+const SALES = ['buy_nft', 'buy_nft_t22', 'buy_single_listing', 'buy_single_listing_t22', 'sell_nft_trade_pool'];
+const MORE_SALES = [
+  'sell_nft_token_pool',
+  'buy',
+  'buy_core',
+  'buy_legacy',
+  'buy_t22',
+  'take_bid_full_meta',
+  'take_bid_meta_hash',
+];
+const LISTINGS = ['list', 'list_core', 'list_legacy', 'list_t22'];
+const CANCELS = ['delist', 'delist_core', 'delist_legacy', 'delist_t22'];
+
+const acts = lazy(() => {
+  const table = new Map<string, Act>();
+  const add = (act: Act, names: readonly string[]): void => {
+    for (const name of names) table.set(anchorDiscriminator(name), act);
+  };
+  add('sale', [...SALES, ...MORE_SALES]);
+  add('listing', LISTINGS);
+  add('cancelListing', CANCELS);
+  return table;
+});
+
+export const tensor: TransactionParser = {
+  name: 'tensor',
+  programs: PROGRAMS,
+  parse(view) {
+    for (const step of view.outer) {
+      const isOurs = PROGRAMS.some((program) => program === step.programId);
+      const act = isOurs ? acts().get(discriminatorOf(step.data)) : undefined;
+      if (act !== undefined) return traded(view, step, act);
+    }
+    return null;
+  },
+};
+
+/** The price of a listing stands first in its data; that of a sale is what the buyer paid. */
+function traded(view: TransactionView, step: ViewStep, act: Act): Parsed {
+  const form = { act, priceAt: act === 'listing' ? 8 : -1, buyer: -1, seller: -1, mint: -1 };
+  const { buyer, seller, mint, price } = partiesOf(view, step, form, null);
+  const type = TYPES[act];
+  const amount = act === 'listing' ? (u64At(step.data, 8) ?? 0n) : price;
+  const describe = (words: Words): string => {
+    const name = mint === '' ? '' : words.token(mint, 0, 1n);
+    if (act === 'sale') return `${seller} sold ${name} to ${buyer} for ${solAmount(amount)} SOL on ${SOURCE}.`;
+    if (act === 'listing') return `${seller} listed ${name} for ${solAmount(amount)} SOL on ${SOURCE}.`;
+    return `${seller} cancelled the listing of ${name} on ${SOURCE}.`;
+  };
+  const saleType = act !== 'sale' || view.feePayer === buyer ? 'INSTANT_SALE' : 'OFFER';
+  const facts = { amount, buyer, seller, saleType, mints: mint === '' ? [] : [mint] };
+  return {
+    ...{ type, source: SOURCE, describe },
+    events: (words) => nftEvents(view, words, { type, source: SOURCE, describe }, facts),
+  };
+}
