@@ -6,6 +6,7 @@ import type { OutboundClient } from '../../src/ports/outbound.ts';
 import type { Outbox } from '../../src/ports/outbox.ts';
 import { createBodies } from './bodies/create-bodies.ts';
 import { checkOperational } from './check-operational.ts';
+import { webhookCommands } from './commands/commands.ts';
 import type { WebhooksConfig } from './config.ts';
 import type { AutoDisableParts } from './delivery/auto-disable.ts';
 import { createDeliveryKind } from './delivery/job-kind.ts';
@@ -102,6 +103,7 @@ export function assembleWebhooks(ctx: PluginContext<WebhooksConfig>, services: W
       ...chains.map((chain) => createDeliveryKind(deliveryKind(chain), jobParts)),
       createOperationalKind({ post, clock, random, config, userAgent }),
     ],
+    commands: webhookCommands({ context, queue, outbox, send, bodies, replays, charges }),
     start: () => upkeep.start(ctx.roles),
     stop: () => {
       upkeep.stop();

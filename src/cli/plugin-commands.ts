@@ -46,6 +46,8 @@ function toCliCommand(command: Command, assembly: Assembly): CliCommand {
     if (command.needsStoppedDaemon === true) refuseBesideDaemon(resolve(io.cwd, core.dataDir));
     const dir = needStoreDir(assembly.config, resolve(io.cwd, core.dataDir));
     const store = await openMigratedStore(assembly, dir);
+    // What a plugin's command calls works on the store as in a daemon.
+    assembly.store.set(store);
     try {
       const commandIo: CommandIo = {
         line: (text) => io.out(text),

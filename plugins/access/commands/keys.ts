@@ -1,10 +1,10 @@
 import type { Command } from '../../../src/kernel/plugin.ts';
+import { tableLines, timeText } from '../../../src/lib/table-lines.ts';
 import { listOf } from '../gate/key-rules.ts';
 import { parseExpiry, parseOverlap } from '../projects/expiry.ts';
 import { PERMISSIONS } from '../projects/key-lists.ts';
 import { type KeyInfo, listKeys } from '../projects/keys.ts';
 import { type CommandParts, JSON_OPTION, listOption, textOf } from './common.ts';
-import { tableLines, timeText } from './table.ts';
 
 const ID = { flags: '--id <id>', description: 'id of the key, from `keys list`', required: true };
 

@@ -1,10 +1,10 @@
 import type { Command } from '../../../src/kernel/plugin.ts';
+import { tableLines } from '../../../src/lib/table-lines.ts';
 import { findProjectRow } from '../projects/projects.ts';
 import { readUsage } from '../usage/read-usage.ts';
 import { type UsageRecord, usageRecord } from '../usage/record.ts';
 import { usageError } from '../usage-error.ts';
 import { type CommandParts, JSON_OPTION } from './common.ts';
-import { tableLines } from './table.ts';
 
 export function projectUsageCommands({ plans, clock }: CommandParts): Command[] {
   return [

@@ -1,10 +1,10 @@
 import type { Command } from '../../../src/kernel/plugin.ts';
+import { tableLines, timeText } from '../../../src/lib/table-lines.ts';
 import type { Overrides } from '../plans/schema.ts';
 import { findProjectRow, listProjects } from '../projects/projects.ts';
 import type { ProjectRow } from '../tables.ts';
 import { usageError } from '../usage-error.ts';
 import { type CommandParts, JSON_OPTION, type Options, textOf } from './common.ts';
-import { tableLines, timeText } from './table.ts';
 
 const ID = { flags: '--id <id>', description: 'id of the project, from `projects list`', required: true };
 

@@ -24,6 +24,12 @@ const pluginCommands = [
   'keys rotate',
   'keys allow-ip',
   'keys allow-origin',
+  'webhooks list',
+  'webhooks show',
+  'webhooks test',
+  'webhooks tail',
+  'webhooks replay',
+  'webhooks listen',
 ];
 const own = commandTable.map(({ path }) => path.join(' '));
 const all = [...own, ...pluginCommands];
@@ -48,6 +54,7 @@ test('help: every command tells its options, the list of commands tells every co
   for (const [group, inside] of [
     ['projects', 'create, list, show, set-plan, grant, usage'],
     ['keys', 'create, list, revoke, rotate, allow-ip, allow-origin'],
+    ['webhooks', 'list, show, test, tail, replay, listen'],
   ] as const)
     assert.match(list.out, new RegExp(`^  ${group} +${inside}$`, 'm'));
 });
