@@ -1,6 +1,8 @@
 import type { Contribution, PluginContext } from '../../src/kernel/plugin.ts';
 import { lazy } from '../../src/lib/lazy.ts';
 import { accessBootstrap, accessCharges, accessPlans } from '../../src/ports/access.ts';
+import { accessAdmin } from '../../src/ports/access-admin.ts';
+import { createAdmin } from './admin/admin.ts';
 import { keyLimitCommands } from './commands/key-limits.ts';
 import { keyCommands } from './commands/keys.ts';
 import { projectUsageCommands } from './commands/project-usage.ts';
@@ -38,6 +40,7 @@ export function assembleAccess(ctx: PluginContext<AccessConfig>): Contribution {
     routes: [usageRoute({ store, clock, plans, meter })],
     services: [
       { token: accessBootstrap, service: bootstrap },
+      { token: accessAdmin, service: createAdmin({ store, clock, plans, projects, keys, meter }) },
       { token: accessPlans, service: createAllowance(plans) },
       { token: accessCharges, service: createCharges({ directory, meter, clock }) },
     ],

@@ -1,6 +1,7 @@
 import type { BlockHeader } from '../../ports/block.ts';
 import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../../ports/chain.ts';
 import type { Clock } from '../../ports/clock.ts';
+import { kernelView } from '../../ports/daemon-view.ts';
 import { kernelFollowing } from '../../ports/following.ts';
 import { kernelGaps } from '../../ports/gaps.ts';
 import { kernelOutbox, type Outbox } from '../../ports/outbox.ts';
@@ -19,6 +20,7 @@ import { createMetricsRegistry, type MetricsRegistry } from '../metrics.ts';
 import { type Merged, mergeContributions } from '../plugins/merge-contributions.ts';
 import { type ProvisionedPlugin, provisionPlugins } from '../plugins/provision.ts';
 import type { FoundPlugin } from '../plugins/registry.ts';
+import { createDaemonView } from './daemon-view.ts';
 import { createLate, createLateStore, type Late } from './late.ts';
 import type { ChainSetup, DaemonParts, FollowerView } from './parts.ts';
 
@@ -77,7 +79,9 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   const readerOf = (id: ChainId) => chainOf(id)?.reader ?? null;
   let merged: Merged | null = null;
   const parserBook: ParserBook = { all: () => merged?.parsers ?? [] };
-  const plugins = await provisionPlugins(
+  let plugins: readonly ProvisionedPlugin[] = [];
+  const view = createDaemonView({ version, config, plugins: () => plugins, merged: () => merged });
+  plugins = await provisionPlugins(
     config.plugins
       .filter(({ enabled }) => enabled)
       .map(({ id, definition }) => ({ id, definition, section: config.values[id] })),
@@ -97,6 +101,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
       enqueue: (tx, jobs) => outbox.get().enqueue(tx, jobs),
       services: [
         { token: kernelParsers, service: parserBook },
+        { token: kernelView, service: view },
         { token: kernelOutbox, service: lateOutbox(lateStore, parts.clock, outbox) },
         { token: kernelGaps, service: createGapBook(lateStore, parts.clock) },
         {

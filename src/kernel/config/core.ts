@@ -136,6 +136,7 @@ export const coreConfig = Type.Object(
         default: [
           'access',
           'compression',
+          'dashboard',
           'enhanced',
           'prices',
           'proxy',

@@ -1,0 +1,16 @@
+import { API_VERSION, definePlugin } from '../../src/kernel/plugin.ts';
+import { accessAdmin } from '../../src/ports/access-admin.ts';
+import { kernelView } from '../../src/ports/daemon-view.ts';
+import { assembleDashboard } from './assemble.ts';
+import { dashboardConfig } from './config.ts';
+import { migrations } from './store/migrations.ts';
+
+export default definePlugin({
+  id: 'dashboard',
+  apiVersion: API_VERSION,
+  summary: 'web pages for operators and owners of projects, on the admin listener',
+  config: dashboardConfig,
+  uses: [accessAdmin, kernelView],
+  migrations,
+  provision: (ctx) => assembleDashboard(ctx),
+});

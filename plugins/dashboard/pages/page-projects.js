@@ -1,0 +1,120 @@
+import { call, get, post } from './api.js';
+import { button, field, form, h, note, secretBox, table, time } from './dom.js';
+import { projectChoice } from './project-choice.js';
+
+/** Projects, their keys and the secrets of their owners. */
+export async function projectsPage(place, { who }) {
+  const list = h('div', {});
+  const made = h('div', {});
+  const choice = await projectChoice(() => void showKeys());
+  const isOperator = who.role === 'operator';
+  place.replaceChildren(
+    ...(isOperator ? [projectTable(choice.projects, made), newProject(choice.plans, place, who)] : []),
+    h('h2', {}, 'Keys'),
+    h('div', { class: 'actions' }, choice.control),
+    made,
+    newKey(choice.chosen, made, () => showKeys()),
+    list,
+  );
+
+  async function showKeys() {
+    if (choice.chosen() === '') return;
+    const { keys } = await get(`/projects/${choice.chosen()}/keys`);
+    list.replaceChildren(keyTable(keys, choice.chosen(), showKeys));
+  }
+  await showKeys();
+}
+
+function projectTable(projects, made) {
+  const renew = (project) => async () => {
+    if (!confirm(`Make a new dashboard secret for ${project.name}? One made before stops working.`)) return;
+    const { secret } = await post(`/projects/${project.id}/secret`);
+    made.replaceChildren(secretBox(`Dashboard secret of ${project.name}`, secret));
+  };
+  return table(
+    'Projects',
+    [
+      { name: 'Name', show: ({ name }) => name },
+      { name: 'Id', show: ({ id }) => h('code', {}, id) },
+      { name: 'Plan', show: ({ plan }) => plan },
+      { name: 'Made (UTC)', show: ({ createdAt }) => time(createdAt) },
+      { name: 'Owner', show: (project) => button('New dashboard secret', renew(project)) },
+    ],
+    projects,
+  );
+}
+
+function newProject(plans, place, who) {
+  const select = h(
+    'select',
+    { name: 'plan' },
+    plans.map((plan) => h('option', { value: plan }, plan)),
+  );
+  return form(
+    'row',
+    async ({ name, plan }) => {
+      await post('/projects', { name, plan });
+      note(`Project ${name} is made`);
+      await projectsPage(place, { who });
+    },
+    field('Name of a new project', h('input', { name: 'name', required: true, maxlength: 128 })),
+    field('Plan', select),
+    h('button', { type: 'submit' }, 'Make project'),
+  );
+}
+
+const listOf = (text) => {
+  const items = text.split(/[\s,]+/).filter(Boolean);
+  return items.length === 0 ? null : items;
+};
+
+function newKey(project, made, changed) {
+  return form(
+    'row',
+    async ({ name, ips, expires }, element) => {
+      const expiresAt = expires === '' ? null : Date.parse(`${expires}T00:00:00Z`);
+      const { key } = await post(`/projects/${project()}/keys`, { name, ips: listOf(ips), expiresAt });
+      made.replaceChildren(secretBox(`New key ${name}`, key));
+      element.reset();
+      await changed();
+    },
+    field('Name of a new key', h('input', { name: 'name', maxlength: 128 })),
+    field('Only from (addresses, networks)', h('input', { name: 'ips', spellcheck: 'false' })),
+    field('Ends on', h('input', { name: 'expires', type: 'date' })),
+    h('button', { type: 'submit' }, 'Make key'),
+  );
+}
+
+function keyTable(keys, project, changed) {
+  const revoke = (key) => async () => {
+    if (!confirm(`End the key ${key.prefix}… for good?`)) return;
+    await post(`/projects/${project}/keys/${key.id}/revoke`);
+    note(`Key ${key.prefix}… is revoked`);
+    await changed();
+  };
+  const limit = (key) => async () => {
+    const given = prompt('Addresses and networks that may use this key; empty: all', key.ips?.join(' ') ?? '');
+    if (given === null) return;
+    await call('PUT', `/projects/${project}/keys/${key.id}/ips`, { ips: listOf(given) });
+    await changed();
+  };
+  return table(
+    'Keys',
+    [
+      { name: 'Key', show: ({ prefix }) => h('code', {}, `${prefix}…`) },
+      { name: 'Name', show: ({ name }) => name },
+      { name: 'State', show: ({ state }) => h('span', { class: state === 'active' ? 'good' : 'soft' }, state) },
+      { name: 'Made (UTC)', show: ({ createdAt }) => time(createdAt) },
+      { name: 'Ends (UTC)', show: ({ expiresAt }) => (expiresAt === null ? 'never' : time(expiresAt)) },
+      { name: 'From', show: ({ ips }) => ips?.join(' ') ?? 'everywhere' },
+      {
+        name: 'Change',
+        show: (key) =>
+          key.state === 'active'
+            ? h('span', { class: 'actions' }, button('Limit', limit(key)), button('Revoke', revoke(key), 'danger'))
+            : '',
+      },
+    ],
+    keys,
+  );
+}

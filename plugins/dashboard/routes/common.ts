@@ -1,0 +1,57 @@
+import { Type } from '@sinclair/typebox';
+import type { Clock, Route } from '../../../src/kernel/plugin.ts';
+import { codeOf, messageOf } from '../../../src/kernel/plugin.ts';
+import { RequestError, type RouteRequest } from '../../../src/kernel/request.ts';
+import type { AccessAdmin } from '../../../src/ports/access-admin.ts';
+import type { DaemonView } from '../../../src/ports/daemon-view.ts';
+import type { DashboardConfig } from '../config.ts';
+import { actorOf, type Guard } from '../session/guard.ts';
+import type { Session, Sessions } from '../session/sessions.ts';
+import type { AuditLog } from '../store/audit.ts';
+import type { ProjectSecrets } from '../store/project-secrets.ts';
+
+/** What the routes of the pages work with. */
+export interface PageContext {
+  readonly config: DashboardConfig;
+  readonly access: AccessAdmin;
+  readonly daemon: DaemonView;
+  readonly sessions: Sessions;
+  readonly guard: Guard;
+  readonly audit: AuditLog;
+  readonly secrets: ProjectSecrets;
+  readonly clock: Clock;
+}
+
+export const API = '/dashboard/api';
+
+/** What all of them share: only whoever reaches the admin listener gets here, and then has to be logged in. */
+export const PAGE_ROUTE = { tag: 'Dashboard', auth: 'admin', errors: 'wallet' } as const satisfies Partial<Route>;
+
+const refusal = Type.Object({ error: Type.String(), code: Type.Integer(), details: Type.Optional(Type.String()) });
+export const REFUSALS = { 400: refusal, 401: refusal, 403: refusal, 404: refusal } as const;
+
+export const projectParams = Type.Object({ project: Type.String({ maxLength: 64 }) });
+
+/** Does something that is written down. Codes of the access plugin become what a browser is told. */
+export function audited<T>(
+  { audit }: PageContext,
+  request: Pick<RouteRequest, 'remoteAddress'>,
+  session: Session,
+  action: { readonly action: string; readonly target: string },
+  work: () => Promise<T>,
+): Promise<T> {
+  const entry = { actor: actorOf(session), address: request.remoteAddress, ...action };
+  return audit.record(entry, () => told(work()));
+}
+
+/** Errors of projects and keys in the words of HTTP. */
+export async function told<T>(work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    const code = codeOf(error) ?? '';
+    if (/^ACCESS_UNKNOWN_(PROJECT|KEY)$/.test(code)) throw new RequestError(404, messageOf(error));
+    if (/^ACCESS_(BAD|UNKNOWN)_/.test(code)) throw new RequestError(400, messageOf(error));
+    throw error;
+  }
+}

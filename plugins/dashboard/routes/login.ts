@@ -1,0 +1,104 @@
+import { Type } from '@sinclair/typebox';
+import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
+import { json, RequestError } from '../../../src/kernel/request.ts';
+import { readCookie, writeCookie } from '../session/cookie.ts';
+import { actorOf, sameText } from '../session/guard.ts';
+import { createLoginBrake } from '../session/login-brake.ts';
+import type { Identity, Session } from '../session/sessions.ts';
+import { API, PAGE_ROUTE, type PageContext, REFUSALS } from './common.ts';
+
+const sessionReply = Type.Object({
+  role: Type.Union([Type.Literal('operator'), Type.Literal('project')]),
+  projectId: Type.Union([Type.String(), Type.Null()]),
+  csrfToken: Type.String(),
+  version: Type.String(),
+});
+const text = Type.String({ minLength: 1, maxLength: 512 });
+/** Either the operator's token, or a project and its secret. */
+const loginBody = Type.Union([
+  Type.Object({ token: text }, { additionalProperties: false }),
+  Type.Object({ project: text, secret: text }, { additionalProperties: false }),
+]);
+
+/** In, out, and who one is. */
+export function loginRoutes(context: PageContext): readonly Route[] {
+  return [loginRoute(context), logoutRoute(context), sessionRoute(context)];
+}
+
+function viewOf({ daemon }: PageContext, { identity, csrfToken }: Session) {
+  const projectId = identity.role === 'project' ? identity.projectId : null;
+  return { role: identity.role, projectId, csrfToken, version: daemon.version };
+}
+
+function loginRoute(context: PageContext): Route {
+  const { audit, clock, config, secrets, sessions } = context;
+  const brake = createLoginBrake(clock, config.loginFailuresPerMinute);
+
+  async function identify(body: { token: string } | { project: string; secret: string }): Promise<Identity | null> {
+    if ('token' in body) {
+      const isRight = config.operatorToken !== null && sameText(body.token, config.operatorToken);
+      return isRight ? { role: 'operator' } : null;
+    }
+    const isRight = await secrets.isRight(body.project, body.secret);
+    return isRight ? { role: 'project', projectId: body.project } : null;
+  }
+
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'POST',
+    path: `${API}/login`,
+    summary: 'Log in as operator or for one project',
+    body: loginBody,
+    replies: { 200: sessionReply, ...REFUSALS },
+    async handler({ body, remoteAddress }) {
+      const waitS = brake.waitS(remoteAddress);
+      if (waitS > 0) throw new RequestError(429, 'Too many wrong logins', { retryAfterS: waitS });
+      // Counted before it is looked up, so that many at once are no way around.
+      brake.failed(remoteAddress);
+      const identity = await identify(body);
+      const target = 'token' in body ? 'operator' : `project:${body.project}`;
+      if (identity === null) {
+        const entry = { actor: 'nobody', address: remoteAddress, action: 'session.refused', target };
+        await audit.record(entry, () => Promise.resolve());
+        throw new RequestError(401, 'Wrong token or secret');
+      }
+      brake.forgive(remoteAddress);
+      const { token, session } = sessions.open(identity);
+      const entry = { actor: actorOf(session), address: remoteAddress, action: 'session.open', target };
+      await audit.record(entry, () => Promise.resolve());
+      return json(viewOf(context, session), 200, { 'Set-Cookie': writeCookie(token, config.secureCookie) });
+    },
+  });
+}
+
+function logoutRoute(context: PageContext): Route {
+  const { audit, config, guard, sessions } = context;
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'POST',
+    path: `${API}/logout`,
+    summary: 'Log out',
+    body: Type.Unknown(),
+    bodyOptional: true,
+    replies: { 200: Type.Object({}), ...REFUSALS },
+    async handler(request) {
+      const session = guard.change(request);
+      sessions.close(readCookie(request.headers['cookie']) ?? '');
+      const actor = actorOf(session);
+      const entry = { actor, address: request.remoteAddress, action: 'session.close', target: actor };
+      await audit.record(entry, () => Promise.resolve());
+      return json({}, 200, { 'Set-Cookie': writeCookie('', config.secureCookie) });
+    },
+  });
+}
+
+function sessionRoute(context: PageContext): Route {
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'GET',
+    path: `${API}/session`,
+    summary: 'Who is logged in',
+    replies: { 200: sessionReply, ...REFUSALS },
+    handler: (request) => json(viewOf(context, context.guard.enter(request))),
+  });
+}

@@ -1,0 +1,98 @@
+import { Type } from '@sinclair/typebox';
+import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
+import { JsonText, json, RequestError } from '../../../src/kernel/request.ts';
+import { demandOperator } from '../session/guard.ts';
+import type { Position } from '../store/audit.ts';
+import { API, PAGE_ROUTE, type PageContext, REFUSALS } from './common.ts';
+
+const MAX_ENTRIES = 200;
+
+/** What operators see of the daemon itself. */
+export function operationRoutes(context: PageContext): readonly Route[] {
+  return [pluginsRoute(context), configRoute(context), auditRoute(context), treesRoute(context)];
+}
+
+function pluginsRoute({ daemon, guard }: PageContext): Route {
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'GET',
+    path: `${API}/plugins`,
+    summary: 'Plugins that run, and what they contribute',
+    replies: { 200: Type.Object({ plugins: Type.Array(Type.Unknown()) }), ...REFUSALS },
+    handler(request) {
+      demandOperator(guard.enter(request));
+      return json({ plugins: daemon.plugins() });
+    },
+  });
+}
+
+function configRoute({ daemon, guard }: PageContext): Route {
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'GET',
+    path: `${API}/config`,
+    summary: 'The configuration in force, secrets masked',
+    replies: { 200: Type.Object({ config: Type.Unknown() }), ...REFUSALS },
+    handler(request) {
+      demandOperator(guard.enter(request));
+      return json({ config: daemon.config() });
+    },
+  });
+}
+
+function auditRoute({ audit, guard }: PageContext): Route {
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'GET',
+    path: `${API}/audit`,
+    summary: 'The audit log, newest first',
+    query: Type.Object({
+      limit: Type.Integer({ minimum: 1, maximum: MAX_ENTRIES, default: 50 }),
+      cursor: Type.Optional(
+        Type.String({ pattern: '^\\d{1,15}-\\d{1,10}$', description: 'nextCursor of the page before' }),
+      ),
+    }),
+    replies: {
+      200: Type.Object({ entries: Type.Array(Type.Unknown()), nextCursor: Type.Union([Type.String(), Type.Null()]) }),
+      ...REFUSALS,
+    },
+    async handler(request) {
+      demandOperator(guard.enter(request));
+      const { limit, cursor } = request.query;
+      const found = await audit.list({ limit: limit + 1, before: cursor === undefined ? null : positionOf(cursor) });
+      const shown = found.slice(0, limit);
+      const last = found.length > limit ? shown.at(-1) : undefined;
+      return json({
+        entries: shown.map(({ seq: _seq, ...entry }) => entry),
+        nextCursor: last === undefined ? null : `${last.at}-${last.seq}`,
+      });
+    },
+  });
+}
+
+function positionOf(cursor: string): Position {
+  const [at = 0, seq = 0] = cursor.split('-').map(Number);
+  return { at, seq };
+}
+
+function treesRoute({ daemon, guard }: PageContext): Route {
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'GET',
+    path: `${API}/trees`,
+    summary: 'State of the Merkle trees; empty without the plugin compression',
+    replies: { 200: Type.Unknown(), ...REFUSALS },
+    async handler(request) {
+      demandOperator(guard.enter(request));
+      const { requestId, log, signal, remoteAddress } = request;
+      const call = { method: 'GET', path: '/v0/admin/compression/trees', caller: null };
+      try {
+        const { text } = await daemon.call({ ...call, requestId, log, signal, remoteAddress });
+        return json(new JsonText(text));
+      } catch (error) {
+        if (error instanceof RequestError && error.status === 404) return json({ slot: 0, trees: [] });
+        throw error;
+      }
+    },
+  });
+}

@@ -1,0 +1,42 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { Clock, Random, Store } from '../../../src/kernel/plugin.ts';
+import { tables } from './tables.ts';
+
+/** What owners of projects log in with. */
+export interface ProjectSecrets {
+  /** Makes one in place of any before; it is told this once. */
+  renew(projectId: string): Promise<string>;
+  isRight(projectId: string, secret: string): Promise<boolean>;
+}
+
+const SECRET_BYTES = 24;
+
+export function createProjectSecrets(store: Store, clock: Clock, random: Random): ProjectSecrets {
+  return {
+    async renew(projectId) {
+      const secret = `ds_${Buffer.from(random.bytes(SECRET_BYTES)).toString('base64url')}`;
+      const row = { project_id: projectId, hash: sha256(secret), created_at: clock.now() };
+      await store.write((tx) =>
+        tables(tx.db)
+          .insertInto('dashboard_secrets')
+          .values(row)
+          .onConflict((on) => on.column('project_id').doUpdateSet({ hash: row.hash, created_at: row.created_at }))
+          .execute(),
+      );
+      return secret;
+    },
+    async isRight(projectId, secret) {
+      const row = await tables(store.read)
+        .selectFrom('dashboard_secrets')
+        .select('hash')
+        .where('project_id', '=', projectId)
+        .executeTakeFirst();
+      // An unknown project takes as long as a wrong secret.
+      return timingSafeEqual(row?.hash ?? new Uint8Array(32), sha256(secret)) && row !== undefined;
+    },
+  };
+}
+
+function sha256(text: string): Uint8Array {
+  return createHash('sha256').update(text).digest();
+}

@@ -1,0 +1,276 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { type DashboardBed, OPERATOR_TOKEN, startDashboard, type Visitor } from './bed.ts';
+
+const API = '/dashboard/api';
+const PAGES = fileURLToPath(new URL('../../../plugins/dashboard/pages/', import.meta.url));
+
+let bed: DashboardBed;
+let operator: Visitor;
+let project: string;
+
+before(async () => {
+  bed = await startDashboard({ webhooks: { allowHttp: true, allowCidrs: ['127.0.0.0/8'] } });
+  operator = await bed.operator();
+  project = bed.daemon.projectId;
+});
+after(() => bed.stop());
+
+const actions = async () => {
+  const { body } = await operator.ask('GET', `${API}/audit?limit=200`);
+  return body.entries as {
+    readonly action: string;
+    readonly actor: string;
+    readonly outcome: string;
+    readonly target: string;
+  }[];
+};
+
+test('the pages: nothing inline, nothing from elsewhere', async () => {
+  const { status, headers, text } = await bed.stranger.ask('GET', '/dashboard');
+  assert.equal(status, 200);
+  assert.match(headers.get('content-type') ?? '', /^text\/html/);
+  const policy = headers.get('content-security-policy') ?? '';
+  assert.match(policy, /default-src 'none'/);
+  assert.ok(!/unsafe|https?:|\*/.test(policy), policy);
+  assert.ok(!/<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=/.test(text), 'inline code or style');
+  assert.ok(!/https?:\/\//.test(text), 'an address elsewhere');
+  const files = readdirSync(PAGES).filter((name) => name !== 'index.html');
+  assert.ok(files.length > 8);
+  for (const name of files) {
+    const file = await bed.stranger.ask('GET', `/dashboard/${name}`);
+    assert.deepEqual([file.status, file.text], [200, readFileSync(`${PAGES}${name}`, 'utf8')], name);
+    assert.equal(file.headers.get('x-content-type-options'), 'nosniff');
+    assert.ok(!/innerHTML|insertAdjacentHTML|document\.write|eval\(/.test(file.text), `${name} reads text as markup`);
+    for (const [, target] of file.text.matchAll(/from '\.\/([^']+)'/g)) assert.ok(files.includes(target as string));
+    const again = await bed.stranger.ask('GET', `/dashboard/${name}`, undefined, {
+      'if-none-match': file.headers.get('etag') ?? '',
+    });
+    assert.deepEqual([again.status, again.text], [304, '']);
+  }
+  for (const name of ['nothing.js', '..%2findex.ts', '%2e%2e', 'index.ts'])
+    assert.ok((await bed.stranger.ask('GET', `/dashboard/${name}`)).status >= 400, name);
+  // Not on the listener that the world reaches.
+  assert.equal((await fetch(`${bed.daemon.apiUrl}/dashboard`)).status, 404);
+});
+
+test('nobody gets anywhere without logging in', async () => {
+  const reads = ['session', 'projects', 'plugins', 'config', 'audit', 'trees', 'live'];
+  for (const path of reads) assert.equal((await bed.stranger.ask('GET', `${API}/${path}`)).status, 401, path);
+  for (const path of [`projects/${project}/keys`, `projects/${project}/usage?from=2026-01-01&to=2026-01-02`])
+    assert.equal((await bed.stranger.ask('GET', `${API}/${path}`)).status, 401, path);
+  const forged = await bed.stranger.ask('GET', `${API}/session`, undefined, { cookie: 'parhelion_session=forged' });
+  assert.equal(forged.status, 401);
+});
+
+test('the cookie cannot be read by scripts or sent by other sites', async () => {
+  const { answer } = await bed.logIn({ token: OPERATOR_TOKEN });
+  const cookie = answer.headers.get('set-cookie') ?? '';
+  assert.match(cookie, /; HttpOnly/);
+  assert.match(cookie, /; SameSite=Strict/);
+  assert.match(cookie, /; Path=\/dashboard/);
+  assert.ok(!answer.text.includes(cookie.split(/[=;]/)[1] as string), 'the token is in the cookie alone');
+});
+
+test('what changes something needs the token of the session, and comes from the same origin', async () => {
+  const body = { name: 'k' };
+  const path = `${API}/projects/${project}/keys`;
+  for (const headers of [{ 'x-csrf-token': 'wrong' }, { 'x-csrf-token': '' }])
+    assert.equal((await operator.ask('POST', path, body, headers)).status, 403);
+  const other = await bed.operator();
+  assert.equal((await operator.ask('POST', path, body, { 'x-csrf-token': other.csrfToken })).status, 403);
+  const elsewhere = await operator.ask('POST', path, body, { origin: 'https://evil.example' });
+  assert.equal(elsewhere.status, 403);
+  assert.equal((await operator.ask('GET', path)).body.keys.length, 1, 'nothing was made');
+});
+
+test('wrong logins are slowed down', async () => {
+  const own = await startDashboard({ dashboard: { loginFailuresPerMinute: 3 } });
+  try {
+    const statuses: number[] = [];
+    for (let at = 0; at < 5; at += 1) statuses.push((await own.logIn({ token: 'wrong' })).answer.status);
+    assert.deepEqual(statuses, [401, 401, 401, 429, 429]);
+    const { answer } = await own.logIn({ token: OPERATOR_TOKEN });
+    assert.equal(answer.status, 429, 'the right one has to wait too');
+    assert.ok(Number(answer.headers.get('retry-after')) >= 1);
+  } finally {
+    await own.stop();
+  }
+});
+
+test('without a token in the configuration no operator gets in', async () => {
+  const own = await startDashboard({ dashboard: { operatorToken: null } });
+  try {
+    for (const token of ['null', 'x', OPERATOR_TOKEN])
+      assert.equal((await own.logIn({ token })).answer.status, 401, token);
+  } finally {
+    await own.stop();
+  }
+});
+
+test('a key is made, works, is limited and revoked, and all of it is written down', async () => {
+  const keys = `${API}/projects/${project}/keys`;
+  const made = await operator.ask('POST', keys, { name: 'from the page', ips: ['127.0.0.1'] });
+  assert.equal(made.status, 201);
+  const usage = (key: string) =>
+    fetch(`${bed.daemon.apiUrl}/v0/webhooks`, { headers: { 'X-Api-Key': key } }).then(({ status }) => status);
+  assert.equal(await usage(made.body.key), 200);
+  const { body } = await operator.ask('GET', keys);
+  const shown = body.keys.find((one: { id: string }) => one.id === made.body.id);
+  assert.deepEqual([shown.name, shown.state, shown.ips], ['from the page', 'active', ['127.0.0.1']]);
+  assert.ok(!JSON.stringify(body).includes(made.body.key), 'the key is shown once');
+  const limited = await operator.ask('PUT', `${keys}/${made.body.id}/ips`, { ips: ['10.0.0.0/8'] });
+  assert.equal(limited.status, 200);
+  await until(async () => (await usage(made.body.key)) === 403);
+  assert.equal((await operator.ask('PUT', `${keys}/${made.body.id}/ips`, { ips: ['nonsense'] })).status, 400);
+  const revoked = await operator.ask('POST', `${keys}/${made.body.id}/revoke`);
+  assert.deepEqual(revoked.body, { revoked: true });
+  await until(async () => (await usage(made.body.key)) === 401);
+  assert.deepEqual((await operator.ask('POST', `${keys}/${made.body.id}/revoke`)).body, { revoked: false });
+  assert.equal((await operator.ask('POST', `${keys}/unknown/revoke`)).status, 404);
+  const log = await actions();
+  for (const action of ['keys.create', 'keys.limit', 'keys.revoke'])
+    assert.ok(
+      log.some((entry) => entry.action === action && entry.outcome === 'done' && entry.actor === 'operator'),
+      action,
+    );
+  assert.ok(log.some(({ action, outcome }) => action === 'keys.revoke' && outcome === 'failed'));
+  assert.ok(!JSON.stringify(log).includes(made.body.key), 'no secret in the log');
+});
+
+async function until(isSo: () => Promise<boolean>): Promise<void> {
+  for (const startedMs = performance.now(); !(await isSo()); await sleep(50))
+    if (performance.now() - startedMs > 60_000) throw new Error('it never became so');
+}
+
+test('the owner of a project sees and changes that project alone', async () => {
+  const made = await operator.ask('POST', `${API}/projects`, { name: 'Owned', plan: 'free' });
+  assert.equal(made.status, 201);
+  const own = made.body.id as string;
+  const { body } = await operator.ask('POST', `${API}/projects/${own}/secret`);
+  const owner = await bed.logIn({ project: own, secret: body.secret });
+  assert.equal(owner.answer.status, 200);
+  assert.deepEqual([owner.answer.body.role, owner.answer.body.projectId], ['project', own]);
+  const list = await owner.ask('GET', `${API}/projects`);
+  assert.deepEqual(
+    list.body.projects.map(({ id }: { id: string }) => id),
+    [own],
+  );
+  assert.equal((await owner.ask('POST', `${API}/projects/${own}/keys`, { name: 'mine' })).status, 201);
+  for (const path of [`projects/${project}/keys`, `projects/${project}/usage?from=2026-01-01&to=2026-01-02`])
+    assert.equal((await owner.ask('GET', `${API}/${path}`)).status, 404, path);
+  for (const path of ['plugins', 'config', 'audit', 'trees'])
+    assert.equal((await owner.ask('GET', `${API}/${path}`)).status, 403, path);
+  const writes: [string, unknown][] = [
+    [`projects/${project}/keys`, { name: 'x' }],
+    [`projects/${project}/webhooks`, { method: 'GET', path: '/v0/webhooks' }],
+    ['projects', { name: 'x', plan: 'free' }],
+    [`projects/${own}/secret`, undefined],
+  ];
+  for (const [path, given] of writes) assert.ok((await owner.ask('POST', `${API}/${path}`, given)).status >= 403, path);
+  const { body: renewed } = await operator.ask('POST', `${API}/projects/${own}/secret`);
+  assert.equal((await bed.logIn({ project: own, secret: body.secret })).answer.status, 401, 'the old one has ended');
+  assert.equal((await bed.logIn({ project: own, secret: renewed.secret })).answer.status, 200);
+  assert.equal((await bed.logIn({ project, secret: renewed.secret })).answer.status, 401, 'of another project');
+});
+
+test('logging out ends the session', async () => {
+  const visitor = await bed.operator();
+  assert.equal((await visitor.ask('GET', `${API}/session`)).status, 200);
+  assert.equal((await visitor.ask('POST', `${API}/logout`)).status, 200);
+  assert.equal((await visitor.ask('GET', `${API}/session`)).status, 401);
+});
+
+test('webhooks are made, switched and deleted by the endpoints that keys use', async () => {
+  const api = (method: string, path: string, body?: unknown) =>
+    operator.ask('POST', `${API}/projects/${project}/webhooks`, {
+      method,
+      path,
+      ...(body === undefined ? {} : { body }),
+    });
+  const made = await api('POST', '/v0/webhooks', {
+    ...{ webhookURL: 'http://127.0.0.1:9/hook', webhookType: 'raw', transactionTypes: ['ANY'] },
+    accountAddresses: ['So11111111111111111111111111111111111111112'],
+  });
+  assert.equal(made.status, 200, made.text);
+  const id = made.body.webhookID as string;
+  assert.equal((await api('GET', '/v0/webhooks')).body.length, 1);
+  assert.equal((await api('PATCH', `/v0/webhooks/${id}`, { active: false })).body.active, false);
+  const overHttp = await fetch(`${bed.daemon.apiUrl}/v0/webhooks/${id}`, { headers: { 'X-Api-Key': bed.daemon.key } });
+  assert.equal(((await overHttp.json()) as { active: boolean }).active, false);
+  const { body } = await api('GET', `/v0/webhooks/${id}/deliveries?limit=5`);
+  assert.deepEqual(body.data, []);
+  assert.equal((await api('GET', `/v0/webhooks/${id}/deliveries?limit=500`)).status, 400);
+  assert.equal((await api('PATCH', `/v0/webhooks/${id}`, { active: 'no' })).status, 400);
+  assert.equal((await api('DELETE', `/v0/webhooks/${id}`)).status, 200);
+  assert.equal((await api('GET', `/v0/webhooks/${id}`)).status, 404);
+  // No other endpoint is reached this way.
+  for (const path of [
+    '/v0/admin/projects/x/usage',
+    '/dashboard/api/audit',
+    '/v0/webhooks/../admin',
+    '/v0/webhooks/%2e%2e',
+  ])
+    assert.equal((await api('GET', path)).status, 400, path);
+  const log = (await actions()).map(({ action }) => action);
+  for (const action of ['webhooks.post', 'webhooks.patch', 'webhooks.delete']) assert.ok(log.includes(action), action);
+});
+
+test('usage by day, as JSON and as CSV', async () => {
+  const response = await fetch(`${bed.daemon.apiUrl}/v0/webhooks`, { headers: { 'X-Api-Key': bed.daemon.key } });
+  assert.equal(response.status, 200);
+  const today = new Date().toISOString().slice(0, 10);
+  const path = `${API}/projects/${project}/usage`;
+  const { body } = await operator.ask('GET', `${path}?from=2026-01-01&to=${today}`);
+  assert.ok(
+    body.days.some(({ product, requests }: Record<string, unknown>) => product === 'webhooks' && Number(requests) > 0),
+  );
+  assert.equal(body.cycle.subscriptionDetails.plan, 'unlimited');
+  const csv = await operator.ask('GET', `${path}.csv?from=2026-01-01&to=${today}`);
+  assert.match(csv.headers.get('content-type') ?? '', /^text\/csv/);
+  const lines = csv.text.trim().split('\r\n');
+  assert.deepEqual([lines[0], lines.length], ['day,product,credits,requests,bytes', body.days.length + 1]);
+  assert.equal((await operator.ask('GET', `${path}?from=yesterday&to=${today}`)).status, 400);
+});
+
+test('what operators see of the daemon holds no secret', async () => {
+  const { body, text } = await operator.ask('GET', `${API}/config`);
+  assert.ok(!text.includes(OPERATOR_TOKEN));
+  assert.equal(body.config.follow.enabled, false);
+  const { body: found } = await operator.ask('GET', `${API}/plugins`);
+  const ids = found.plugins.map(({ id }: { id: string }) => id).sort();
+  assert.deepEqual(ids, ['access', 'compression', 'dashboard', 'webhooks']);
+  assert.deepEqual((await operator.ask('GET', `${API}/trees`)).status, 200);
+});
+
+test('live values come by themselves, and end with the session', async () => {
+  const visitor = await bed.operator();
+  const response = await fetch(`${bed.daemon.adminUrl}${API}/live`, { headers: { cookie: visitor.cookie } });
+  assert.match(response.headers.get('content-type') ?? '', /^text\/event-stream/);
+  let events = 0;
+  for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>) {
+    const text = Buffer.from(chunk).toString();
+    const data = /^data: (.*)$/m.exec(text)?.[1];
+    if (data === undefined) continue;
+    const status = JSON.parse(data) as { chains: unknown[]; upstreams: { healthy: boolean }[] };
+    assert.deepEqual([status.chains.length, status.upstreams.length], [1, 1]);
+    events += 1;
+    if (events === 2) await visitor.ask('POST', `${API}/logout`);
+  }
+  assert.ok(events >= 2, 'the stream ended with the session');
+});
+
+test('the log has pages that neither lose nor repeat an entry', async () => {
+  const all = await actions();
+  const seen: unknown[] = [];
+  for (let cursor = ''; ; ) {
+    const { body } = await operator.ask('GET', `${API}/audit?limit=3${cursor}`);
+    seen.push(...body.entries);
+    if (body.nextCursor === null) break;
+    cursor = `&cursor=${body.nextCursor}`;
+  }
+  assert.deepEqual(seen, all);
+});
