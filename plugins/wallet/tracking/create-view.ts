@@ -11,7 +11,7 @@ import { isJoined, readWallet } from '../store/wallets.ts';
 import { loadRows } from './load.ts';
 import { type Overlay, readOverlay } from './overlay.ts';
 import { beingIndexed, incompleteHistory } from './refusals.ts';
-import type { TrackerParts } from './tracker.ts';
+import type { TrackerParts } from './tracker-parts.ts';
 import type { FetchedTransaction } from './upstream.ts';
 import type { PageRange, ViewPage, ViewRow, WalletView } from './view.ts';
 
@@ -116,8 +116,11 @@ export async function createView(
     const fetched = await parts.upstream.transaction(signature, ask);
     if (fetched === null) return null;
     const { slot } = fetched.block;
-    const place = fetched.place ?? (await parts.upstream.order(slot, ask))?.get(signature) ?? MADE_UP_PLACE;
-    return positionOf(slot, place);
+    const place = fetched.place ?? (await parts.upstream.order(slot, ask))?.get(signature);
+    if (place !== undefined) return positionOf(slot, place);
+    // Nobody tells the place: then it is what the stored list of the wallet makes of it.
+    await until(async ({ row, isSettled }) => isSettled || slot >= (row.floor as number) || null);
+    return (await findSignature(db, bytes)) ?? positionOf(slot, MADE_UP_PLACE);
   }
 
   return {

@@ -1,23 +1,10 @@
 import { LRUCache } from 'lru-cache';
-import type { ChainReader, Clock, Store } from '../../../src/kernel/plugin.ts';
-import type { Commitment } from '../../../src/ports/chain.ts';
 import type { Db, WalletRow } from '../store/tables.ts';
 import { isJoined, readWallet, registerWallet } from '../store/wallets.ts';
 import { createView } from './create-view.ts';
-import type { Schedule } from './schedule.ts';
-import type { FetchedTransaction, WalletUpstream } from './upstream.ts';
+import type { TrackerParts } from './tracker-parts.ts';
+import type { FetchedTransaction } from './upstream.ts';
 import type { WalletView } from './view.ts';
-
-export interface TrackerParts {
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly chain: ChainReader;
-  readonly upstream: WalletUpstream;
-  readonly schedule: Schedule;
-  readonly commitment: Commitment;
-  readonly readThroughMs: number;
-  readonly cacheBytes: number;
-}
 
 /** Opens the histories of wallets. A wallet that is asked for is indexed from then on. */
 export interface Tracker {
