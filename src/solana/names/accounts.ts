@@ -1,5 +1,4 @@
 import { createPublicKey, verify } from 'node:crypto';
-import { knownKey } from '../address/program-address.ts';
 import { FAVOURITE_PROGRAM, NAME_PROGRAM, TOKENIZER_PROGRAM } from './keys.ts';
 
 /** An account as the chain tells it. */
@@ -119,11 +118,6 @@ export function decodeReverse(account: NameAccount | null): string | null {
   } catch {
     return null;
   }
-}
-
-/** Whether an entry lies below this parent, given in base58. */
-export function hasParent(entry: RegistryEntry, parent: string): boolean {
-  return sameBytes(entry.parent, knownKey(parent));
 }
 
 export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {

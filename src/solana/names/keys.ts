@@ -17,7 +17,7 @@ const HASH_PREFIX = 'SPL Name Service';
 const NONE = new Uint8Array(32);
 
 /** The account of a name below a parent, in a class; both may be absent. Keys are 32 bytes. */
-export function nameKey(name: string, parent: Uint8Array | null, nameClass: Uint8Array | null = null): Uint8Array {
+function nameKey(name: string, parent: Uint8Array | null, nameClass: Uint8Array | null = null): Uint8Array {
   const hashed = createHash('sha256')
     .update(HASH_PREFIX + name, 'utf8')
     .digest();
