@@ -7,11 +7,13 @@ import { createAccountReader } from '../das/account-reader.ts';
 import type { Cnft } from '../das/cnft.ts';
 import { createSnapshotKeeper } from '../snapshot/keeper.ts';
 import { NOTES, readNote } from '../store/notes.ts';
-import type { Db } from '../store/tables.ts';
+import type { Db, TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import { rebuildTree } from '../trees/rebuild.ts';
 import { createTreeCheck } from './health.ts';
 import { createMissingUpdates } from './missing-updates.ts';
+import { createQueueCheck } from './queue-check.ts';
+import { createQueueReader } from './queue-reader.ts';
 import { createRepair } from './repair.ts';
 import { createRootCheck } from './root-check.ts';
 import { createTreeReader } from './tree-reader.ts';
@@ -41,7 +43,12 @@ export function createChainPart(
   const chain = ctx.chain('main');
   const reader = chain === null ? null : createTreeReader(chain, config, ctx.core.follow.commitment);
   const genesisHash = async () => (chain === null ? null : await chain.call<string>('getGenesisHash', []));
-  const check = reader === null || !config.verifyChain ? null : createRootCheck({ store, reader, log });
+  const queues =
+    chain === null || !config.verifyChain
+      ? null
+      : createQueueCheck({ store, hashing, reader: createQueueReader(chain, ctx.core.follow.commitment), log });
+  const isDoubted = (tree: TreeRow) => queues?.isDoubted(tree) ?? false;
+  const check = reader === null || !config.verifyChain ? null : createRootCheck({ store, reader, log, isDoubted });
   const missing =
     reader === null || gaps === null
       ? null
@@ -68,7 +75,7 @@ export function createChainPart(
           }),
         ]),
   ];
-  const watch = createChainWatch({ store, chain, refresh, check, repairs, metrics, clock, log });
+  const watch = createChainWatch({ store, chain, refresh, checks: [check, queues], repairs, metrics, clock, log });
   const keeper = createSnapshotKeeper({ store, config, chain, clock, log, genesisHash });
   let startSlot: number | undefined;
   const works = config.index && ctx.roles.has('indexer');

@@ -4,7 +4,9 @@ import { readAtOneSlot } from '../store/snapshot-read.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import { HISTORY } from '../trees/history.ts';
+import { emptyQueues } from './empty-queues.ts';
 import type { MissingUpdates } from './missing-updates.ts';
+import { QUEUE } from './queue-check.ts';
 import { resetTree } from './reset-tree.ts';
 import type { TreeReader } from './tree-reader.ts';
 import { changeTree, lockTree, readLightTrees } from './tree-rows.ts';
@@ -99,6 +101,7 @@ const FRESH_LEAVES = 2;
 /** False when it has to wait. */
 async function heal(parts: RepairParts, tree: TreeRow, made: Tries, signal: AbortSignal): Promise<boolean> {
   const { store, missing, hashing, log } = parts;
+  if (tree.reason === QUEUE) return await refillQueues(parts, tree, made);
   const root = await parts.rebuild(tree, signal);
   if (root === null) return false;
   const verdict = await judge(parts, tree, root, signal);
@@ -118,6 +121,19 @@ async function heal(parts: RepairParts, tree: TreeRow, made: Tries, signal: Abor
   await missing.ask(tree, 'whole', async (tx) => {
     if (!(await isStill(tx, tree))) return;
     await resetTree(tx, tree, hashing);
+    await changeTree(tx, tree.id, { status: 'gap', reason: HISTORY });
+  });
+  return true;
+}
+
+/** Only what waits is wrong, the tree itself is not: what was put into its queues is read again. */
+async function refillQueues({ store, missing, log }: RepairParts, tree: TreeRow, made: Tries): Promise<boolean> {
+  if (missing === null) return true;
+  if (await canBeTakenBack(store.read as Db, made.sinceSlot)) return false;
+  log.warn({ tree: encode32(tree.key), seq: tree.seq }, 'the queues of a Merkle tree are read again');
+  await missing.ask(tree, made.count === 0 ? 'near' : 'whole', async (tx) => {
+    if (!(await isStill(tx, tree))) return;
+    await emptyQueues(tx, tree);
     await changeTree(tx, tree.id, { status: 'gap', reason: HISTORY });
   });
   return true;

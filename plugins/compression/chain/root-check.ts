@@ -17,6 +17,8 @@ export interface RootCheck {
 export interface RootCheckParts {
   readonly store: Store;
   readonly reader: Pick<TreeReader, 'one' | 'rootAt'>;
+  /** Whether something beside its root speaks against a tree: then the root alone does not bring it back. */
+  readonly isDoubted?: (tree: TreeRow) => boolean;
   readonly log: Log;
 }
 
@@ -106,12 +108,13 @@ async function learnCapacity({ reader, store }: RootCheckParts, tree: TreeRow, s
 const isSame = (row: TreeRow | null, tree: TreeRow): row is TreeRow =>
   row !== null && row.seq === tree.seq && Buffer.compare(row.root, tree.root) === 0;
 
-async function confirm({ store, log }: RootCheckParts, tree: TreeRow, headSlot: number): Promise<void> {
+async function confirm({ store, log, isDoubted }: RootCheckParts, tree: TreeRow, headSlot: number): Promise<void> {
   await store.write(async (tx) => {
     const row = await lockTree(tx, tree.id);
     if (row === null || row.seq < tree.seq || row.status === 'diverged') return;
     // Of a past that is being filled in only the end proves that nothing is missing.
     if (row.status === 'gap' && !(row.reason === HISTORY && isSame(row, tree))) return;
+    if (row.status === 'gap' && isDoubted?.(tree) === true) return;
     if (row.status === 'gap') log.info({ tree: encode32(tree.key), seq: tree.seq }, 'the tree is complete');
     await changeTree(tx, tree.id, {
       ...{ status: 'ok', reason: null, expected_root: null, computed_root: null },

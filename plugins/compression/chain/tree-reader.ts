@@ -8,12 +8,12 @@ import {
   TREE_HEADER_BYTES,
 } from '../../../src/solana/compression/tree-account.ts';
 import type { NewTree } from '../trees/tree-source.ts';
+import { type AccountReply, createSliceReader, type ReadOptions, sliceBytes } from './account-slice.ts';
 
 /** Owner of the trees of this deployment. */
 const GROUP = '24rt4RgeyjUCWGS2eF7L7gyNMuz6JWdqYpAvb1KRoHxs';
 const OWN_PROGRAM = 'compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq';
 const HASH_BYTES = 32;
-const TIMEOUT_MS = 10_000;
 
 /** What the account of a tree says. */
 export interface ChainTree extends NewTree {
@@ -39,12 +39,6 @@ export interface ChainRoot {
   readonly slot: number;
 }
 
-export interface ReadOptions {
-  readonly signal?: AbortSignal;
-  /** A node that stands below this slot refuses (CHAIN_RPC_ERROR). */
-  readonly minSlot?: number;
-}
-
 /** Reads tree accounts. Errors of all: CHAIN_RPC_ERROR, CHAIN_UNREACHABLE, CHAIN_TIMEOUT. */
 export interface TreeReader {
   one(key: Uint8Array, options?: ReadOptions): Promise<TreeAnswer>;
@@ -59,15 +53,6 @@ export interface TreeReader {
   ): Promise<ChainRoot>;
 }
 
-interface AccountReply {
-  readonly data: readonly [string, string];
-  readonly owner: string;
-}
-interface InContext {
-  readonly context: { readonly slot: number };
-  readonly value: AccountReply | null;
-}
-
 export function createTreeReader(
   chain: ChainReader,
   config: { readonly programId: string },
@@ -75,20 +60,7 @@ export function createTreeReader(
 ): TreeReader {
   const group = decode32(GROUP)!;
 
-  async function slice(key: Uint8Array, offset: number, length: number, options: ReadOptions): Promise<InContext> {
-    const { signal, minSlot } = options;
-    return await chain.call<InContext>(
-      'getAccountInfo',
-      [
-        encode32(key),
-        {
-          ...{ encoding: 'base64', commitment, dataSlice: { offset, length } },
-          ...(minSlot === undefined ? {} : { minContextSlot: minSlot }),
-        },
-      ],
-      { timeoutMs: TIMEOUT_MS, ...(signal === undefined ? {} : { signal }) },
-    );
-  }
+  const slice = createSliceReader(chain, commitment);
 
   function treeOf(key: Uint8Array, data: Uint8Array): ChainTree | string {
     const account = readTreeAccount(data);
@@ -109,7 +81,7 @@ export function createTreeReader(
       const { context, value } = await slice(key, 0, TREE_HEADER_BYTES, options);
       if (value === null) return { kind: 'foreign', reason: 'there is no such account' };
       if (value.owner !== config.programId) return { kind: 'foreign', reason: `its program is ${value.owner}` };
-      const data = bytesOf(value);
+      const data = sliceBytes(value);
       const queueOf = readQueueAccount(data);
       if (queueOf !== null) return { kind: 'queue', tree: queueOf };
       const tree = treeOf(key, data);
@@ -131,7 +103,7 @@ export function createTreeReader(
         );
         for (const { pubkey, account } of accounts) {
           const key = decode32(pubkey);
-          const tree = key === null ? 'no key' : treeOf(key, bytesOf(account));
+          const tree = key === null ? 'no key' : treeOf(key, sliceBytes(account));
           if (typeof tree !== 'string') found.push(tree);
         }
       }
@@ -142,12 +114,10 @@ export function createTreeReader(
       // The root first: if it is among the newest by the number that is read after it, it was when it was read.
       const place = await slice(key, rootsOffset + HASH_BYTES * (seq % capacity), HASH_BYTES, options);
       const head = await slice(key, seqOffset, 8, options);
-      const root = place.value === null ? null : bytesOf(place.value);
-      const number = head.value === null ? null : bytesOf(head.value);
+      const root = place.value === null ? null : sliceBytes(place.value);
+      const number = head.value === null ? null : sliceBytes(head.value);
       if (root?.length !== HASH_BYTES || number?.length !== 8) return { seq: 0, root: null, slot: head.context.slot };
       return { seq: Number(Buffer.from(number).readBigUInt64LE()), root, slot: head.context.slot };
     },
   };
 }
-
-const bytesOf = ({ data }: AccountReply): Uint8Array => Uint8Array.from(Buffer.from(data[0], 'base64'));

@@ -11,7 +11,8 @@ export interface ChainWatchParts {
   /** Null without an upstream. */
   readonly chain: ChainReader | null;
   readonly refresh: RefreshParts | null;
-  readonly check: RootCheck | null;
+  /** Looked through one after the other while we are near the tip. */
+  readonly checks: readonly (Pick<RootCheck, 'pass'> | null)[];
   readonly repairs: readonly Repair[];
   readonly metrics: Metrics;
   readonly clock: Clock;
@@ -34,7 +35,7 @@ const STATUS_VALUE: Readonly<Record<string, number>> = { ok: 0, unverified: 1, g
 
 /** Looks after the trees beside the indexing: their accounts, their roots, and those that are refused. */
 export function createChainWatch(parts: ChainWatchParts): ChainWatch {
-  const { chain, refresh, check, repairs, clock, log } = parts;
+  const { chain, refresh, checks, repairs, clock, log } = parts;
   const repeats = createRepeats(clock, log);
   const tell = createTreeMetrics(parts);
 
@@ -43,7 +44,7 @@ export function createChainWatch(parts: ChainWatchParts): ChainWatch {
     const lagSlots = chain?.status().lagSlots ?? null;
     const isNear = lagSlots !== null && lagSlots <= MOST_LAG_SLOTS;
     try {
-      if (check !== null && isNear) await check.pass(signal);
+      if (isNear) for (const check of checks) await check?.pass(signal);
     } finally {
       // Trees that a node says nothing of at the moment do not hold up the others.
       if (chain === null || isNear) for (const repair of repairs) await repair.pass(signal);

@@ -61,15 +61,18 @@ export async function applyAccounts(books: BlockBooks, plan: Plan): Promise<read
 }
 
 function spend(books: BlockBooks, balances: Balances, row: AccountRow, { slot, signature, queued }: Spend): void {
-  if (row.spent === 1) return;
-  const spentBy = Uint8Array.from(signature);
-  books.accounts.put({
-    ...row,
-    ...{ spent: 1, slot_spent: slot, spent_by: spentBy },
+  const waits = {
     nullifier: queued?.nullifier ?? null,
     nullifier_index: queued?.nullifierIndex ?? null,
     tx_hash: queued === null ? null : Uint8Array.from(queued.txHash),
-  });
+  };
+  if (row.spent === 1) {
+    // Its place in the queue was found wrong, and is read again.
+    if (row.nullifier === null && queued !== null) books.accounts.put({ ...row, ...waits });
+    return;
+  }
+  const spentBy = Uint8Array.from(signature);
+  books.accounts.put({ ...row, ...waits, spent: 1, slot_spent: slot, spent_by: spentBy });
   const token = books.tokenAccounts.peek(row.hash) ?? null;
   if (token !== null) books.tokenAccounts.put({ ...token, spent: 1 });
   balances.move(row, token, -1);

@@ -1,0 +1,176 @@
+import type { Log, Store } from '../../../src/kernel/plugin.ts';
+import { encode32 } from '../../../src/lib/base58.ts';
+import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { hashChains } from '../rpc/queues/hash-chains.ts';
+import { readAtOneSlot } from '../store/snapshot-read.ts';
+import type { TreeRow } from '../store/tables.ts';
+import type { Hashing } from '../trees/hashing.ts';
+import { HISTORY } from '../trees/history.ts';
+import type { QueueChain, QueueOnChain, QueueReader } from './queue-reader.ts';
+import { type QueueKind, queueEnd, queuesOf, queueValues } from './queue-values.ts';
+import { changeTree, lockTree, readLightTrees } from './tree-rows.ts';
+
+/** Compares what waits in the queues of V2 trees with the hashes that the chain keeps of it. */
+export interface QueueCheck {
+  /** One look at every queue in which something is new. Errors: those of the store and of the reader. */
+  pass(signal: AbortSignal): Promise<void>;
+  /** Whether a queue of this tree was found wrong, or to lack something, and not right since. */
+  isDoubted(tree: Pick<TreeRow, 'id'>): boolean;
+}
+
+export interface QueueCheckParts {
+  readonly store: Store;
+  readonly hashing: Hashing;
+  readonly reader: QueueReader;
+  readonly log: Log;
+}
+
+/** Reason of a tree whose queue has other values than the chain's. */
+export const QUEUE = 'queue';
+
+/** Passes after which a queue is read although our rows know nothing new: they may lack something. */
+const QUIET_PASSES = 60;
+/** Parts that are hashed in one pass of one queue; the others follow. */
+const PARTS_PER_PASS = 16;
+
+type Verdict = 'right' | 'wrong' | 'missing' | 'unknown';
+
+interface Watched {
+  readonly tree: TreeRow;
+  readonly kind: QueueKind;
+  readonly account: Uint8Array;
+}
+
+/** What is remembered of one queue. */
+interface Memory {
+  /** Read, and to be judged once we have come as far. */
+  found: QueueOnChain | null;
+  /** Up to here all parts were found right. */
+  rightTo: number;
+  /** Values that our rows knew of when it was last read. */
+  seenEnd: number;
+  quietPasses: number;
+  /** The verdict on the first part that was not right, when it was last looked at. */
+  doubt: { readonly from: number; readonly verdict: Verdict } | null;
+  /** It was refused, and has not been found right since. */
+  isBad: boolean;
+}
+
+export function createQueueCheck(parts: QueueCheckParts): QueueCheck {
+  const { store, reader } = parts;
+  const memories = new Map<string, Memory>();
+  const bad = new Set<number>();
+
+  function memoryOf({ tree, kind }: Watched): Memory {
+    const name = `${tree.id}:${kind}`;
+    const known = memories.get(name);
+    if (known !== undefined) return known;
+    const fresh = { found: null, rightTo: 0, seenEnd: -1, quietPasses: 0, doubt: null, isBad: false };
+    memories.set(name, fresh);
+    return fresh;
+  }
+
+  async function look(watched: Watched, signal: AbortSignal): Promise<void> {
+    const memory = memoryOf(watched);
+    const { slot, value: end } = await readAtOneSlot(store, (db) => queueEnd(db, watched.tree, watched.kind));
+    // Blocks were taken back: what was right may be something else now.
+    if (end < memory.rightTo) memory.rightTo = 0;
+    if (memory.found === null) {
+      memory.quietPasses += 1;
+      const isQuiet = end === memory.seenEnd && memory.doubt === null && !memory.isBad;
+      if (isQuiet && memory.quietPasses < QUIET_PASSES) return;
+      memory.found = await reader.read(watched.account, { signal, minSlot: slot });
+      memory.seenEnd = end;
+      memory.quietPasses = 0;
+    }
+    if (memory.found === null || memory.found.slot > (await headSlot())) return;
+    await judge(watched, memory, memory.found, signal);
+    memory.found = null;
+  }
+
+  const headSlot = async () => (await readAtOneSlot(store, async () => null)).slot;
+
+  async function judge(watched: Watched, memory: Memory, found: QueueOnChain, signal: AbortSignal): Promise<void> {
+    const open = found.chains.filter(({ from }) => from >= memory.rightTo);
+    for (const chain of open.slice(0, PARTS_PER_PASS)) {
+      signal.throwIfAborted();
+      const verdict = await judgePart(parts, watched, chain);
+      if (verdict !== 'right') return await doubt(watched, memory, chain, verdict);
+      memory.rightTo = chain.from + chain.size;
+    }
+    memory.doubt = null;
+    if (open.length > PARTS_PER_PASS) memory.seenEnd = -1;
+    else memory.isBad = false;
+  }
+
+  /** Once can be a fork, or a node on another one. */
+  async function doubt(watched: Watched, memory: Memory, { from }: QueueChain, verdict: Verdict): Promise<void> {
+    const isAgain = memory.doubt?.from === from && memory.doubt.verdict === verdict;
+    memory.doubt = verdict === 'unknown' ? null : { from, verdict };
+    if (verdict === 'unknown' || !isAgain) return;
+    memory.isBad = true;
+    await (verdict === 'wrong' ? refuse(parts, watched, from) : reportMissing(parts, watched, from));
+  }
+
+  return {
+    isDoubted: ({ id }) => bad.has(id),
+    async pass(signal) {
+      const { slot, value } = await readAtOneSlot(store, readLightTrees);
+      for (const tree of slot > 0 ? value : []) {
+        const queues = queuesOf(tree).map((queue) => ({ tree, ...queue }));
+        if (tree.status === 'diverged') continue;
+        for (const watched of queues) {
+          signal.throwIfAborted();
+          await look(watched, signal);
+        }
+        if (queues.some((watched) => memoryOf(watched).isBad)) bad.add(tree.id);
+        else bad.delete(tree.id);
+      }
+    },
+  };
+}
+
+async function judgePart(
+  { store, hashing }: QueueCheckParts,
+  { tree, kind }: Watched,
+  { from, size, chain }: QueueChain,
+): Promise<Verdict> {
+  const { value } = await readAtOneSlot(store, async (db) => ({
+    values: await queueValues(db, tree.id, kind, from, size),
+    now: await db.selectFrom('compression_trees').select('next_index').where('id', '=', tree.id).executeTakeFirst(),
+  }));
+  if (value.values.length !== size) {
+    // Addresses leave their queue for the tree, whose root has proven them then.
+    const hasLeft = kind === 'addresses' && (value.now?.next_index ?? 0) - 1 > from;
+    return hasLeft ? 'unknown' : 'missing';
+  }
+  const [own] = await hashChains(() => hashing.poseidon, value.values, size);
+  return own !== undefined && equalBytes(own, chain) ? 'right' : 'wrong';
+}
+
+const factsOf = ({ tree, kind }: Watched, from: number) => ({ tree: encode32(tree.key), seq: tree.seq, kind, from });
+
+async function refuse({ store, log }: QueueCheckParts, watched: Watched, from: number): Promise<void> {
+  const isDone = await store.write(async (tx) => {
+    const row = await lockTree(tx, watched.tree.id);
+    // Of a past that is being read again more may come.
+    if (row === null || row.status === 'diverged' || row.status === 'gap') return false;
+    await changeTree(tx, row.id, { status: 'diverged', reason: QUEUE, expected_root: null, computed_root: null });
+    return true;
+  });
+  if (isDone)
+    log.error(
+      factsOf(watched, from),
+      'the queue of a Merkle tree has diverged from the chain; its proofs are withheld',
+    );
+}
+
+async function reportMissing({ store, log }: QueueCheckParts, watched: Watched, from: number): Promise<void> {
+  const isDone = await store.write(async (tx) => {
+    const row = await lockTree(tx, watched.tree.id);
+    if (row === null || row.status === 'diverged' || row.status === 'gap') return false;
+    await changeTree(tx, row.id, { status: 'gap', reason: HISTORY });
+    return true;
+  });
+  if (isDone) log.warn(factsOf(watched, from), 'what waits in the queue of a Merkle tree is not all known');
+}
