@@ -36,6 +36,8 @@ export interface Receiver {
   /** The next requests follow these steps, in order; afterwards `fallback`. */
   script(...steps: Step[]): void;
   setFallback(step: Step): void;
+  /** What requests of one path get, while nothing is scripted. */
+  route(path: string, step: Step): void;
   /** Resolves when `count` requests have arrived in all. */
   waitFor(count: number): Promise<readonly Received[]>;
   close(): Promise<void>;
@@ -54,6 +56,7 @@ export async function startReceiver(options: { host?: string } = {}): Promise<Re
   const steps: Step[] = [];
   const received: Received[] = [];
   const waiters: { count: number; done: (all: readonly Received[]) => void }[] = [];
+  const routes = new Map<string, Step>();
   let fallback: Step = answer(200);
   let connections = 0;
 
@@ -65,7 +68,7 @@ export async function startReceiver(options: { host?: string } = {}): Promise<Re
     }
   };
   const server = createServer((request, response) => {
-    const step = steps.shift() ?? fallback;
+    const step = steps.shift() ?? routes.get(request.url ?? '') ?? fallback;
     if (step.kind === 'early') {
       response.writeHead(step.status, { connection: 'close' }).end();
       record(request, Buffer.alloc(0));
@@ -92,6 +95,9 @@ export async function startReceiver(options: { host?: string } = {}): Promise<Re
     connections: () => connections,
     script: (...next) => {
       steps.push(...next);
+    },
+    route: (path, step) => {
+      routes.set(path, step);
     },
     setFallback: (step) => {
       fallback = step;

@@ -1,0 +1,92 @@
+import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
+import { answer, type Receiver, startReceiver } from '../../helpers/receiver.ts';
+import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
+
+/** An account as a node answers it; numbers are JSON text, because some do not fit. */
+export interface StubAccount {
+  readonly owner: string;
+  readonly data: Uint8Array;
+  readonly lamports?: string;
+  readonly rentEpoch?: string;
+}
+
+export interface Bed {
+  readonly daemon: DaemonInProcess;
+  readonly upstream: TestUpstream;
+  /** Documents are asked for here, by every gateway. */
+  readonly documents: Receiver;
+  readonly accounts: Map<string, StubAccount>;
+  ask(body: unknown): Promise<BedAnswer>;
+  /** How often accounts were asked for, and for which keys. */
+  calls(): readonly (readonly string[])[];
+  /** What the node answers for keys. */
+  accountsText(keys: readonly string[]): string;
+  stop(): Promise<void>;
+}
+
+export interface BedAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look at it as they please.
+  readonly body: any;
+  readonly text: string;
+}
+
+export interface BedOptions {
+  readonly config?: Readonly<Record<string, unknown>>;
+  readonly offChain?: Readonly<Record<string, unknown>>;
+}
+
+/** A whole daemon before a node whose accounts are set by the test, and a server of documents. */
+export async function startBed({ config = {}, offChain = {} }: BedOptions = {}): Promise<Bed> {
+  const upstream = await startUpstream();
+  const documents = await startReceiver();
+  const accounts = new Map<string, StubAccount>();
+  const accountsText = (keys: readonly string[]): string =>
+    `{"context":{"slot":1000},"value":[${keys.map((key) => accountText(accounts.get(key))).join(',')}]}`;
+  upstream.on('getMultipleAccounts', ({ params }) => ({ result: accountsText((params as [string[]])[0]) }));
+  documents.setFallback(answer(404));
+  const daemon = await startDaemon({
+    config: {
+      upstream: { urls: [upstream.url] },
+      'token-metadata': {
+        ...config,
+        offChain: {
+          arweaveGateways: [`${documents.url}/arweave/`],
+          ipfsGateways: [`${documents.url}/ipfs/`],
+          allowCidrs: ['127.0.0.0/8'],
+          ...offChain,
+        },
+      },
+    },
+  }).catch(async (error: unknown) => {
+    // Servers that are left open would keep the test from ending.
+    await upstream.stop();
+    await documents.close();
+    throw error;
+  });
+  return {
+    ...{ daemon, upstream, documents, accounts, accountsText },
+    calls: () => upstream.callsOf('getMultipleAccounts').map(({ params }) => (params as [string[]])[0]),
+    async ask(body) {
+      const response = await fetch(`${daemon.apiUrl}/v0/token-metadata?api-key=${daemon.key}`, {
+        method: 'POST',
+        body: typeof body === 'string' ? body : JSON.stringify(body),
+      });
+      const text = await response.text();
+      return { status: response.status, headers: response.headers, body: JSON.parse(text), text };
+    },
+    async stop() {
+      await daemon.stop();
+      await upstream.stop();
+      await documents.close();
+    },
+  };
+}
+
+function accountText(account: StubAccount | undefined): string {
+  if (account === undefined) return 'null';
+  const data = Buffer.from(account.data).toString('base64');
+  const { owner, lamports = '1461600', rentEpoch = '18446744073709551615' } = account;
+  return `{"data":["${data}","base64"],"executable":false,"lamports":${lamports},"owner":"${owner}","rentEpoch":${rentEpoch},"space":${account.data.length}}`;
+}
