@@ -10,6 +10,11 @@ import { readMintMetadata } from './metadata.ts';
 import { readTold, type Told } from './told.ts';
 import { readUpdateArgs } from './update-args.ts';
 
+/** Only the first version of it has a known layout. */
+const UPDATE_METADATA = 'aab62bef614ee1ba';
+
+const NEW_TREE = 'CREATE_MERKLE_TREE';
+
 interface Found {
   readonly form: BubblegumForm;
   readonly step: ViewStep;
@@ -29,11 +34,11 @@ export const bubblegum: TransactionParser = {
     const [first] = found;
     if (first === undefined) return null;
     const { type, did } = first.form;
-    const leaves = found.filter(({ form }) => form.did !== '');
+    const told = found.filter(({ form }) => form.did !== '' || form.type === NEW_TREE);
     return {
       ...{ type, source: 'BUBBLEGUM' },
       describe: () => (did === '' ? '' : `${view.feePayer} ${did} a compressed nft.`),
-      events: () => (leaves.length === 0 ? {} : { compressed: leaves.map((one) => entryOf(view, one)) }),
+      events: () => (told.length === 0 ? {} : { compressed: told.map((one) => entryOf(view, one)) }),
     };
   },
 };
@@ -64,7 +69,7 @@ function entryOf(view: TransactionView, { form, step, calls }: Found): Readonly<
     assetId: assetOf(view, step, told, form),
     innerInstructionIndex: step.inner < 0 ? null : step.inner,
     instructionIndex: step.outer,
-    leafIndex: change?.leafIndex ?? null,
+    leafIndex: form.type === NEW_TREE ? null : (change?.leafIndex ?? null),
     metadata: form.metadata === 0 ? null : readMintMetadata(step.data, form.metadata),
     newLeafDelegate:
       leaf === null ? (isGone ? null : (at(form.newDelegate) ?? at(form.newOwner))) : encode32(leaf.delegate),
@@ -72,10 +77,10 @@ function entryOf(view: TransactionView, { form, step, calls }: Found): Readonly<
     oldLeafDelegate: form.metadata !== 0 ? null : delegate,
     oldLeafOwner: form.metadata !== 0 ? null : owner,
     seq: change?.seq ?? null,
-    treeDelegate: at(form.treeDelegate),
+    treeDelegate: at(form.treeDelegate) ?? at(form.payer),
     treeId: change === null ? at(form.tree) : encode32(change.tree),
     type: form.type,
-    updateArgs: form.type === 'COMPRESSED_NFT_UPDATE_METADATA' ? readUpdateArgs(step.data) : null,
+    updateArgs: form === BUBBLEGUM_FORMS[UPDATE_METADATA] ? readUpdateArgs(step.data) : null,
   };
 }
 
@@ -84,6 +89,7 @@ const NONCE_AT = 8 + 32 * 3;
 
 function assetOf(view: TransactionView, step: ViewStep, { leaf, change }: Told, form: BubblegumForm): string | null {
   if (leaf !== null) return encode32(leaf.id);
+  if (form.type === NEW_TREE) return null;
   const position = form.tree < 0 ? undefined : step.accounts[form.tree];
   const key = position === undefined ? -1 : (view.tx.keys[position] ?? -1);
   const tree = change?.tree ?? view.movements.keys.bytes(key);
