@@ -32,7 +32,7 @@ export interface Harness {
   readonly log: ReturnType<typeof createMemoryLog>;
   /** Starts the plugin's own timers. */
   start(): Promise<void>;
-  /** Calls the handler of a route as project `p`. */
+  /** Calls the handler of a route as the project. */
   call(method: string, path: string, body?: unknown): Promise<ApiAnswer>;
   apply(block: ChainBlock): Promise<void>;
   /** Gives a block to the processor of replays. */
@@ -50,6 +50,8 @@ export interface HarnessOptions {
   readonly jobs?: Partial<CoreConfig['jobs']>;
   /** What other plugins offer. */
   readonly charges?: AccessCharges;
+  /** Who calls; default `p`. */
+  readonly projectId?: string;
 }
 
 const LOOPBACK = { allowCidrs: ['127.0.0.0/8'], allowHttp: true } as const;
@@ -99,7 +101,7 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
   return {
     ...{ store, runner: started, outbox, processor, log },
     start: async () => parts.start?.(AbortSignal.timeout(1_000)),
-    call: (method, path, body) => callRoute(parts.routes ?? [], method, path, body),
+    call: (method, path, body) => callRoute(parts.routes ?? [], options.projectId ?? 'p', method, path, body),
     apply: (block) => store.write((tx) => processor.apply(tx, block, 'main')),
     replay: (block) => store.write((tx) => replay.apply(tx, block, 'main')),
     revert: (...blocks) =>
@@ -109,12 +111,18 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
   };
 }
 
-async function callRoute(routes: readonly Route[], method: string, path: string, body: unknown): Promise<ApiAnswer> {
+async function callRoute(
+  routes: readonly Route[],
+  projectId: string,
+  method: string,
+  path: string,
+  body: unknown,
+): Promise<ApiAnswer> {
   for (const route of routes) {
     const params = route.method === method ? paramsOf(route.path, path) : null;
     if (params === null) continue;
     const log = createMemoryLog();
-    const caller = { projectId: 'p', keyId: 'k', plan: 'unlimited', wallet: null };
+    const caller = { projectId, keyId: 'k', plan: 'unlimited', wallet: null };
     const signal = new AbortController().signal;
     const request = { method, path, params, query: { limit: 50 }, headers: {}, body, caller, log, signal };
     try {

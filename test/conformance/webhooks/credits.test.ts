@@ -1,0 +1,98 @@
+/** Deliveries cost credits, and a project without any is paused as a whole. */
+import assert from 'node:assert/strict';
+import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createCharges } from '../../../plugins/access/metering/charges.ts';
+import { createSystemClock } from '../../../src/adapters/clock.ts';
+import { accessBed } from '../../helpers/access-bed.ts';
+import { answer, startReceiver } from '../../helpers/receiver.ts';
+import { eachStore } from '../../helpers/store.ts';
+import { quick, stage } from './stage.ts';
+
+eachStore('credits of deliveries', (engine) => {
+  async function start(t: TestContext, creditsLimit: number, webhooks: object = {}) {
+    const store = await engine.store(t);
+    const clock = createSystemClock();
+    const bed = await accessBed(store, { clock: clock as never, overrides: { creditsLimit } });
+    const charges = createCharges({ ...bed, clock });
+    const it = await stage(t, {
+      store,
+      charges,
+      projectId: bed.project.id,
+      webhooks: { ...quick.webhooks, ...webhooks },
+    });
+    t.after(() => bed.meter.stop());
+    const used = async () => {
+      await bed.meter.flush();
+      const { creditsUsed, requests } = await bed.usage();
+      return [creditsUsed, requests.webhooks];
+    };
+    return { ...it, bed, used };
+  }
+
+  test('one each, once, whatever the receiver says and however often it is asked', async (t) => {
+    const it = await start(t, 1_000);
+    const hook = await it.create();
+    it.receiver.script(answer(500), answer(500), answer(200), answer(403));
+    await it.event('a');
+    await it.finished(hook.webhookID);
+    await it.event('b');
+    await it.finished(hook.webhookID);
+    await it.event('c');
+    await it.finished(hook.webhookID);
+    assert.equal(it.receiver.received.length, 5);
+    assert.deepEqual(await it.used(), [3, 3]);
+    const batch = await it.create({ batchSize: 10 });
+    await it.event('d', 'e', 'f');
+    await it.finished(batch.webhookID);
+    await it.finished(hook.webhookID);
+    // Three for the batch, and three for the first webhook.
+    assert.deepEqual(await it.used(), [9, 9]);
+    assert.equal((await it.call('POST', `/v0/webhooks/${hook.webhookID}/test`)).body.delivered, true);
+    assert.deepEqual(await it.used(), [9, 9]);
+  });
+
+  test('used up: nothing goes out or is lost, the operator is told once, and it goes on with new credits', async (t) => {
+    const operator = await startReceiver();
+    t.after(() => operator.close());
+    const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
+    const it = await start(t, 2, { operational: { url: operator.url, secret } });
+    const hook = await it.create();
+    const other = await it.create();
+    const holding = await it.create({ onInactive: 'hold' });
+    await it.call('PATCH', `/v0/webhooks/${holding.webhookID}`, { active: false });
+    for (const name of ['a', 'b', 'c']) await it.event(name);
+    const reasons = async (id: string) => (await it.deliveries(id)).map(({ reason }) => reason);
+    for (let round = 0; round < 1_000; round += 1) {
+      const all = [...(await it.deliveries(hook.webhookID)), ...(await it.deliveries(other.webhookID))];
+      const isPaid = all.filter(({ status }) => status === 'delivered').length === 2;
+      if (isPaid && all.filter(({ reason }) => reason === 'credits').length === 4) break;
+      await sleep(20);
+    }
+    assert.equal(it.receiver.received.length, 2);
+    assert.deepEqual(await it.used(), [2, 2]);
+    assert.equal((await it.call('GET', `/v0/webhooks/${hook.webhookID}`)).body.active, true);
+    const done = (await it.deliveries(hook.webhookID)).find(({ status }) => status === 'delivered');
+    const again = await it.call('POST', `/v0/webhooks/${hook.webhookID}/deliveries/${done?.deliveryId}/resend`);
+    if (done !== undefined) assert.equal(again.status, 429);
+    await it.start();
+    await it.store.write((tx) => it.bed.projects.grant(tx, it.bed.project.id, 100));
+    assert.deepEqual(
+      (await it.finished(hook.webhookID)).map(({ status }) => status),
+      Array.from({ length: 3 }, () => 'delivered'),
+    );
+    await it.finished(other.webhookID);
+    assert.equal(it.receiver.received.length, 6);
+    assert.deepEqual(await it.used(), [6, 6]);
+    // What waits for another reason still waits.
+    assert.deepEqual(
+      await reasons(holding.webhookID),
+      Array.from({ length: 3 }, () => 'webhook inactive'),
+    );
+    const told = (await operator.waitFor(1)).map(({ body }) => JSON.parse(String(body)));
+    assert.deepEqual(
+      told.map(({ type, data }) => [type, data.project]),
+      [['webhook.paused', it.bed.project.id]],
+    );
+  });
+});
