@@ -2,8 +2,9 @@ import { resolve } from 'node:path';
 import type { Override } from '../kernel/config/env.ts';
 import { type LoadedConfig, loadConfig } from '../kernel/config/load.ts';
 import { EXIT } from '../kernel/errors.ts';
+import { readTlsFiles } from '../kernel/http/tls-files.ts';
 import { type FoundPlugin, findPlugins } from '../kernel/plugins/registry.ts';
-import { CodedError } from '../lib/coded-error.ts';
+import { CodedError, messageOf } from '../lib/coded-error.ts';
 import { builtInDir } from './built-in-dir.ts';
 import type { CommandValues } from './command.ts';
 import type { CliIo } from './io.ts';
@@ -15,13 +16,15 @@ const PLAIN_START = { webhooks: { allowCidrs: ['127.0.0.1/32'] } };
 export interface LoadCliOptions {
   /** A missing upstream is one more error; commands that only use the store do without. */
   readonly needsUpstream?: boolean;
+  /** A certificate that cannot be served is one more error. */
+  readonly listens?: boolean;
 }
 
 /** Configuration of a command line: file, environment, flags. Errors: those of `loadConfig` and `findPlugins`, exit 78. */
 export async function loadCliConfig(
   values: CommandValues,
   io: CliIo,
-  { needsUpstream = false }: LoadCliOptions = {},
+  { needsUpstream = false, listens = false }: LoadCliOptions = {},
 ): Promise<LoadedConfig<FoundPlugin>> {
   const given = values['config'];
   const file = typeof given === 'string' ? resolve(io.cwd, given) : null;
@@ -30,10 +33,19 @@ export async function loadCliConfig(
     {
       ...{ file, env: io.env, flags: flagOverrides(values) },
       ...(plain ? { base: PLAIN_START } : {}),
-      ...(needsUpstream ? { check: upstreamProblems } : {}),
+      check: (loaded) => [...(needsUpstream ? upstreamProblems(loaded) : []), ...(listens ? tlsProblems(loaded) : [])],
     },
     (entries, baseDir, report) => findPlugins(entries, { builtInDir, baseDir, packageDir: io.cwd }, report),
   );
+}
+
+function tlsProblems({ core }: LoadedConfig): readonly string[] {
+  try {
+    readTlsFiles(core.http.tls);
+    return [];
+  } catch (error) {
+    return [messageOf(error)];
+  }
 }
 
 const PORTS = [

@@ -8,7 +8,7 @@ import { chooseUpstream } from '../upstream-choice.ts';
 export const run: RunCommand = async (values, io) => {
   const asJson = values['json'] === true || values['format'] === 'json';
   try {
-    const config = await loadCliConfig(values, io, { needsUpstream: true });
+    const config = await loadCliConfig(values, io, { needsUpstream: true, listens: true });
     const chain = chooseUpstream(config);
     const { plugins } = await assembleOffline(config);
     const ids = plugins.map(({ id }) => id);

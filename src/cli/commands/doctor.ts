@@ -4,6 +4,7 @@ import type { Assembly } from '../../kernel/assembly/assemble.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import { chainSetups } from '../chain-setups.ts';
 import type { CommandValues, RunCommand } from '../command.ts';
+import { certificateFindings } from '../doctor/certificate.ts';
 import { dataFolderFindings } from '../doctor/data-folder.ts';
 import { exitCodeOf, type Finding, fail, ok } from '../doctor/finding.ts';
 import { configFileFinding, nodeFinding, openFilesFinding } from '../doctor/host.ts';
@@ -48,6 +49,7 @@ async function examine(values: CommandValues, io: CliIo): Promise<Finding[]> {
     ...store.findings,
     ...(isLocal ? [ok('upstream', 'none is configured: a start makes a throw-away chain')] : []),
     ...(await upstreamFindings(chains, config.core, clock, store.chains)),
+    ...certificateFindings(config.core.http.tls, clock.now()),
     openFilesFinding(config.core.http.maxConnections, running[0]?.pid ?? null),
     ...(await portFindings(config.core, running)),
     ...(await daemonFindings(running, config.core.follow.maxReadyLagSlots)),

@@ -28,7 +28,7 @@ import { readVersion } from '../version.ts';
 
 export const run: RunCommand = async (values, io) => {
   const roles = chooseRoles(values, io);
-  const config = await loadCliConfig(values, io);
+  const config = await loadCliConfig(values, io, { listens: true });
   const choice = chooseUpstream(config);
   if (choice === 'local' && roles.length < ROLES.length) {
     throw new CodedError('CONFIG_INVALID', 'the local chain lives in one process: --role needs an upstream', {
@@ -158,7 +158,7 @@ function untilEnd(
       finish(EXIT.ok);
     },
     force: () => process.exit(EXIT.temporary),
-    reload: () => void supervision.reload(() => daemon.reload(() => loadCliConfig(values, io))),
+    reload: () => void supervision.reload(() => daemon.reload(() => loadCliConfig(values, io, { listens: true }))),
   });
   chain?.onExit((reason) => {
     io.err(`parhelion: the local chain ended (${reason}); its state is gone`);

@@ -1,5 +1,6 @@
 import type { Clock } from '../../ports/clock.ts';
 import type { InheritedSockets } from '../../ports/inherited-sockets.ts';
+import type { CoreConfig } from '../config/core.ts';
 import type { Health } from '../health.ts';
 import { createAdminFront, createHttpFront } from '../http/index.ts';
 import { createRpcFront } from '../rpc/front.ts';
@@ -30,6 +31,8 @@ export interface DaemonFronts {
   listenApi(): Promise<void>;
   /** Errors when nothing listens. */
   addresses(): DaemonAddresses;
+  /** See `HttpFront.prepareTls`. */
+  prepareTls(core: CoreConfig): () => void;
   beginDrain(): void;
   /** Requests of the API listener since the start, and those under way. */
   load(): { readonly requests: number; readonly inFlight: number };
@@ -43,6 +46,7 @@ export function createFronts({ assembly, parts, health, metricsText, sockets }: 
   const { core } = assembly.config;
   const { clock, random, log } = parts;
   const isApi = assembly.roles.has('api');
+  const secure = core.http.tls.certFile === null ? '' : 's';
   const http = isApi ? createApi(assembly, parts) : null;
   const admin = createAdminFront({
     ...{ core, clock, random, log, health },
@@ -62,11 +66,13 @@ export function createFronts({ assembly, parts, health, metricsText, sockets }: 
       const operations = admin.address();
       if ((isApi && api === null) || operations === null) throw new Error('the daemon does not listen yet');
       return {
-        api: api === null ? null : baseUrl('http', api.host, api.port),
-        websocket: api === null || api.websocketPort === null ? null : baseUrl('ws', api.host, api.websocketPort),
+        api: api === null ? null : baseUrl(`http${secure}`, api.host, api.port),
+        websocket:
+          api === null || api.websocketPort === null ? null : baseUrl(`ws${secure}`, api.host, api.websocketPort),
         admin: baseUrl('http', operations.host, operations.port),
       };
     },
+    prepareTls: (next) => http?.prepareTls(next) ?? (() => undefined),
     beginDrain: () => http?.beginDrain(),
     load: () => http?.load() ?? { requests: 0, inFlight: 0 },
     async closeApi(deadline) {

@@ -52,7 +52,10 @@ export async function makeMachinery(options: MachineryOptions) {
     ...{ assembly, end, crew, health, lifecycle },
     fronts,
     work: createWork(assembly, parts, end.fail),
-    reloader: createReloader({ config, lifecycle, crew, setLogLevel: parts.setLogLevel, metrics, clock, log }),
+    reloader: createReloader({
+      ...{ config, lifecycle, crew, setLogLevel: parts.setLogLevel, metrics, clock, log },
+      prepareTls: (next) => fronts?.prepareTls(next) ?? (() => undefined),
+    }),
     drain: createDrain({ timeoutMs: core.lifecycle.drainTimeoutMs, clock, log }),
   };
 }

@@ -1,6 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox';
 import { followConfig } from './follow.ts';
 import { closed, count, port, secret } from './pieces.ts';
+import { tlsConfig } from './tls.ts';
 import { upstreamConfig } from './upstream.ts';
 
 /** The sections that belong to the kernel. Plugins add one section each, named by their id. */
@@ -36,6 +37,7 @@ export const coreConfig = Type.Object(
           default: [],
           description: 'CIDRs whose X-Forwarded-For is believed',
         }),
+        tls: tlsConfig,
       },
       { ...closed, default: {} },
     ),

@@ -9,6 +9,7 @@ import type { Gate, Route, SocketHandler } from '../plugin.ts';
 import type { RpcFront } from '../rpc/front.ts';
 import { createAddressLimit } from './address-limit.ts';
 import { documentRoutes } from './document-routes.ts';
+import { createFrontTls } from './front-tls.ts';
 import { lingerFor } from './linger.ts';
 import { closeListener, createListener, listenOn } from './listener.ts';
 import { createPipeline } from './pipeline.ts';
@@ -53,6 +54,11 @@ export interface HttpFront {
   /** Null before `listen`. */
   addresses(): HttpAddresses | null;
   /**
+   * Reads the certificate that a configuration names; the function that comes back makes the listeners serve it. Errors: TLS_UNREADABLE,
+   * TLS_INVALID, PLUGIN_RELOAD_REFUSED (TLS cannot be switched on or off while they listen).
+   */
+  prepareTls(core: CoreConfig): () => void;
+  /**
    * New requests are answered 503 from now on; accepted ones go on. Inherited sockets are let go at once: connections that come now
    * wait in them for the next process.
    */
@@ -73,8 +79,10 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
   const handlerTimeoutMs = slowestMs(core, [...publicRoutes, ...options.rpc.methods]);
   const { maxConnectionsPerAddress, trustedProxies } = core.http;
   const perAddress = createAddressLimit(maxConnectionsPerAddress, createTrust(trustedProxies), pipeline.meter.crowded);
+  const tls = createFrontTls(options, pipeline.meter);
   const makeServer = () => {
-    const server = createListener({ ...core.http, handlerTimeoutMs }, pipeline.meter, pipeline.handle);
+    const limits = { ...core.http, handlerTimeoutMs };
+    const server = createListener(limits, pipeline.meter, pipeline.handle, tls.makeServer);
     upgrader.attach(server);
     perAddress.attach(server);
     return server;
@@ -114,6 +122,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
     listen: async (descriptors = {}) => {
       const { host, port } = core.http;
       const { fd } = descriptors;
+      tls.prepare(core)();
       const bound = await listenOn(api, typeof fd === 'number' ? { fd } : { host, port });
       if (typeof fd === 'number') inherited.push(api);
       try {
@@ -126,6 +135,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
       return addresses;
     },
     addresses: () => addresses,
+    prepareTls: tls.prepare,
     beginDrain: () => {
       pipeline.beginDrain();
       for (const server of inherited) void closeOnce(server);
@@ -135,6 +145,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
       pipeline.beginDrain();
       const closed = Promise.all([closeOnce(api), closeOnce(twin)]);
       await lingerFor([api, twin], closed, pipeline.inFlight, options.clock, deadline);
+      tls.endHandshakes();
       await pipeline.inFlight.idle(deadline);
       pipeline.inFlight.abortAll('the service is shutting down');
       upgrader.destroyAll();

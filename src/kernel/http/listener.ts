@@ -1,9 +1,9 @@
-import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
-import { JSON_TYPE } from './headers.ts';
 import type { HttpMeter } from './meter.ts';
+import { rawAnswer } from './raw-answer.ts';
 
 /** Room for headers beside the longest target. */
 const HEADER_BYTES = 16_384;
@@ -26,9 +26,14 @@ export interface ListenerLimits {
 
 export type RequestListener = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) => void;
 
-/** A node:http server with every limit set; it does not listen yet. */
-export function createListener(limits: ListenerLimits, meter: HttpMeter, onRequest: RequestListener): Server {
-  const server = createServer({
+/** A server of node:http, or one that speaks TLS, with every limit set; it does not listen yet. */
+export function createListener(
+  limits: ListenerLimits,
+  meter: HttpMeter,
+  onRequest: RequestListener,
+  makeServer: (options: ServerOptions) => Server = createServer,
+): Server {
+  const server = makeServer({
     maxHeaderSize: limits.targetLimitBytes + HEADER_BYTES,
     headersTimeout: Math.min(limits.headerTimeoutMs, limits.requestTimeoutMs),
     requestTimeout: limits.requestTimeoutMs,
@@ -85,20 +90,6 @@ function malformedStatus(error: Error & { rawPacket?: Buffer }, targetLimitBytes
   const lineEnd = error.rawPacket?.indexOf('\r\n') ?? -1;
   const isTarget = lineEnd < 0 || lineEnd > targetLimitBytes;
   return isTarget ? [414, 'Request target too long'] : [431, 'Request headers too large'];
-}
-
-/** A whole answer as text, for sockets that node:http has let go of. */
-export function rawAnswer(status: number, body: string, headers: Readonly<Record<string, string>> = {}): string {
-  const lines = Object.entries({
-    'Content-Type': JSON_TYPE,
-    'Content-Length': String(Buffer.byteLength(body)),
-    'Cache-Control': 'no-store',
-    'X-Content-Type-Options': 'nosniff',
-    'Access-Control-Allow-Origin': '*',
-    ...headers,
-    Connection: 'close',
-  }).map(([name, value]) => `${name}: ${value}\r\n`);
-  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}\r\n${lines.join('')}\r\n${body}`;
 }
 
 export type ListenTarget = { readonly host: string; readonly port: number } | { readonly fd: number };

@@ -23,6 +23,8 @@ export interface HttpMeter {
   readonly crowded: Counter;
   /** Bytes that were no HTTP, and requests that did not arrive in time. */
   readonly malformed: Counter;
+  /** Connections that did not get through their TLS handshake. */
+  readonly handshakes: Counter;
 }
 
 export function createHttpMeter(metrics: Metrics): HttpMeter {
@@ -46,6 +48,7 @@ export function createHttpMeter(metrics: Metrics): HttpMeter {
     bodiesRefused: metrics.counter('bodies_refused_total', 'requests refused at http.maxBodyBytesInFlight'),
     crowded: metrics.counter('connections_crowded_total', 'connections closed at http.maxConnectionsPerAddress'),
     malformed: metrics.counter('malformed_total', 'connections closed for a malformed or overdue request'),
+    handshakes: metrics.counter('handshakes_failed_total', 'connections that did not get through their TLS handshake'),
   };
 }
 

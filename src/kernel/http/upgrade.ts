@@ -1,5 +1,6 @@
 import type { IncomingMessage, Server } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { TLSSocket } from 'node:tls';
 import type { Caller } from '../../ports/access.ts';
 import type { Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
@@ -17,8 +18,8 @@ import {
 import type { RpcFront } from '../rpc/front.ts';
 import { credentialsOf } from './credentials.ts';
 import { errorAnswer } from './error-mapper.ts';
-import { rawAnswer } from './listener.ts';
 import type { Pipeline } from './pipeline.ts';
+import { rawAnswer } from './raw-answer.ts';
 import { parseTarget } from './target.ts';
 
 const NOT_CHARGED = { charged: false, bytesOut: 0 };
@@ -145,7 +146,8 @@ function replay(server: Server, request: IncomingMessage, socket: Duplex, head: 
     if (!dropped && value !== '') lines.push(`${name}: ${value}`);
   }
   socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]));
-  server.emit('connection', socket);
+  // A TLS server would begin another handshake with a new connection.
+  server.emit(socket instanceof TLSSocket ? 'secureConnection' : 'connection', socket);
 }
 
 function withoutUpgrade(value: string): string {

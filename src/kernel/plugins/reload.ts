@@ -10,7 +10,7 @@ import { changedKeys } from './changed-keys.ts';
 import type { Lifecycle } from './lifecycle.ts';
 
 /** Keys of the kernel that a running daemon can change. */
-const LIVE_KEYS: readonly string[] = ['log.level'];
+const LIVE_KEYS: readonly string[] = ['log.level', 'http.tls.certFile', 'http.tls.keyFile'];
 
 export interface ReloaderOptions {
   readonly config: LoadedConfig;
@@ -18,6 +18,8 @@ export interface ReloaderOptions {
   /** The roles in other threads. */
   readonly crew: Pick<Crew, 'checkConfig' | 'takeConfig'>;
   readonly setLogLevel: (level: CoreConfig['log']['level']) => void;
+  /** Reads the certificate and throws when it cannot be served; the function that comes back serves it. */
+  readonly prepareTls: (next: CoreConfig) => () => void;
   readonly metrics: MetricsRegistry;
   readonly clock: Clock;
   readonly log: Log;
@@ -80,6 +82,7 @@ export function createReloader(options: ReloaderOptions): Reloader {
       const next = pick(await load());
       const before = current;
       check(next);
+      const serveCertificate = options.prepareTls(next.core as CoreConfig);
       await crew.checkConfig(next);
       await crew.takeConfig(next, before);
       try {
@@ -90,6 +93,7 @@ export function createReloader(options: ReloaderOptions): Reloader {
         });
         throw error;
       }
+      serveCertificate();
       log.info({}, 'configuration reloaded');
     } catch (error) {
       succeeded.set(0);
