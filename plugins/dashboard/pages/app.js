@@ -35,8 +35,7 @@ function showHead() {
   head.replaceChildren(
     h('strong', {}, 'Parhelion'),
     h('nav', { 'aria-label': 'Pages' }, h('ul', {}, items)),
-    h('span', { class: 'right soft' }, who.role === 'operator' ? 'operator' : 'project', ' · ', who.version),
-    out,
+    h('div', { class: 'right' }, h('span', { class: 'soft' }, `${who.role} · ${who.version}`), out),
   );
 }
 

@@ -4,6 +4,8 @@ import { field, h, number, table } from './dom.js';
 import { projectChoice } from './project-choice.js';
 
 const DAY_MS = 86_400_000;
+/** A plan with so many credits has no limit. */
+const UNLIMITED = Number.MAX_SAFE_INTEGER;
 const dayOf = (unixMs) => new Date(unixMs).toISOString().slice(0, 10);
 
 /** Credits over time, as a picture, a table and a file. */
@@ -54,7 +56,10 @@ function cycleTiles(cycle) {
     { class: 'tiles' },
     tile('Plan', cycle.subscriptionDetails.plan),
     tile('Credits used', number(cycle.creditsUsed)),
-    tile('Credits left', number(cycle.creditsRemaining)),
+    tile(
+      'Credits left',
+      cycle.subscriptionDetails.creditsLimit >= UNLIMITED ? 'unlimited' : number(cycle.creditsRemaining),
+    ),
     tile('Prepaid left', number(cycle.prepaidCreditsRemaining)),
     tile('Cycle', `${cycle.creditCycle.start} to ${cycle.creditCycle.end}`),
   );
