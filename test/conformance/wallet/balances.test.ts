@@ -1,5 +1,9 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import fc from 'fast-check';
 import { createHelius } from 'helius-sdk';
@@ -342,6 +346,67 @@ test('requests at the same time share the calls', async () => {
   for (const answer of answers) assert.deepEqual(answer, answers[0]);
   const calls = upstream.callsOf('getTokenAccountsByOwner').length - before;
   assert.ok(calls >= 2 && calls < 40, `${calls} calls`);
+});
+
+test('values: the dearest first, what has no price last, each page with its own sum', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'parhelion-prices-'));
+  const file = join(folder, 'prices.json');
+  const [wallet, dear, cheap, worthless, unpriced, unpriced2] = Array.from({ length: 6 }, newKey) as Uint8Array[];
+  const prices = [
+    [WRAPPED_SOL_MINT, 150],
+    [textOf(dear!), 1000.5],
+    [textOf(cheap!), 0.25],
+    [textOf(worthless!), 0],
+  ];
+  writeFileSync(file, JSON.stringify(Object.fromEntries(prices)));
+  const program = TOKEN_PROGRAM;
+  setHoldings(wallet!, 2_000_000_000n, [
+    { mint: cheap!, amounts: [400n], decimals: 2, program },
+    { mint: unpriced!, amounts: [10n ** 12n], decimals: 0, program },
+    { mint: dear!, amounts: [3n], decimals: 0, program },
+    { mint: unpriced2!, amounts: [1n], decimals: 0, program },
+    { mint: worthless!, amounts: [5n], decimals: 0, program },
+    { mint: knownKey(WRAPPED_SOL_MINT), amounts: [1_000_000_000n], decimals: 9, program },
+  ]);
+  const own = await startDaemon({
+    chain: { rpcUrl: upstream.url },
+    config: {
+      plugins: ['access', 'prices', 'token-metadata', 'wallet'],
+      follow: { enabled: false },
+      prices: { source: 'static', file },
+    },
+  });
+  t.after(async () => {
+    await own.stop();
+    await rm(folder, { recursive: true });
+  });
+  const page = async (query: string) => {
+    const url = `${own.apiUrl}/v1/wallet/${textOf(wallet!)}/balances?${query}`;
+    return (await (await fetch(url, { headers: { 'X-Api-Key': own.key } })).json()) as Balances;
+  };
+  const { balances, totalUsdValue } = await page('');
+  const rows = balances.map(({ mint, symbol, usdValue }) => [symbol === 'WSOL' ? symbol : mint, usdValue]);
+  assert.deepEqual(rows, [
+    [WRAPPED_SOL_MINT, 300],
+    [textOf(dear!), 3001.5],
+    ['WSOL', 150],
+    [textOf(cheap!), 1],
+    [textOf(worthless!), 0],
+    ...[unpriced!, unpriced2!]
+      .map(textOf)
+      .sort()
+      .map((mint) => [mint, null]),
+  ]);
+  assert.equal(totalUsdValue, 300 + 3001.5 + 150 + 1);
+  assert.deepEqual(
+    [
+      (await page('limit=2')).totalUsdValue,
+      (await page('limit=2&page=2')).totalUsdValue,
+      (await page('limit=2&page=4')).totalUsdValue,
+    ],
+    [3301.5, 151, 0],
+  );
+  assert.equal((await page('showNative=false')).totalUsdValue, 3152.5);
 });
 
 test('an unmodified client', async () => {
