@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import fc from 'fast-check';
+import { decode, encode } from '../../../../src/lib/base58.ts';
+import { stringify } from '../../../../src/lib/json.ts';
+import { decodeBlock } from '../../../../src/solana/decode/decode-block.ts';
+import { readTransaction } from '../../../../src/solana/parsers/enhance.ts';
+import { PARSERS } from '../../../../src/solana/parsers/registry.ts';
+import { rawTransaction } from '../../../../src/solana/raw-transaction.ts';
+import { skipWithoutFixtures } from '../../../helpers/fixtures.ts';
+import { hostedElements } from '../../../helpers/hosted-elements.ts';
+import { type HostedElement, rebuildBlock, rebuildTransaction } from '../../../helpers/rebuild-enhanced.ts';
+
+const HASH = '1'.repeat(32);
+
+/** How the data or the accounts of one instruction are damaged. */
+const damage = fc.record({
+  instruction: fc.nat(),
+  inner: fc.nat(),
+  kind: fc.constantFrom('cut', 'flip', 'grow', 'empty', 'noise', 'accounts' as const),
+  at: fc.nat(),
+  noise: fc.uint8Array({ maxLength: 300 }),
+});
+
+type Damage = typeof damage extends fc.Arbitrary<infer T> ? T : never;
+type Call = { accounts: number[]; data: string; programIdIndex: number };
+
+function damaged(data: Uint8Array, { kind, at, noise }: Damage): Uint8Array {
+  const copy = Uint8Array.from(data);
+  if (kind === 'empty') return new Uint8Array();
+  if (kind === 'cut') return copy.subarray(0, at % (copy.length + 1));
+  if (kind === 'grow') return Uint8Array.from([...copy, ...noise]);
+  // The program's own instruction, with anything behind it.
+  if (kind === 'noise') return Uint8Array.from([...copy.subarray(0, 8), ...noise]);
+  if (copy.length > 0) copy[at % copy.length]! ^= 1 << (at % 8);
+  return copy;
+}
+
+function mutate(element: HostedElement, changes: readonly Damage[]) {
+  const made = structuredClone(rebuildTransaction(element)) as unknown as {
+    slot: number;
+    blockTime: number;
+    transaction: { message: { instructions: Call[] } };
+    meta: { innerInstructions: { instructions: Call[] }[] };
+  };
+  const all = [
+    made.transaction.message.instructions,
+    ...made.meta.innerInstructions.map(({ instructions }) => instructions),
+  ].flat();
+  for (const change of changes) {
+    const call = all[change.instruction % all.length]!;
+    if (change.kind === 'accounts') call.accounts = call.accounts.slice(0, change.at % (call.accounts.length + 1));
+    else call.data = encode(damaged(decode(call.data)!, change));
+  }
+  return decodeBlock(made.slot, {
+    ...{ blockhash: HASH, previousBlockhash: HASH, parentSlot: made.slot - 1, blockHeight: null },
+    ...{ blockTime: made.blockTime, transactions: [made] },
+  });
+}
+
+test('damaged instructions: nothing throws, no parser fails, balances stay as they are', {
+  skip: skipWithoutFixtures,
+}, () => {
+  const elements = hostedElements().filter(({ accountData }) => accountData.length > 0);
+  const accounts = elements.map((element) => {
+    const block = rebuildBlock(element);
+    return readTransaction(block.transactions[0]!, block).element()['accountData'];
+  });
+  fc.assert(
+    fc.property(fc.nat(), fc.array(damage, { minLength: 1, maxLength: 4 }), (which, changes) => {
+      const element = elements[which % elements.length]!;
+      const block = mutate(element, changes);
+      const faults: unknown[] = [];
+      const read = readTransaction(block.transactions[0]!, block, { onFault: (...fault) => faults.push(fault) });
+      const made = read.element();
+      assert.deepEqual(faults, []);
+      assert.equal(Object.keys(made).length, 14);
+      assert.deepEqual(made['accountData'], accounts[which % elements.length]);
+      assert.deepEqual(Object.keys(JSON.parse(stringify(made)) as object), Object.keys(made));
+    }),
+    { numRuns: 600 },
+  );
+});
+
+test('instructions of other programs that are damaged leave the transfers alone', { skip: skipWithoutFixtures }, () => {
+  const elements = hostedElements().filter(({ tokenTransfers }) => tokenTransfers.length > 0);
+  fc.assert(
+    fc.property(fc.nat(), damage, (which, change) => {
+      const element = elements[which % elements.length]!;
+      const whole = rebuildBlock(element);
+      const before = readTransaction(whole.transactions[0]!, whole).element();
+      const raw = rebuildTransaction(element);
+      const keys = raw.transaction.message.accountKeys;
+      const all = [
+        ...raw.transaction.message.instructions,
+        ...raw.meta.innerInstructions.flatMap((one) => one.instructions),
+      ];
+      const call = all[change.instruction % all.length]!;
+      const program = keys[call.programIdIndex]!;
+      fc.pre(!program.startsWith('Token') && program !== '1'.repeat(32) && change.kind !== 'accounts');
+      const after = mutate(element, [change]);
+      const made = readTransaction(after.transactions[0]!, after).element();
+      assert.deepEqual(made['tokenTransfers'], before['tokenTransfers']);
+      // Staking alone hides what made the account.
+      if (made.type !== 'STAKE_SOL' && before.type !== 'STAKE_SOL')
+        assert.deepEqual(made['nativeTransfers'], before['nativeTransfers']);
+    }),
+    { numRuns: 200 },
+  );
+});
+
+test('a parser that throws is told of, and the next one is asked', { skip: skipWithoutFixtures }, () => {
+  const [element] = hostedElements();
+  const block = rebuildBlock(element!);
+  const tx = block.transactions[0]!;
+  const faults: string[] = [];
+  const broken = {
+    ...{ name: 'broken', programs: null },
+    parse: () => {
+      throw new Error('no');
+    },
+  };
+  const onFault = (parser: string, signature: string): unknown => faults.push(`${parser} ${signature}`);
+  const read = readTransaction(tx, block, { parsers: [broken, ...PARSERS], onFault });
+  assert.equal(read.type, element!.type);
+  assert.deepEqual(faults, [`broken ${tx.signature}`]);
+});
+
+test('words and events that throw leave the rest of the element whole', { skip: skipWithoutFixtures }, () => {
+  const [element] = hostedElements();
+  const block = rebuildBlock(element!);
+  const fail = () => {
+    throw new Error('no');
+  };
+  const parser = {
+    name: 'odd',
+    programs: null,
+    parse: () => ({ type: 'SWAP', source: 'X', describe: fail, events: fail }),
+  };
+  const faults: string[] = [];
+  const onFault = (name: string): unknown => faults.push(name);
+  const made = readTransaction(block.transactions[0]!, block, { parsers: [parser], onFault }).element();
+  assert.deepEqual([made.type, made.description, made['events']], ['SWAP', '', {}]);
+  assert.deepEqual(faults, ['odd', 'odd']);
+});
+
+test('a failed transaction keeps its type and its accounts, and moved nothing', { skip: skipWithoutFixtures }, () => {
+  for (const element of hostedElements().filter(({ accountData }) => accountData.length > 0)) {
+    for (const [given, told] of [
+      [{ InstructionError: [0, { Custom: 1 }] }, { InstructionError: [0, { Custom: 1 }] }],
+      ['InsufficientFundsForFee', { error: 'InsufficientFundsForFee' }],
+    ]) {
+      const block = rebuildBlock({ ...element, transactionError: given });
+      const made = readTransaction(block.transactions[0]!, block).element();
+      assert.deepEqual([made.type, made.source], [element.type, element.source]);
+      assert.deepEqual(
+        [made['nativeTransfers'], made['tokenTransfers'], made['events'], made.description],
+        [[], [], {}, ''],
+      );
+      assert.deepEqual(made['transactionError'], told);
+      assert.equal((made['instructions'] as unknown[]).length, element.instructions.length);
+      assert.ok(rawTransaction(block.transactions[0]!, block));
+    }
+  }
+});
