@@ -1,11 +1,10 @@
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
 import { after, before, test } from 'node:test';
-import { type Browser, chromium, type Page } from 'playwright-core';
+import type { Browser, Page } from 'playwright-core';
 import { type DashboardBed, OPERATOR_TOKEN, startDashboard } from '../../conformance/dashboard/bed.ts';
+import { chromiumMissing, startChromium } from '../../helpers/chromium.ts';
 
-const CHROMIUM = process.env['CHROMIUM_PATH'] ?? '/usr/bin/chromium';
-const skip = existsSync(CHROMIUM) ? false : `no browser at ${CHROMIUM}: set CHROMIUM_PATH`;
+const skip = chromiumMissing() ?? false;
 const LONG_MS = 60_000;
 
 let bed: DashboardBed;
@@ -14,7 +13,7 @@ let browser: Browser | undefined;
 before(async () => {
   if (skip !== false) return;
   bed = await startDashboard({ webhooks: { allowHttp: true, allowCidrs: ['127.0.0.0/8'] } });
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox'] });
+  browser = await startChromium();
 });
 after(async () => {
   await browser?.close();
