@@ -20,7 +20,7 @@ export function createRemoteAddress(trustedProxies: readonly string[]): RemoteAd
     const chain = (Array.isArray(forwardedFor) ? forwardedFor.join(',') : (forwardedFor ?? '')).split(',');
     for (let i = chain.length - 1; i >= 0; i -= 1) {
       if (isIP(address) === 0 || !isTrusted(address)) break;
-      const next = plain(withoutPort((chain[i] ?? '').trim()));
+      const next = canonical(withoutPort((chain[i] ?? '').trim()));
       // What a proxy did not write as an address cannot be believed; the last good address stands.
       if (isIP(next) === 0) break;
       address = next;
@@ -50,7 +50,19 @@ export function plain(address: string): string {
   return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address;
 }
 
+/** An address has one text, so that limits and lists know it again whoever wrote it; what is no address stays as it is. */
+function canonical(address: string): string {
+  // A zone means something on one machine only, and not on this one.
+  if (isIP(address) !== 6 || address.includes('%')) return address.includes('%') ? '' : address;
+  const text = new URL(`http://[${address}]`).hostname.slice(1, -1);
+  const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(text);
+  if (mapped === null) return text;
+  const [high, low] = [Number.parseInt(mapped[1] ?? '', 16), Number.parseInt(mapped[2] ?? '', 16)];
+  return [high >> 8, high & 255, low >> 8, low & 255].join('.');
+}
+
+/** `1.2.3.4:80`, `[::1]:80` and `[::1]` are written by proxies; half a bracket is nothing. */
 function withoutPort(entry: string): string {
-  if (entry.startsWith('[')) return entry.slice(1, entry.indexOf(']'));
+  if (entry.startsWith('[')) return /^\[([^\]]*)\](:\d+)?$/.exec(entry)?.[1] ?? '';
   return /^[\d.]+:\d+$/.test(entry) ? entry.slice(0, entry.lastIndexOf(':')) : entry;
 }
