@@ -31,7 +31,7 @@ export interface SearchParts {
 }
 
 /** Reads the wallet's own list to its end and then goes up. `progress` is told how many signatures were read. Errors: of the upstream. */
-export async function searchFunding(
+async function searchFunding(
   parts: SearchParts,
   wallet: Uint8Array,
   progress: (count: number) => void,

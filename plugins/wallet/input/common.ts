@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox';
 import type { Price, Route } from '../../../src/kernel/plugin.ts';
 
 /** Every wallet call costs the same, and a 404 is an answer too. */
-export const WALLET_PRICE: Price = { product: 'walletApi', credits: 100, groups: ['das'], chargedStatuses: [404] };
+const WALLET_PRICE: Price = { product: 'walletApi', credits: 100, groups: ['das'], chargedStatuses: [404] };
 
 /** What all routes of this plugin share. */
 export const WALLET_ROUTE = {

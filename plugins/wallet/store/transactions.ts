@@ -25,8 +25,8 @@ const COMMON = Buffer.from(
   '{"blockTime":,"indexWithinBlock":,"meta":{"computeUnitsConsumed":,"err":null,"fee":5000,"innerInstructions":[{"index":,"instructions":[{"accounts":[],"data":"","programIdIndex":,"stackHeight":2}]}],"loadedAddresses":{"readonly":[],"writable":[]},"logMessages":["Program ComputeBudget111111111111111111111111111111 invoke [1]","Program ComputeBudget111111111111111111111111111111 success","Program 11111111111111111111111111111111 invoke [1]","Program 11111111111111111111111111111111 success","Program TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA invoke [2]","Program log: Instruction: Transfer","Program TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA consumed 4645 of 200000 compute units","Program TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA success","Program TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"],"postBalances":[],"postTokenBalances":[],"preBalances":[],"preTokenBalances":[{"accountIndex":,"mint":"So11111111111111111111111111111111111111112","owner":"","programId":"TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA","uiTokenAmount":{"amount":"","decimals":9,"uiAmount":,"uiAmountString":""}}],"rewards":[],"status":{"Ok":null}},"slot":,"transaction":["","base64"]"message":{"accountKeys":["11111111111111111111111111111111","TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA","ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL","EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"],"addressTableLookups":null,"header":{"numReadonlySignedAccounts":0,"numReadonlyUnsignedAccounts":1,"numRequiredSignatures":1},"instructions":[],"recentBlockhash":""},"signatures":[""]},"version":"legacy"}',
 );
 
-export const packBody = (text: string): Buffer => deflateRawSync(text, { level: 6, dictionary: COMMON });
-export const unpackBody = (body: Uint8Array): string => inflateRawSync(body, { dictionary: COMMON }).toString('utf8');
+const packBody = (text: string): Buffer => deflateRawSync(text, { level: 6, dictionary: COMMON });
+const unpackBody = (body: Uint8Array): string => inflateRawSync(body, { dictionary: COMMON }).toString('utf8');
 
 /** Stores each transaction once, whoever else has to do with it. */
 export async function writeTransactions(tx: StoreTx, list: readonly StoredTransaction[]): Promise<void> {
@@ -42,7 +42,7 @@ export async function writeTransactions(tx: StoreTx, list: readonly StoredTransa
   await tx.insertMany('wallet_times', ['slot', 'time'], [...times], 'ignore');
 }
 
-export async function writeBodies(tx: StoreTx, list: readonly Pick<StoredTransaction, 'n' | 'text'>[]): Promise<void> {
+async function writeBodies(tx: StoreTx, list: readonly Pick<StoredTransaction, 'n' | 'text'>[]): Promise<void> {
   const rows = list.flatMap(({ n, text }) => (text === null ? [] : [[n, packBody(text)]]));
   if (rows.length > 0) await tx.insertMany('wallet_bodies', ['n', 'body'], rows, 'ignore');
 }

@@ -10,7 +10,7 @@ export const readWalletById = (db: Db, id: number): Promise<WalletRow | undefine
   db.selectFrom('wallet_wallets').selectAll().where('id', '=', id).executeTakeFirst();
 
 /** Takes the next version of the followed set; others wait for the commit. */
-export async function takeVersion(tx: StoreTx): Promise<number> {
+async function takeVersion(tx: StoreTx): Promise<number> {
   const row = await (tx.db as Db)
     .updateTable('wallet_state')
     .set({ version: sql`version + 1` })
@@ -86,3 +86,10 @@ export async function changedWallets(
 /** Whether everything above `head` comes with the blocks. */
 export const isJoined = ({ live_from, head }: Pick<WalletRow, 'live_from' | 'head'>): boolean =>
   live_from !== null && head !== null && head >= live_from - 1;
+
+/** A wallet whose past the upstream did not have is tried again after this time. */
+const PRUNED_MS = 600_000;
+
+/** Whether the past is settled: all of it there, or known to be lost. `now` in unix milliseconds. */
+export const isSettled = (row: WalletRow, now: number): boolean =>
+  row.is_complete === 1 || (row.pruned_below !== null && (row.pruned_at ?? 0) > now - PRUNED_MS);

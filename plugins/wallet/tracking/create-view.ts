@@ -7,7 +7,7 @@ import { endOf, firstOf, MADE_UP_PLACE, positionOf } from '../store/position.ts'
 import { readRows } from '../store/rows.ts';
 import type { Db, WalletRow } from '../store/tables.ts';
 import { findSignature, slotAtTime, timeBefore } from '../store/transactions.ts';
-import { isJoined, readWallet } from '../store/wallets.ts';
+import { isJoined, isSettled, readWallet } from '../store/wallets.ts';
 import { loadRows } from './load.ts';
 import { type Overlay, readOverlay } from './overlay.ts';
 import { beingIndexed, incompleteHistory } from './refusals.ts';
@@ -25,7 +25,6 @@ const FRESH_SLOTS = 4;
 const EVERYTHING = Number.MAX_SAFE_INTEGER;
 /** Transactions above the stored part at which it is time to store them. */
 const LONG_OVERLAY = 50;
-const PRUNED_MS = 600_000;
 
 /** What of a wallet is there. */
 interface Covered {
@@ -180,7 +179,7 @@ function coveredOf(row: WalletRow, now: number): Covered | null {
     row,
     above: row.is_complete === 1 ? -1 : firstOf(row.floor) - 1,
     below: isJoined(row) ? EVERYTHING : endOf(row.head),
-    isSettled: row.is_complete === 1 || (row.pruned_below !== null && (row.pruned_at ?? 0) > now - PRUNED_MS),
+    isSettled: isSettled(row, now),
   };
 }
 

@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Db, WalletRow } from '../store/tables.ts';
-import { isJoined, readWallet, registerWallet } from '../store/wallets.ts';
+import { isJoined, isSettled, readWallet, registerWallet } from '../store/wallets.ts';
 import { createView } from './create-view.ts';
 import type { TrackerParts } from './tracker-parts.ts';
 import type { FetchedTransaction } from './upstream.ts';
@@ -14,8 +14,6 @@ export interface Tracker {
 
 /** How exactly the time of the last request is kept. */
 const ASKED_MS = 3_600_000;
-/** A wallet whose past the upstream did not have is tried again after this time. */
-const PRUNED_MS = 600_000;
 const SCHEDULED_MS = 1_000;
 const SCHEDULED_KEPT = 10_000;
 
@@ -49,10 +47,6 @@ export function createTracker(parts: TrackerParts): Tracker {
     },
   };
 }
-
-/** Whether the past is settled: all of it there, or known to be lost. */
-export const isSettled = (row: WalletRow, now: number): boolean =>
-  row.is_complete === 1 || (row.pruned_below !== null && (row.pruned_at ?? 0) > now - PRUNED_MS);
 
 const needsWork = (row: WalletRow, now: number): boolean =>
   row.head === null || !isSettled(row, now) || (row.live_from !== null && !isJoined(row)) || row.is_followed === 0;

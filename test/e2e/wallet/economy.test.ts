@@ -4,10 +4,11 @@ import { mkdtempSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { chainMissing, startChain } from '../../helpers/chain.ts';
-import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
+import { startDaemon, startDaemonProcess, type TestDaemon } from '../../helpers/daemon.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
+import { postgresDatabase } from '../../helpers/store.ts';
 import {
   type BalanceAtBody,
   type HistoryItem,
@@ -94,7 +95,7 @@ async function checkTransfers(client: WalletClient, economy: Economy, wallet: st
   }
 }
 
-async function checkAll(daemon: DaemonInProcess, economy: Economy, seed: number): Promise<void> {
+async function checkAll(daemon: TestDaemon, economy: Economy, seed: number): Promise<void> {
   const client = walletClient(daemon);
   await settled(client, economy);
   await checkBalances(client, economy, 120, seed);
@@ -104,38 +105,92 @@ async function checkAll(daemon: DaemonInProcess, economy: Economy, seed: number)
   }
 }
 
-test('balances, history and transfers are those of the runtime, also after a restart and a fork', async (t) => {
-  const missing = await chainMissing();
-  if (missing !== null) return t.skip(missing);
+interface Scenario {
+  /** PostgreSQL instead of SQLite. */
+  readonly postgres?: boolean;
+  /** Every wallet of every block is indexed. */
+  readonly full?: boolean;
+  /** A daemon of its own process, which is killed while blocks arrive. */
+  readonly kills?: boolean;
+}
+
+async function bed(t: TestContext, { postgres = false, full = false, kills = false }: Scenario, seed: number) {
   const chain = await startChain({ finalityDepth: 6 });
-  const economy = await createEconomy(chain, SEED);
+  const economy = await createEconomy(chain, seed);
   const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-economy-'));
-  // Two wallets are followed from the start, the others are met on the way.
-  const start = () =>
-    startDaemon({
-      ...{ chain, dataDir, key: 'economy-key' },
-      config: { plugins: ['access', 'token-metadata', 'wallet'], wallet: { follow: economy.wallets.slice(0, 2) } },
-    });
-  let daemon = await start();
+  let stopLast = async (): Promise<unknown> => undefined;
   t.after(async () => {
-    await daemon.stop();
+    await stopLast();
     await chain.stop();
     await rm(dataDir, { recursive: true, force: true });
   });
-  await economy.run(20);
-  await walletClient(daemon).get(`${economy.wallets[2]}/history`);
-  await economy.run(20);
-  await checkAll(daemon, economy, SEED + 1);
+  // Its database goes away after the daemon, in the order in which they were announced.
+  const store = postgres ? (await postgresDatabase(t)).url : undefined;
+  const options = {
+    ...{ chain, dataDir, key: 'economy-key' },
+    ...(store === undefined ? {} : { store }),
+    // Two wallets are followed from the start, the others are met on the way.
+    config: { plugins: ['access', 'token-metadata', 'wallet'], wallet: { full, follow: economy.wallets.slice(0, 2) } },
+  };
+  const start = (): Promise<TestDaemon> => (kills ? startDaemonProcess(options) : startDaemon(options));
+  let daemon = await start();
+  stopLast = () => daemon.stop();
+  return {
+    ...{ chain, economy },
+    daemon: () => daemon,
+    stop: () => daemon.stop(),
+    async kill() {
+      await daemon.kill();
+      daemon = await start();
+    },
+    async start() {
+      daemon = await start();
+    },
+  };
+}
 
-  await daemon.stop();
+async function restartAndFork(t: TestContext, scenario: Scenario, seed: number): Promise<void> {
+  const { chain, economy, daemon, start, stop } = await bed(t, scenario, seed);
+  await economy.run(20);
+  await walletClient(daemon()).get(`${economy.wallets[2]}/history`);
+  await economy.run(20);
+  await checkAll(daemon(), economy, seed + 1);
+
+  await stop();
   await economy.run(5);
-  daemon = await start();
+  await start();
   await economy.run(10);
-  await checkAll(daemon, economy, SEED + 2);
+  await checkAll(daemon(), economy, seed + 2);
 
   const { commonAncestor } = await chain.fork({ depth: 3, replay: 'reverse', extraBlocks: 1 });
   for (const slot of economy.truth.keys()) if (slot > commonAncestor) economy.truth.delete(slot);
   await economy.note();
   await economy.run(3);
-  await checkAll(daemon, economy, SEED + 3);
+  await checkAll(daemon(), economy, seed + 3);
+}
+
+const missing = await chainMissing();
+const skip = missing ?? false;
+
+test('balances, history and transfers are those of the runtime, also after a restart and a fork', { skip }, (t) =>
+  restartAndFork(t, {}, SEED),
+);
+
+test('the same on PostgreSQL', { skip }, (t) => restartAndFork(t, { postgres: true }, SEED + 100));
+
+test('the same where every wallet of every block is indexed', { skip }, (t) =>
+  restartAndFork(t, { full: true }, SEED + 200),
+);
+
+test('the same when the daemon is killed while blocks arrive', { skip }, async (t) => {
+  const { economy, daemon, kill } = await bed(t, { kills: true }, SEED + 300);
+  await economy.run(5);
+  const running = economy.run(25);
+  // One that is being indexed at that moment.
+  await walletClient(daemon())
+    .ask(`${economy.wallets[2]}/history`)
+    .catch(() => undefined);
+  await kill();
+  await running;
+  await checkAll(daemon(), economy, SEED + 301);
 });
