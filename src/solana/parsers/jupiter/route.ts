@@ -20,21 +20,34 @@ export function routeFacts(view: TransactionView, routes: readonly ViewStep[]): 
   return {
     user,
     ...legsOf(view, moves, user, swaps),
-    fees: told.flatMap((step) => feeOf(view, moves, step)),
+    fees: feesOf(view, told, moves, user, swaps),
     inner: innerSwaps(view, inside, moves, swaps),
   };
 }
 
 function legsOf(view: TransactionView, moves: readonly TokenMove[], user: string, swaps: readonly RouteSwap[]): Legs {
+  const [first, last] = [swaps[0]?.inputMint, swaps.at(-1)?.outputMint];
+  const legs = (input: readonly [string, bigint], output: readonly [string, bigint]): Legs => ({
+    input: legOf(view, moves, user, -1, ...input),
+    output: legOf(view, moves, user, 1, ...output),
+  });
+  if (first !== undefined && first === last) {
+    // It ends where it began: what counts is how much more came out than went in.
+    return legs([first, sumOf(swaps, first, 'input')], [first, sumOf(swaps, first, 'output')]);
+  }
   const net = netOf(swaps);
-  const input = [...net].find(([, amount]) => amount < 0n);
-  const output = [...net].find(([, amount]) => amount > 0n);
-  // A route that ends where it began has no net input: then what the user gave and got says it.
-  if (input === undefined || output === undefined) return movedLegs(view, moves, user);
-  return {
-    input: legOf(view, moves, user, -1, input[0], -input[1]),
-    output: legOf(view, moves, user, 1, output[0], output[1]),
+  // Crumbs that stay in between are no input and no output.
+  const pick = (end: string | undefined, sign: 1n | -1n): readonly [string, bigint] | undefined => {
+    const own = [...net].filter(([, amount]) => amount * sign > 0n);
+    return own.find(([mint]) => mint === end) ?? own[0];
   };
+  const [input, output] = [pick(first, -1n), pick(last, 1n)];
+  if (input === undefined || output === undefined) return movedLegs(view, moves, user);
+  return legs([input[0], -input[1]], output);
+}
+
+function sumOf(swaps: readonly RouteSwap[], mint: string, side: 'input' | 'output'): bigint {
+  return swaps.filter((swap) => swap[`${side}Mint`] === mint).reduce((sum, swap) => sum + swap[`${side}Amount`], 0n);
 }
 
 /** By mint; what was consumed is negative. Mints in between cancel out, parallel ways add up. */
@@ -45,14 +58,27 @@ function netOf(swaps: readonly RouteSwap[]): Map<string, bigint> {
     add(inputMint, -inputAmount);
     add(outputMint, outputAmount);
   }
-  const first = swaps[0]?.inputMint;
-  const last = swaps.at(-1)?.outputMint;
-  // Crumbs that stay in between are no input and no output.
-  const ends = [...net].filter(([, amount]) => amount !== 0n).sort(([left], [right]) => rank(left) - rank(right));
-  function rank(mint: string): number {
-    return mint === first || mint === last ? 0 : 1;
-  }
-  return new Map(ends);
+  return net;
+}
+
+function feesOf(
+  view: TransactionView,
+  told: readonly ViewStep[],
+  moves: readonly TokenMove[],
+  user: string,
+  swaps: readonly RouteSwap[],
+): readonly SwapFee[] {
+  const fees = told.flatMap((step) => feeOf(view, moves, step));
+  const end = swaps.at(-1)?.step;
+  if (fees.length > 0 || end === undefined) return fees;
+  // Newer routes do not tell their fee: it is what goes to somebody else when all is traded.
+  return moves
+    .filter((move) => isBefore(end, move) && move.destinationOwner >= 0 && view.key(move.destinationOwner) !== user)
+    .map((move) => ({
+      ...{ account: view.account(move.destination), mint: view.key(move.mint), amount: move.amount },
+      ...{ user: view.key(move.destinationOwner), decimals: move.decimals ?? 0 },
+      isNative: view.key(move.mint) === WRAPPED_SOL_MINT,
+    }));
 }
 
 function feeOf(view: TransactionView, moves: readonly TokenMove[], step: ViewStep): SwapFee[] {
