@@ -1,6 +1,7 @@
-import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
+import { type DaemonInProcess, type StartDaemonOptions, startDaemon } from '../../helpers/daemon.ts';
 import { answer, type Receiver, startReceiver } from '../../helpers/receiver.ts';
 import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
+import { writeMetadata } from '../../helpers/write-metadata.ts';
 
 /** An account as a node answers it; numbers are JSON text, because some do not fit. */
 export interface StubAccount {
@@ -24,6 +25,16 @@ export interface Bed {
   stop(): Promise<void>;
 }
 
+/** The bytes of metadata that says little more than where its document is. */
+export function metadataWith(mint: string, uri: string): Buffer {
+  const fields = {
+    ...{ updateAuthority: mint, mint, name: 'n', symbol: 's', uri, sellerFeeBasisPoints: 0, creators: null },
+    ...{ primarySaleHappened: false, isMutable: true, editionNonce: null, tokenStandard: null, collection: null },
+    ...{ uses: null, collectionDetails: null, programmableConfig: null },
+  };
+  return writeMetadata(fields, false).data;
+}
+
 export interface BedAnswer {
   readonly status: number;
   readonly headers: Headers;
@@ -35,18 +46,28 @@ export interface BedAnswer {
 export interface BedOptions {
   readonly config?: Readonly<Record<string, unknown>>;
   readonly offChain?: Readonly<Record<string, unknown>>;
+  /** Where the server of documents listens; default 127.0.0.1. */
+  readonly host?: string;
+  /** Changes the outside world of the daemon. */
+  readonly parts?: StartDaemonOptions['parts'];
 }
 
 /** A whole daemon before a node whose accounts are set by the test, and a server of documents. */
-export async function startBed({ config = {}, offChain = {} }: BedOptions = {}): Promise<Bed> {
+export async function startBed({
+  config = {},
+  offChain = {},
+  host = '127.0.0.1',
+  parts,
+}: BedOptions = {}): Promise<Bed> {
   const upstream = await startUpstream();
-  const documents = await startReceiver();
+  const documents = await startReceiver({ host });
   const accounts = new Map<string, StubAccount>();
   const accountsText = (keys: readonly string[]): string =>
     `{"context":{"slot":1000},"value":[${keys.map((key) => accountText(accounts.get(key))).join(',')}]}`;
   upstream.on('getMultipleAccounts', ({ params }) => ({ result: accountsText((params as [string[]])[0]) }));
   documents.setFallback(answer(404));
   const daemon = await startDaemon({
+    ...(parts === undefined ? {} : { parts }),
     config: {
       upstream: { urls: [upstream.url] },
       'token-metadata': {
@@ -54,7 +75,7 @@ export async function startBed({ config = {}, offChain = {} }: BedOptions = {}):
         offChain: {
           arweaveGateways: [`${documents.url}/arweave/`],
           ipfsGateways: [`${documents.url}/ipfs/`],
-          allowCidrs: ['127.0.0.0/8'],
+          allowCidrs: [`${host}/32`],
           ...offChain,
         },
       },

@@ -3,9 +3,8 @@ import { after, before, suite, test } from 'node:test';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { METADATA_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/address/known-programs.ts';
 import { metadataAddress } from '../../../src/solana/address/metadata-address.ts';
-import { writeMetadata } from '../../helpers/write-metadata.ts';
 import { writeMint } from '../../helpers/write-mint.ts';
-import { type Bed, startBed } from './bed.ts';
+import { type Bed, metadataWith, startBed } from './bed.ts';
 
 const keyOf = (number: number): string => {
   const bytes = Buffer.alloc(32, 7);
@@ -29,19 +28,8 @@ suite('requests and the calls that they make', () => {
     });
   const withDocument = (path: string): string => {
     const [mint = ''] = put(1);
-    const fields = {
-      ...{
-        updateAuthority: mint,
-        mint,
-        name: 'n',
-        symbol: 's',
-        uri: `${bed.documents.url}${path}`,
-        sellerFeeBasisPoints: 0,
-      },
-      ...{ creators: null, primarySaleHappened: false, isMutable: true, editionNonce: null, tokenStandard: null },
-      ...{ collection: null, uses: null, collectionDetails: null, programmableConfig: null },
-    };
-    bed.accounts.set(metadataAddress(mint), { owner: METADATA_PROGRAM, data: writeMetadata(fields, false).data });
+    const data = metadataWith(mint, `${bed.documents.url}${path}`);
+    bed.accounts.set(metadataAddress(mint), { owner: METADATA_PROGRAM, data });
     return mint;
   };
   /** How many calls the work makes. */
