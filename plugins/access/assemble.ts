@@ -6,6 +6,7 @@ import { createAdmin } from './admin/admin.ts';
 import { keyLimitCommands } from './commands/key-limits.ts';
 import { keyCommands } from './commands/keys.ts';
 import { projectUsageCommands } from './commands/project-usage.ts';
+import { projectWalletCommands } from './commands/project-wallets.ts';
 import { projectCommands } from './commands/projects.ts';
 import type { AccessConfig } from './config.ts';
 import { createDirectory } from './gate/directory.ts';
@@ -18,6 +19,7 @@ import { loadPlans } from './plans/load.ts';
 import { createBootstrap } from './projects/bootstrap.ts';
 import { createKeys } from './projects/keys.ts';
 import { createProjects } from './projects/projects.ts';
+import { createWallets } from './projects/wallets.ts';
 import { usageRoute } from './usage/route.ts';
 
 /** What the plugin contributes; everything is opened later. */
@@ -34,7 +36,7 @@ export function assembleAccess(ctx: PluginContext<AccessConfig>): Contribution {
     writerId: random.uuid(),
   });
   const bootstrap = createBootstrap({ store, projects, keys, plan: config.defaultPlan });
-  const commandParts = { projects, keys, clock, plans, defaultPlan: config.defaultPlan };
+  const commandParts = { projects, keys, wallets: createWallets(clock), clock, plans, defaultPlan: config.defaultPlan };
   return {
     gate: createGate({ directory, meter, clock, metrics, config }),
     routes: [usageRoute({ store, clock, plans, meter })],
@@ -46,6 +48,7 @@ export function assembleAccess(ctx: PluginContext<AccessConfig>): Contribution {
     ],
     commands: [
       ...projectCommands(commandParts),
+      ...projectWalletCommands(commandParts),
       ...projectUsageCommands(commandParts),
       ...keyCommands(commandParts),
       ...keyLimitCommands(commandParts),

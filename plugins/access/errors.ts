@@ -7,6 +7,9 @@ export const ACCESS_ERRORS = {
   ACCESS_BAD_EXPIRY:
     'an expiry is a time to come: days such as 90d, or a date such as 2030-01-31 or 2030-01-31T12:00:00Z',
   ACCESS_BAD_NAME: 'a name has 1 to 128 characters',
+  ACCESS_BAD_WALLET: 'a wallet is an address: base58 of 32 bytes',
+  ACCESS_NOT_A_MEMBER: 'the wallet is no member of the project; see projects add-wallet',
+  ACCESS_TOO_MANY_WALLETS: 'a project has at most 1,000 wallets',
   ACCESS_BAD_NETWORK: 'a network is an address or a range such as 10.0.0.0/8 or fd00::/8; a key has at most 100',
   ACCESS_BAD_ORIGIN:
     'an origin is scheme and host such as https://app.example or https://*.app.example; a key has at most 100',

@@ -37,11 +37,27 @@ export const migrations: readonly Migration[] = [
   {
     version: 2,
     name: 'add limits, credits and usage',
-    // Every column has a default: keys and projects of before go on as they were.
-    breaking: false,
+    // A binary without it would take no notice of what limits a key.
+    breaking: true,
     async up(tx) {
       await addColumns(tx);
       await addUsage(tx);
+    },
+  },
+  {
+    version: 3,
+    name: 'add wallets of members',
+    breaking: false,
+    async up(tx) {
+      const { schema } = tx.db;
+      await schema
+        .createTable('project_wallets')
+        .addColumn('project_id', 'text', (column) => column.notNull().references('projects.id'))
+        .addColumn('wallet', 'text', (column) => column.notNull())
+        .addColumn('added_at', 'bigint', (column) => column.notNull())
+        .addPrimaryKeyConstraint('project_wallets_pkey', ['project_id', 'wallet'])
+        .execute();
+      await schema.alterTable('api_keys').addColumn('wallet', 'text').execute();
     },
   },
 ];

@@ -40,6 +40,8 @@ export interface ApiKeyRow {
   origins: string | null;
   /** The key that takes its place. */
   successor_id: string | null;
+  /** The member it was made for; null: the owner of the project. */
+  wallet: string | null;
 }
 
 /** Spent credits of a project in a cycle: whole ones, and millionths of a credit beside them. */
@@ -70,6 +72,8 @@ export interface AccessTables {
     [Column in keyof ProjectRow]: Column extends Defaulted ? Generated<ProjectRow[Column]> : ProjectRow[Column];
   };
   api_keys: ApiKeyRow;
+  /** Wallets of the members of a project, beside its owner's. */
+  project_wallets: { project_id: string; wallet: string; added_at: number };
   usage_cycles: CycleRow;
   usage_days: DayRow;
   /** The last write of each process that counts usage: a write that may or may not have happened is told from one that has. */

@@ -7,7 +7,7 @@ export interface Caller {
   /** Null for anonymous callers. */
   readonly keyId: string | null;
   readonly plan: string;
-  /** Owner wallet of the project, base58, or null. */
+  /** Of the member that the key was made for, else of the project's owner; base58, or null. */
   readonly wallet: string | null;
 }
 

@@ -2,10 +2,12 @@ import type { Clock } from '../../../src/ports/clock.ts';
 import type { Plans } from '../plans/plans.ts';
 import type { Keys } from '../projects/keys.ts';
 import type { Projects } from '../projects/projects.ts';
+import type { Wallets } from '../projects/wallets.ts';
 
 export interface CommandParts {
   readonly projects: Projects;
   readonly keys: Keys;
+  readonly wallets: Wallets;
   readonly clock: Clock;
   readonly plans: () => Plans;
   readonly defaultPlan: string;

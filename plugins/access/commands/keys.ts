@@ -24,6 +24,7 @@ function createCommand({ keys, clock }: CommandParts): Command {
         flags: '--permissions <list>',
         description: `what it may be used for: ${PERMISSIONS.join(',')}; without it all`,
       },
+      { flags: '--wallet <address>', description: 'member it is for (projects add-wallet); without one the owner' },
       { flags: '--ips <list>', description: 'addresses and networks that may use it; without it all' },
       { flags: '--origins <list>', description: 'origins of web pages that may use it; without it any caller' },
       JSON_OPTION,
@@ -31,10 +32,12 @@ function createCommand({ keys, clock }: CommandParts): Command {
     async run(options, io) {
       const expires = textOf(options, 'expires');
       const name = textOf(options, 'name');
+      const wallet = textOf(options, 'wallet');
       const made = await io.store.write((tx) =>
         keys.create(tx, {
           projectId: String(options['project']),
           ...(name === undefined ? {} : { name }),
+          ...(wallet === undefined ? {} : { wallet }),
           ...(expires === undefined ? {} : { expiresAt: parseExpiry(expires, clock.now()) }),
           permissions: listOption(options, 'permissions') ?? null,
           cidrs: listOption(options, 'ips') ?? null,
@@ -126,6 +129,7 @@ export function keyView(row: KeyInfo, now: number) {
     ips: listOf(row.cidrs),
     origins: listOf(row.origins),
     successor: row.successor_id,
+    wallet: row.wallet,
   };
 }
 

@@ -2,6 +2,7 @@ import type { Command } from '../../../src/kernel/plugin.ts';
 import { tableLines, timeText } from '../../../src/lib/table-lines.ts';
 import type { Overrides } from '../plans/schema.ts';
 import { findProjectRow, listProjects } from '../projects/projects.ts';
+import { listWallets } from '../projects/wallets.ts';
 import type { ProjectRow } from '../tables.ts';
 import { usageError } from '../usage-error.ts';
 import { type CommandParts, JSON_OPTION, type Options, textOf } from './common.ts';
@@ -74,9 +75,10 @@ function showCommand({ plans }: CommandParts): Command {
       const limits = plans().limitsOf(row.plan, row.overrides);
       if (limits === null) throw usageError('ACCESS_UNKNOWN_PLAN', row.plan);
       const { creditsLimit, overageCredits, webhooks } = limits;
+      const wallets = await listWallets(io.store, row.id);
       const ratePerSecond = Object.fromEntries(limits.ratePerSecond);
       if (options['json'] === true) {
-        io.json({ ...view(row), limits: { creditsLimit, overageCredits, ratePerSecond, webhooks } });
+        io.json({ ...view(row), wallets, limits: { creditsLimit, overageCredits, ratePerSecond, webhooks } });
         return;
       }
       const rates = Object.entries(ratePerSecond).map(([group, rate]) => `${group} ${rate}`);
@@ -86,6 +88,7 @@ function showCommand({ plans }: CommandParts): Command {
         ['plan', row.plan],
         ['over the plan', row.overrides ?? 'nothing'],
         ['wallet', row.wallet ?? 'none'],
+        ['of members', wallets.length === 0 ? 'none' : wallets.join(' ')],
         ['created (UTC)', timeText(row.created_at)],
         ['usage endpoint', row.admin_api === 1 ? 'on' : 'off'],
         ['credits a cycle', creditsLimit.toLocaleString('en-US')],

@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache';
 import type { Caller } from '../../../src/kernel/plugin.ts';
+import { createLru } from '../../../src/lib/lru.ts';
 import type { AccessConfig } from '../config.ts';
 import type { Account } from '../metering/account.ts';
 import type { Buckets, RateLimits } from '../rates/rates.ts';
@@ -23,7 +23,7 @@ export function createAnonymous(
 ): (address: string) => Promise<Anonymous | null> {
   const isAllowed = createNetworks(config.cidrs);
   const limits: RateLimits = { ratePerSecond: new Map([['address', config.ratePerSecondPerIp]]), burstFactor: 1 };
-  const known = new LRUCache<string, { readonly buckets: Buckets }>({ max: MAX_ADDRESSES });
+  const known = createLru<string, { readonly buckets: Buckets }>({ max: MAX_ADDRESSES });
   return async (address) => {
     if (config.projectId === null || !isAllowed(address)) return null;
     const account = await directory.project(config.projectId);

@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache';
 import { type Caller, type Clock, GateRefusal, type Store } from '../../../src/kernel/plugin.ts';
+import { createLru } from '../../../src/lib/lru.ts';
 import { type Account, createAccount, isAtRest, type ProjectState, takeState } from '../metering/account.ts';
 import type { Plans } from '../plans/plans.ts';
 import type { KeyRules } from './key-rules.ts';
@@ -43,10 +43,10 @@ const UNKNOWN_KEYS = 1_000;
 export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs }: DirectoryParts): Directory {
   // One more, because the cache takes a start at 0 for none, and a clock may begin there.
   const now = () => clock.monotonic() + 1;
-  const known = new LRUCache<string, KnownKey>({ max: keyCacheSize });
-  const unknown = new LRUCache<string, true>({ max: UNKNOWN_KEYS, ttl: keyCacheMs, ttlResolution: 0, perf: { now } });
-  const accounts = new LRUCache<string, Account>({ max: keyCacheSize });
-  const projectUntilMs = new LRUCache<string, number>({ max: keyCacheSize });
+  const known = createLru<string, KnownKey>({ max: keyCacheSize });
+  const unknown = createLru<string, true>({ max: UNKNOWN_KEYS, ttl: keyCacheMs, ttlResolution: 0, perf: { now } });
+  const accounts = createLru<string, Account>({ max: keyCacheSize });
+  const projectUntilMs = createLru<string, number>({ max: keyCacheSize });
   const asking = new Map<string, Promise<KnownKey>>();
 
   function accountOf(state: ProjectState, revision: number | undefined): Account {
@@ -71,12 +71,12 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
       if (keyCacheMs > 0) unknown.set(name, true);
       throw new GateRefusal('bad-key');
     }
-    const { keyId, rules, expiresAt, project } = found;
+    const { keyId, rules, expiresAt, wallet, project } = found;
     const { projectId, limits } = project.state;
     const key: KnownKey = {
       ...{ name, rules, expiresAt },
       account: accountOf(project.state, revision),
-      caller: { projectId, keyId, plan: limits.plan, wallet: project.wallet },
+      caller: { projectId, keyId, plan: limits.plan, wallet },
       refreshMs: askedMs + keyCacheMs / 2,
       untilMs: askedMs + keyCacheMs,
     };

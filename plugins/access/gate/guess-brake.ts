@@ -1,6 +1,6 @@
 import { isIPv6 } from 'node:net';
-import { LRUCache } from 'lru-cache';
 import { type Clock, GateRefusal } from '../../../src/kernel/plugin.ts';
+import { createLru } from '../../../src/lib/lru.ts';
 import { type Bucket, createBucket, fill } from '../rates/bucket.ts';
 
 /** Client addresses that are remembered. */
@@ -27,7 +27,7 @@ export interface GuessBrake {
 }
 
 export function createGuessBrake(clock: Clock, badKeysPerMinute: number, slowed: () => void): GuessBrake {
-  const guessers = new LRUCache<string, Guesser>({ max: MAX_ADDRESSES });
+  const guessers = createLru<string, Guesser>({ max: MAX_ADDRESSES });
 
   async function wait(guesser: Guesser, ms: number): Promise<void> {
     guesser.waiting += 1;

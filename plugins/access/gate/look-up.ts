@@ -15,6 +15,8 @@ export interface FoundKey {
   readonly keyId: string;
   readonly expiresAt: number | null;
   readonly rules: KeyRules;
+  /** Of the member it was made for, else of the project's owner. */
+  readonly wallet: string | null;
   readonly project: FoundProject;
 }
 
@@ -34,12 +36,15 @@ export async function findKey(store: Store, plans: Plans, hash: Buffer): Promise
       'api_keys.permissions',
       'api_keys.cidrs',
       'api_keys.origins',
+      'api_keys.wallet as member',
     ])
     .where('api_keys.hash', '=', hash)
     .where('api_keys.revoked_at', 'is', null)
     .executeTakeFirst();
   if (row === undefined || !timingSafeEqual(row.hash, hash)) return null;
-  return { keyId: row.key_id, expiresAt: row.expires_at, rules: readRules(row), project: readProject(row, plans) };
+  const project = readProject(row, plans);
+  const wallet = row.member ?? project.wallet;
+  return { keyId: row.key_id, expiresAt: row.expires_at, rules: readRules(row), wallet, project };
 }
 
 export async function findProject(store: Store, plans: Plans, id: string): Promise<FoundProject | null> {

@@ -4,6 +4,7 @@ import { type ApiKeyRow, tables } from '../tables.ts';
 import { usageError } from '../usage-error.ts';
 import { hashKey, isKeyForm, keyPrefix } from './key-form.ts';
 import { checkNetworks, checkOrigins, checkPermissions } from './key-lists.ts';
+import { demandMember } from './wallets.ts';
 
 export interface NewKey {
   readonly id: string;
@@ -23,7 +24,7 @@ export interface KeyLimits {
 
 /** Writes of keys. All errors are ACCESS_… with exit code 64. */
 export interface Keys {
-  /** `key` replaces a random one; `expiresAt` in unix milliseconds. Errors: ACCESS_UNKNOWN_PROJECT, ACCESS_BAD_…. */
+  /** `key` replaces a random one; `expiresAt` in unix milliseconds. Errors: ACCESS_UNKNOWN_PROJECT, ACCESS_NOT_A_MEMBER, ACCESS_BAD_…. */
   create(
     tx: StoreTx,
     key: {
@@ -31,6 +32,8 @@ export interface Keys {
       readonly name?: string;
       readonly key?: string;
       readonly expiresAt?: number;
+      /** The member it is for; without one the owner of the project. */
+      readonly wallet?: string;
     } & KeyLimits,
   ): Promise<NewKey>;
   /** Returns false when the key was revoked already. Errors: ACCESS_UNKNOWN_KEY. */
@@ -59,18 +62,21 @@ const INFO = [
   'cidrs',
   'origins',
   'successor_id',
+  'wallet',
 ] as const;
 
 export function createKeys(clock: Clock, random: Random): Keys {
   return {
-    async create(tx, { projectId, name, key = random.uuid(), expiresAt, ...limits }) {
+    async create(tx, { projectId, name, key = random.uuid(), expiresAt, wallet, ...limits }) {
       if (!isKeyForm(key)) throw usageError('ACCESS_BAD_KEY');
       const columns = columnsOf(limits);
       const db = tables(tx.db);
       const project = await db.selectFrom('projects').select('id').where('id', '=', projectId).executeTakeFirst();
       if (project === undefined) throw usageError('ACCESS_UNKNOWN_PROJECT');
+      if (wallet !== undefined) await demandMember(tx, projectId, wallet);
       const row: ApiKeyRow = {
         id: random.uuid(),
+        wallet: wallet ?? null,
         project_id: projectId,
         ...{ hash: hashKey(key), prefix: keyPrefix(key), name: name ?? '' },
         ...{ created_at: clock.now(), expires_at: expiresAt ?? null, revoked_at: null, successor_id: null },
@@ -92,9 +98,9 @@ export function createKeys(clock: Clock, random: Random): Keys {
         throw usageError('ACCESS_KEY_ENDED');
       const db = tables(tx.db);
       const key = random.uuid();
-      const { permissions, cidrs, origins, name, project_id, expires_at } = old;
+      const { permissions, cidrs, origins, name, project_id, expires_at, wallet } = old;
       const made = { id: random.uuid(), hash: hashKey(key), prefix: keyPrefix(key), created_at: now };
-      const kept = { permissions, cidrs, origins, name, project_id, expires_at };
+      const kept = { permissions, cidrs, origins, name, project_id, expires_at, wallet };
       await db
         .insertInto('api_keys')
         .values({ ...kept, ...made, revoked_at: null, successor_id: null })

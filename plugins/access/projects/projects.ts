@@ -5,6 +5,7 @@ import type { Plans } from '../plans/plans.ts';
 import { type Overrides, overridesSchema } from '../plans/schema.ts';
 import { type ProjectRow, tables } from '../tables.ts';
 import { usageError } from '../usage-error.ts';
+import { checkWallet } from './wallets.ts';
 
 export interface NewProject {
   readonly name: string;
@@ -16,7 +17,7 @@ export interface NewProject {
 
 /** Writes of projects. All errors are ACCESS_… with exit code 64. */
 export interface Projects {
-  /** Errors: ACCESS_UNKNOWN_PLAN, ACCESS_BAD_NAME, ACCESS_BAD_BILLING_DAY. */
+  /** Errors: ACCESS_UNKNOWN_PLAN, ACCESS_BAD_NAME, ACCESS_BAD_WALLET, ACCESS_BAD_BILLING_DAY. */
   create(tx: StoreTx, project: NewProject): Promise<ProjectRow>;
   /**
    * Another plan, other values laid over it (null: none), or the usage endpoint on or off; what is absent stays. Errors:
@@ -41,6 +42,7 @@ export function createProjects(clock: Clock, random: Random, plans: () => Plans)
     async create(tx, { name, plan, wallet, billingDay }) {
       demandPlan(plan);
       if (name.length < 1 || name.length > MAX_NAME) throw usageError('ACCESS_BAD_NAME');
+      if (wallet !== undefined) checkWallet(wallet);
       if (billingDay !== undefined && !(Number.isInteger(billingDay) && billingDay >= 1 && billingDay <= 31))
         throw usageError('ACCESS_BAD_BILLING_DAY');
       const createdAt = clock.now();
