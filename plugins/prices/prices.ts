@@ -1,4 +1,4 @@
-import { LRUCache } from 'lru-cache';
+import { createLru } from '../../src/lib/lru.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { Prices } from '../../src/ports/prices.ts';
 import type { PricesConfig } from './config.ts';
@@ -23,7 +23,7 @@ interface Kept {
 
 /** Prices from several sources, kept for a while; who asks for the same mint at the same time shares a call. */
 export function createPrices({ sources, clock, config, onFailure }: PricesParts): Prices {
-  const kept = new LRUCache<string, Kept>({ max: config.maxKept });
+  const kept = createLru<string, Kept>({ max: config.maxKept });
   const running = new Map<string, Promise<void>>();
 
   /** Asks the sources one after the other for what those before do not know. */

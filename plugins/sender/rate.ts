@@ -1,6 +1,5 @@
-import { LRUCache } from 'lru-cache';
 import { type CallContext, type Clock, RpcError } from '../../src/kernel/plugin.ts';
-import { lazy } from '../../src/lib/lazy.ts';
+import { createLru } from '../../src/lib/lru.ts';
 
 /** Token buckets, one per key or, without a key, per client address. */
 export interface Rate {
@@ -13,15 +12,15 @@ const MAX_BUCKETS = 50_000;
 export function createRate(clock: Clock, perSecond: number, burstFactor: number): Rate {
   const capacity = perSecond * burstFactor;
   // Its room is taken at once: only when there is a call at all.
-  const buckets = lazy(() => new LRUCache<string, { tokens: number; at: number }>({ max: MAX_BUCKETS }));
+  const buckets = createLru<string, { tokens: number; at: number }>({ max: MAX_BUCKETS });
   return {
     take({ caller, remoteAddress }) {
       const name = caller?.keyId ?? ` ${remoteAddress}`;
       const now = clock.monotonic();
-      const bucket = buckets().get(name) ?? { tokens: capacity, at: now };
+      const bucket = buckets.get(name) ?? { tokens: capacity, at: now };
       bucket.tokens = Math.min(capacity, bucket.tokens + ((now - bucket.at) / 1000) * perSecond);
       bucket.at = now;
-      buckets().set(name, bucket);
+      buckets.set(name, bucket);
       if (bucket.tokens < 1) {
         throw new RpcError('tooManyRequests', { retryAfterS: Math.max(1, Math.ceil((1 - bucket.tokens) / perSecond)) });
       }

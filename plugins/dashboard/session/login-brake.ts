@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../../src/kernel/plugin.ts';
+import { createLru } from '../../../src/lib/lru.ts';
 
 /** Bounds guessing. */
 export interface LoginBrake {
@@ -23,7 +23,7 @@ const FACTOR = 10;
 
 /** Counts wrong logins of each client address, and of all together, by the minute. */
 export function createLoginBrake(clock: Clock, perMinute: number): LoginBrake {
-  const byAddress = new LRUCache<string, Failures>({ max: MAX_ADDRESSES });
+  const byAddress = createLru<string, Failures>({ max: MAX_ADDRESSES });
   const of = (address: string): Failures => {
     const known = byAddress.get(address);
     if (known !== undefined && clock.monotonic() < known.endsMs) return known;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import { LRUCache } from 'lru-cache';
 import type { Clock, Random } from '../../../src/kernel/plugin.ts';
+import { createLru } from '../../../src/lib/lru.ts';
 
 /** Who is logged in. */
 export type Identity =
@@ -38,7 +38,7 @@ export function createSessions(clock: Clock, random: Random, limits: SessionLimi
     readonly endsMs: number;
     idleMs: number;
   }
-  const kept = new LRUCache<string, Kept>({ max: limits.maxSessions });
+  const kept = createLru<string, Kept>({ max: limits.maxSessions });
   const make = () => Buffer.from(random.bytes(TOKEN_BYTES)).toString('base64url');
   const idleUntil = () => clock.monotonic() + limits.sessionIdleMinutes * MINUTE_MS;
   return {

@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache';
 import type { RpcForward } from '../../../src/kernel/plugin.ts';
+import { createLru } from '../../../src/lib/lru.ts';
 import type { CacheKey } from './answer-cache.ts';
 import type { ChainIdentity, Identity } from './chain-identity.ts';
 import { type Question, questionOf } from './question.ts';
@@ -23,7 +23,7 @@ interface KnownCall {
 }
 
 export function createCallKeys(identity: ChainIdentity, disk: 'public' | 'any' | 'off'): CallKeys {
-  const known = new LRUCache<string, KnownCall>({ max: KNOWN_CALLS });
+  const known = createLru<string, KnownCall>({ max: KNOWN_CALLS });
 
   return ({ method, body, params }) => {
     const text = params === null ? null : body.toString('utf8', params.start, params.end);

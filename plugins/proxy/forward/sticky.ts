@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache';
 import type { CallContext, Clock } from '../../../src/kernel/plugin.ts';
+import { createLru } from '../../../src/lib/lru.ts';
 
 /** Remembers which upstream answered a caller last, so that slots do not appear to go backwards between its calls. */
 export interface Sticky {
@@ -10,7 +10,7 @@ export interface Sticky {
 }
 
 export function createSticky(clock: Clock, stickyMs: number, callers: number): Sticky {
-  const seen = new LRUCache<string, { readonly label: string; readonly at: number }>({ max: callers });
+  const seen = createLru<string, { readonly label: string; readonly at: number }>({ max: callers });
   return {
     of(context) {
       const entry = seen.get(callerName(context));

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import { CodedError } from '../../../src/lib/coded-error.ts';
+import { createLru } from '../../../src/lib/lru.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { ChainAccount, ReadAccounts } from './chain-account.ts';
 import { chainIsLate } from './chain-is-late.ts';
@@ -52,7 +53,7 @@ export function createAccountSource(parts: SourceParts): AccountSource {
     ttlResolution: 0,
     perf: { now: () => clock.monotonic() },
   });
-  const changed = new LRUCache<string, number>({ max: REMEMBERED_CHANGES });
+  const changed = createLru<string, number>({ max: REMEMBERED_CHANGES });
   const queued = new Map<string, Waiting>();
   const running = new Map<string, Waiting>();
   let calls = 0;

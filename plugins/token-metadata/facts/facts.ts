@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache';
 import { CodedError } from '../../../src/lib/coded-error.ts';
+import { createLru } from '../../../src/lib/lru.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { MintFacts, TokenFacts } from '../../../src/ports/token-facts.ts';
 import { chainIsLate } from '../accounts/chain-is-late.ts';
@@ -43,7 +43,7 @@ const NONE_MS = 60_000;
 /** Facts of mints: from memory, else from the store, else from the chain. */
 export function createFacts(parts: FactsParts): FactsService {
   const { clock, store, list } = parts;
-  const memory = new LRUCache<string, Remembered>({ max: REMEMBERED });
+  const memory = createLru<string, Remembered>({ max: REMEMBERED });
 
   function learn(records: Iterable<TokenRecord>): void {
     for (const record of records) {

@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache';
 import { decode32 } from '../../../src/lib/base58.ts';
+import { createLru } from '../../../src/lib/lru.ts';
 import { readMetadataPointer } from '../../../src/solana/accounts/token/metadata-pointer.ts';
 import { decodeMint, type Mint } from '../../../src/solana/accounts/token/mint.ts';
 import { metadataAddress } from '../../../src/solana/address/metadata-address.ts';
@@ -32,8 +32,8 @@ const KEPT_ADDRESSES = 20_000;
  * Token-2022 mints point to. Never rejects.
  */
 export function createRecordLoader(source: AccountSource): RecordLoader {
-  const keys = new LRUCache<string, readonly string[]>({ max: KEPT_ADDRESSES });
-  const addresses = new LRUCache<string, string>({ max: KEPT_ADDRESSES });
+  const keys = createLru<string, readonly string[]>({ max: KEPT_ADDRESSES });
+  const addresses = createLru<string, string>({ max: KEPT_ADDRESSES });
   const metadataOf = (mint: string): string => {
     const known = addresses.get(mint);
     if (known !== undefined) return known;

@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { createLru } from '../../../src/lib/lru.ts';
 import type { Db, WalletRow } from '../store/tables.ts';
 import { isJoined, isSettled, readWallet, registerWallet } from '../store/wallets.ts';
 import { createView } from './create-view.ts';
@@ -24,7 +25,7 @@ export function createTracker(parts: TrackerParts): Tracker {
     // Text, and what is read from it.
     sizeCalculation: ({ text }) => text.length * 3 + 1_000,
   });
-  const scheduled = new LRUCache<string, number>({ max: SCHEDULED_KEPT });
+  const scheduled = createLru<string, number>({ max: SCHEDULED_KEPT });
 
   async function ensure(key: Uint8Array, address: string): Promise<void> {
     const now = clock.now();

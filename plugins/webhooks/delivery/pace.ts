@@ -1,5 +1,4 @@
-import { LRUCache } from 'lru-cache';
-import { lazy } from '../../../src/lib/lazy.ts';
+import { createLru } from '../../../src/lib/lru.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import { formOf } from '../bodies/form.ts';
 import type { Webhook } from '../model/webhook.ts';
@@ -50,17 +49,17 @@ const DOUBTFUL_SHARE = 3 / 4;
  */
 export function createPace({ clock, global, perWebhook, ratePerSecond }: PaceOptions): Pace {
   // Its room is taken at once: only in the thread that delivers.
-  const hooks = lazy(() => new LRUCache<string, Known>({ max: MAX_WEBHOOKS }));
+  const hooks = createLru<string, Known>({ max: MAX_WEBHOOKS });
   const running = new Map<string, number>();
   const mostThrottled = Math.max(1, Math.floor(global * THROTTLED_SHARE));
   const mostDoubtful = Math.max(1, Math.floor(global * DOUBTFUL_SHARE));
 
   const knownOf = (id: string): Known => {
     const now = clock.monotonic();
-    let known = hooks().get(id);
+    let known = hooks.get(id);
     if (known === undefined) {
       known = { tokens: ratePerSecond, at: now, limit: 1, ahead: false, standing: 'unproven' };
-      hooks().set(id, known);
+      hooks.set(id, known);
       return known;
     }
     known.tokens = Math.min(ratePerSecond, known.tokens + ((now - known.at) / 1_000) * ratePerSecond);
@@ -74,7 +73,7 @@ export function createPace({ clock, global, perWebhook, ratePerSecond }: PaceOpt
     let throttled = 0;
     let doubtful = 0;
     for (const [id, count] of running) {
-      const other = hooks().peek(id)?.standing;
+      const other = hooks.peek(id)?.standing;
       if (other === 'good') continue;
       doubtful += count;
       if (other === 'throttled') throttled += count;

@@ -1,5 +1,4 @@
-import { LRUCache } from 'lru-cache';
-import { lazy } from '../../../src/lib/lazy.ts';
+import { createLru } from '../../../src/lib/lru.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import type { DeliveryQueue } from '../delivery/queue.ts';
@@ -26,13 +25,12 @@ const MAX_WEBHOOKS = 100_000;
  * count is used up, so that the ordinary block needs no count at all. One that is off and holds has always room: the oldest go.
  */
 export function createHookRoom(queue: DeliveryQueue, bounds: RoomBounds): HookRoom {
-  // Its room is taken at once: only in the thread that matches.
-  const left = lazy(() => new LRUCache<string, number>({ max: MAX_WEBHOOKS }));
+  const left = createLru<string, number>({ max: MAX_WEBHOOKS });
 
   async function take(tx: StoreTx, chain: ChainId, { id, active }: Webhook, need: number): Promise<boolean> {
     const most = active ? bounds.perWebhook : bounds.held;
     const name = active ? id : `${id} held`;
-    let room = left().get(name) ?? 0;
+    let room = left.get(name) ?? 0;
     if (room < need) room = most - (await queue.countWaiting(tx, chain, id, most));
     if (room < need && !active) {
       room += await queue.discardHeld(tx, id, { limit: need - room }, REASONS.tooManyHeld);
@@ -41,7 +39,7 @@ export function createHookRoom(queue: DeliveryQueue, bounds: RoomBounds): HookRo
     }
     // What a rolled back block took is not given back: the next count corrects it.
     if (room < need) return false;
-    left().set(name, room - need);
+    left.set(name, room - need);
     return true;
   }
 

@@ -1,8 +1,8 @@
 import { lookup as dnsLookup } from 'node:dns/promises';
 import { readFileSync } from 'node:fs';
 import { rootCertificates } from 'node:tls';
-import { LRUCache } from 'lru-cache';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import { createLru } from '../../lib/lru.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
 import type {
@@ -43,7 +43,7 @@ function openClient(policy: OutboundPolicy, clock: Clock, log: Log, lookup: Look
   const ca = policy.caFile === null ? null : [...rootCertificates, readPem(policy.caFile)];
   const pools = createPools({ clock, maxConnections: policy.maxConnections, ca });
   // The verdict on a URL depends on nothing but the policy, and the same few URLs come again and again.
-  const targets = new LRUCache<string, ParsedTarget>({ max: MAX_TARGETS });
+  const targets = createLru<string, ParsedTarget>({ max: MAX_TARGETS });
   let closed = false;
 
   const targetOf = (url: string): ParsedTarget => {

@@ -1,5 +1,5 @@
-import { LRUCache } from 'lru-cache';
 import { CodedError } from '../../lib/coded-error.ts';
+import { createLru } from '../../lib/lru.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { AddressPolicy } from './address-policy.ts';
 
@@ -31,7 +31,7 @@ type Kept =
 
 /** Resolves each name once per minute at most, and shares a running look-up among its askers. */
 export function createResolver(lookup: LookupAll, addresses: AddressPolicy, clock: Clock): Resolver {
-  const kept = new LRUCache<string, Kept>({ max: MAX_NAMES });
+  const kept = createLru<string, Kept>({ max: MAX_NAMES });
   const running = new Map<string, Promise<readonly ResolvedAddress[]>>();
 
   const ask = async (host: string): Promise<readonly ResolvedAddress[]> => {

@@ -1,4 +1,4 @@
-import { LRUCache } from 'lru-cache';
+import { createLru } from '../../lib/lru.ts';
 import type { Poseidon } from '../merkle/poseidon/index.ts';
 import type { CompressedAccount } from './accounts.ts';
 import { hashToField } from './hash-to-field.ts';
@@ -27,7 +27,7 @@ export interface AccountHasher {
 }
 
 export function createAccountHasher(poseidon: Poseidon): AccountHasher {
-  const known = new LRUCache<string, Uint8Array>({ max: KNOWN_KEYS });
+  const known = createLru<string, Uint8Array>({ max: KNOWN_KEYS });
   const field = (key: Uint8Array): Uint8Array => {
     const name = Buffer.from(key.buffer, key.byteOffset, key.length).toString('latin1');
     const found = known.get(name);

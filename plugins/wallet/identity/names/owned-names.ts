@@ -1,7 +1,7 @@
-import { LRUCache } from 'lru-cache';
 import { type Clock, codeOf, type Log, type Metrics } from '../../../../src/kernel/plugin.ts';
 import { RequestError } from '../../../../src/kernel/request.ts';
 import { decode32 } from '../../../../src/lib/base58.ts';
+import { createLru } from '../../../../src/lib/lru.ts';
 import { decodeFavourite, decodeReverse, type NameAccount, sameBytes } from '../../../../src/solana/names/accounts.ts';
 import { favouriteKey, NAME_PROGRAM, NAME_ROOT, reverseKey } from '../../../../src/solana/names/keys.ts';
 import type { AccountReader } from './account-reader.ts';
@@ -34,7 +34,7 @@ const MAX_UNDER_WAY = 8;
 export function createOwnedNames(parts: OwnedNamesParts): OwnedNames {
   const { reader, clock, log } = parts;
   const perf = { now: () => clock.monotonic() };
-  const known = new LRUCache<string, { readonly names: readonly string[] | null }>({
+  const known = createLru<string, { readonly names: readonly string[] | null }>({
     ...{ max: MAX_CACHED, perf, ttlResolution: 0 },
   });
   const failures = parts.metrics.counter(

@@ -1,6 +1,6 @@
-import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../../src/lib/base58.ts';
+import { createLru } from '../../../../src/lib/lru.ts';
 import type { NameText } from '../../../../src/solana/names/name-text.ts';
 import { askName, type NameAnswer, type NameQuestion, resolveName } from '../../../../src/solana/names/resolve.ts';
 import { resolveSrs, srsRecordKey } from '../../../../src/solana/names/srs.ts';
@@ -44,7 +44,7 @@ const ACCOUNTS_PER_NAME = 4;
 export function createNameResolver(parts: ResolverParts): NameResolver {
   const { reader, clock } = parts;
   const perf = { now: () => clock.monotonic() };
-  const known = new LRUCache<string, { readonly address: string | null }>({ max: MAX_CACHED, perf, ttlResolution: 0 });
+  const known = createLru<string, { readonly address: string | null }>({ max: MAX_CACHED, perf, ttlResolution: 0 });
   const underWay = new Map<string, Promise<string | null>>();
 
   async function registryOf({ labels, suffix }: NameText): Promise<Registry | null> {
