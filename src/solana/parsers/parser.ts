@@ -23,6 +23,8 @@ export interface TransactionParser {
   readonly programs: readonly string[] | null;
   /** Whether a call by another program counts; default false, only instructions of the message do. */
   readonly isInnerEnough?: boolean;
+  /** What it can tell, where that is a plain table. */
+  readonly outcomes?: readonly { readonly type: string; readonly source: string }[];
   /** Null: not one of mine. Damaged data is not mine either; a throw is counted, and the next parser is asked. */
   parse(view: TransactionView): Parsed | null;
 }

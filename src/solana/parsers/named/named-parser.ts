@@ -24,6 +24,7 @@ export function namedParser({ name, program, source, types }: NamedProgram): Tra
   );
   return {
     ...{ name, programs: [program] },
+    outcomes: Object.values(types).map((type) => ({ type, source })),
     parse({ outer }) {
       for (const { programId, data } of outer) {
         const type = programId === program ? byDiscriminator().get(discriminatorOf(data)) : undefined;

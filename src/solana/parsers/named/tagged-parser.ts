@@ -15,6 +15,7 @@ export interface TaggedProgram {
 export function taggedParser({ name, program, source, types, tagAt = 0 }: TaggedProgram): TransactionParser {
   return {
     ...{ name, programs: [program] },
+    outcomes: Object.values(types).map((type) => ({ type, source })),
     parse({ outer }) {
       for (const { programId, data } of outer) {
         const type = programId === program ? types[data[tagAt] ?? -1] : undefined;
