@@ -4,6 +4,7 @@ import { balancesRoutes } from './balances/index.ts';
 import type { WalletConfig } from './config.ts';
 import { identityRoutes } from './identity/index.ts';
 import { trackingPart } from './tracking/index.ts';
+import { walletsRoute } from './tracking/wallets-route.ts';
 
 /** Puts the parts of the plugin together. */
 export function assembleWallet(ctx: PluginContext<WalletConfig>, outbox: Outbox): Contribution {
@@ -11,14 +12,11 @@ export function assembleWallet(ctx: PluginContext<WalletConfig>, outbox: Outbox)
   const tracking = trackingPart(ctx, outbox, identity.labelOf);
   const parts = [identity, balancesRoutes(ctx, ctx.config), tracking];
   return {
-    routes: parts.flatMap(({ routes }) => routes),
+    routes: [...parts.flatMap(({ routes }) => routes), walletsRoute(ctx.store)],
     checks: parts.flatMap(({ checks }) => checks ?? []),
     ...{ processors: tracking.processors, jobs: tracking.jobs, commands: tracking.commands },
     async start(signal) {
       for (const part of parts) await part.start?.(signal);
-    },
-    async reload(config) {
-      for (const part of parts) await part.reload?.(config);
     },
     async stop() {
       for (const part of parts) await part.stop?.();

@@ -5,8 +5,6 @@ export interface WalletPart {
   readonly routes: readonly Route[];
   readonly checks?: readonly HealthCheck[];
   start?(signal: AbortSignal): void | Promise<void>;
-  /** Throws to refuse the new configuration and has then changed nothing. */
-  reload?(config: unknown): void | Promise<void>;
   stop?(): void | Promise<void>;
 }
 

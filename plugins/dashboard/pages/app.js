@@ -1,6 +1,6 @@
 import { login, logout, onLost, session } from './api.js';
 import { button, field, form, h, note } from './dom.js';
-import { auditPage, configPage, pluginsPage, treesPage } from './page-operation.js';
+import { auditPage, configPage, pluginsPage, treesPage, walletsPage } from './page-operation.js';
 import { overviewPage } from './page-overview.js';
 import { projectsPage } from './page-projects.js';
 import { usagePage } from './page-usage.js';
@@ -13,6 +13,7 @@ const PAGES = [
   ['usage', 'Usage', usagePage, true],
   ['webhooks', 'Webhooks', webhooksPage, true],
   ['trees', 'Trees', treesPage, false],
+  ['wallets', 'Wallets', walletsPage, false],
   ['plugins', 'Plugins', pluginsPage, false],
   ['config', 'Configuration', configPage, false],
   ['audit', 'Audit log', auditPage, false],

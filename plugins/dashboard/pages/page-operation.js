@@ -23,6 +23,26 @@ export async function treesPage(place) {
   );
 }
 
+/** Wallets that are indexed. */
+export async function walletsPage(place, how, cursor = null) {
+  const { wallets, nextCursor } = await get(`/wallets${cursor === null ? '' : `?cursor=${cursor}`}`);
+  place.replaceChildren(
+    table(
+      'Wallets that are indexed',
+      [
+        { name: 'Wallet', show: ({ address }) => h('code', {}, address) },
+        { name: 'State', show: ({ state, trouble }) => h('span', { class: trouble === null ? null : 'bad' }, state) },
+        { name: 'Followed', show: ({ followed, pinned }) => (pinned ? 'always' : followed ? 'yes' : 'no') },
+        { name: 'From slot', show: ({ fromSlot }) => number(fromSlot), isNumber: true },
+        { name: 'To slot', show: ({ toSlot }) => number(toSlot), isNumber: true },
+        { name: 'Transactions', show: ({ transactions }) => number(transactions), isNumber: true },
+      ],
+      wallets,
+    ),
+    ...(nextCursor === null ? [] : [button('More', () => walletsPage(place, how, nextCursor))]),
+  );
+}
+
 export async function pluginsPage(place) {
   const { plugins } = await get('/plugins');
   const texts = (list) =>
@@ -59,7 +79,7 @@ export async function configPage(place) {
 }
 
 /** Who did what. */
-export async function auditPage(place, _how, cursor = null) {
+export async function auditPage(place, how, cursor = null) {
   const { entries, nextCursor } = await get(`/audit?limit=50${cursor === null ? '' : `&cursor=${cursor}`}`);
   place.replaceChildren(
     table(
@@ -74,6 +94,6 @@ export async function auditPage(place, _how, cursor = null) {
       ],
       entries,
     ),
-    ...(nextCursor === null ? [] : [button('Older ones', () => auditPage(place, _how, nextCursor))]),
+    ...(nextCursor === null ? [] : [button('Older ones', () => auditPage(place, how, nextCursor))]),
   );
 }

@@ -9,7 +9,7 @@ const MAX_ENTRIES = 200;
 
 /** What operators see of the daemon itself. */
 export function operationRoutes(context: PageContext): readonly Route[] {
-  return [pluginsRoute(context), configRoute(context), auditRoute(context), treesRoute(context)];
+  return [pluginsRoute(context), configRoute(context), auditRoute(context), treesRoute(context), walletsRoute(context)];
 }
 
 function pluginsRoute({ daemon, guard }: PageContext): Route {
@@ -75,24 +75,43 @@ function positionOf(cursor: string): Position {
   return { at, seq };
 }
 
-function treesRoute({ daemon, guard }: PageContext): Route {
+/** A route of another plugin's operators, as it answers; without that plugin what `empty` says. */
+function passedOn(
+  { daemon, guard }: PageContext,
+  route: { readonly path: string; readonly from: string; readonly summary: string; readonly empty: object },
+): Route {
   return defineRoute({
     ...PAGE_ROUTE,
     method: 'GET',
-    path: `${API}/trees`,
-    summary: 'State of the Merkle trees; empty without the plugin compression',
+    path: `${API}/${route.path}`,
+    summary: route.summary,
+    query: Type.Object({ cursor: Type.Optional(Type.String({ pattern: '^\\d{1,15}$' })) }),
     replies: { 200: Type.Unknown(), ...REFUSALS },
     async handler(request) {
       demandOperator(guard.enter(request));
-      const { requestId, log, signal, remoteAddress } = request;
-      const call = { method: 'GET', path: '/v0/admin/compression/trees', caller: null };
+      const { requestId, log, signal, remoteAddress, query } = request;
+      const path = route.from + (query.cursor === undefined ? '' : `?cursor=${query.cursor}`);
       try {
-        const { text } = await daemon.call({ ...call, requestId, log, signal, remoteAddress });
-        return json(new JsonText(text));
+        const call = { method: 'GET', path, caller: null, requestId, log, signal, remoteAddress };
+        return json(new JsonText((await daemon.call(call)).text));
       } catch (error) {
-        if (error instanceof RequestError && error.status === 404) return json({ slot: 0, trees: [] });
+        if (error instanceof RequestError && error.status === 404) return json(route.empty);
         throw error;
       }
     },
+  });
+}
+
+function treesRoute(context: PageContext): Route {
+  return passedOn(context, {
+    ...{ path: 'trees', from: '/v0/admin/compression/trees', empty: { slot: 0, trees: [] } },
+    summary: 'State of the Merkle trees; empty without the plugin compression',
+  });
+}
+
+function walletsRoute(context: PageContext): Route {
+  return passedOn(context, {
+    ...{ path: 'wallets', from: '/v0/admin/wallets', empty: { wallets: [], nextCursor: null } },
+    summary: 'Wallets that are indexed; empty without the plugin wallet',
   });
 }

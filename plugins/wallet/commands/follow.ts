@@ -3,7 +3,8 @@ import { CodedError } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
 import type { Outbox } from '../../../src/ports/outbox.ts';
 import type { Db, WalletRow } from '../store/tables.ts';
-import { isJoined, readWallet, registerWallet, unfollowWallets } from '../store/wallets.ts';
+import { walletView } from '../store/wallet-view.ts';
+import { readWallet, registerWallet, unfollowWallets } from '../store/wallets.ts';
 import { createSchedule, type Schedule } from '../tracking/schedule.ts';
 
 const ADDRESS = { flags: '--address <wallet>', description: 'address, base58', required: true } as const;
@@ -111,26 +112,7 @@ async function known({ store }: CommandIo, address: string): Promise<WalletRow> 
 }
 
 async function show(io: CommandIo, rows: readonly WalletRow[], asJson: boolean): Promise<void> {
-  const views = rows.map((row) => ({
-    address: row.address,
-    state: stateOf(row),
-    followed: row.is_followed === 1,
-    pinned: row.is_pinned === 1,
-    fromSlot: row.floor,
-    toSlot: row.head,
-    complete: row.is_complete === 1,
-    prunedBelow: row.pruned_below,
-    transactions: row.found,
-    trouble: row.trouble,
-  }));
+  const views = rows.map(walletView);
   if (asJson) io.json(views);
   else for (const view of views) io.line(`${view.address}  ${view.state}, ${view.transactions} transactions`);
-}
-
-function stateOf(row: WalletRow): string {
-  if (row.head === null) return 'waits to be indexed';
-  if (row.trouble !== null) return `stands still: ${row.trouble}`;
-  if (row.is_complete === 0 && row.pruned_below === null) return `is being indexed, down to slot ${row.floor}`;
-  const past = row.is_complete === 1 ? 'complete' : `lacks what is below slot ${row.pruned_below}`;
-  return isJoined(row) ? `${past}, current` : `${past}, up to slot ${row.head}`;
 }

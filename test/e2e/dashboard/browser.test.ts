@@ -48,7 +48,7 @@ test('an operator looks at every page', { skip }, async () => {
   const { page, faults } = await openPage();
   await logIn(page);
   await page.getByText('Followed to').first().waitFor();
-  const names = ['Projects and keys', 'Usage', 'Webhooks', 'Trees', 'Plugins', 'Configuration', 'Audit log'];
+  const names = ['Projects and keys', 'Usage', 'Webhooks', 'Trees', 'Wallets', 'Plugins', 'Configuration', 'Audit log'];
   for (const name of names) {
     await page.getByRole('link', { name }).click();
     await page.getByRole('heading', { level: 1, name }).waitFor();
