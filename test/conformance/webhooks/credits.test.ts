@@ -7,7 +7,7 @@ import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { accessBed } from '../../helpers/access-bed.ts';
 import { answer, startReceiver } from '../../helpers/receiver.ts';
 import { eachStore } from '../../helpers/store.ts';
-import { quick, stage } from './stage.ts';
+import { patient, stage } from './stage.ts';
 
 eachStore('credits of deliveries', (engine) => {
   async function start(t: TestContext, creditsLimit: number, webhooks: object = {}) {
@@ -19,7 +19,7 @@ eachStore('credits of deliveries', (engine) => {
       store,
       charges,
       projectId: bed.project.id,
-      webhooks: { ...quick.webhooks, ...webhooks },
+      webhooks: { ...patient.webhooks, ...webhooks },
     });
     t.after(() => bed.meter.stop());
     const used = async () => {

@@ -6,7 +6,7 @@ import { answer } from '../../helpers/receiver.ts';
 import { eachStore } from '../../helpers/store.ts';
 import { addressOf, makeBlock, signatureOf } from './blocks.ts';
 import type { HarnessOptions } from './harness.ts';
-import { header, quick, stage, verify } from './stage.ts';
+import { header, patient, stage, verify } from './stage.ts';
 
 const named = (body: Buffer): string[] =>
   (JSON.parse(String(body)) as { transaction: { signatures: string[] } }[]).map(
@@ -19,7 +19,7 @@ eachStore('webhook modes', (engine) => {
     await stage(t, { store: await engine.store(t), ...options });
 
   test('a batch is one request, and every attempt sends the same bytes', async (t) => {
-    const it = await start(t, quick);
+    const it = await start(t, patient);
     const hook = await it.create({ batchSize: 10 });
     const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g'];
     it.receiver.script(answer(500), answer(503));
@@ -51,7 +51,7 @@ eachStore('webhook modes', (engine) => {
   });
 
   test('a batch ends at its size and at a megabyte, and fails as a whole', async (t) => {
-    const it = await start(t, { webhooks: { ...quick.webhooks, concurrency: { perWebhook: 1 } } });
+    const it = await start(t, { webhooks: { ...patient.webhooks, concurrency: { perWebhook: 1 } } });
     const hook = await it.create({ batchSize: 3 });
     await it.event('a', 'b', 'c', 'd', 'e', 'f', 'g');
     await it.finished(hook.webhookID);
@@ -71,7 +71,7 @@ eachStore('webhook modes', (engine) => {
   });
 
   test('ordered: one at a time, and nobody passes a delivery that is repeated', async (t) => {
-    const it = await start(t, quick);
+    const it = await start(t, patient);
     const hook = await it.create({ ordered: true });
     it.receiver.script(answer(500), answer(500), answer(200), answer(403));
     const names = ['a', 'b', 'c', 'd', 'e'];
@@ -87,7 +87,7 @@ eachStore('webhook modes', (engine) => {
   });
 
   test('hold: events of the time in which it was off come afterwards, in the order of their blocks', async (t) => {
-    const it = await start(t, quick);
+    const it = await start(t, patient);
     const hook = await it.create({ onInactive: 'hold' });
     const path = `/v0/webhooks/${hook.webhookID}`;
     assert.equal((await it.call('PATCH', path, { active: false })).body.active, false);
@@ -136,7 +136,7 @@ eachStore('webhook modes', (engine) => {
   });
 
   test('a range of time is sent again, oldest first; what belongs to no block any more is not', async (t) => {
-    const it = await start(t, quick);
+    const it = await start(t, patient);
     const hook = await it.create();
     it.receiver.setFallback(answer(403));
     await it.event('a');
@@ -165,7 +165,7 @@ eachStore('webhook modes', (engine) => {
   });
 
   test('slots are read again for one webhook: once, or again with force, and for no other webhook', async (t) => {
-    const it = await start(t, quick);
+    const it = await start(t, patient);
     const [hook, other] = [await it.create({ accountAddresses: [addressOf(2)] }), await it.create()];
     const blocks = ['a', 'b', 'c'].map((name, at) =>
       makeBlock({ slot: 50 + at, transactions: [{ name, keys: [1, 2] }] }),

@@ -69,6 +69,15 @@ export async function stage(t: TestContext, options: Partial<HarnessOptions> = {
   };
 }
 
+/** Quick retries, so that a test need not wait, and time enough for a busy machine. */
+export const patient = {
+  webhooks: {
+    retry: {
+      durable: { steps: [0.01, 0.01], jitter: 0, timeoutMs: 30_000 },
+      compat: { steps: [0.01], timeoutMs: 30_000 },
+    },
+  },
+};
 /** Quick retries, so that a test need not wait. */
 export const quick = {
   webhooks: {
