@@ -13,10 +13,10 @@ interface Call {
 }
 
 /** A source before a node that answers when the test says so, with the number of the call in each account. */
-function bed(changes: Partial<Parameters<typeof createAccountSource>[0]> = {}) {
+async function bed(changes: Partial<Parameters<typeof createAccountSource>[0]> = {}) {
   const clock = createManualClock();
   // The cache takes a time of zero for none.
-  void clock.advance(1);
+  await clock.advance(1);
   const calls: Call[] = [];
   const read = (keys: readonly string[]): Promise<ReadAccounts> =>
     new Promise((resolve, reject) => {
@@ -41,7 +41,7 @@ const callsOf = (loaded: Awaited<ReturnType<ReturnType<typeof createAccountSourc
   Object.fromEntries([...loaded].map(([key, entry]) => [key, entry.ok ? Number(entry.account?.lamports) : null]));
 
 test('what is asked for in one turn goes together, what is under way is shared, and then it is kept', async () => {
-  const { clock, calls, source, settle } = bed();
+  const { clock, calls, source, settle } = await bed();
   const [one, two] = [source.load(['a', 'b', 'a']), source.load(['b', 'c'])];
   await settle();
   const three = source.load(['a']);
@@ -61,7 +61,7 @@ test('what is asked for in one turn goes together, what is under way is shared, 
 });
 
 test('who wants it fresh shares no call that has gone out', async () => {
-  const { calls, source, settle } = bed();
+  const { calls, source, settle } = await bed();
   const old = source.load(['a']);
   await settle();
   const [fresh, other] = [source.load(['a'], { fresh: true }), source.load(['a'], { fresh: true })];
@@ -73,7 +73,7 @@ test('who wants it fresh shares no call that has gone out', async () => {
 });
 
 test('an account that was written to is asked for again, and an answer from before is not kept', async () => {
-  const { calls, source, settle } = bed();
+  const { calls, source, settle } = await bed();
   const load = async (slot: number) => {
     const loaded = source.load(['a']);
     await settle();
@@ -89,7 +89,7 @@ test('an account that was written to is asked for again, and an answer from befo
 });
 
 test('a call that fails fails for its keys only, and is not kept', async () => {
-  const { calls, source, settle } = bed();
+  const { calls, source, settle } = await bed();
   const keys = Array.from({ length: 150 }, (_, index) => `k${index}`);
   const loaded = source.load(keys);
   await settle();
@@ -107,7 +107,7 @@ test('a call that fails fails for its keys only, and is not kept', async () => {
 });
 
 test('nobody waits longer than the deadline, and no more wait than may', async () => {
-  const { clock, calls, source, settle } = bed({ concurrency: 1, maxWaiting: 3 });
+  const { clock, calls, source, settle } = await bed({ concurrency: 1, maxWaiting: 3 });
   const first = source.load(['a']);
   await settle();
   const full = source.load(['b', 'c', 'd', 'e']);
@@ -131,7 +131,7 @@ test('whatever is asked for and in whatever order it is answered, everybody gets
       fc.array(step, { minLength: 1, maxLength: 8 }),
       fc.integer({ min: 1, max: 4 }),
       async (steps, concurrency) => {
-        const { calls, source, settle } = bed({ concurrency });
+        const { calls, source, settle } = await bed({ concurrency });
         const asked: [readonly string[], ReturnType<typeof source.load>][] = [];
         let answered = 0;
         for (const { keys, fresh, answer } of steps) {

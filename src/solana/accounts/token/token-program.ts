@@ -1,15 +1,15 @@
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../address/known-programs.ts';
 
 /** Bytes of a mint and of a token account without extensions, and of an account of several signers. */
-export const MINT_BYTES = 82;
-export const TOKEN_ACCOUNT_BYTES = 165;
+const MINT_BYTES = 82;
+const TOKEN_ACCOUNT_BYTES = 165;
 const MULTISIG_BYTES = 355;
 /** Behind the longer of the two stands which one it is; then the extensions. */
-export const ACCOUNT_TYPE_OFFSET = TOKEN_ACCOUNT_BYTES;
+export const ACCOUNT_TYPE_OFFSET = 165;
 const ACCOUNT_TYPE = { mint: 1, account: 2 } as const;
 
 /** Whether a program keeps tokens in the layout of SPL Token. */
-export function isTokenProgram(program: string): boolean {
+function isTokenProgram(program: string): boolean {
   return program === TOKEN_PROGRAM || program === TOKEN_2022_PROGRAM;
 }
 
