@@ -72,7 +72,8 @@ export interface RequestErrorOptions {
   /** The second sentence of the wallet error shape. */
   readonly details?: string;
   readonly headers?: Readonly<Record<string, string>>;
-  readonly retryAfterS?: number;
+  /** Default of 429 and 503: 1. Null: coming again does not help. */
+  readonly retryAfterS?: number | null;
   readonly cause?: unknown;
 }
 
@@ -81,7 +82,7 @@ export class RequestError extends Error {
   readonly status: number;
   readonly details: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
-  readonly retryAfterS: number | undefined;
+  readonly retryAfterS: number | null | undefined;
 
   constructor(status: number, message: string, options: RequestErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });

@@ -71,6 +71,7 @@ async function findFunding(
   if (end.kind === 'too-long')
     throw new RequestError(503, 'Incomplete history', {
       details: `The wallet has more than ${maxPages * 1_000} transactions (wallet.fundedBy.maxPages)`,
+      retryAfterS: null,
     });
   if (end.kind === 'none') throw new RequestError(404, 'No funding transaction found');
   const { funding, isFinal } = end;

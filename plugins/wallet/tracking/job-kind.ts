@@ -9,6 +9,10 @@ const TURN_MS = 3_000;
 const TIMEOUT_MS = 120_000;
 /** Until what is missing at the top may be final. */
 const FINALITY_MS = 2_000;
+/** Somebody may be waiting: an upstream that failed is asked again soon, and a request begins anew when it was given up. */
+const FIRST_PAUSE_MS = 500;
+const MOST_PAUSE_MS = 15_000;
+const MOST_ATTEMPTS = 20;
 
 /** Indexes a wallet piece by piece; many wallets take turns. The job's key is the number of the wallet. */
 export function createIndexJob(parts: BackfillParts & { readonly log: Log }, concurrency: number): JobKind {
@@ -30,7 +34,9 @@ export function createIndexJob(parts: BackfillParts & { readonly log: Log }, con
         signal.throwIfAborted();
         log.warn({ wallet: id, err: messageOf(error) }, 'a wallet could not be indexed further');
         await noteTrouble(store, id, messageOf(error));
-        throw error;
+        if (job.attempts >= MOST_ATTEMPTS) return { kind: 'failed', error: messageOf(error) };
+        const pauseMs = Math.min(MOST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** job.attempts);
+        return { kind: 'retry', runAt: clock.now() + pauseMs, error: messageOf(error) };
       }
     },
   };

@@ -12,6 +12,7 @@ export const beingIndexed = (found: number): RequestError =>
 export const incompleteHistory = (firstSlot: number): RequestError =>
   new RequestError(503, 'Incomplete history', {
     details: `The upstream node has no data before slot ${firstSlot}; configure an archive endpoint`,
+    retryAfterS: null,
   });
 
 export const noChain = (): RequestError =>

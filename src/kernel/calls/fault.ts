@@ -129,7 +129,8 @@ function fromRefusal(error: GateRefusal): Fault {
 
 function fromRequestError(error: RequestError): Fault {
   const { status, message, details, headers } = error;
-  const retryAfterS = error.retryAfterS ?? (status === 429 || status === 503 ? 1 : undefined);
+  const usual = status === 429 || status === 503 ? 1 : undefined;
+  const retryAfterS = error.retryAfterS === null ? undefined : (error.retryAfterS ?? usual);
   return make(status, message, rpcNameOf(status), {
     details,
     rpcDetails: details ?? message,

@@ -6,7 +6,7 @@ import { encode32, encode64 } from '../../../src/lib/base58.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
 import { readJsonFixture, skipWithoutFixtures } from '../../helpers/fixtures.ts';
 import { redirectHostedClients } from '../../helpers/hosted-client.ts';
-import { type HistoryItem, type TransferItem, walletClient } from '../../helpers/wallet-client.ts';
+import { type HistoryItem, type Page, type TransferItem, walletClient } from '../../helpers/wallet-client.ts';
 import { type NodeEntry, paymentResult, startWalletNode, type WalletNode } from '../../helpers/wallet-node.ts';
 
 const NATIVE = 'So11111111111111111111111111111111111111111';
@@ -19,7 +19,11 @@ before(async () => {
   node = await startWalletNode(37);
   daemon = await startDaemon({
     chain: { rpcUrl: node.url },
-    config: { plugins: ['access', 'token-metadata', 'wallet'], follow: { enabled: false } },
+    config: {
+      plugins: ['access', 'token-metadata', 'wallet'],
+      follow: { enabled: false },
+      wallet: { readThroughMs: 2_000 },
+    },
   });
 });
 after(async () => {
@@ -156,6 +160,53 @@ test('a wallet without transactions', async () => {
   assert.deepEqual(await client.get(`${wallet}/transfers`), nothing);
   const { status, body } = await client.ask(`${wallet}/funded-by`);
   assert.deepEqual([status, body], [404, { error: 'No funding transaction found', code: 404 }]);
+});
+
+test('what the upstream has lost is never left out silently', async () => {
+  const { wallet, list, sender } = giveHistory(5);
+  node.on('getFirstAvailableBlock', { result: '1000' });
+  try {
+    const client = walletClient(daemon);
+    const at = (place: number) => list[place]?.signature as string;
+    const lost = {
+      error: 'Incomplete history',
+      code: 503,
+      details: 'The upstream node has no data before slot 1000; configure an archive endpoint',
+    };
+    const first = await client.get<Page<HistoryItem>>(`${wallet}/history?limit=3`);
+    assert.deepEqual(first.pagination, { hasMore: true, nextCursor: at(2) });
+    const last = await client.get<Page<HistoryItem>>(`${wallet}/history?limit=3&before=${at(2)}`);
+    assert.equal(last.data.length, 2);
+    assert.deepEqual(last.pagination, { hasMore: true, nextCursor: at(4) });
+    for (const path of [
+      ...[`history?before=${at(4)}`, `transfers?cursor=${at(4)}`, 'funded-by'],
+      ...[`balance-at?mint=${NATIVE}&slot=999`, `balance-at?mint=${sender}&slot=1000`],
+    ]) {
+      const { status, body, headers } = await client.ask(`${wallet}/${path}`);
+      assert.deepEqual([status, body], [503, lost], path);
+      assert.equal(headers.get('retry-after'), null);
+    }
+    const then = await client.get<{ balanceRaw: string }>(`${wallet}/balance-at?mint=${NATIVE}&slot=1000`);
+    assert.equal(then.balanceRaw, '6');
+  } finally {
+    node.on('getFirstAvailableBlock', { result: '0' });
+  }
+});
+
+test('a node that fails says nothing; what was begun is finished later', async () => {
+  const { wallet, list } = giveHistory(4);
+  const client = walletClient(daemon);
+  const hidden = node.transactions.get(list[1]!.signature);
+  node.transactions.delete(list[1]!.signature);
+  const { status, body, headers } = await client.ask(`${wallet}/history`);
+  assert.deepEqual([status, (body as { error: string }).error], [503, 'Wallet history is being indexed']);
+  assert.equal(headers.get('retry-after'), '5');
+  node.transactions.set(list[1]!.signature, hidden);
+  const { data } = await client.get<Page<HistoryItem>>(`${wallet}/history`);
+  assert.deepEqual(
+    data.map(({ signature }) => signature),
+    list.map(({ signature }) => signature),
+  );
 });
 
 test('refusals', async () => {
