@@ -4,6 +4,7 @@ import { readAtOneSlot } from '../store/snapshot-read.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import { HISTORY } from '../trees/history.ts';
+import { isV1 } from '../trees/leaf-hash.ts';
 import { emptyQueues } from './empty-queues.ts';
 import type { MissingUpdates } from './missing-updates.ts';
 import { QUEUE } from './queue-check.ts';
@@ -101,7 +102,8 @@ const FRESH_LEAVES = 2;
 /** False when it has to wait. */
 async function heal(parts: RepairParts, tree: TreeRow, made: Tries, signal: AbortSignal): Promise<boolean> {
   const { store, missing, hashing, log } = parts;
-  if (tree.reason === QUEUE) return await refillQueues(parts, tree, made);
+  if (missing !== null && (tree.reason === QUEUE || isBatchRefused(tree)))
+    return await refillQueues(parts, missing, tree, made);
   const root = await parts.rebuild(tree, signal);
   if (root === null) return false;
   const verdict = await judge(parts, tree, root, signal);
@@ -126,15 +128,24 @@ async function heal(parts: RepairParts, tree: TreeRow, made: Tries, signal: Abor
   return true;
 }
 
-/** Only what waits is wrong, the tree itself is not: what was put into its queues is read again. */
-async function refillQueues({ store, missing, log }: RepairParts, tree: TreeRow, made: Tries): Promise<boolean> {
-  if (missing === null) return true;
+/** A batch gave another root than its event told: the tree is as it was before, so what waits is wrong, or the event. */
+const isBatchRefused = ({ type, reason, root, computed_root }: TreeRow): boolean =>
+  !isV1(type) && reason === 'root' && (computed_root === null || Buffer.compare(computed_root, root) !== 0);
+
+/** The tree itself is right: what was put into its queues, and its events, are read again. */
+async function refillQueues(
+  { store, log }: RepairParts,
+  missing: MissingUpdates,
+  tree: TreeRow,
+  made: Tries,
+): Promise<boolean> {
+  // Blocks that may still be taken back would put old rows over what is read anew.
   if (await canBeTakenBack(store.read as Db, made.sinceSlot)) return false;
-  log.warn({ tree: encode32(tree.key), seq: tree.seq }, 'the queues of a Merkle tree are read again');
+  log.warn({ tree: encode32(tree.key), seq: tree.seq }, 'what waits for a Merkle tree is read again');
   await missing.ask(tree, made.count === 0 ? 'near' : 'whole', async (tx) => {
     if (!(await isStill(tx, tree))) return;
     await emptyQueues(tx, tree);
-    await changeTree(tx, tree.id, { status: 'gap', reason: HISTORY });
+    await changeTree(tx, tree.id, { status: 'gap', reason: HISTORY, expected_root: null, computed_root: null });
   });
   return true;
 }

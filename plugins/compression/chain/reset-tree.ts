@@ -7,6 +7,9 @@ import { writePages } from '../trees/page-book.ts';
 import { pageId, pageRange } from '../trees/page-store.ts';
 import { changeTree } from './tree-rows.ts';
 
+/** Nullifiers are read again with the transactions that made them. */
+const QUEUED = { queued: 1, seq: null, nullifier: null, nullifier_index: null, tx_hash: null };
+
 /**
  * Makes a tree what it was before its first leaf, so that its updates can be applied again. Its accounts stay, as they were before any
  * batch and any nullification; what is spent stays spent. The status is the caller's.
@@ -26,7 +29,7 @@ export async function resetTree(tx: StoreTx, tree: TreeRow, hashing: Hashing): P
   const isQueued = type === TREE_TYPE.stateV2;
   await db
     .updateTable('compression_accounts')
-    .set(isQueued ? { nullified: 0, queued: 1, seq: null } : { nullified: 0 })
+    .set(isQueued ? { ...QUEUED, nullified: 0 } : { nullified: 0 })
     .where('tree', '=', id)
     .execute();
   const { seq, nextIndex, values, leaves } = freshTree(hashing, type);

@@ -40,7 +40,8 @@ export async function feedOf(books: BlockBooks, tree: TreeRow, updates: readonly
     return { id, ready: own.slice(0, end), early: own.slice(end), hasMore: false };
   }
   const waiting = await waitingFor(books, tree, own);
-  const all = orderUpdates([...waiting.map(updateOf), ...own], seq);
+  // What is told now is worth more than what waited: it may be read again because that was wrong.
+  const all = orderUpdates([...own, ...waiting.map(updateOf)], seq);
   const end = continuousFrom(seq, all);
   const endSeq = seq + end;
   // Only what is taken up counts as read: a block that is filled in must not seem to depend on newer ones.

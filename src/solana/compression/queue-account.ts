@@ -100,5 +100,5 @@ export function chainOfPart(
   const length = Number(createByteReader(stores, at).u64());
   if (place >= length) return null;
   const from = at + VECTOR_HEAD + place * HASH_BYTES;
-  return stores.slice(from, from + HASH_BYTES);
+  return Uint8Array.from(stores.subarray(from, from + HASH_BYTES));
 }
