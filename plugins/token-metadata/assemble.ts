@@ -16,6 +16,7 @@ import { createDocumentStore } from './store/document-store.ts';
 import { createMintStore } from './store/mint-store.ts';
 import { createTokenList } from './token-list/token-list.ts';
 import { createUpkeep } from './upkeep.ts';
+import { createChangedSlots } from './watch/changed-slots.ts';
 import { createChanges } from './watch/changes.ts';
 import { createMintIndex } from './watch/mint-index.ts';
 import { createWatchProcessor } from './watch/processor.ts';
@@ -37,8 +38,9 @@ export function assembleTokenMetadata(ctx: Context): Contribution {
   const { documents, close } = openDocuments(ctx, documentStore, cacheBytes);
   const list = createTokenList({ config: config.tokenList, chain, log });
   const answers = createAnswers(clock, cacheBytes);
+  const changed = createChangedSlots();
   const facts = createFacts({
-    ...{ load, store: mintStore, documents, list, clock },
+    ...{ load, store: mintStore, documents, list, clock, changed },
     ...{ ttlMs: config.factsTtlMs, upstreamTimeoutMs: config.upstreamTimeoutMs, maxMints: config.maxMintsPerLookUp },
   });
   const names = createNames({ facts, clock });
@@ -50,13 +52,14 @@ export function assembleTokenMetadata(ctx: Context): Contribution {
       mints.flatMap((mint) => load?.keysOf(mint) ?? [mint, metadataAddress(mint)]),
       slot,
     );
+    for (const mint of mints) changed.note(mint, slot);
     facts.drop(mints);
     answers.drop(mints);
   };
   const changes = chain === null || !config.watch ? null : createChanges({ chain, store, clock, log, onChanged });
   const index = createMintIndex({ clock, random, ttlMs: config.factsTtlMs, maxMints: config.maxMints });
   return {
-    routes: [tokenMetadataRoute({ load: load?.load ?? null, documents, list, facts, answers, config })],
+    routes: [tokenMetadataRoute({ load: load?.load ?? null, documents, list, facts, answers, changed, config })],
     services: [
       { token: tokenFacts, service: facts },
       { token: tokenNames, service: names },

@@ -9,6 +9,7 @@ import type { LoadRecords } from '../records/load-records.ts';
 import type { TokenRecord } from '../records/token-record.ts';
 import type { MintStore } from '../store/mint-store.ts';
 import type { TokenList } from '../token-list/token-list.ts';
+import type { ChangedSlots } from '../watch/changed-slots.ts';
 import { factsOf } from './facts-of.ts';
 import { withDeadline } from './with-deadline.ts';
 
@@ -22,6 +23,7 @@ export interface FactsParts {
   readonly ttlMs: number;
   readonly upstreamTimeoutMs: number;
   readonly maxMints: number;
+  readonly changed: ChangedSlots;
 }
 
 export interface FactsService extends TokenFacts {
@@ -53,8 +55,10 @@ export function createFacts(parts: FactsParts): FactsService {
       }
       if (record.metadata.kind === 'none' && record.metadata.error === 'TIMEOUT') continue;
       const facts = factsOf(record);
-      memory.set(record.mint, { facts, untilMs: clock.now() + parts.ttlMs });
-      store.save({ facts, keys: record.keys, slot: record.slot, readAtMs: clock.now() });
+      // Older than the last change that is known: good for a name, and nothing else.
+      const isCurrent = parts.changed.isCurrent(record.mint, record.slot);
+      memory.set(record.mint, { facts, untilMs: isCurrent ? clock.now() + parts.ttlMs : 0 });
+      if (isCurrent) store.save({ facts, keys: record.keys, slot: record.slot, readAtMs: clock.now() });
     }
   }
 
@@ -69,7 +73,8 @@ export function createFacts(parts: FactsParts): FactsService {
       });
     const unknown = take();
     if (unknown.length === 0) return found;
-    for (const { facts, readAtMs } of await store.load(unknown, clock.now() - parts.ttlMs)) {
+    for (const { facts, readAtMs, slot } of await store.load(unknown, clock.now() - parts.ttlMs)) {
+      if (!parts.changed.isCurrent(facts.mint, slot)) continue;
       memory.set(facts.mint, { facts, untilMs: readAtMs + parts.ttlMs });
       found.set(facts.mint, facts);
     }

@@ -7,6 +7,7 @@ import type { Documents } from '../off-chain/documents.ts';
 import type { LoadRecords } from '../records/load-records.ts';
 import { type TokenRecord, textsOf } from '../records/token-record.ts';
 import type { TokenList } from '../token-list/token-list.ts';
+import type { ChangedSlots } from '../watch/changed-slots.ts';
 import type { Answers } from './answers.ts';
 import { renderElement } from './element.ts';
 import type { Question } from './read-body.ts';
@@ -18,6 +19,7 @@ export interface AnswerParts {
   readonly list: TokenList;
   readonly facts: FactsService;
   readonly answers: Answers;
+  readonly changed: ChangedSlots;
   readonly config: TokenMetadataConfig;
 }
 
@@ -42,7 +44,7 @@ async function make(
   alreadyKnown: number,
   parts: AnswerParts,
 ): Promise<ReadonlyMap<string, string>> {
-  const { config, documents, facts, answers } = parts;
+  const { config, documents, facts, answers, changed } = parts;
   if (parts.load === null) throw unavailable(undefined);
   const { records, failed } = await parts.load(mints, disableCache);
   const askable = [...records.values()].filter((record) => record.kind === 'mint' || record.error !== 'INVALID_PUBKEY');
@@ -62,7 +64,8 @@ async function make(
     texts.set(mint, text);
     // What is missing may be there the next time.
     const isWhole = record.kind === 'mint' && isFirm(record) && (document === null || document.error === '');
-    if (isWhole) answers.set(mint, includeOffChain, text, record.readAtMs + config.accountTtlMs);
+    if (isWhole && changed.isCurrent(mint, record.slot))
+      answers.set(mint, includeOffChain, text, record.readAtMs + config.accountTtlMs);
   }
   return texts;
 }
