@@ -1,18 +1,60 @@
 import assert from 'node:assert/strict';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { startDaemon, type TestDaemon } from '../../helpers/daemon.ts';
 import { skipWithoutFixtures } from '../../helpers/fixtures.ts';
 import { hostedElements } from '../../helpers/hosted-elements.ts';
+import { findProjectRoot } from '../../helpers/project-root.ts';
 import { type HostedElement, rebuildTransaction } from '../../helpers/rebuild-enhanced.ts';
 import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
 
 const ADDRESS = 'FCHTRYx6npkQCogtpZtEFLJeevAFGbDHhJyvqvT6F4kX';
 const UNKNOWN_SIGNATURE = '1'.repeat(64);
 
+/** A plugin of a third party that knows the programs of the recordings better. */
+function writePlugin(): string {
+  const folder = join(mkdtempSync(join(tmpdir(), 'parhelion-parsers-')), 'wonders');
+  mkdirSync(folder);
+  writeFileSync(join(folder, 'package.json'), JSON.stringify({ name: 'wonders', type: 'module', main: 'index.js' }));
+  writeFileSync(
+    join(folder, 'index.js'),
+    `import { API_VERSION, definePlugin, Type } from '${findProjectRoot()}src/kernel/plugin.ts';
+    export default definePlugin({
+      id: 'wonders',
+      apiVersion: API_VERSION,
+      summary: 'knows unknown programs',
+      config: Type.Object({}, { additionalProperties: false, default: {} }),
+      provision: () => ({
+        parsers: [
+          {
+            name: 'wonders-citrus',
+            programs: ['JCFRaPv7852ESRwJJGRy2mysUMydXZgVVhrMLmExvmVp'],
+            parse: (transaction, block) => ({
+              type: 'TAKE_LOAN',
+              source: 'CITRUS',
+              description: 'slot ' + block.slot + ', ' + transaction.instructions.length + ' instructions',
+              events: { loan: { fee: transaction.fee } },
+            }),
+          },
+          {
+            name: 'wonders-broken',
+            programs: ['11111111111111111111111111111111'],
+            parse: () => { throw new Error('broken'); },
+          },
+        ],
+      }),
+    });`,
+  );
+  return folder;
+}
+
 describe('the calls for enhanced transactions', { skip: skipWithoutFixtures }, () => {
   let upstream: TestUpstream;
   let daemon: TestDaemon;
   let elements: HostedElement[];
+  let plugin: string;
 
   before(async () => {
     elements = hostedElements()
@@ -31,15 +73,17 @@ describe('the calls for enhanced transactions', { skip: skipWithoutFixtures }, (
       const rows = own.slice(start, start + limit).map(({ signature, slot }) => ({ signature, slot, err: null }));
       return { result: JSON.stringify(rows) };
     });
+    plugin = writePlugin();
     daemon = await startDaemon({
       chain: { rpcUrl: upstream.url },
-      config: { plugins: ['access', 'proxy', 'enhanced'] },
+      config: { plugins: ['access', 'proxy', 'enhanced', plugin] },
     });
   });
 
   after(async () => {
     await daemon?.stop();
     await upstream?.stop();
+    if (plugin !== undefined) rmSync(dirname(plugin), { recursive: true, force: true });
   });
 
   async function post(body: unknown, query = '') {
@@ -101,6 +145,21 @@ describe('the calls for enhanced transactions', { skip: skipWithoutFixtures }, (
       assert.match(json.error, reason);
     }
     assert.equal((await post({ transactions: [] }, '&commitment=processed')).status, 400);
+  });
+
+  test('a parser of a third party is asked first; one that fails takes nothing down', async () => {
+    const loan = elements.find(({ instructions }) =>
+      instructions.some(({ programId }) => programId.startsWith('JCFRaPv7')),
+    )!;
+    const { json } = await post({ transactions: [loan.signature] });
+    assert.deepEqual([loan.type, json[0]!.type, json[0]!.source], ['UNKNOWN', 'TAKE_LOAN', 'CITRUS']);
+    assert.equal(json[0]!.description, `slot ${loan.slot}, ${loan.instructions.length} instructions`);
+    assert.deepEqual(json[0]!.events, { loan: { fee: loan.fee } });
+    // The others are what they are, although the second parser fails at every payment.
+    const payment = elements.find(({ type, source }) => type === 'TRANSFER' && source === 'SYSTEM_PROGRAM')!;
+    assert.equal((await post({ transactions: [payment.signature] })).json[0]!.description, payment.description);
+    const metrics = await (await fetch(`${daemon.adminUrl}/metrics`)).text();
+    assert.match(metrics, /parhelion_enhanced_parser_errors_total\{[^}]*parser="wonders-broken"[^}]*\} [1-9]/);
   });
 
   test('pages of an address join to its whole history', async () => {
