@@ -8,6 +8,7 @@ export default definePlugin({
   id: 'compression',
   apiVersion: API_VERSION,
   summary: 'indexes compressed accounts and proves them against their Merkle trees',
+  roles: ['api', 'indexer'],
   config: compressionConfig,
   uses: [kernelGaps],
   migrations,

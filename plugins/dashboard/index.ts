@@ -9,6 +9,7 @@ export default definePlugin({
   id: 'dashboard',
   apiVersion: API_VERSION,
   summary: 'web pages for operators and owners of projects, on the admin listener',
+  roles: ['api'],
   config: dashboardConfig,
   uses: [accessAdmin, kernelView],
   migrations,

@@ -12,6 +12,7 @@ export default definePlugin({
   id: 'enhanced',
   apiVersion: API_VERSION,
   summary: 'tells what transactions did, in words and parts',
+  roles: ['api'],
   config: enhancedConfig,
   uses: [kernelParsers, tokenFacts, tokenNames],
   provision(ctx) {

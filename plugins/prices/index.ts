@@ -7,6 +7,7 @@ export default definePlugin({
   id: 'prices',
   apiVersion: API_VERSION,
   summary: 'prices of tokens in US dollars, for the other plugins',
+  roles: ['api'],
   config: pricesConfig,
   offers: [tokenPrices],
   provision: (ctx) => assemblePrices(ctx),

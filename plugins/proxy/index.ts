@@ -17,6 +17,7 @@ export default definePlugin({
   id: 'proxy',
   apiVersion: 1,
   summary: 'standard Solana JSON-RPC methods and websocket subscriptions through the configured upstreams',
+  roles: ['api'],
   config: proxyConfig,
   provision(ctx) {
     const pool = ctx.upstreams('main');

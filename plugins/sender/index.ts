@@ -18,6 +18,7 @@ export default definePlugin({
   id: 'sender',
   apiVersion: 1,
   summary: 'GET /ping and POST /fast: transactions to all send upstreams at once, repeated until they are seen',
+  roles: ['api'],
   config: senderConfig,
   provision(ctx) {
     const { config } = ctx;

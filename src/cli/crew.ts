@@ -7,6 +7,7 @@ import { createWriteLock, forgetLockMember, makeLockMemory } from '../adapters/s
 import { hireMember } from '../adapters/workers/hire.ts';
 import type { ChainSetup } from '../kernel/assembly/parts.ts';
 import type { LoadedConfig } from '../kernel/config/load.ts';
+import { type FoundPlugin, hasDuty } from '../kernel/plugins/registry.ts';
 import type { CrewMember } from '../ports/crew.ts';
 import type { Role } from '../ports/role.ts';
 import type { SharedParts } from './compose.ts';
@@ -14,7 +15,7 @@ import type { RoleData } from './role-data.ts';
 
 export interface CrewPlan {
   readonly roles: readonly Role[];
-  readonly config: LoadedConfig;
+  readonly config: LoadedConfig<FoundPlugin>;
   readonly chains: readonly ChainSetup[];
   /** Folder of the store. */
   readonly dataDir: string;
@@ -45,6 +46,9 @@ export function hireCrew({ roles, config, log, ...rest }: CrewPlan): HiredCrew {
     const data: RoleData = {
       ...{ role, ...rest, channel, lock: memory === null ? null : { memory, place } },
       config: { file, core, values, productionEnv },
+      leaveOut: config.plugins
+        .filter((plugin) => !plugin.enabled || !hasDuty(plugin, new Set([role])))
+        .map(({ use }) => use),
     };
     return hireMember({
       ...{ role, data, clock, entry },

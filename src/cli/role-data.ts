@@ -7,6 +7,8 @@ import type { Role } from '../ports/role.ts';
 export interface RoleData {
   readonly role: Role;
   readonly config: Pick<LoadedConfig, 'file' | 'core' | 'values' | 'productionEnv'>;
+  /** Plugins that have nothing to do there, as the configuration names them. */
+  readonly leaveOut: readonly string[];
   readonly chains: readonly ChainSetup[];
   /** Folder of the store. */
   readonly dataDir: string;

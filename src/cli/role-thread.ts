@@ -34,7 +34,7 @@ async function makeDaemon(): Promise<Daemon> {
   const { core } = data.config;
   const lock = data.lock === null ? null : createWriteLock(data.lock.memory, data.lock.place);
   return await createDaemon({
-    config: await restoreConfig(data.config, data.cwd),
+    config: await restoreConfig(data.config, data.cwd, data.leaveOut),
     // Messages to other processes go by the main thread.
     parts: composeParts(core, log, { channel: data.channel, isConnected: false, lock }),
     version: data.version,

@@ -64,6 +64,8 @@ export interface PluginDefinition<Config extends TObject = TObject> {
   /** Tokens of the services that `provision` will return. */
   readonly offers?: readonly ServiceToken<unknown>[];
   readonly migrations?: readonly Migration[];
+  /** Where it has something to do; a thread or a process with none of these roles goes without it. Default: everywhere. */
+  readonly roles?: readonly Role[];
   /** Says what the plugin contributes. Opens nothing: no socket, no file, no query, no timer. */
   provision(ctx: PluginContext<Static<Config>>): Contribution | Promise<Contribution>;
 }
@@ -83,7 +85,7 @@ export interface PluginContext<Config = unknown> {
   readonly version: string;
   /**
    * What this thread or process does. A daemon runs its plugins once per thread: `api` answers requests, `indexer` hands blocks to the
-   * processors, `deliverer` runs jobs, each with a plugin object of its own. Everything is provisioned and started everywhere; a plugin
+   * processors, `deliverer` runs jobs, each with a plugin object of its own. A plugin is provisioned and started wherever its `roles` say; one
    * that opens something in `start` looks here whether it is needed. What the roles have in common is the store.
    */
   readonly roles: Roles;

@@ -19,7 +19,7 @@ import { createOutbox } from '../jobs/outbox.ts';
 import { createMetricsRegistry, type MetricsRegistry } from '../metrics.ts';
 import { type Merged, mergeContributions } from '../plugins/merge-contributions.ts';
 import { type ProvisionedPlugin, provisionPlugins } from '../plugins/provision.ts';
-import type { FoundPlugin } from '../plugins/registry.ts';
+import { type FoundPlugin, hasDuty } from '../plugins/registry.ts';
 import { createDaemonView } from './daemon-view.ts';
 import { createLate, createLateStore, type Late } from './late.ts';
 import type { ChainSetup, DaemonParts, FollowerView } from './parts.ts';
@@ -83,7 +83,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   const view = createDaemonView({ version, config, plugins: () => plugins, merged: () => merged });
   plugins = await provisionPlugins(
     config.plugins
-      .filter(({ enabled }) => enabled)
+      .filter((plugin) => plugin.enabled && hasDuty(plugin, roles))
       .map(({ id, definition }) => ({ id, definition, section: config.values[id] })),
     {
       core: maskSecrets(coreConfig, config.core) as CoreConfig,

@@ -2,6 +2,7 @@ import type { TObject } from '@sinclair/typebox';
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
 import { nearest } from '../../lib/edit-distance.ts';
 import { isPlainObject } from '../../lib/plain-object.ts';
+import type { Roles } from '../../ports/role.ts';
 import type { PluginEntry } from '../config/plugin-entries.ts';
 import { coreSections, sectionProblems } from '../config/schema.ts';
 import { EXIT } from '../errors.ts';
@@ -21,6 +22,11 @@ export interface FoundPlugin {
   readonly builtIn: boolean;
 }
 
+/** Whether there is something for it to do in a thread or process with these roles. */
+export function hasDuty({ definition }: Pick<FoundPlugin, 'definition'>, roles: Roles): boolean {
+  return definition.roles === undefined || definition.roles.some((role) => roles.has(role));
+}
+
 /** Takes the error of one plugin; the others are looked at all the same. */
 export type ReportPlugin = (error: CodedError) => void;
 
@@ -30,20 +36,24 @@ const throwIt: ReportPlugin = (error) => {
 
 /**
  * Loads the plugins of the configuration and, for their sections, the other built-in ones; enabled ones come in the order of
- * provisioning. Loading runs no plugin code but the module itself. Errors (exit 78) go to `report`, without one the first is
+ * provisioning. Loading runs no plugin code but the module itself; those to be left out, as `use` names them, are not even loaded. Errors (exit 78) go to `report`, without one the first is
  * thrown: PLUGIN_NOT_FOUND, PLUGIN_INVALID, PLUGIN_CONFLICT, PLUGIN_CYCLE.
  */
 export async function findPlugins(
   entries: readonly PluginEntry[],
   places: PluginPlaces,
   report: ReportPlugin = throwIt,
+  leaveOut: readonly string[] = [],
 ): Promise<FoundPlugin[]> {
   const builtIns = builtInNames(places.builtInDir);
   const listed = new Set(entries.map(({ use }) => use));
-  const loaded = await loadAll(entries, { places, builtIns, report });
+  const wanted = entries.filter(({ use }) => !leaveOut.includes(use));
+  const loaded = await loadAll(wanted, { places, builtIns, report });
   const found = withoutTwins(loaded, report);
   const taken = new Set(found.map(({ id }) => id));
-  const silent = builtIns.filter((name) => !listed.has(name)).map((use) => ({ use, enabled: false }));
+  const silent = builtIns
+    .filter((name) => !listed.has(name) && !leaveOut.includes(name))
+    .map((use) => ({ use, enabled: false }));
   // A listed plugin may take the id, and with it the section, of a built-in one: that is how a capability is replaced.
   found.push(...(await loadAll(silent, { places, builtIns, report })).filter(({ id }) => !taken.has(id)));
   const enabled = found.filter((plugin) => plugin.enabled);
