@@ -28,6 +28,7 @@ import { createAlerts } from './operational/alerts.ts';
 import { createGapAlerts } from './operational/gap-alerts.ts';
 import { createOperational } from './operational/operational.ts';
 import { createOperationalKind } from './operational/operational-kind.ts';
+import { createRevertAlerts } from './operational/revert-alerts.ts';
 import { createReplayProcessor } from './replay/replay-processor.ts';
 import { createReplays } from './replay/replays.ts';
 import { addressRoutes } from './routes/addresses.ts';
@@ -84,6 +85,7 @@ export function assembleWebhooks(ctx: PluginContext<WebhooksConfig>, services: W
   const jobParts = { store, outbox, send, pace, clock, random, config, metrics, charges, alerts, autoDisable };
   const room = createHookRoom(queue, { perWebhook: config.outbox.maxPerWebhook, held: config.hold.maxRows });
   const sync = createHookSync(() => createHookIndex(random));
+  const { reverted } = createRevertAlerts(operational, store, log);
   const matchParts = { queue, clock, chains, bodies, room, sync };
   return {
     routes: [
@@ -96,7 +98,7 @@ export function assembleWebhooks(ctx: PluginContext<WebhooksConfig>, services: W
       ...(gaps === null ? [] : [gapsRoute(gaps, PROCESSOR_NAME)]),
     ],
     processors: [
-      createWebhooksProcessor({ ...matchParts, depth, matched: metrics.matched }),
+      createWebhooksProcessor({ ...matchParts, depth, matched: metrics.matched, reverted }),
       createReplayProcessor(matchParts),
     ],
     jobs: [

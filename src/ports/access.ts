@@ -32,6 +32,8 @@ export const accessBootstrap = serviceToken<AccessBootstrap>('access.bootstrap')
 export interface AccessPlans {
   /** Webhooks of a project; null for no limit. `db` is that of the transaction that makes one. */
   maxWebhooks(db: Queries, projectId: string): Promise<number | null>;
+  /** Addresses of one webhook; null where nobody knows. */
+  maxAddresses(db: Queries, projectId: string): Promise<number | null>;
 }
 
 export const accessPlans = serviceToken<AccessPlans>('access.plans');

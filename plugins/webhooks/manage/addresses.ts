@@ -1,7 +1,7 @@
 import { refuseTooMany } from '../input/addresses.ts';
 import { insertAddresses, keyText, presentAddresses, removeAddresses } from '../store/addresses.ts';
 import { updateHook } from '../store/hooks.ts';
-import { type ManageContext, writeHook } from './context.ts';
+import { type ManageContext, maxAddresses, writeHook } from './context.ts';
 
 export interface AddressChange {
   readonly webhookID: string;
@@ -21,7 +21,7 @@ export function addAddresses(
     const present = await presentAddresses(db, hook.number, keys);
     const fresh = keys.filter((key) => !present.has(keyText(key)));
     const addressCount = hook.addressCount + fresh.length;
-    refuseTooMany(addressCount, context.config.maxAddresses);
+    refuseTooMany(addressCount, await maxAddresses(context, db, projectId));
     if (fresh.length > 0) {
       await insertAddresses(tx, hook.number, fresh, hook.nextPosition);
       const nextPosition = hook.nextPosition + fresh.length;

@@ -63,4 +63,9 @@ export function writeHook<T>(
   });
 }
 
+/** Addresses that one webhook of a project may watch. */
+export async function maxAddresses({ plans, config }: ManageContext, db: Db, projectId: string): Promise<number> {
+  return Math.min(config.maxAddresses, (await plans?.maxAddresses(db, projectId)) ?? config.maxAddresses);
+}
+
 export const notFound = (): RequestError => new RequestError(404, 'webhook not found');

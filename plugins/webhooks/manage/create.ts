@@ -8,7 +8,7 @@ import { beginChange, recordChange, takeNumber } from '../store/changes.ts';
 import { countHooks, insertHook } from '../store/hooks.ts';
 import { insertSecret } from '../store/secrets.ts';
 import type { Db } from '../store/tables.ts';
-import type { ManageContext } from './context.ts';
+import { type ManageContext, maxAddresses } from './context.ts';
 
 export interface CreatedHook {
   readonly hook: Webhook;
@@ -35,6 +35,7 @@ export async function createHook(context: ManageContext, projectId: string, body
     const ofPlan = (await context.plans?.maxWebhooks(db, projectId)) ?? config.maxPerProject;
     if ((await countHooks(db, projectId)) >= Math.min(ofPlan, config.maxPerProject))
       throw new RequestError(400, 'reached webhook limit');
+    refuseTooMany(addresses.length, await maxAddresses(context, db, projectId));
     const now = clock.now();
     const number = await takeNumber(tx);
     const made = newHook({ ...input, url }, context, { number, id, projectId, count: addresses.length, now });

@@ -3,7 +3,7 @@ import { parseInput, type WebhookInput } from '../input/fields.ts';
 import { chainOf, type Webhook } from '../model/webhook.ts';
 import { clearAddresses, insertAddresses, keyText, readAddresses } from '../store/addresses.ts';
 import { updateHook, type WebhookPatch } from '../store/hooks.ts';
-import { type HookWrite, type ManageContext, writeHook } from './context.ts';
+import { type HookWrite, type ManageContext, maxAddresses, writeHook } from './context.ts';
 import { storedTypes } from './create.ts';
 import { afterToggle, togglePatch } from './toggle.ts';
 
@@ -37,6 +37,9 @@ export async function toggleHook(
 
 async function applyEdit(context: ManageContext, write: HookWrite, input: WebhookInput): Promise<EditedHook> {
   const { hook, db, now, tx } = write;
+  if (input.addresses !== undefined) {
+    refuseTooMany(input.addresses.length, await maxAddresses(context, db, hook.projectId));
+  }
   const before = await readAddresses(db, hook.number);
   const after = input.addresses ?? before;
   const removed = without(before, after);

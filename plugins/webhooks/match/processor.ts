@@ -1,5 +1,6 @@
 import type { BlockProcessor } from '../../../src/kernel/plugin.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
+import type { StoreTx } from '../../../src/ports/store.ts';
 import { matchBlock } from '../../../src/solana/match-block.ts';
 import type { BodyBuilder } from '../bodies/builder.ts';
 import type { DeliveryQueue } from '../delivery/queue.ts';
@@ -20,6 +21,8 @@ export interface ProcessorParts extends QueueEventsParts {
   readonly bodies: BodyBuilder;
   readonly depth: Depth;
   matched(count: number): void;
+  /** Told of each block that is taken back, in that transaction. */
+  reverted?(tx: StoreTx, chain: ChainId, slot: number): void;
 }
 
 /** Turns the transactions of a block into deliveries: one per webhook and transaction, in the block's own transaction. */
@@ -40,7 +43,10 @@ export function createWebhooksProcessor(parts: ProcessorParts): BlockProcessor {
         parts.matched(added);
       });
     },
-    revert: (tx, header, chain) => parts.queue.forget(tx, chain, header.slot),
+    async revert(tx, header, chain) {
+      parts.reverted?.(tx, chain, header.slot);
+      await parts.queue.forget(tx, chain, header.slot);
+    },
     // A transaction makes one delivery per webhook, however often and whenever its block comes.
     outOfOrder: true,
     addresses: (db, chain, limit) => watchedAddresses(db as Db, chain, limit),

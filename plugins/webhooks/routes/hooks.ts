@@ -1,6 +1,7 @@
 import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
 import { empty, json, RequestError } from '../../../src/kernel/request.ts';
+import { busyPrograms } from '../input/busy-addresses.ts';
 import { type ManageContext, notFound } from '../manage/context.ts';
 import { createHook } from '../manage/create.ts';
 import { editHook, toggleHook } from '../manage/edit.ts';
@@ -52,6 +53,8 @@ function createRoute(context: ManageContext): Route {
       const caller = callerOf(request);
       const { hook, addresses, signingSecret } = await createHook(context, caller.projectId, request.body);
       request.log.info({ webhook: hook.id, addresses: addresses.length }, 'webhook created');
+      const programs = busyPrograms(addresses);
+      if (programs.length > 0) request.log.warn({ webhook: hook.id, programs }, 'a webhook watches most of the chain');
       return json({ ...viewOf(hook, addresses, caller, context.clock.now()), signingSecret });
     },
   });
