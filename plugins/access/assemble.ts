@@ -1,6 +1,6 @@
 import type { Contribution, PluginContext } from '../../src/kernel/plugin.ts';
 import { lazy } from '../../src/lib/lazy.ts';
-import { accessBootstrap, accessCharges, accessPlans } from '../../src/ports/access.ts';
+import { accessAccounts, accessBootstrap, accessCharges, accessPlans } from '../../src/ports/access.ts';
 import { accessAdmin } from '../../src/ports/access-admin.ts';
 import { createAdmin } from './admin/admin.ts';
 import { keyLimitCommands } from './commands/key-limits.ts';
@@ -16,6 +16,7 @@ import { createMeter } from './metering/meter.ts';
 import { createAllowance } from './plans/allowance.ts';
 import { checkStoredPlans } from './plans/check-stored.ts';
 import { loadPlans } from './plans/load.ts';
+import { createAccounts } from './projects/accounts.ts';
 import { createBootstrap } from './projects/bootstrap.ts';
 import { createKeys } from './projects/keys.ts';
 import { createProjects } from './projects/projects.ts';
@@ -43,6 +44,7 @@ export function assembleAccess(ctx: PluginContext<AccessConfig>): Contribution {
     services: [
       { token: accessBootstrap, service: bootstrap },
       { token: accessAdmin, service: createAdmin({ store, clock, plans, projects, keys, meter }) },
+      { token: accessAccounts, service: createAccounts(projects, keys, plans) },
       { token: accessPlans, service: createAllowance(plans) },
       { token: accessCharges, service: createCharges({ directory, meter, clock }) },
     ],

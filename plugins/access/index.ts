@@ -1,5 +1,5 @@
 import { API_VERSION, definePlugin } from '../../src/kernel/plugin.ts';
-import { accessBootstrap, accessCharges, accessPlans } from '../../src/ports/access.ts';
+import { accessAccounts, accessBootstrap, accessCharges, accessPlans } from '../../src/ports/access.ts';
 import { accessAdmin } from '../../src/ports/access-admin.ts';
 import { assembleAccess } from './assemble.ts';
 import { accessConfig } from './config.ts';
@@ -10,7 +10,7 @@ export default definePlugin({
   apiVersion: API_VERSION,
   summary: 'projects, API keys, plans, credits and rates; the gate of every call that needs a key',
   config: accessConfig,
-  offers: [accessAdmin, accessBootstrap, accessCharges, accessPlans],
+  offers: [accessAccounts, accessAdmin, accessBootstrap, accessCharges, accessPlans],
   migrations,
   provision: assembleAccess,
 });

@@ -116,4 +116,24 @@ Deliveries of a range that was read before are not made again, unless they are o
     options: [{ flags: '--ready', description: 'ask for readiness' }, JSON_FLAG],
     load: () => import('./commands/healthcheck.ts'),
   },
+  {
+    path: ['signup'],
+    summary: 'pay a service for an API key: for agents and people without an operator',
+    options: [
+      { flags: '--url <address>', description: 'base address of the service, with the plugin signup', required: true },
+      { flags: '--keypair <file>', description: 'wallet that pays: the JSON file of solana-keygen', required: true },
+      { flags: '--rpc <address>', description: 'Solana node to pay over; else SOLANA_RPC_URL' },
+      { flags: '--asset <symbol>', description: 'what to pay in; without it SOL' },
+      {
+        flags: '--max <amount>',
+        description: 'most that may be paid, as in 0.05; a higher price is refused',
+        required: true,
+      },
+      { flags: '--output <file>', description: 'where the key is kept; without it parhelion-key.json' },
+      JSON_FLAG,
+    ],
+    help: `The key is made here and kept in the file before anything is paid. When something interrupts the command, run it again with
+the same file: it goes on from there and does not pay twice. Exit code: 0 with a key; 75 when it is worth trying again.`,
+    load: () => import('./commands/signup.ts'),
+  },
 ];

@@ -1,5 +1,5 @@
 import { serviceToken } from './service.ts';
-import type { Queries } from './store.ts';
+import type { Queries, StoreTx } from './store.ts';
 
 /** Who calls. Given by the gate, handed to every handler. */
 export interface Caller {
@@ -59,3 +59,22 @@ export interface AccessCharges {
 }
 
 export const accessCharges = serviceToken<AccessCharges>('access.charges');
+
+/** Makes projects and keys inside a transaction of the caller's. */
+export interface AccessAccounts {
+  hasPlan(name: string): boolean;
+  /** Gives the id. Errors: ACCESS_UNKNOWN_PLAN, ACCESS_BAD_NAME, ACCESS_BAD_WALLET. */
+  createProject(
+    tx: StoreTx,
+    project: { readonly name: string; readonly plan: string; readonly wallet: string },
+  ): Promise<string>;
+  /** `key` is installed and stored as its hash. Gives the key's id. Errors: ACCESS_UNKNOWN_PROJECT, ACCESS_BAD_KEY, STORE_CONFLICT. */
+  createKey(
+    tx: StoreTx,
+    key: { readonly projectId: string; readonly name: string; readonly key: string },
+  ): Promise<string>;
+  /** Prepaid credits. Errors: ACCESS_UNKNOWN_PROJECT, ACCESS_BAD_CREDITS. */
+  grant(tx: StoreTx, projectId: string, credits: number): Promise<void>;
+}
+
+export const accessAccounts = serviceToken<AccessAccounts>('access.accounts');

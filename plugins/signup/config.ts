@@ -1,0 +1,38 @@
+import { type Static, Type } from '@sinclair/typebox';
+
+const closed = { additionalProperties: false } as const;
+const ADDRESS = '^[1-9A-HJ-NP-Za-km-z]{32,44}$';
+
+export const signupConfig = Type.Object(
+  {
+    treasury: Type.Union([Type.String({ pattern: ADDRESS }), Type.Null()], {
+      default: null,
+      description: 'wallet that is paid; of tokens, any token account that it owns counts',
+    }),
+    lamports: Type.Union([Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()], {
+      default: null,
+      description: 'price in lamports; null = not in SOL',
+    }),
+    tokens: Type.Array(
+      Type.Object(
+        {
+          symbol: Type.String({ pattern: '^[A-Za-z0-9]{1,12}$', description: 'what clients call it: USDC' }),
+          mint: Type.String({ pattern: ADDRESS, description: 'its mint' }),
+          decimals: Type.Integer({ minimum: 0, maximum: 18, description: 'of the mint' }),
+          amount: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'price in raw units' }),
+        },
+        closed,
+      ),
+      { default: [], maxItems: 16, description: 'prices in tokens' },
+    ),
+    plan: Type.String({ minLength: 1, default: 'agent', description: 'plan of the projects that are made' }),
+    credits: Type.Integer({
+      minimum: 0,
+      default: 0,
+      description: 'prepaid credits that each payment adds, the first one too',
+    }),
+  },
+  { ...closed, default: {} },
+);
+
+export type SignupConfig = Static<typeof signupConfig>;

@@ -1,0 +1,35 @@
+import { API_VERSION, CodedError, definePlugin } from '../../src/kernel/plugin.ts';
+import { accessAccounts } from '../../src/ports/access.ts';
+import { createClaims } from './claim.ts';
+import { signupConfig } from './config.ts';
+import { SIGNUP_ERRORS } from './errors.ts';
+import { createProcessor } from './processor.ts';
+import { claimRoute, termsRoute } from './routes/signup.ts';
+import { migrations } from './store/migrations.ts';
+import { readTerms, refused } from './terms.ts';
+
+/** Keys for whoever pays: agents need no operator. Not in the usual list of plugins. */
+export default definePlugin({
+  id: 'signup',
+  apiVersion: API_VERSION,
+  summary: 'gives API keys for payments on the chain: GET and POST /v0/signup',
+  config: signupConfig,
+  uses: [accessAccounts],
+  migrations,
+  provision({ config, store, clock, use }) {
+    const accounts = use(accessAccounts);
+    if (accounts === undefined)
+      throw new CodedError('SIGNUP_NO_ACCESS', SIGNUP_ERRORS.SIGNUP_NO_ACCESS, { exitCode: 78 });
+    const terms = readTerms(config);
+    return {
+      routes: [
+        termsRoute(terms, config.plan, config.credits),
+        claimRoute(createClaims({ store, clock, accounts, config })),
+      ],
+      processors: [createProcessor(terms)],
+      start() {
+        if (!accounts.hasPlan(config.plan)) throw refused(`there is no plan ${config.plan}`);
+      },
+    };
+  },
+});
