@@ -265,6 +265,23 @@ test('live values come by themselves, and end with the session', async () => {
   assert.ok(events >= 2, 'the stream ended with the session');
 });
 
+test('an open page does not hold up the end of the daemon', async () => {
+  const own = await startDashboard();
+  const { cookie } = await own.operator();
+  const response = await fetch(`${own.daemon.adminUrl}${API}/live`, { headers: { cookie } });
+  const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+  assert.equal((await reader.read()).done, false);
+  let isOver = false;
+  const ended = (async () => {
+    while (!(await reader.read().catch(() => ({ done: true }))).done);
+    isOver = true;
+  })();
+  // The drain waits for accepted requests; this one has no end of its own.
+  const stopped = own.stop().then(() => isOver);
+  await ended;
+  await stopped;
+});
+
 test('the log has pages that neither lose nor repeat an entry', async () => {
   const all = await actions();
   const seen: unknown[] = [];

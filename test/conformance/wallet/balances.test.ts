@@ -338,6 +338,30 @@ test('a node that refuses or fails is a 503, never an empty wallet', async () =>
   assert.equal((await ask(textOf(wallet))).status, 200);
 });
 
+test('a wallet with more tokens than are read is refused, not cut', async (t) => {
+  const wallet = newKey();
+  const holdings = Array.from({ length: 4 }, () => ({
+    ...{ mint: newKey(), amounts: [1n], decimals: 1, program: TOKEN_PROGRAM },
+  }));
+  setHoldings(wallet, 5n, holdings);
+  const own = await startDaemon({
+    chain: { rpcUrl: upstream.url },
+    config: {
+      plugins: ['access', 'token-metadata', 'wallet'],
+      follow: { enabled: false },
+      wallet: { balances: { maxMints: 3 } },
+    },
+  });
+  t.after(() => own.stop());
+  const url = `${own.apiUrl}/v1/wallet/${textOf(wallet)}/balances`;
+  const response = await fetch(url, { headers: { 'X-Api-Key': own.key } });
+  const details = 'The wallet holds 4 different tokens; at most 3 are read';
+  assert.deepEqual(
+    [response.status, await response.json()],
+    [503, { error: 'Service unavailable', code: 503, details }],
+  );
+});
+
 test('requests at the same time share the calls', async () => {
   const wallet = newKey();
   setHoldings(wallet, 5n, [{ mint: newKey(), amounts: [5n], decimals: 0, program: TOKEN_PROGRAM }]);

@@ -8,10 +8,19 @@ import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createHelius } from 'helius-sdk';
 import { encode32 } from '../../../src/lib/base58.ts';
-import { type AccountUpstream, startAccountUpstream } from '../../helpers/account-upstream.ts';
+import { METADATA_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/address/known-programs.ts';
+import { metadataAddress } from '../../../src/solana/address/metadata-address.ts';
+import { nameMint } from '../../../src/solana/names/keys.ts';
+import {
+  type AccountUpstream,
+  mintData,
+  startAccountUpstream,
+  tokenAccountData,
+} from '../../helpers/account-upstream.ts';
 import { type DaemonInProcess, runCommand, startDaemon } from '../../helpers/daemon.ts';
 import { redirectHostedClients } from '../../helpers/hosted-client.ts';
 import { setFavourite, setName, wrapName } from '../../helpers/name-accounts.ts';
+import { writeMetadata } from '../../helpers/write-metadata.ts';
 
 const CUT_OFF = 452_825_395;
 const MAINNET = '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d';
@@ -155,6 +164,31 @@ test('the names of an address: its favourite first, the others in order', async 
   assert.equal(without['name'], 'Owner');
   upstream.refuse('getProgramAccounts', null);
 });
+
+test('names that an address holds as tokens are among its names, and only real ones', async () => {
+  const owner = someone();
+  writeLabels([label, { ...label, address: encode32(owner), name: 'Holder' }]);
+  const domain = setName(upstream.accounts, 'token-name', stranger);
+  wrapName(upstream.accounts, domain, owner);
+  setTokenName(nameMint(domain), 'token-name.sol');
+  // Anybody can call a token like a name.
+  const forged = someone();
+  upstream.accounts.set(encode32(forged), { owner: TOKEN_PROGRAM, data: mintData(0, 1n), lamports: 1n });
+  upstream.accounts.set(encode32(someone()), { owner: TOKEN_PROGRAM, data: tokenAccountData(forged, owner, 1n) });
+  setTokenName(forged, 'exchange.sol');
+  const found = await until(`${encode32(owner)}/identity`, (body) => 'domainNames' in body);
+  assert.deepEqual(found['domainNames'], ['token-name.sol']);
+});
+
+function setTokenName(mint: Uint8Array, name: string): void {
+  const [key, nothing] = [encode32(mint), null];
+  const texts = { updateAuthority: key, mint: key, name, symbol: '', uri: '' };
+  const flags = { sellerFeeBasisPoints: 0, primarySaleHappened: false, isMutable: true };
+  const absent = { creators: nothing, editionNonce: nothing, tokenStandard: nothing, collection: nothing };
+  const rest = { uses: nothing, collectionDetails: nothing, programmableConfig: nothing };
+  const { data } = writeMetadata({ ...texts, ...flags, ...absent, ...rest }, true);
+  upstream.accounts.set(metadataAddress(encode32(mint)), { owner: METADATA_PROGRAM, data, lamports: 1n });
+}
 
 /** Asks until the answer is as wanted. */
 async function until(path: string, isWanted: (body: Record<string, unknown>) => boolean) {
