@@ -30,12 +30,12 @@ export function welcome(
   first: FirstKey | null,
   { chain, program }: { readonly chain: 'local' | 'rpc'; readonly program: string },
 ): string[] {
-  if (api === null) return ['', ` Admin      ${admin}  (/healthz, /readyz, /metrics)`, ''];
+  if (api === null) return ['', ` Admin      ${admin}  (/healthz, /readyz, /metrics, /dashboard)`, ''];
   const lines = [
     '',
     ` API        ${api}`,
     ...(websocket === null ? [] : [` WebSocket  ${websocket}`]),
-    ` Admin      ${admin}  (/healthz, /readyz, /metrics)`,
+    ` Admin      ${admin}  (/healthz, /readyz, /metrics, /dashboard)`,
     ` Docs       ${api}/docs`,
   ];
   if (first === null) {
