@@ -11,6 +11,7 @@ export const enhancedConfig = Type.Object(
     upstreamTimeoutMs: count(10_000, 120_000, 'longest wait for one answer of the upstream'),
     namesTimeoutMs: count(250, 10_000, 'how long an answer waits for names of tokens'),
     scanLimit: count(1_000, 100_000, 'transactions of an address that one call with a filter looks through'),
+    sortLimit: count(10_000, 1_000_000, 'signatures of an address that are listed to answer oldest first'),
     preferSwapOverMint: Type.Boolean({
       default: false,
       description: 'a swap that mints something on its way is a SWAP, and not a TOKEN_MINT as the hosted service says',

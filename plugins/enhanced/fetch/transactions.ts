@@ -16,6 +16,9 @@ export interface FetchedTransaction {
 
 export interface SignatureRow {
   readonly signature: string;
+  readonly slot: number;
+  /** Unix seconds. */
+  readonly blockTime?: number | null;
 }
 
 export interface PageOptions {

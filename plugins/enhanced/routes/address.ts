@@ -3,17 +3,18 @@ import { json, RequestError } from '../../../src/kernel/request.ts';
 import { decode, decode32 } from '../../../src/lib/base58.ts';
 import type { Commitment } from '../../../src/ports/chain.ts';
 import type { ReadTransaction } from '../../../src/solana/parsers/enhance.ts';
-import { commitmentQuery, enhancedSchema, MARGIN_MS, NOT_FOUND, REFUSALS, type RouteParts } from './parts.ts';
+import { type HistoryQuestion, newestFirst, oldestFirst } from '../fetch/history.ts';
+import type { SignatureRow } from '../fetch/transactions.ts';
+import { addressQuery, MAX_LIMIT, windowOf } from './address-query.ts';
+import { enhancedSchema, MARGIN_MS, NOT_FOUND, REFUSALS, type RouteParts } from './parts.ts';
 
-const MAX_LIMIT = 100;
+const MAX_PAGE = 1_000;
 const SIGNATURE_BYTES = 64;
 const MAX_TIMEOUT_MS = 120_000;
 
 interface Wanted {
-  readonly address: string;
+  readonly question: HistoryQuestion;
   readonly limit: number;
-  readonly until: string | null;
-  readonly commitment: Commitment;
   readonly accepts: (transaction: ReadTransaction) => boolean;
 }
 
@@ -30,30 +31,25 @@ export function addressRoute(parts: RouteParts): Route {
     price: { product: 'enhancedApi', credits: config.credits, groups: ['das'], chargedStatuses: [404] },
     timeoutMs: MAX_TIMEOUT_MS + MARGIN_MS,
     params: Type.Object({ address: Type.String({ description: 'base58' }) }),
-    query: Type.Object({
-      before: Type.Optional(Type.String({ description: 'signature; older ones than this' })),
-      until: Type.Optional(Type.String({ description: 'signature; newer ones than this' })),
-      'before-signature': Type.Optional(Type.String({ description: 'the same as before' })),
-      'after-signature': Type.Optional(Type.String({ description: 'the same as until' })),
-      limit: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_LIMIT, description: 'default 100' })),
-      type: Type.Optional(Type.String({ description: 'only transactions of this type' })),
-      source: Type.Optional(Type.String({ description: 'only transactions of this source' })),
-      commitment: commitmentQuery,
-    }),
+    query: addressQuery,
     replies: { 200: Type.Array(enhancedSchema), ...NOT_FOUND, ...REFUSALS },
     async handler({ params, query, signal }) {
       if (decode32(params.address) === null) throw new RequestError(400, 'address is not a valid Solana address');
-      const before = signatureParam('before', query.before ?? query['before-signature']);
-      const until = signatureParam('until', query.until ?? query['after-signature']);
       const [type, source] = [query.type?.toUpperCase(), query.source?.toUpperCase()];
-      const wanted: Wanted = {
-        ...{ address: params.address, limit: query.limit ?? MAX_LIMIT, until },
-        commitment: query.commitment ?? 'confirmed',
-        accepts: (one) =>
-          (type === undefined || type === 'ANY' || one.type === type) &&
-          (source === undefined || one.source === source),
+      const accepts = (one: ReadTransaction): boolean =>
+        (type === undefined || type === 'ANY' || one.type === type) && (source === undefined || one.source === source);
+      const window = windowOf(query);
+      const limit = query.limit ?? MAX_LIMIT;
+      const isAscending = query['sort-order'] === 'asc';
+      const question: HistoryQuestion = {
+        ...{ address: params.address, window, commitment: query.commitment ?? 'confirmed' },
+        before: signatureParam('before', query.before ?? query['before-signature']),
+        until: signatureParam('until', query.until ?? query['after-signature']),
+        // What is skipped is only listed and not read.
+        pageSize: isAscending || window.toSlot !== null || window.toTime !== null ? MAX_PAGE : limit,
       };
-      const found = await search(parts, wanted, before, signal);
+      const wanted: Wanted = { question, limit, accepts };
+      const found = await (isAscending ? fromOldest(parts, wanted, signal) : fromNewest(parts, wanted, signal));
       return json(await parts.elements.write(found));
     },
   });
@@ -66,35 +62,57 @@ function signatureParam(name: string, text: string | undefined): string | null {
 }
 
 /** Reads on until there are enough that fit, the address has no more, or the bound is reached. */
-async function search(
+async function fromNewest(
   { transactions, elements, config }: RouteParts,
-  { address, limit, until, commitment, accepts }: Wanted,
-  from: string | null,
+  { question, limit, accepts }: Wanted,
   signal: AbortSignal,
 ): Promise<readonly ReadTransaction[]> {
+  const reader = createReader({ transactions, elements, commitment: question.commitment, signal });
   const found: ReadTransaction[] = [];
-  let before = from;
-  for (let scanned = 0; scanned < Math.max(config.scanLimit, limit); ) {
-    const rows = await transactions.page(address, { before, until, limit, commitment }, signal);
-    const fetched = await transactions.fetch(
-      rows.map(({ signature }) => signature),
-      commitment,
-      signal,
-    );
-    for (const one of fetched) {
-      // A node that lists a transaction and does not have it has lost it: an answer without it would be wrong.
-      if (one === null)
-        throw new RequestError(503, 'Incomplete history: the upstream lacks a transaction that it lists');
-      const read = elements.read(one);
-      if (accepts(read) && found.length < limit) found.push(read);
+  let looked = 0;
+  for await (const { rows, last } of newestFirst(transactions, question, signal)) {
+    for (let at = 0; at < rows.length && found.length < limit; at += limit) {
+      const read = await reader(rows.slice(at, at + limit));
+      found.push(...read.filter(accepts).slice(0, limit - found.length));
+      looked += read.length;
     }
-    if (found.length >= limit || rows.length < limit) return found;
-    scanned += rows.length;
-    before = rows.at(-1)?.signature ?? before;
+    if (found.length >= limit) return found;
+    if (looked < Math.max(config.scanLimit, limit)) continue;
+    if (found.length > 0) return found;
+    throw new RequestError(
+      404,
+      `No such transaction among those that were looked through. To search on, set \`before\` to ${last}`,
+    );
   }
-  if (found.length > 0) return found;
-  throw new RequestError(
-    404,
-    `No such transaction among those that were looked through. To search on, set \`before\` to ${before}`,
-  );
+  return found;
+}
+
+async function fromOldest(
+  { transactions, elements, config }: RouteParts,
+  { question, limit, accepts }: Wanted,
+  signal: AbortSignal,
+): Promise<readonly ReadTransaction[]> {
+  const reader = createReader({ transactions, elements, commitment: question.commitment, signal });
+  const rows = await oldestFirst(transactions, question, config.sortLimit, signal);
+  const found: ReadTransaction[] = [];
+  for (let at = 0; at < Math.min(rows.length, Math.max(config.scanLimit, limit)) && found.length < limit; at += limit)
+    found.push(...(await reader(rows.slice(at, at + limit))).filter(accepts).slice(0, limit - found.length));
+  return found;
+}
+
+interface ReaderParts extends Pick<RouteParts, 'transactions' | 'elements'> {
+  readonly commitment: Commitment;
+  readonly signal: AbortSignal;
+}
+
+function createReader({ transactions, elements, commitment, signal }: ReaderParts) {
+  return async (rows: readonly SignatureRow[]): Promise<readonly ReadTransaction[]> => {
+    const signatures = rows.map(({ signature }) => signature);
+    const fetched = await transactions.fetch(signatures, commitment, signal);
+    return fetched.map((one) => {
+      if (one !== null) return elements.read(one);
+      // A node that lists a transaction and does not have it has lost it: an answer without it would be wrong.
+      throw new RequestError(503, 'Incomplete history: the upstream lacks a transaction that it lists');
+    });
+  };
 }

@@ -3,8 +3,10 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { createHelius } from 'helius-sdk';
 import { startDaemon, type TestDaemon } from '../../helpers/daemon.ts';
 import { skipWithoutFixtures } from '../../helpers/fixtures.ts';
+import { redirectHostedClients } from '../../helpers/hosted-client.ts';
 import { hostedElements } from '../../helpers/hosted-elements.ts';
 import { findProjectRoot } from '../../helpers/project-root.ts';
 import { type HostedElement, rebuildTransaction } from '../../helpers/rebuild-enhanced.ts';
@@ -70,7 +72,9 @@ describe('the calls for enhanced transactions', { skip: skipWithoutFixtures }, (
       const [address, { before: from, limit }] = params as [string, { before?: string; limit: number }];
       const own = elements.filter(({ accountData }) => accountData.some(({ account }) => account === address));
       const start = from === undefined ? 0 : own.findIndex(({ signature }) => signature === from) + 1;
-      const rows = own.slice(start, start + limit).map(({ signature, slot }) => ({ signature, slot, err: null }));
+      const rows = own
+        .slice(start, start + limit)
+        .map(({ signature, slot, timestamp }) => ({ signature, slot, blockTime: timestamp, err: null }));
       return { result: JSON.stringify(rows) };
     });
     plugin = writePlugin();
@@ -182,6 +186,39 @@ describe('the calls for enhanced transactions', { skip: skipWithoutFixtures }, (
     assert.equal(swaps.length, elements.filter((one) => one.type === 'SWAP' && one.feePayer === ADDRESS).length);
     assert.deepEqual((await get(ADDRESS, '&type=SWAP&limit=2')).json, swaps.slice(0, 2));
     assert.deepEqual((await get(ADDRESS, '&type=NFT_BID')).json, []);
+  });
+
+  test('bounds and order of the newer clients', async () => {
+    const whole = (await get(ADDRESS)).json;
+    const oldest = [...whole].reverse();
+    const signatures = (list: readonly HostedElement[]) => list.map(({ signature }) => signature);
+    assert.deepEqual(signatures((await get(ADDRESS, '&sort-order=asc')).json), signatures(oldest));
+    assert.deepEqual(signatures((await get(ADDRESS, '&sort-order=asc&limit=5')).json), signatures(oldest.slice(0, 5)));
+    const [low, high] = [oldest[3]!, oldest[12]!];
+    const slots = whole.filter(({ slot }) => slot > low.slot && slot <= high.slot);
+    assert.deepEqual(
+      signatures((await get(ADDRESS, `&gt-slot=${low.slot}&lte-slot=${high.slot}`)).json),
+      signatures(slots),
+    );
+    const times = whole.filter(({ timestamp }) => timestamp >= low.timestamp && timestamp < high.timestamp);
+    assert.deepEqual(
+      signatures((await get(ADDRESS, `&gte-time=${low.timestamp}&lt-time=${high.timestamp}`)).json),
+      signatures(times),
+    );
+    assert.equal((await get(ADDRESS, '&sort-order=up')).status, 400);
+  });
+
+  test('the published client reads them', async (t) => {
+    t.after(redirectHostedClients(daemon.apiUrl));
+    const { enhanced } = createHelius({ apiKey: daemon.key });
+    const [first, second] = elements;
+    const read = await enhanced.getTransactions({ transactions: [second!.signature, first!.signature] });
+    assert.deepEqual(
+      read.map(({ signature }: { signature: string }) => signature),
+      [second!.signature, first!.signature],
+    );
+    const page = await enhanced.getTransactionsByAddress({ address: ADDRESS, limit: 3, sortOrder: 'asc' });
+    assert.equal(page.length, 3);
   });
 
   test('addresses, cursors and limits that cannot be are refused', async () => {
