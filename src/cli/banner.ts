@@ -30,7 +30,7 @@ export function welcome(
   first: FirstKey | null,
   { chain, program }: { readonly chain: 'local' | 'rpc'; readonly program: string },
 ): string[] {
-  if (api === null) return ['', ` Admin      ${admin}  (/healthz, /readyz, /metrics, /dashboard)`, ''];
+  if (api === null) return ['', ` Admin      ${admin}  (/healthz, /readyz, /metrics)`, ''];
   const lines = [
     '',
     ` API        ${api}`,
