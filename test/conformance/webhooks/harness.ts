@@ -16,8 +16,9 @@ import type { BlockProcessor, Contribution, PluginContext, RequestError, Route }
 import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import { type AccessCharges, accessCharges } from '../../../src/ports/access.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
-import type { Clock } from '../../../src/ports/clock.ts';
+import type { Clock, Random } from '../../../src/ports/clock.ts';
 import { kernelGaps } from '../../../src/ports/gaps.ts';
+import type { Outbound } from '../../../src/ports/outbound.ts';
 import { kernelOutbox, type Outbox } from '../../../src/ports/outbox.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
@@ -50,6 +51,11 @@ export interface HarnessOptions {
   readonly jobs?: Partial<CoreConfig['jobs']>;
   /** What other plugins offer. */
   readonly charges?: AccessCharges;
+  readonly random?: Random;
+  /** Instead of the network. */
+  readonly outbound?: Outbound;
+  /** A process that was killed is not stopped at the end. */
+  readonly isDead?: () => boolean;
   /** Who calls; default `p`. */
   readonly projectId?: string;
 }
@@ -58,7 +64,7 @@ const LOOPBACK = { allowCidrs: ['127.0.0.0/8'], allowHttp: true } as const;
 
 export async function startHarness(t: Pick<TestContext, 'after'>, options: HarnessOptions): Promise<Harness> {
   const { store, clock = createSystemClock(), deliver = true } = options;
-  const random = createSystemRandom();
+  const random = options.random ?? createSystemRandom();
   const log = createMemoryLog();
   const core = Value.Default(coreConfig, {}) as CoreConfig;
   const config = Value.Default(webhooksConfig, { ...LOOPBACK, ...options.webhooks }) as WebhooksConfig;
@@ -79,7 +85,7 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
     ...{ id: 'webhooks', config, core, version: '0.0.0-test', log, clock, random, store },
     roles: new Set(['api', 'indexer', 'deliverer']),
     metrics: metrics.scope('webhooks'),
-    outbound: createOutbound({ clock, log }),
+    outbound: options.outbound ?? createOutbound({ clock, log }),
     use: (token: { readonly id: string }) => services.get(token.id),
     enqueue: (tx: never, jobs: never) => runner?.enqueue(tx, jobs),
   } as unknown as PluginContext<WebhooksConfig>;
@@ -92,6 +98,7 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
   const started = runner;
   if (deliver) await started.start();
   t.after(async () => {
+    if (options.isDead?.() === true) return;
     await started.stop();
     await parts.stop?.(AbortSignal.timeout(1_000));
   });

@@ -13,13 +13,13 @@ import type { Store } from '../../../src/ports/store.ts';
 import { makeKind, migrateJobs, newJobs } from '../../helpers/jobs.ts';
 import { createManualClock, type ManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
+import { mortalStore } from '../../helpers/mortal-store.ts';
 import { sqliteStore } from '../../helpers/store.ts';
 
 const CONFIG = { concurrency: 6, claimBatch: 4, claimAhead: 8, settleMs: 5, pollMs: 1_000, maxAttempts: 4 };
 const GROUP_LIMIT = 2;
 const TIMEOUT_MS = 2_000;
 const JOBS = 60;
-const NEVER = new Promise<never>(() => {});
 
 function seeded(seed: number): Random & { below(n: number): number } {
   let state = seed >>> 0;
@@ -31,27 +31,6 @@ function seeded(seed: number): Random & { below(n: number): number } {
   };
   const below = (n: number) => Math.floor(float() * n);
   return { float, below, bytes: (count) => new Uint8Array(count), uuid: () => `id-${below(1e9)}` };
-}
-
-/** A store of a process that can die: before a commit, or after it and before it hears of it. */
-function mortal(store: Store, random: ReturnType<typeof seeded>) {
-  const life = { isDead: false };
-  const write: Store['write'] = async (work) => {
-    if (life.isDead) return await NEVER;
-    const diesBefore = random.below(2) === 0;
-    const result = await store
-      .write(async (tx) => {
-        const inner = await work(tx);
-        if (life.isDead && diesBefore) throw new Error('died before the commit');
-        return inner;
-      })
-      .catch((error: unknown) => {
-        if (life.isDead) return NEVER;
-        throw error;
-      });
-    return life.isDead ? await NEVER : result;
-  };
-  return { life, store: { ...store, write } };
 }
 
 interface RunningJob {
@@ -116,7 +95,7 @@ async function simulate(t: TestContext, seed: number): Promise<void> {
   const world: World = { clock, random, store, running: new Set(), problems: [] };
   const log = createMemoryLog();
   const start = async () => {
-    const { life, store: own } = mortal(store, random);
+    const { life, store: own } = mortalStore(store, random);
     const options = { store: own, clock, random, log, metrics: createMetricsRegistry().scope('jobs'), config: CONFIG };
     const runner = createJobRunner({ ...options, kinds: [simulatedKind(world, life)] });
     await runner.start();
