@@ -1,5 +1,5 @@
 import { type TSchema, Type } from '@sinclair/typebox';
-import type { Clock, RpcCall, RpcMethod, Store } from '../../../src/kernel/plugin.ts';
+import { type Clock, JsonText, type RpcCall, type RpcMethod, type Store } from '../../../src/kernel/plugin.ts';
 import { readAtOneSlot } from '../store/snapshot-read.ts';
 import type { Db } from '../store/tables.ts';
 import { unavailable } from './errors.ts';
@@ -45,7 +45,7 @@ export interface At {
 export interface EnvelopedMethod<F extends Fields> extends MethodTexts, ParamsForm<F> {
   /** Of `value`. */
   readonly result: TSchema;
-  /** Returns `value`. All its queries see the store at `at.slot`. */
+  /** Returns `value`, or its text. All its queries see the store at `at.slot`. */
   run(params: Read<F>, at: At, call: RpcCall): Promise<unknown>;
 }
 
@@ -87,6 +87,7 @@ export function compressionMethod<F extends Fields>(method: EnvelopedMethod<F>):
           return await method.run(params, { db, slot }, call);
         });
         slots.saw(slot);
+        if (value instanceof JsonText) return new JsonText(`{"context":{"slot":${slot}},"value":${value.text}}`);
         return { context: { slot }, value };
       },
     });

@@ -3,11 +3,11 @@ import type { Db } from '../../store/tables.ts';
 import { invalid } from '../errors.ts';
 import { cursor, integer, key32, limit, objectOf, optional } from '../fields.ts';
 import { compressionMethod, type MethodFactory } from '../method.ts';
-import { pageOf } from '../page.ts';
-import { accountRecord, type RecordVersion } from '../records/account.ts';
+import { pageOf, pageText } from '../page.ts';
+import type { RecordVersion } from '../records/account.ts';
+import { recordTexts } from '../records/listed.ts';
 import { accountSchema, pageSchema } from '../records/schemas.ts';
 import { filtersField, offset } from './filters.ts';
-import { findAccounts } from './find.ts';
 import { type OwnerPlace, ownerPage } from './owner-page.ts';
 
 const HASH_BYTES = 32;
@@ -36,17 +36,8 @@ export const getCompressedAccountsByOwner =
         };
         const found = await ownerPage(db, { owner, filters, from, count: most + 1 }, breathe);
         const page = pageOf(found, most, ({ hash }) => encode32(hash));
-        const rows = await findAccounts(
-          db,
-          page.rows.map(({ hash }) => hash),
-        );
-        return {
-          items: page.rows.flatMap(({ hash }) => {
-            const row = rows.get(hash);
-            return row === undefined ? [] : [accountRecord(row, version, dataSlice)];
-          }),
-          cursor: page.cursor,
-        };
+        const texts = await recordTexts(db, page.rows, version, dataSlice);
+        return pageText(page.rows.map(texts.account), page.cursor);
       },
     })(parts);
 

@@ -1,4 +1,5 @@
 import type { Db } from '../../store/tables.ts';
+import { findListed, LISTED_COLUMNS, type ListedAccount } from '../records/listed.ts';
 import { after, unspent } from '../sql.ts';
 import { type DataFilter, matches } from './filters.ts';
 
@@ -23,9 +24,17 @@ const WINDOW = 4_096;
  * Unspent accounts of an owner in the order of (leaf index, hash). `breathe` is called between long queries and may throw to end the
  * search.
  */
-export async function ownerPage(db: Db, page: OwnerPage, breathe: () => Promise<void>): Promise<OwnerPlace[]> {
+export async function ownerPage(db: Db, page: OwnerPage, breathe: () => Promise<void>): Promise<ListedAccount[]> {
   const { filters, count } = page;
-  if (filters.length === 0) return await places(db, page, page.from).limit(count).execute();
+  if (filters.length === 0) return await places(db, page, page.from).select(LISTED_COLUMNS).limit(count).execute();
+  const found = await search(db, page, breathe);
+  const hashes = found.map(({ hash }) => hash);
+  const rows = await findListed(db, hashes);
+  return hashes.flatMap((hash) => rows.get(hash) ?? []);
+}
+
+async function search(db: Db, page: OwnerPage, breathe: () => Promise<void>): Promise<OwnerPlace[]> {
+  const { filters, count } = page;
   const found: OwnerPlace[] = [];
   for (let from = page.from; ; await breathe()) {
     const window = places(db, page, from).select('data').limit(WINDOW).as('looked_at');

@@ -6,6 +6,7 @@ import type { Db, TreeRow } from '../../store/tables.ts';
 import type { Hashing } from '../../trees/hashing.ts';
 import { type QueueWish, requireStart } from './fields.ts';
 import { hashChains } from './hash-chains.ts';
+import { hashesText, inTurns, objectText, readInTurns } from './in-turns.ts';
 import { nodesOf, nodeTexts } from './node-texts.ts';
 
 /** The addresses that an address tree still has to take in. */
@@ -26,22 +27,30 @@ export async function readAddressQueue(
   tree: TreeRow,
   wish: QueueWish,
 ): Promise<ReadAddressQueue> {
-  const entries = await db
-    .selectFrom('compression_address_queue')
-    .select(['queue_index', 'address'])
-    .where('tree', '=', tree.id)
-    .where('queue_index', '>=', wish.startIndex ?? 0)
-    .orderBy('queue_index')
-    .limit(wish.limit)
-    .execute();
+  const read = (from: number, count: number) =>
+    db
+      .selectFrom('compression_address_queue')
+      .select(['queue_index', 'address'])
+      .where('tree', '=', tree.id)
+      .where('queue_index', '>=', from)
+      .orderBy('queue_index')
+      .limit(count)
+      .execute();
+  const entries = await readInTurns(wish.limit, wish.startIndex ?? 0, read, ({ queue_index }) => queue_index);
   requireStart(wish, entries[0]?.queue_index);
-  const low = await lowElements(
-    db,
-    tree.id,
-    entries.map(({ address }) => address),
+  const low = await inTurns(entries, (piece) =>
+    lowElements(
+      db,
+      tree.id,
+      piece.map(({ address }) => address),
+    ),
   );
-  const places = low.map(({ leaf_index: leafIndex }) => ({ tree, leafIndex }));
-  const pages = await reader.paths(db, places);
+  const pages = await inTurns(low, (piece) =>
+    reader.paths(
+      db,
+      piece.map(({ leaf_index: leafIndex }) => ({ tree, leafIndex })),
+    ),
+  );
   const [lastPath = null] =
     tree.next_index === 0 ? [] : await reader.paths(db, [{ tree, leafIndex: tree.next_index - 1 }]);
   return { wish, tree, entries, low, pages, lastPath };
@@ -65,20 +74,20 @@ export async function addressQueueText(queue: ReadAddressQueue, hashing: Hashing
     entries.map(({ address }) => address),
     wish.zkpBatchSize,
   );
-  const rest = {
-    addresses: entries.map(({ address }) => encode32(address)),
-    queueIndices: entries.map(({ queue_index }) => queue_index),
-    lowElementIndices: low.map(({ leaf_index }) => leaf_index),
-    lowElementValues: low.map(({ value }) => encode32(value)),
-    lowElementNextIndices: low.map(({ next_index }) => next_index),
-    lowElementNextValues: low.map(({ next_value }) => encode32(next_value)),
-    leavesHashChains: chains.map((chain) => encode32(chain)),
-    initialRoot: encode32(isEmpty ? new Uint8Array(32) : tree.root),
+  return objectText({
+    nodes: `[${nodes.join(',')}]`,
+    addresses: await hashesText(entries, ({ address }) => address),
+    queueIndices: JSON.stringify(entries.map(({ queue_index }) => queue_index)),
+    lowElementIndices: JSON.stringify(low.map(({ leaf_index }) => leaf_index)),
+    lowElementValues: await hashesText(low, ({ value }) => value),
+    lowElementNextIndices: JSON.stringify(low.map(({ next_index }) => next_index)),
+    lowElementNextValues: await hashesText(low, ({ next_value }) => next_value),
+    leavesHashChains: await hashesText(chains, (chain) => chain),
+    initialRoot: `"${encode32(isEmpty ? new Uint8Array(32) : tree.root)}"`,
     startIndex: tree.next_index,
-    subtrees: subtreesOf(queue, hashing).map((node) => encode32(node)),
+    subtrees: await hashesText(subtreesOf(queue, hashing), (node) => node),
     rootSeq: isEmpty ? 0 : tree.seq,
-  };
-  return `{"nodes":[${nodes.join(',')}],${JSON.stringify(rest).slice(1)}`;
+  });
 }
 
 /** By level: the last node at an even position, which is what a later leaf is hashed with; the empty hash where there is none. */

@@ -19,11 +19,18 @@ export interface TreePaths {
 /** A node of the tree, as far as it lies on or beside one of the paths. */
 export type NodeAt = (level: number, position: number) => Uint8Array;
 
-export function nodesOf({ height, root, leafIndexes, pages, zeros }: TreePaths): NodeAt {
+export function nodesOf(paths: TreePaths): NodeAt {
   const byKey = new Map<number, PageNodes>();
-  leafIndexes.forEach((leafIndex, i) => {
-    pathPages(height, leafIndex).forEach((key, group) => void byKey.set(key, pages[i]?.[group] ?? null));
-  });
+  addPages(byKey, paths, 0, paths.leafIndexes.length);
+  return nodeFinder(paths, byKey);
+}
+
+function addPages(byKey: Map<number, PageNodes>, { height, leafIndexes, pages }: TreePaths, from: number, to: number) {
+  for (let i = from; i < to; i += 1)
+    pathPages(height, leafIndexes[i] ?? 0).forEach((key, group) => void byKey.set(key, pages[i]?.[group] ?? null));
+}
+
+function nodeFinder({ height, root, zeros }: TreePaths, byKey: ReadonlyMap<number, PageNodes>): NodeAt {
   return (level, position) => {
     if (level === height) return root;
     const page = byKey.get(pageKey(pageOf(level, position))) ?? null;
@@ -41,7 +48,12 @@ const LEVEL_SHIFT = 56n;
  * the level in the uppermost byte, the position below.
  */
 export async function nodeTexts(paths: TreePaths): Promise<readonly string[]> {
-  const nodeAt = nodesOf(paths);
+  const byKey = new Map<number, PageNodes>();
+  for (let from = 0; from < paths.leafIndexes.length; from += NODES_PER_TURN) {
+    addPages(byKey, paths, from, Math.min(from + NODES_PER_TURN, paths.leafIndexes.length));
+    await letOthersGo();
+  }
+  const nodeAt = nodeFinder(paths, byKey);
   const texts: string[] = [];
   let positions = [...new Set(paths.leafIndexes)].sort((a, b) => a - b);
   for (let level = 0; level <= paths.height && positions.length > 0; level += 1) {

@@ -6,6 +6,7 @@ import type { AccountRow, Db, TreeRow } from '../../store/tables.ts';
 import type { Hashing } from '../../trees/hashing.ts';
 import { type QueueWish, requireStart, wholeBatches } from './fields.ts';
 import { hashChains } from './hash-chains.ts';
+import { hashesText, inTurns, objectText, readInTurns } from './in-turns.ts';
 import { nodeTexts } from './node-texts.ts';
 
 type Element = Pick<AccountRow, 'hash' | 'leaf_index' | 'nullifier' | 'nullifier_index' | 'tx_hash'>;
@@ -41,9 +42,11 @@ export async function readStateQueues(
     if (found[0] === undefined) return null;
     requireStart(wish, indexOf(found[0]) ?? 0);
     const elements = wholeBatches(found, wish);
-    const pages = await reader.paths(
-      db,
-      elements.map(({ leaf_index: leafIndex }) => ({ tree, leafIndex })),
+    const pages = await inTurns(elements, (piece) =>
+      reader.paths(
+        db,
+        piece.map(({ leaf_index: leafIndex }) => ({ tree, leafIndex })),
+      ),
     );
     return { wish, elements, pages };
   };
@@ -56,27 +59,31 @@ const COLUMNS = ['hash', 'leaf_index', 'nullifier', 'nullifier_index', 'tx_hash'
 
 /** Conditions are constants of the text: partial indexes are not found with parameters. */
 function findQueued(db: Db, tree: number, { limit, startIndex }: QueueWish): Promise<Element[]> {
-  return db
-    .selectFrom('compression_accounts')
-    .select(COLUMNS)
-    .where('tree', '=', tree)
-    .where(sql<boolean>`queued = 1`)
-    .where('leaf_index', '>=', startIndex ?? 0)
-    .orderBy('leaf_index')
-    .limit(limit)
-    .execute();
+  const read = (from: number, count: number) =>
+    db
+      .selectFrom('compression_accounts')
+      .select(COLUMNS)
+      .where('tree', '=', tree)
+      .where(sql<boolean>`queued = 1`)
+      .where('leaf_index', '>=', from)
+      .orderBy('leaf_index')
+      .limit(count)
+      .execute();
+  return readInTurns(limit, startIndex ?? 0, read, ({ leaf_index }) => leaf_index);
 }
 
 function findToNullify(db: Db, tree: number, { limit, startIndex }: QueueWish): Promise<Element[]> {
-  return db
-    .selectFrom('compression_accounts')
-    .select(COLUMNS)
-    .where('tree', '=', tree)
-    .where(sql<boolean>`nullifier_index is not null and nullified = 0`)
-    .where('nullifier_index', '>=', startIndex ?? 0)
-    .orderBy('nullifier_index')
-    .limit(limit)
-    .execute();
+  const read = (from: number, count: number) =>
+    db
+      .selectFrom('compression_accounts')
+      .select(COLUMNS)
+      .where('tree', '=', tree)
+      .where(sql<boolean>`nullifier_index is not null and nullified = 0`)
+      .where('nullifier_index', '>=', from)
+      .orderBy('nullifier_index')
+      .limit(count)
+      .execute();
+  return readInTurns(limit, startIndex ?? 0, read, ({ nullifier_index }) => nullifier_index ?? 0);
 }
 
 /** The text of `stateQueue`, null when both queues are empty. */
@@ -88,20 +95,19 @@ export async function stateQueueText({ tree, output, input }: StateQueues, hashi
     leafIndexes: queues.flatMap(({ elements }) => elements.map(({ leaf_index }) => leaf_index)),
     pages: queues.flatMap(({ pages }) => pages),
   });
-  const rest = {
-    initialRoot: encode32(tree.root),
-    rootSeq: tree.seq,
-    ...(output === null ? {} : { outputQueue: await outputRecord(output, hashing) }),
-    ...(input === null ? {} : { inputQueue: await inputRecord(input, hashing) }),
+  const members = {
+    ...(nodes.length === 0 ? {} : { nodes: `[${nodes.join(',')}]` }),
+    ...{ initialRoot: `"${encode32(tree.root)}"`, rootSeq: tree.seq },
+    ...(output === null ? {} : { outputQueue: objectText(await outputRecord(output, hashing)) }),
+    ...(input === null ? {} : { inputQueue: objectText(await inputRecord(input, hashing)) }),
   };
-  const head = nodes.length === 0 ? '{' : `{"nodes":[${nodes.join(',')}],`;
-  return head + JSON.stringify(rest).slice(1);
+  return objectText(members);
 }
 
 async function outputRecord(queue: ReadQueue, hashing: Hashing) {
   const first = queue.elements[0]?.leaf_index ?? 0;
   return {
-    ...commonRecord(queue),
+    ...(await commonRecord(queue)),
     firstQueueIndex: first,
     nextIndex: first,
     leavesHashChains: await chainsOf(queue, ({ hash }) => hash, hashing),
@@ -109,25 +115,28 @@ async function outputRecord(queue: ReadQueue, hashing: Hashing) {
 }
 
 async function inputRecord(queue: ReadQueue, hashing: Hashing) {
+  const { elements } = queue;
   return {
-    ...commonRecord(queue),
-    txHashes: queue.elements.map(({ tx_hash }) => text(tx_hash)),
-    nullifiers: queue.elements.map(({ nullifier }) => text(nullifier)),
-    firstQueueIndex: queue.elements[0]?.nullifier_index ?? 0,
+    ...(await commonRecord(queue)),
+    txHashes: await hashesText(elements, ({ tx_hash }) => tx_hash ?? ZERO),
+    nullifiers: await hashesText(elements, ({ nullifier }) => nullifier ?? ZERO),
+    firstQueueIndex: elements[0]?.nullifier_index ?? 0,
     leavesHashChains: await chainsOf(queue, ({ nullifier }) => nullifier ?? ZERO, hashing),
   };
 }
 
 const ZERO = new Uint8Array(32);
-const text = (hash: Uint8Array | null): string => encode32(hash ?? ZERO);
 
-const commonRecord = ({ elements, pages }: ReadQueue) => ({
-  leafIndices: elements.map(({ leaf_index }) => leaf_index),
-  accountHashes: elements.map(({ hash }) => encode32(hash)),
-  leaves: elements.map(({ leaf_index }, i) => encode32(leafOf(pages[i] ?? [], leaf_index))),
+const commonRecord = async ({ elements, pages }: ReadQueue) => ({
+  leafIndices: JSON.stringify(elements.map(({ leaf_index }) => leaf_index)),
+  accountHashes: await hashesText(elements, ({ hash }) => hash),
+  leaves: await hashesText(
+    elements.map(({ leaf_index }, i) => ({ leaf_index, path: pages[i] ?? [] })),
+    ({ leaf_index, path }) => leafOf(path, leaf_index),
+  ),
 });
 
 async function chainsOf({ elements, wish }: ReadQueue, pick: (element: Element) => Uint8Array, hashing: Hashing) {
   const chains = await hashChains(() => hashing.poseidon, elements.map(pick), wish.zkpBatchSize);
-  return chains.map((chain) => encode32(chain));
+  return await hashesText(chains, (chain) => chain);
 }

@@ -1,12 +1,11 @@
 import { encode } from '../../../../src/lib/base58.ts';
 import type { Db, TokenAccountRow } from '../../store/tables.ts';
-import { findAccounts } from '../accounts/find.ts';
 import { cursor, key32, limit, optional } from '../fields.ts';
 import { compressionMethod, type MethodFactory } from '../method.ts';
-import { pageOf } from '../page.ts';
-import { accountRecord, type RecordVersion } from '../records/account.ts';
+import { pageOf, pageText } from '../page.ts';
+import type { RecordVersion } from '../records/account.ts';
+import { findListed, recordTexts } from '../records/listed.ts';
 import { pageSchema, tokenAccountSchema } from '../records/schemas.ts';
-import { tokenRecord } from '../records/token.ts';
 import { after, unspent } from '../sql.ts';
 
 const KEY_BYTES = 32;
@@ -40,7 +39,7 @@ export function getCompressedTokenAccounts(who: Who, version: RecordVersion): Me
       const key = 'owner' in params ? params.owner : params.delegate;
       const found = await tokenPage(db, { who, key, mint, from, count: most + 1 });
       const page = pageOf(found, most, (last) => encode(Buffer.concat([last.mint, last.hash])));
-      return { items: await tokenAccountRecords(db, page.rows, version), cursor: page.cursor };
+      return pageText(await tokenAccountTexts(db, page.rows, version), page.cursor);
     },
   });
 }
@@ -64,18 +63,23 @@ async function tokenPage(db: Db, { who, key, mint, from, count }: TokenPage): Pr
 }
 
 /** With their accounts, in the same order. */
-async function tokenAccountRecords(
+async function tokenAccountTexts(
   db: Db,
   tokens: readonly TokenAccountRow[],
   version: RecordVersion,
-): Promise<object[]> {
-  const accounts = await findAccounts(
+): Promise<string[]> {
+  const found = await findListed(
     db,
     tokens.map(({ hash }) => hash),
   );
-  return tokens.flatMap((token) => {
-    const account = accounts.get(token.hash);
-    if (account === undefined) return [];
-    return [{ account: accountRecord(account, version), tokenData: tokenRecord(token) }];
+  const rows = tokens.flatMap((token) => {
+    const account = found.get(token.hash);
+    return account === undefined ? [] : [{ account, token }];
   });
+  const texts = await recordTexts(
+    db,
+    rows.map(({ account }) => account),
+    version,
+  );
+  return rows.map(({ account, token }) => `{"account":${texts.account(account)},"tokenData":${texts.tokens(token)}}`);
 }
