@@ -23,8 +23,11 @@ export interface AnswerParts {
   readonly config: TokenMetadataConfig;
 }
 
-/** The elements of an answer as JSON texts, in the order of the question. Throws RequestError when the chain cannot be asked at all. */
-export async function answer(question: Question, parts: AnswerParts): Promise<readonly string[]> {
+/**
+ * The elements of an answer as JSON texts, in the order of the question: at once where all are kept. Throws RequestError when the chain
+ * cannot be asked at all.
+ */
+export function answer(question: Question, parts: AnswerParts): readonly string[] | Promise<readonly string[]> {
   const { mints, includeOffChain, disableCache } = question;
   const texts = new Map<string, string>();
   const missing: string[] = [];
@@ -33,9 +36,12 @@ export async function answer(question: Question, parts: AnswerParts): Promise<re
     if (text === undefined) missing.push(mint);
     else texts.set(mint, text);
   }
-  if (missing.length > 0)
-    for (const [mint, text] of await make(missing, question, texts.size, parts)) texts.set(mint, text);
-  return mints.map((mint) => texts.get(mint) ?? '');
+  const inOrder = () => mints.map((mint) => texts.get(mint) ?? '');
+  if (missing.length === 0) return inOrder();
+  return make(missing, question, texts.size, parts).then((made) => {
+    for (const [mint, text] of made) texts.set(mint, text);
+    return inOrder();
+  });
 }
 
 async function make(

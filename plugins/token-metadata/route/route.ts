@@ -1,5 +1,5 @@
 import { defineRoute, type Route, Type } from '../../../src/kernel/plugin.ts';
-import { JsonText } from '../../../src/kernel/request.ts';
+import { JsonText, type Reply } from '../../../src/kernel/request.ts';
 import { type AnswerParts, answer } from './answer.ts';
 import { readBody } from './read-body.ts';
 import { errorReply, questionSchema, replySchema } from './schemas.ts';
@@ -25,9 +25,16 @@ export function tokenMetadataRoute(parts: AnswerParts): Route {
     // The first form is the documentation; the handler checks in its own words.
     body: Type.Union([questionSchema, Type.Unknown()]),
     replies: { 200: replySchema, 400: errorReply, 401: errorReply, 429: errorReply, 503: errorReply, 504: errorReply },
-    async handler({ body }) {
-      const texts = await answer(readBody(body), parts);
-      return { status: 200, headers: HEADERS, json: new JsonText(`[${texts.join(',')}]`) };
+    handler({ body }) {
+      const texts = answer(readBody(body), parts);
+      // Without a promise where nothing has to be waited for.
+      return texts instanceof Promise ? texts.then(replyOf) : replyOf(texts);
     },
   });
 }
+
+const replyOf = (texts: readonly string[]): Reply => ({
+  status: 200,
+  headers: HEADERS,
+  json: new JsonText(`[${texts.join(',')}]`),
+});

@@ -93,13 +93,6 @@ suite('requests and the calls that they make', () => {
     assert.equal(bed.documents.received.length - seen, 1);
   });
 
-  test('while all calls are taken, what waits goes together', async () => {
-    bed.upstream.on('getMultipleAccounts', slowly(bed, 100));
-    const mints = put(60);
-    const calls = await callsDuring(() => Promise.all(mints.map((mint) => bed.ask({ mintAccounts: [mint] }))));
-    assert.ok(calls < 20, `${calls} calls`);
-  });
-
   test('that there is no document is remembered', async () => {
     const mint = withDocument('/nothing-here');
     for (let i = 0; i < 3; i++) {

@@ -60,6 +60,22 @@ test('what is asked for in one turn goes together, what is under way is shared, 
   assert.deepEqual(callsOf(await again), { a: 1 });
 });
 
+test('while all calls are taken, what waits goes together', async () => {
+  const { calls, source, settle } = await bed({ concurrency: 1 });
+  const loads = [source.load(['a'])];
+  for (const key of ['b', 'c', 'd']) {
+    await settle();
+    loads.push(source.load([key]));
+  }
+  await settle();
+  assert.equal(calls.length, 1);
+  calls[0]!.answer();
+  await settle();
+  assert.deepEqual(calls[1]?.keys, ['b', 'c', 'd']);
+  calls[1]!.answer();
+  assert.deepEqual((await Promise.all(loads)).map(callsOf), [{ a: 0 }, { b: 1 }, { c: 1 }, { d: 1 }]);
+});
+
 test('who wants it fresh shares no call that has gone out', async () => {
   const { calls, source, settle } = await bed();
   const old = source.load(['a']);
