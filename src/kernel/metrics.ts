@@ -88,9 +88,9 @@ export function createMetricsRegistry(options: { readonly process?: boolean } = 
 
 /** The observers of prom-client never let go of their registry: it is not the one that holds on to the daemon. */
 function watchProcess(): () => Promise<readonly MetricFamily[]> {
-  const watching = import('prom-client').then(({ collectDefaultMetrics, Registry }) => {
-    const register = new Registry();
-    collectDefaultMetrics({ register, prefix: `${PREFIX}_` });
+  const watching = import('prom-client').then(({ default: library }) => {
+    const register = new library.Registry();
+    library.collectDefaultMetrics({ register, prefix: `${PREFIX}_` });
     return register;
   });
   // Whoever asks is told.
