@@ -1,3 +1,4 @@
+import { decode32 } from '../../../src/lib/base58.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import { createLru } from '../../../src/lib/lru.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
@@ -73,7 +74,7 @@ export function createFacts(parts: FactsParts): FactsService {
       });
     const unknown = take();
     if (unknown.length === 0) return found;
-    for (const { facts, readAtMs, slot } of await store.load(unknown, clock.now() - parts.ttlMs)) {
+    for (const { facts, readAtMs, slot } of await store.load(unknown.filter(isKey), clock.now() - parts.ttlMs)) {
       if (!parts.changed.isCurrent(facts.mint, slot)) continue;
       memory.set(facts.mint, { facts, untilMs: readAtMs + parts.ttlMs });
       found.set(facts.mint, facts);
@@ -142,3 +143,6 @@ export function createFacts(parts: FactsParts): FactsService {
     },
   };
 }
+
+/** Nothing else is in the store, and some texts cannot even be asked for. */
+const isKey = (text: string): boolean => decode32(text) !== null;
