@@ -176,6 +176,10 @@ function check({ network, hooks }: World, from: number): void {
   for (const hook of hooks.filter(({ ordered }) => ordered)) {
     const open = network.requests.filter((one) => one.hook === hook.id && one.isOpen && !one.process.isDead);
     assert.ok(open.length <= 1, 'two requests of an ordered webhook at once');
+    // A set keeps the order in which its members were put in: that of the chain, and that of the first attempts.
+    const tried = new Set(network.requests.filter((one) => one.hook === hook.id).flatMap((one) => one.signatures));
+    const wanted = [...hook.events].filter((signature) => tried.has(signature));
+    assert.deepEqual([...tried], wanted, 'an ordered webhook got an event before its turn');
   }
 }
 
