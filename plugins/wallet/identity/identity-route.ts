@@ -28,7 +28,8 @@ export function identityRoute({ labels, names, unknownAs }: IdentityContext): Ro
       const address = await addressOf(names, subject);
       const label = labels.find(address);
       if (label !== null) {
-        const domainNames = (await names.owned(address)) ?? [];
+        // Programs own no names, and looking for them is dear for the upstream.
+        const domainNames = label.type === 'program' ? [] : ((await names.owned(address)) ?? []);
         return json({ ...identityOf(label), ...(domainNames.length === 0 ? {} : { domainNames }) });
       }
       if (unknownAs === '200') return json({ address, type: 'unknown' });
