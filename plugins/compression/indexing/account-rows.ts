@@ -61,4 +61,5 @@ function onchainPubkey(account: CompressedAccount): Uint8Array | null {
   return isMint ? bytes.slice(MINT_KEY, MINT_KEY + KEY_BYTES) : null;
 }
 
-const copy = (bytes: Uint8Array): Uint8Array => Uint8Array.prototype.slice.call(bytes);
+/** Of a Buffer `slice` would be a view. */
+const copy = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes);
