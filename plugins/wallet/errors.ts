@@ -2,6 +2,7 @@
 export const WALLET_ERRORS = {
   WALLET_LABELS_UNREADABLE: 'a file of wallet.identity.files cannot be read',
   WALLET_NO_ADDRESS: 'what should be an address is none',
+  WALLET_NUMBER_TAKEN: 'another wallet has the number of this one',
   WALLET_NO_OUTBOX: 'the kernel offers no outbox',
   WALLET_UNKNOWN: 'the wallet is not indexed',
   WALLET_STOPPED: 'the daemon stops',

@@ -16,14 +16,20 @@ const PIECE = 8;
 
 /** Lamports after the newest transaction below a position that names the wallet. Errors: those of the view. */
 export async function nativeBalance(view: WalletView, below: number): Promise<BalanceAt> {
-  const page = await view.page({ below, above: null, mask: NAMED, limit: 1, order: 'desc' });
-  const [loaded] = await view.load(page.rows);
-  if (loaded === undefined) {
-    if (page.prunedBelow !== null) throw incompleteHistory(page.prunedBelow);
-    return NONE;
+  for (let edge = below; ; ) {
+    const page = await view.page({ below: edge, above: null, mask: NAMED, limit: 1, order: 'desc' });
+    const row = page.rows[0];
+    if (row === undefined) {
+      if (page.prunedBelow !== null) throw incompleteHistory(page.prunedBelow);
+      return NONE;
+    }
+    const [loaded] = await view.load([row]);
+    const account = loaded === undefined ? -1 : loaded.tx.keys.indexOf(loaded.block.keys.find(view.key));
+    if (loaded !== undefined && account >= 0)
+      return { raw: BigInt(loaded.tx.postBalances[account] ?? 0), asOf: loaded, decimals: 9 };
+    // Not of this wallet.
+    edge = row.n;
   }
-  const account = loaded.tx.keys.indexOf(loaded.block.keys.find(view.key));
-  return { raw: BigInt(loaded.tx.postBalances[account] ?? 0), asOf: loaded, decimals: 9 };
 }
 
 /** The sum over all token accounts of a mint that the wallet ever owned. Errors: those of the view. */

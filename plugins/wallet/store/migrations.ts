@@ -4,18 +4,19 @@ import type { Migration, StoreTx } from '../../../src/ports/store.ts';
 async function createTables(tx: StoreTx): Promise<void> {
   const int = sql.raw(tx.dialect === 'sqlite' ? 'INTEGER' : 'BIGINT');
   const blob = sql.raw(tx.dialect === 'sqlite' ? 'BLOB' : 'BYTEA');
+  const seed = sql.raw(
+    tx.dialect === 'sqlite' ? 'randomblob(32)' : "decode(md5(random()::text) || md5(random()::text), 'hex')",
+  );
   const clustered = sql.raw(tx.dialect === 'sqlite' ? ' WITHOUT ROWID' : '');
   const statements = [
-    // Addresses as numbers: a row of the history is then a few bytes.
-    sql`CREATE TABLE wallet_keys (id ${int} PRIMARY KEY, key ${blob} NOT NULL UNIQUE)`,
     sql`CREATE TABLE wallet_wallets (
       id ${int} PRIMARY KEY, address TEXT NOT NULL UNIQUE, asked_at ${int} NOT NULL, is_pinned ${int} NOT NULL,
       is_followed ${int} NOT NULL, floor ${int}, head ${int}, is_complete ${int} NOT NULL, pruned_below ${int},
       pruned_at ${int}, live_from ${int}, changed ${int} NOT NULL, found ${int} NOT NULL, trouble TEXT)`,
     sql`CREATE INDEX wallet_wallets_by_change ON wallet_wallets (changed)`,
     sql`CREATE TABLE wallet_accounts (
-      wallet ${int} NOT NULL, account ${int} NOT NULL, mint ${blob} NOT NULL, PRIMARY KEY (wallet, account, mint))${clustered}`,
-    // n = slot * 65536 + place in the block.
+      wallet ${int} NOT NULL, account ${blob} NOT NULL, mint ${blob} NOT NULL, PRIMARY KEY (wallet, account, mint))${clustered}`,
+    // a: number of the address (see keys.ts); n = slot * 65536 + place in the block.
     sql`CREATE TABLE wallet_rows (
       a ${int} NOT NULL, n ${int} NOT NULL, flags ${int} NOT NULL, PRIMARY KEY (a, n))${clustered}`,
     // Rows of blocks that may be taken back, a blob for each block; merged into wallet_rows many at once when they are final.
@@ -28,8 +29,8 @@ async function createTables(tx: StoreTx): Promise<void> {
     sql`CREATE INDEX wallet_times_by_time ON wallet_times (time, slot)`,
     sql`CREATE TABLE wallet_fundings (address TEXT PRIMARY KEY, body TEXT NOT NULL)`,
     sql`CREATE TABLE wallet_state (
-      id ${int} PRIMARY KEY, version ${int} NOT NULL, next_key ${int} NOT NULL, live_slot ${int}, full_from ${int})`,
-    sql`INSERT INTO wallet_state (id, version, next_key) VALUES (1, 0, 1)`,
+      id ${int} PRIMARY KEY, version ${int} NOT NULL, seed ${blob} NOT NULL, live_slot ${int}, full_from ${int})`,
+    sql`INSERT INTO wallet_state (id, version, seed) VALUES (1, 0, ${seed})`,
   ];
   for (const statement of statements) await statement.execute(tx.db);
 }

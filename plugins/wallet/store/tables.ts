@@ -2,7 +2,7 @@ import type { Queries } from '../../../src/ports/store.ts';
 
 /** An address whose past is or was asked for. Slots are inclusive. */
 export interface WalletRow {
-  /** Its number in `wallet_keys`. */
+  /** The number of its address. */
   id: number;
   address: string;
   /** Unix milliseconds of the last request; configured wallets keep it at 0. */
@@ -29,16 +29,15 @@ export interface WalletRow {
 }
 
 export interface Tables {
-  wallet_keys: { id: number; key: Uint8Array };
   wallet_wallets: WalletRow;
-  wallet_accounts: { wallet: number; account: number; mint: Uint8Array };
+  wallet_accounts: { wallet: number; account: Uint8Array; mint: Uint8Array };
   wallet_rows: { a: number; n: number; flags: number };
   wallet_tail: { slot: number; rows: Uint8Array };
   wallet_transactions: { n: number; tag: number; signature: Uint8Array };
   wallet_bodies: { n: number; body: Uint8Array };
   wallet_times: { slot: number; time: number };
   wallet_fundings: { address: string; body: string };
-  wallet_state: { id: number; version: number; next_key: number; live_slot: number | null; full_from: number | null };
+  wallet_state: { id: number; version: number; seed: Uint8Array; live_slot: number | null; full_from: number | null };
 }
 
 export type Db = Queries<Tables>;

@@ -8,9 +8,9 @@ export interface TailRow {
   readonly flags: number;
 }
 
-/** Five bytes of address, two of place, one of flags: sorted by address and place, so that one address is found by halving. */
-const RECORD_BYTES = 8;
-const A_BYTES = 5;
+/** Six bytes of address, two of place, one of flags: sorted by address and place, so that one address is found by halving. */
+const RECORD_BYTES = 9;
+const A_BYTES = 6;
 
 /** The rows of one block as bytes. */
 export function packTail(rows: readonly TailRow[]): Buffer {

@@ -1,6 +1,8 @@
 import { sql } from 'kysely';
+import { CodedError } from '../../../src/kernel/plugin.ts';
+import { decode32 } from '../../../src/lib/base58.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
-import { takeKeys } from './keys.ts';
+import { readKeyNumbers } from './keys.ts';
 import type { Db, WalletRow } from './tables.ts';
 
 export const readWallet = (db: Db, address: string): Promise<WalletRow | undefined> =>
@@ -34,8 +36,7 @@ export interface Registration {
 export async function registerWallet(tx: StoreTx, { key, address, now, isPinned }: Registration): Promise<number> {
   const db = tx.db as Db;
   const version = await takeVersion(tx);
-  const numbers = await takeKeys(tx, [key]);
-  const id = numbers.of(key);
+  const id = (await readKeyNumbers(db)).of(key);
   const pinned = isPinned === true ? 1 : 0;
   await tx.insertMany(
     'wallet_wallets',
@@ -43,6 +44,9 @@ export async function registerWallet(tx: StoreTx, { key, address, now, isPinned 
     [[id, address, now, pinned, 1, 0, version, 0]],
     'ignore',
   );
+  // Seldom enough to do without the second one.
+  if ((await readWalletById(db, id))?.address !== address)
+    throw new CodedError('WALLET_NUMBER_TAKEN', 'another wallet has the number of this one');
   await db
     .updateTable('wallet_wallets')
     .set({
@@ -75,12 +79,10 @@ export async function changedWallets(
   db: Db,
   after: number,
 ): Promise<readonly { readonly id: number; readonly key: Uint8Array; readonly is_followed: number }[]> {
-  let query = db
-    .selectFrom('wallet_wallets as w')
-    .innerJoin('wallet_keys as k', 'k.id', 'w.id')
-    .select(['w.id as id', 'k.key as key', 'w.is_followed as is_followed']);
-  query = after < 0 ? query.where('w.is_followed', '=', 1) : query.where('w.changed', '>', after);
-  return await query.execute();
+  let query = db.selectFrom('wallet_wallets').select(['id', 'address', 'is_followed']);
+  query = after < 0 ? query.where('is_followed', '=', 1) : query.where('changed', '>', after);
+  const rows = await query.execute();
+  return rows.map(({ id, address, is_followed }) => ({ id, is_followed, key: decode32(address) as Uint8Array }));
 }
 
 /** Whether everything above `head` comes with the blocks. */

@@ -3,7 +3,7 @@ import { type Clock, CodedError, type Store } from '../../../src/kernel/plugin.t
 import { decode32, encode32, encode64 } from '../../../src/lib/base58.ts';
 import { readAccounts } from '../store/accounts.ts';
 import { ACCOUNT, NAMED } from '../store/flags.ts';
-import { findKeys } from '../store/keys.ts';
+import { readKeyNumbers } from '../store/keys.ts';
 import { endOf } from '../store/position.ts';
 import type { Db, WalletRow } from '../store/tables.ts';
 import { readTransactions } from '../store/transactions.ts';
@@ -175,16 +175,15 @@ async function downward(run: Run): Promise<Gatherer> {
   const accounts = await readAccounts(db, wallet.id);
   const known = new Set([wallet.address, ...accounts.map(({ account }) => encode32(account))]);
   const cursors = new Map<string, string>();
-  const ids = [...new Set([wallet.id, ...accounts.map(({ id }) => id)])];
+  const numbers = await readKeyNumbers(db);
+  const ids = [...new Set([wallet.id, ...accounts.map(({ account }) => numbers.of(account))])];
   for (const { a, n } of await oldestOf(db, ids, floor)) {
     const stored = (await readTransactions(db, [n])).get(n);
     if (stored !== undefined) cursors.set(String(a), encode64(stored.signature));
   }
-  const numbers = await findKeys(db, [run.key, ...accounts.map(({ account }) => account)]);
   const cursorOf = (address: string): string | null => {
     const key = decode32(address);
-    const id = key === null ? undefined : numbers.get(Buffer.from(key).toString('latin1'));
-    return (id === undefined ? undefined : cursors.get(String(id))) ?? null;
+    return (key === null ? undefined : cursors.get(String(numbers.of(key)))) ?? null;
   };
   const gatherer = createGatherer({
     ...{ ...run, wallet: run.key, address: wallet.address, aboveSlot: -1 },

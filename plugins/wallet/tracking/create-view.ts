@@ -1,8 +1,9 @@
 import type { LRUCache } from 'lru-cache';
 import type { ChainReader } from '../../../src/kernel/plugin.ts';
-import { decode, encode32 } from '../../../src/lib/base58.ts';
+import { decode, decode32, encode32 } from '../../../src/lib/base58.ts';
 import { readAccounts } from '../store/accounts.ts';
 import { ACCOUNT } from '../store/flags.ts';
+import { readKeyNumbers } from '../store/keys.ts';
 import { endOf, firstOf, MADE_UP_PLACE, positionOf } from '../store/position.ts';
 import { readRows } from '../store/rows.ts';
 import type { Db, WalletRow } from '../store/tables.ts';
@@ -124,7 +125,7 @@ export async function createView(
 
   return {
     ...{ key, address, id: first.id, page, locate },
-    load: (rows) => loadRows(parts, rows, signal),
+    load: (rows) => loadRows(parts, key, rows, signal),
     async whole() {
       return await until(async ({ row, isSettled }) =>
         isSettled ? { prunedBelow: row.is_complete === 1 ? null : row.pruned_below } : null,
@@ -134,7 +135,7 @@ export async function createView(
       const row = (await readWallet(db, address)) ?? first;
       const covered = coveredOf(row, clock.now());
       const stored =
-        covered === null || account.id < 0
+        covered === null
           ? []
           : await readRows(db, account.id, {
               ...{ mask: ACCOUNT, limit, order: 'desc', above: -1 },
@@ -149,10 +150,11 @@ export async function createView(
     },
     async accountsOf(mint) {
       const { mints } = await above(first);
-      const found = new Map<string, number>();
-      for (const [text, other] of mints) if (Buffer.compare(other, mint) === 0) found.set(text, -1);
-      for (const { id, account } of await readAccounts(db, first.id, mint)) found.set(encode32(account), id);
-      return [...found].map(([text, id]) => ({ id, address: text }));
+      const found = new Set<string>();
+      for (const [text, other] of mints) if (Buffer.compare(other, mint) === 0) found.add(text);
+      for (const { account } of await readAccounts(db, first.id, mint)) found.add(encode32(account));
+      const numbers = await readKeyNumbers(db);
+      return [...found].map((text) => ({ id: numbers.of(decode32(text) as Uint8Array), address: text }));
     },
     async slotAt(time) {
       const stored = await slotAtTime(db, time);

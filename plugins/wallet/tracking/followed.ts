@@ -3,11 +3,18 @@ import { type AddressIndex, createAddressIndex } from '../../../src/solana/addre
 import type { Db } from '../store/tables.ts';
 import { changedWallets } from '../store/wallets.ts';
 
+export interface FollowedWallet {
+  /** The number of its address. */
+  readonly id: number;
+  /** 32 bytes. */
+  readonly key: Uint8Array;
+}
+
 /** The followed wallets as the blocks are matched against them. */
 export interface Followed {
   readonly index: AddressIndex;
-  /** 32 bytes of a wallet by its number. */
-  readonly keys: ReadonlyMap<number, Uint8Array>;
+  /** By owner number of the index. */
+  readonly wallets: readonly FollowedWallet[];
 }
 
 /** Keeps them equal to the store, whichever process changes it. */
@@ -21,7 +28,9 @@ const SEED_BYTES = 16;
 export function createFollowedSync(random: Random): FollowedSync {
   const seed = new Uint32Array(random.bytes(SEED_BYTES).slice().buffer);
   const index = createAddressIndex({ seed });
-  const keys = new Map<number, Uint8Array>();
+  const wallets: FollowedWallet[] = [];
+  /** Owner numbers are small: each wallet that was ever seen has one. */
+  const owners = new Map<number, number>();
   let known = -1;
 
   return {
@@ -30,17 +39,14 @@ export function createFollowedSync(random: Random): FollowedSync {
         const changed = await changedWallets(tx.db as Db, known);
         // From here on nothing waits or fails. What is read again stays as it is.
         for (const { id, key, is_followed } of changed) {
-          if (is_followed === 1) {
-            index.add(key, id);
-            keys.set(id, key);
-          } else {
-            index.remove(key, id);
-            keys.delete(id);
-          }
+          const owner = owners.get(id) ?? wallets.push({ id, key }) - 1;
+          owners.set(id, owner);
+          if (is_followed === 1) index.add(key, owner);
+          else index.remove(key, owner);
         }
         known = version;
       }
-      return { index, keys };
+      return { index, wallets };
     },
   };
 }

@@ -4,7 +4,7 @@ import { decode32 } from '../../../src/lib/base58.ts';
 import type { OwnedAccount } from '../store/accounts.ts';
 import { writeAccounts } from '../store/accounts.ts';
 import { ACCOUNT } from '../store/flags.ts';
-import { takeKeys } from '../store/keys.ts';
+import { readKeyNumbers } from '../store/keys.ts';
 import { endOf, firstOf, MADE_UP_PLACE, placeOf, positionOf } from '../store/position.ts';
 import { writeRows } from '../store/rows.ts';
 import type { Db } from '../store/tables.ts';
@@ -22,9 +22,8 @@ export interface Batch {
 
 /** Stores a batch. Returns how many of its transactions the wallet shows. */
 export async function keepBatch(tx: StoreTx, { wallet, transactions, accounts }: Batch): Promise<number> {
-  const named = [...new Set(transactions.flatMap((one) => one.accounts))].map((text) => keyOf(text));
-  const numbers = await takeKeys(tx, [...named, ...[...accounts.values()].map(({ account }) => account)]);
-  await writeAccounts(tx, wallet, accounts.values(), numbers);
+  const numbers = await readKeyNumbers(tx.db as Db);
+  await writeAccounts(tx, wallet, accounts.values());
   const placed = await place(tx, transactions);
   await writeTransactions(
     tx,

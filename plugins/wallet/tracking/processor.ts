@@ -4,13 +4,13 @@ import { matchBlock } from '../../../src/solana/match-block.ts';
 import { rawTransaction } from '../../../src/solana/raw-transaction.ts';
 import { type OwnedAccount, writeAccounts } from '../store/accounts.ts';
 import { ACCOUNT } from '../store/flags.ts';
-import { takeKeys } from '../store/keys.ts';
+import { readKeyNumbers } from '../store/keys.ts';
 import { positionOf } from '../store/position.ts';
 import { mergeTail } from '../store/rows.ts';
 import type { Db } from '../store/tables.ts';
 import { packTail, type TailRow } from '../store/tail.ts';
 import { forgetSlot, type StoredTransaction, writeTransactions } from '../store/transactions.ts';
-import { createFollowedSync, type Followed } from './followed.ts';
+import { createFollowedSync, type Followed, type FollowedWallet } from './followed.ts';
 import { fullRows } from './full-rows.ts';
 import { touchOf } from './touch.ts';
 
@@ -104,7 +104,7 @@ async function tellFollowed(tx: StoreTx, state: State, slot: number, isFull: boo
 }
 
 /** Rows of followed wallets and of their token accounts, and the transactions in full. Returns the number of rows. */
-async function writeFollowed(tx: StoreTx, block: ChainBlock, { index, keys }: Followed): Promise<number> {
+async function writeFollowed(tx: StoreTx, block: ChainBlock, { index, wallets }: Followed): Promise<number> {
   const matches = matchBlock(block, index, { owners: true });
   if (matches.length === 0) return 0;
   const rows: TailRow[] = [];
@@ -114,8 +114,9 @@ async function writeFollowed(tx: StoreTx, block: ChainBlock, { index, keys }: Fo
     const transaction = block.transactions[place];
     if (transaction === undefined) continue;
     const n = positionOf(block.slot, place);
-    for (const wallet of [...byKey, ...byTokenOwner]) {
-      const { flags, accounts } = touchOf(transaction, block, keys.get(wallet) as Uint8Array);
+    for (const owner of [...byKey, ...byTokenOwner]) {
+      const { id: wallet, key } = wallets[owner] as FollowedWallet;
+      const { flags, accounts } = touchOf(transaction, block, key);
       if (flags !== 0) rows.push({ a: wallet, n, flags });
       if (accounts.length > 0) owned.push({ wallet, n, accounts });
     }
@@ -124,16 +125,13 @@ async function writeFollowed(tx: StoreTx, block: ChainBlock, { index, keys }: Fo
       text: JSON.stringify(rawTransaction(transaction, block)),
     });
   }
-  const numbers = await takeKeys(
-    tx,
-    owned.flatMap(({ accounts }) => accounts.map(({ account }) => account)),
-  );
+  const numbers = await readKeyNumbers(tx.db as Db);
   for (const { wallet, n, accounts } of owned) {
-    await writeAccounts(tx, wallet, accounts, numbers);
+    await writeAccounts(tx, wallet, accounts);
     for (const { account } of accounts) rows.push({ a: numbers.of(account), n, flags: ACCOUNT });
   }
   await writeTransactions(tx, transactions);
-  return await writeTail(tx, block.slot, rows);
+  return await writeTail(tx, block.slot, withoutRepeats(rows));
 }
 
 /** Every address of a block. The transactions are fetched when they are asked for. */
@@ -143,14 +141,18 @@ async function writeFull(tx: StoreTx, block: ChainBlock): Promise<number> {
   return await writeTail(tx, block.slot, rows);
 }
 
-/** An account that two wallets owned has one row, and an address that is both has both flags. */
 async function writeTail(tx: StoreTx, slot: number, rows: readonly TailRow[]): Promise<number> {
+  await tx.insertMany('wallet_tail', ['slot', 'rows'], [[slot, packTail(rows)]], 'ignore');
+  return rows.length;
+}
+
+/** An account that two wallets owned has one row, and an address that is both has both flags. */
+function withoutRepeats(rows: readonly TailRow[]): readonly TailRow[] {
   const distinct = new Map<string, TailRow>();
   for (const row of rows) {
     const name = `${row.a}:${row.n}`;
     const known = distinct.get(name);
     distinct.set(name, known === undefined ? row : { ...row, flags: known.flags | row.flags });
   }
-  await tx.insertMany('wallet_tail', ['slot', 'rows'], [[slot, packTail([...distinct.values()])]], 'ignore');
-  return distinct.size;
+  return [...distinct.values()];
 }
