@@ -47,7 +47,8 @@ const GROUPS = ['rpc', 'das', 'photon', 'sender', 'getValidityProof', 'sendTrans
 const all = (rate: number) => Object.fromEntries(GROUPS.map((group) => [group, rate]));
 const ADMIN = '/v0/admin/projects/{id}/usage';
 /** Routes whose calls cost credits; the others go on when there are none left. */
-const PAID = /^POST \/v0\/webhooks$|^PUT \/v0\/webhooks|addresses$|^POST \/$/;
+const PAID =
+  /^POST \/v0\/webhooks$|^PUT \/v0\/webhooks|webhooks.*addresses$|^POST \/$|^POST \/v0\/(token-metadata|transactions)$|^GET \/v0\/addresses\/|^\w+ \/v1\/wallet\//;
 const ADMIN_TEXT: Partial<Record<Refusal['name'], string>> = {
   'no key': 'Missing or invalid API key',
   'unknown key': 'Missing or invalid API key',
@@ -78,7 +79,7 @@ before(async () => {
   keys.set('revoked key', revoked.key);
   keys.set('address not allowed', (await bed.makeKey({ flags: ['--ips', '10.0.0.0/8'] })).key);
   keys.set('origin not allowed', (await bed.makeKey({ flags: ['--origins', 'https://app.example'] })).key);
-  keys.set('product not permitted', (await bed.makeKey({ flags: ['--permissions', 'walletApi'] })).key);
+  keys.set('product not permitted', (await bed.makeKey({ flags: ['--permissions', 'photon'] })).key);
   keys.set('not in the plan', (await bed.makeKey({ override: { ratePerSecond: all(0) } })).key);
   keys.set('credits used up', (await bed.makeKey({ override: { creditsLimit: 0 } })).key);
 });
@@ -111,8 +112,16 @@ async function assertRefused(endpoint: Endpoint, refusal: Refusal, response: Res
     const known = ADMIN_TEXT[refusal.name];
     if (known === undefined) assert.match(String(answer['message']), refusal.plain);
     else assert.equal(answer['message'], known);
+  } else if (endpoint.path.startsWith('/v1/wallet/') && refusal.status === 403) {
+    assert.deepEqual([answer['error'], answer['code']], ['Forbidden', 403], where);
+    assert.match(answer['details'] as string, refusal.plain, where);
   } else {
-    assert.deepEqual(Object.keys(answer), ['error', 'code'], where);
+    const { details, ...rest } = answer;
+    assert.equal(
+      typeof details,
+      endpoint.path.startsWith('/v1/wallet/') && refusal.status === 429 ? 'string' : 'undefined',
+    );
+    assert.deepEqual(Object.keys(rest), ['error', 'code'], where);
     assert.match(answer['error'] as string, refusal.plain, where);
     assert.equal(answer['code'], refusal.status);
   }
