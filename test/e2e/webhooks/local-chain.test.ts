@@ -173,6 +173,25 @@ describe('webhooks on a real chain', { skip: (await chainMissing()) ?? false }, 
     assert.equal(data[0].status, 'delivered');
   });
 
+  test('slots from before a webhook was made are read again for it', async () => {
+    const to = Keypair.generate().publicKey;
+    const signature = await send(pay(to, 1_000_000));
+    const [listed] = await chain.connection.getSignaturesForAddress(to);
+    const slot = listed?.slot ?? 0;
+    await flush();
+    const hook = await watch(to);
+    await flush();
+    assert.equal(arrived(to).length, 0);
+    const { status, body } = await api('POST', `${ROOT}/${hook.webhookID}/replay`, { fromSlot: slot, toSlot: slot });
+    assert.equal(status, 202, JSON.stringify(body));
+    // Only what is final is read again.
+    for (let count = 0; count < 40; count += 1) await chain.seal();
+    const [element] = await elements(to, 1);
+    assert.deepEqual([element?.slot, element?.transaction.signatures], [slot, [signature]]);
+    await flush();
+    assert.equal(arrived(to).length, 1);
+  });
+
   test('the unmodified hosted client manages webhooks', async (t) => {
     t.after(redirectHostedClients(daemon.apiUrl));
     const { webhooks } = createHelius({ apiKey: daemon.key, network: 'mainnet' });
