@@ -1,7 +1,6 @@
 import { createPrivateKey, randomUUID, sign } from 'node:crypto';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Connection, Keypair } from '@solana/web3.js';
 import { EXIT } from '../../kernel/errors.ts';
 import { encode32, encode64 } from '../../lib/base58.ts';
 import { CodedError } from '../../lib/coded-error.ts';
@@ -9,6 +8,7 @@ import { signupMessage } from '../../lib/signup-message.ts';
 import type { CommandValues, RunCommand } from '../command.ts';
 import type { CliIo } from '../io.ts';
 import { fromRawUnits, toRawUnits } from '../signup/amount.ts';
+import type { Connection, Keypair } from '../signup/pay.ts';
 import { askForKey, askTerms, type SignupPrice, type SignupTerms } from '../signup/service.ts';
 import { readSignupState, type SignupState, writeSignupState } from '../signup/state-file.ts';
 import { readWalletFile } from '../signup/wallet-file.ts';
@@ -36,11 +36,11 @@ export const run: RunCommand = async (values, io) => {
   if (state.url !== url || state.wallet !== encode32(wallet.publicKey.toBytes()))
     throw usage(`${file} is of another service or wallet: name another one with --output`);
   if (state.projectId === null) {
-    const { Connection: connection } = await import('@solana/web3.js');
+    const { connectTo } = await import('../signup/pay.ts');
     const rpc = textOf(values, 'rpc') ?? io.env['SOLANA_RPC_URL'];
     if (rpc === undefined || !/^https?:\/\//.test(rpc))
       throw usage('--rpc or SOLANA_RPC_URL has to name a Solana node');
-    const signing = { file, wallet, connection: new connection(rpc, 'confirmed'), state };
+    const signing = { file, wallet, connection: connectTo(rpc), state };
     writeSignupState(file, state);
     await pay(signing, values, io);
     await claim(signing, io);

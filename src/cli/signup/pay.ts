@@ -1,5 +1,5 @@
 import {
-  type Connection,
+  Connection,
   type Keypair,
   PublicKey,
   SystemProgram,
@@ -11,6 +11,8 @@ import { encode64 } from '../../lib/base58.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { SignupPrice } from './service.ts';
 
+export type { Connection, Keypair } from '@solana/web3.js';
+
 const ASSOCIATED = new PublicKey('ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL');
 const CREATE_IDEMPOTENT = 1;
 const TRANSFER_CHECKED = 12;
@@ -20,6 +22,9 @@ export interface SignedPayment {
   readonly lastValidBlockHeight: number;
   readonly bytes: Buffer;
 }
+
+/** A client of a node; opens nothing. */
+export const connectTo = (url: string): Connection => new Connection(url, 'confirmed');
 
 /** Signs and sends nothing. Errors: SIGNUP_PAYMENT, exit 75. */
 export async function signPayment(

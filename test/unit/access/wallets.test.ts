@@ -55,7 +55,13 @@ eachStore('wallets of members', (engine) => {
   test('what is no wallet or no project is refused', async (t) => {
     const { store, clock, project, projects } = await accessBed(await engine.store(t));
     const wallets = createWallets(clock);
-    for (const bad of ['', 'x', encode(new Uint8Array(33).fill(2)), encode(new Uint8Array(31).fill(2)), '0'.repeat(44)]) {
+    for (const bad of [
+      '',
+      'x',
+      encode(new Uint8Array(33).fill(2)),
+      encode(new Uint8Array(31).fill(2)),
+      '0'.repeat(44),
+    ]) {
       await assert.rejects(
         store.write((tx) => wallets.add(tx, project.id, bad)),
         { code: 'ACCESS_BAD_WALLET' },
