@@ -16,6 +16,7 @@ import type { SchemaNode } from '../../src/kernel/config/node.ts';
 import { createMetricsRegistry } from '../../src/kernel/metrics.ts';
 import type { Credentials, Gate, GateItem } from '../../src/kernel/plugin.ts';
 import { migrate } from '../../src/kernel/schema/migrations.ts';
+import type { Clock } from '../../src/ports/clock.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { createManualClock, type ManualClock } from './manual-clock.ts';
 import { createMemoryLog } from './memory-log.ts';
@@ -30,7 +31,7 @@ export interface AccessBedOptions {
 const none: Credentials = { query: [], header: undefined, bearer: undefined };
 
 /** One api process: gate and meter. Several of them on one store are several processes. */
-export function startAccess(store: Store, clock: ManualClock, config: Partial<AccessConfig> = {}) {
+export function startAccess(store: Store, clock: Clock, config: Partial<AccessConfig> = {}) {
   const filled = { ...(fillDefaults(accessConfig as unknown as SchemaNode, {}) as AccessConfig), ...config };
   const random = createSystemRandom();
   const plans = loadPlans(filled.plansFile);
