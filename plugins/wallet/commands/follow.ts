@@ -1,27 +1,20 @@
-import type { Clock, Command, CommandIo, NewJob, StoreTx } from '../../../src/kernel/plugin.ts';
+import type { Clock, Command, CommandIo } from '../../../src/kernel/plugin.ts';
 import { CodedError } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
-import type { Outbox } from '../../../src/ports/outbox.ts';
 import type { Db, WalletRow } from '../store/tables.ts';
 import { walletView } from '../store/wallet-view.ts';
 import { readWallet, registerWallet, unfollowWallets } from '../store/wallets.ts';
-import { createSchedule, type Schedule } from '../tracking/schedule.ts';
 
 const ADDRESS = { flags: '--address <wallet>', description: 'address, base58', required: true } as const;
 const JSON_OPTION = { flags: '--json', description: 'one JSON document' } as const;
 const MOST_SHOWN = 1_000;
 
 /** `parhelion wallet follow|unfollow|status|backfill`: on a stopped or a running daemon, which does the work. */
-export function followCommands(
-  clock: Clock,
-  outbox: Outbox,
-  enqueue: (tx: StoreTx, jobs: readonly NewJob[]) => Promise<number>,
-): readonly Command[] {
-  const schedule = createSchedule(outbox, enqueue);
-  return [followCommand(clock, schedule), unfollowCommand(), statusCommand(), backfillCommand(clock, schedule)];
+export function followCommands(clock: Clock): readonly Command[] {
+  return [followCommand(clock), unfollowCommand(), statusCommand(), backfillCommand(clock)];
 }
 
-function followCommand(clock: Clock, schedule: Schedule): Command {
+function followCommand(clock: Clock): Command {
   return {
     path: ['wallet', 'follow'],
     summary: 'index a wallet and keep it current for good',
@@ -29,7 +22,7 @@ function followCommand(clock: Clock, schedule: Schedule): Command {
     async run(options, io) {
       const { address, key } = addressOf(options);
       await io.store.write(async (tx) => {
-        await schedule(tx, await registerWallet(tx, { key, address, now: clock.now(), isPinned: true }));
+        await registerWallet(tx, { key, address, now: clock.now(), isPinned: true });
       });
       await show(io, [await known(io, address)], options['json'] === true);
     },
@@ -74,23 +67,21 @@ function statusCommand(): Command {
   };
 }
 
-function backfillCommand(clock: Clock, schedule: Schedule): Command {
+function backfillCommand(clock: Clock): Command {
   return {
     path: ['wallet', 'backfill'],
-    summary: 'read the past of a wallet (again): the running daemon does it',
-    options: [ADDRESS, { flags: '--again', description: 'from the beginning' }, JSON_OPTION],
+    summary: 'read the past of a wallet from the beginning: the running daemon does it',
+    options: [ADDRESS, JSON_OPTION],
     async run(options, io) {
       const { address, key } = addressOf(options);
       await io.store.write(async (tx) => {
         const id = await registerWallet(tx, { key, address, now: clock.now() });
         // What is stored stays, and is found again.
-        if (options['again'] === true)
-          await (tx.db as Db)
-            .updateTable('wallet_wallets')
-            .set({ floor: null, head: null, is_complete: 0, pruned_below: null, found: 0 })
-            .where('id', '=', id)
-            .execute();
-        await schedule(tx, id);
+        await (tx.db as Db)
+          .updateTable('wallet_wallets')
+          .set({ floor: null, head: null, is_complete: 0, pruned_below: null, found: 0, trouble: null })
+          .where('id', '=', id)
+          .execute();
       });
       await show(io, [await known(io, address)], options['json'] === true);
     },

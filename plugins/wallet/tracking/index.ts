@@ -78,7 +78,7 @@ export function trackingPart(
       upstream === null
         ? []
         : [createIndexJob({ store, upstream, clock, log, kept: metrics.kept }, config.backfill.wallets)],
-    commands: followCommands(clock, outbox, ctx.enqueue),
+    commands: followCommands(clock),
     start: () => upkeep.start(ctx.roles),
     stop() {
       searches?.stop();

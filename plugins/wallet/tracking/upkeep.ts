@@ -20,12 +20,15 @@ export interface Upkeep {
 }
 
 const LOOK_MS = 3_600_000;
+const NEW_MS = 5_000;
 const DAY_MS = 86_400_000;
 /** Wallets that one look lets go. */
 const MOST_IDLE = 1_000;
 
 export function createUpkeep({ store, clock, log, schedule, config }: UpkeepParts): Upkeep {
   let cancel = (): void => undefined;
+  let cancelSoon = (): void => undefined;
+  let isStopped = false;
 
   async function followConfigured(): Promise<void> {
     for (const address of config.follow) {
@@ -61,6 +64,32 @@ export function createUpkeep({ store, clock, log, schedule, config }: UpkeepPart
     log.info({ wallets: idle.length }, 'wallets that nobody asked for are no longer followed');
   }
 
+  /** Those that a command made known: it cannot make jobs. */
+  async function beginNew(): Promise<void> {
+    const waiting = await (store.read as Db)
+      .selectFrom('wallet_wallets')
+      .select('id')
+      .where('is_followed', '=', 1)
+      .where('head', 'is', null)
+      .where('trouble', 'is', null)
+      .limit(MOST_IDLE)
+      .execute();
+    if (waiting.length === 0) return;
+    await store.write(async (tx) => {
+      for (const { id } of waiting) await schedule(tx, id);
+    });
+  }
+
+  function soon(): void {
+    cancelSoon = clock.timeout(NEW_MS, () => {
+      beginNew()
+        .catch((error) => log.warn({ err: messageOf(error) }, 'new wallets could not be looked for'))
+        .finally(() => {
+          if (!isStopped) soon();
+        });
+    });
+  }
+
   function later(): void {
     cancel = clock.timeout(LOOK_MS, () => {
       letGo().catch((error) => log.warn({ err: messageOf(error) }, 'idle wallets could not be let go'));
@@ -73,7 +102,12 @@ export function createUpkeep({ store, clock, log, schedule, config }: UpkeepPart
       if (!roles.has('indexer')) return;
       await followConfigured();
       later();
+      soon();
     },
-    stop: () => cancel(),
+    stop() {
+      isStopped = true;
+      cancel();
+      cancelSoon();
+    },
   };
 }
