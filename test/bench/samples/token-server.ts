@@ -21,7 +21,7 @@ const metadata = {
   },
   sellerFeeBasisPoints: 500,
   creators: [1, 2, 3].map((share) => ({ address: BENCH_MINT, verified: share === 1, share })),
-  ...{ primarySaleHappened: true, isMutable: true, editionNonce: 254, tokenStandard: 'NonFungible' },
+  ...{ primarySaleHappened: true, isMutable: true, editionNonce: 254, tokenStandard: 'NonFungible' as const },
   collection: { key: BENCH_MINT, verified: true },
   ...{ uses: null, collectionDetails: null, programmableConfig: null },
 } as const;
