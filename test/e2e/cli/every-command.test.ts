@@ -18,6 +18,8 @@ const pluginCommands = [
   'projects set-plan',
   'projects grant',
   'projects usage',
+  'projects add-wallet',
+  'projects remove-wallet',
   'keys create',
   'keys list',
   'keys revoke',
@@ -52,7 +54,7 @@ test('help: every command tells its options, the list of commands tells every co
     assert.ok(out.replaceAll(/\s+/g, ' ').includes(summary), `${path.join(' ')}: ${summary}`);
   }
   for (const [group, inside] of [
-    ['projects', 'create, list, show, set-plan, grant, usage'],
+    ['projects', 'create, list, show, set-plan, grant, add-wallet,\\s+remove-wallet, usage'],
     ['keys', 'create, list, revoke, rotate, allow-ip, allow-origin'],
     ['webhooks', 'list, show, test, tail, replay, listen'],
   ] as const)
@@ -83,7 +85,8 @@ test('wrong usage is 64 with a suggestion: a mistyped command, flag or choice, a
 
 test('a configuration that cannot be read is 78 for every command but init and doctor, which say it their way', async () => {
   const missing = join(dir, 'missing.yaml');
-  for (const command of all.filter((name) => name !== 'init')) {
+  // A sign-up is a client of somebody else's daemon and reads none.
+  for (const command of all.filter((name) => name !== 'init' && name !== 'signup')) {
     const { code, out, err } = await runCommand([...words(command), '--config', missing, ...required(command)]);
     assert.equal(code, 78, `${command}: ${err}`);
     assert.match(command === 'doctor' ? out : err, /CONFIG_UNREADABLE|cannot read/, command);
@@ -97,6 +100,9 @@ const REQUIRED: Readonly<Record<string, readonly string[]>> = {
   'projects set-plan': ['--id', 'x'],
   'projects grant': ['--id', 'x', '--credits', '1'],
   'projects usage': ['--id', 'x'],
+  'projects add-wallet': ['--id', 'x', '--wallet', 'x'],
+  'projects remove-wallet': ['--id', 'x', '--wallet', 'x'],
+  signup: ['--url', 'http://127.0.0.1:9', '--keypair', 'x', '--max', '1'],
   'keys create': ['--project', 'x'],
   'keys revoke': ['--id', 'x'],
   'keys rotate': ['--id', 'x'],
