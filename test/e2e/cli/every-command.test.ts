@@ -108,6 +108,13 @@ const REQUIRED: Readonly<Record<string, readonly string[]>> = {
   'keys rotate': ['--id', 'x'],
   'keys allow-ip': ['--id', 'x'],
   'keys allow-origin': ['--id', 'x'],
+  'webhooks show': ['--id', 'x'],
+  'webhooks test': ['--id', 'x'],
+  'webhooks tail': ['--id', 'x'],
+  'webhooks replay': ['--id', 'x'],
+  'wallet follow': ['--address', 'x'],
+  'wallet unfollow': ['--address', 'x'],
+  'wallet backfill': ['--address', 'x'],
   backfill: ['--list'],
 };
 
