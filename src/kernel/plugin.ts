@@ -366,6 +366,8 @@ export interface BlockProcessor {
    * would give. Only then are gaps filled for it; default false, it has to be indexed again instead.
    */
   readonly outOfOrder?: boolean;
+  /** Whether a range that is passed over is kept as a gap of it, to be filled; default true. False: it gets along without. */
+  readonly wantsGaps?: boolean;
   /**
    * The addresses it is interested in, at most `limit`. Needs `outOfOrder`, and that `apply` takes a block that holds only transactions
    * of them: so are gaps filled whose blocks no upstream has any more, where the configuration allows it.

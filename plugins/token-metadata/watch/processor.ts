@@ -42,6 +42,8 @@ export function createWatchProcessor(mints: MintIndex): BlockProcessor {
     },
     // Forgetting something once more does no harm.
     outOfOrder: true,
+    // What was missed grows old by itself.
+    wantsGaps: false,
   };
 }
 

@@ -69,6 +69,8 @@ export function createWalletProcessor(parts: ProcessorParts): BlockProcessor {
       if (rows > 0) tx.onCommit(() => parts.merged(rows));
     },
     outOfOrder: true,
+    // What was passed over is read from the upstream like all that lies before the blocks.
+    wantsGaps: false,
   };
 }
 

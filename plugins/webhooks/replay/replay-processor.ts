@@ -22,6 +22,8 @@ export function createReplayProcessor(parts: ReplayProcessorParts): BlockProcess
     ...REPLAY_PROCESSOR,
     chains: parts.chains,
     outOfOrder: true,
+    // It gets the ranges that were asked for.
+    wantsGaps: false,
     async apply(tx, block, chain) {
       const replays = await openReplays(tx.db, { chain, slot: block.slot });
       if (replays.length === 0) return;

@@ -65,7 +65,9 @@ export async function recordWish(
 function ownersOf(assembly: Assembly, chain: ChainId, name: string | null): readonly BlockProcessor[] {
   const all = assembly.merged.processors.filter(({ chains }) => chains.includes(chain));
   const chosen =
-    name === null ? all.filter(({ outOfOrder }) => outOfOrder === true) : all.filter((one) => one.name === name);
+    name === null
+      ? all.filter(({ outOfOrder, wantsGaps }) => outOfOrder === true && wantsGaps !== false)
+      : all.filter((one) => one.name === name);
   if (chosen.length === 0)
     throw usage(
       name === null

@@ -78,7 +78,8 @@ function createLane(run: Run, processor: BlockProcessor) {
       reason: isPruned ? 'pruned' : 'hole',
       below: position,
     } as const;
-    await run.turn(() => store.write((tx) => recordProcessorGap(tx, chain, processor, gap, clock.now())));
+    if (processor.wantsGaps !== false)
+      await run.turn(() => store.write((tx) => recordProcessorGap(tx, chain, processor, gap, clock.now())));
     await countGaps(store.read, chain, state);
     log.error({ chain, processor: processor.name, ...gap }, 'slots are missing in this processor');
     floor = slot + 1;

@@ -24,7 +24,7 @@ export async function recordGap(
   missing: readonly CursorOwner[],
   now: number,
 ): Promise<void> {
-  await upsertGap(tx, chain, MAIN, gap, missing, now);
+  if (missing.length > 0) await upsertGap(tx, chain, MAIN, gap, missing, now);
   await writeFloor(tx, chain, gap.toSlot + 1);
 }
 

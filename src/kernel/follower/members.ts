@@ -45,5 +45,5 @@ export function missedBy(
   const wanted = joining.filter(
     ({ startSlot }) => cursor === null || (startSlot ?? Number.POSITIVE_INFINITY) <= toSlot,
   );
-  return [...live, ...wanted];
+  return [...live, ...wanted].filter(({ wantsGaps }) => wantsGaps !== false);
 }
