@@ -185,7 +185,12 @@ test('forms that are no answer: a slot in words, a list of strings, slots outsid
     lying = method;
     grow(bed.world, 3);
     await settles(bed);
-    if (form !== '') await until(() => told(`${method} is no ${form}`));
+    // A node that is distrusted is left alone for a while: it has to be asked again, and only what is new makes the follower ask.
+    for (let tries = 0; form !== '' && tries < 80 && !told(`${method} is no ${form}`); tries += 1) {
+      await sleep(250);
+      grow(bed.world, 1);
+      await settles(bed);
+    }
     assert.ok(form === '' || told(`${method} is no ${form}`), method);
   }
 });

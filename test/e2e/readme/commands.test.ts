@@ -38,6 +38,7 @@ test('every block is one that a test runs, or is known not to run here', () => {
     'curl ',
     'npx parhelion init',
     'first.example',
+    'signup:',
     'PARHELION_BASE',
     'standardwebhooks',
     'createRpc(',
@@ -116,6 +117,10 @@ test('init, check-config, dump-config and commands on a file, as written', async
   const good = shell(check!, dir);
   assert.equal(good.code, 0, good.err);
   assert.equal(existsSync(join(dir, 'data')), false);
+  const paid = `plugins: [access, proxy, signup]\n${readmeBlock('signup:')}${readmeBlock('first.example')}`;
+  writeFileSync(join(dir, 'paid.yaml'), paid.replace('YOUR_WALLET', 'So11111111111111111111111111111111111111112'));
+  const signup = shell('npx parhelion check-config --config paid.yaml', dir);
+  assert.equal(signup.code, 0, signup.err);
   const { urls } = (parse(readmeBlock('first.example')) as { upstream: { urls: unknown[] } }).upstream;
   assert.equal(urls.length, 2);
 
