@@ -416,14 +416,16 @@ export type JobOutcome =
   | {
       readonly kind: 'retry';
       readonly runAt: number;
-      readonly error: string /** Not counted as an attempt. */;
+      readonly error: string;
+      /** It was no attempt. */
       readonly uncounted?: boolean;
     }
   | { readonly kind: 'failed'; readonly error: string }
   | { readonly kind: 'discarded'; readonly error: string }
   | {
       readonly kind: 'held';
-      readonly error: string /** Not counted as an attempt. */;
+      readonly error: string;
+      /** It was no attempt. */
       readonly uncounted?: boolean;
     };
 

@@ -1,6 +1,6 @@
 import type { ChainReader } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
-import { LayoutError } from '../../../src/solana/compression/byte-reader.ts';
+import { LayoutError } from '../../../src/solana/byte-reader.ts';
 import { CONCURRENT_PROGRAMS } from '../../../src/solana/concurrent/programs.ts';
 import { CONCURRENT_HEADER_BYTES, readConcurrentTree } from '../../../src/solana/concurrent/tree-account.ts';
 

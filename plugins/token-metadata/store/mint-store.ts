@@ -1,9 +1,9 @@
+import { inList } from '../../../src/lib/in-list.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { Log } from '../../../src/ports/log.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
 import type { MintFacts } from '../../../src/ports/token-facts.ts';
 import { readFacts, writeFacts } from './facts-json.ts';
-import { inList } from './in-list.ts';
 import type { Db } from './tables.ts';
 import { createWriteBehind } from './write-behind.ts';
 

@@ -1,5 +1,5 @@
 import type { BlockProcessor, StoreTx } from '../../../src/kernel/plugin.ts';
-import { inList } from '../store/in-list.ts';
+import { inList } from '../../../src/lib/in-list.ts';
 import type { Db } from '../store/tables.ts';
 import type { MintIndex } from './mint-index.ts';
 import { writtenOwners } from './written-keys.ts';

@@ -1,6 +1,6 @@
+import { inList } from '../../../src/lib/in-list.ts';
 import type { Queries, StoreTx } from '../../../src/ports/store.ts';
 import type { DeliveryPayload } from '../delivery/payload.ts';
-import { inList } from './in-list.ts';
 import type { Db } from './tables.ts';
 
 /** A delivery that travels in the request of another one. */

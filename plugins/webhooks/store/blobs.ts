@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
+import { inList } from '../../../src/lib/in-list.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
 import type { BodyForm } from '../bodies/form.ts';
-import { inList } from './in-list.ts';
 import type { Db } from './tables.ts';
 
 /**

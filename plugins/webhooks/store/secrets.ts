@@ -1,5 +1,5 @@
+import { inList } from '../../../src/lib/in-list.ts';
 import type { Dialect } from '../../../src/ports/store.ts';
-import { inList } from './in-list.ts';
 import type { Db } from './tables.ts';
 
 export interface SecretRow {

@@ -1,4 +1,4 @@
-import { LayoutError } from '../compression/byte-reader.ts';
+import { LayoutError } from '../byte-reader.ts';
 
 /** What an account holds, or why it does not hold what was looked for. */
 export type Decoded<T> =

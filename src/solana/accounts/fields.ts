@@ -1,5 +1,5 @@
 import { encode32 } from '../../lib/base58.ts';
-import { type ByteReader, LayoutError } from '../compression/byte-reader.ts';
+import { type ByteReader, LayoutError } from '../byte-reader.ts';
 
 const KEY_BYTES = 32;
 

@@ -1,4 +1,4 @@
-import { type ByteReader, LayoutError } from './byte-reader.ts';
+import { type ByteReader, LayoutError } from '../byte-reader.ts';
 
 /** What a program keeps in a compressed account. */
 export interface AccountData {

@@ -1,5 +1,5 @@
 import type { KeyTable, NormalTransaction } from '../../ports/block.ts';
-import { LayoutError } from './byte-reader.ts';
+import { LayoutError } from '../byte-reader.ts';
 import type { CompressionEvent, DecodeFault } from './events.ts';
 import { type InstructionGroup, instructionGroups, keysOf, type Step } from './instruction-group.ts';
 import type { ProgramIds } from './programs.ts';

@@ -1,5 +1,5 @@
+import type { ByteReader } from '../byte-reader.ts';
 import { OUTPUT_BYTES, type PackedOutput, readOutput } from './accounts.ts';
-import type { ByteReader } from './byte-reader.ts';
 
 const ANCHOR_BYTES = 12;
 const SEQUENCE_BYTES = 80;

@@ -1,4 +1,4 @@
-import { createByteReader } from './byte-reader.ts';
+import { createByteReader } from '../byte-reader.ts';
 
 /** A part of a queue that is full and not in the tree yet: one proof will bring it there. */
 export interface FullPart {

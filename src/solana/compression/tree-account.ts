@@ -1,4 +1,4 @@
-import { createByteReader } from './byte-reader.ts';
+import { createByteReader } from '../byte-reader.ts';
 import { TREE_TYPE } from './events.ts';
 
 /** What the account of a tree tells beside its roots. Keys are 32 bytes. */

@@ -1,4 +1,4 @@
-import { type ByteReader, createByteReader, LayoutError } from './byte-reader.ts';
+import { type ByteReader, createByteReader, LayoutError } from '../byte-reader.ts';
 import type { BatchEvent, IndexedEvent, IndexedLeaf, NullifyEvent } from './events.ts';
 
 const BATCH_KINDS = { 3: 'append', 4: 'batchNullify', 5: 'addressAppend' } as const;

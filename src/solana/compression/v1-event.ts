@@ -1,6 +1,6 @@
 import { equalBytes } from '../../lib/equal-bytes.ts';
+import { type ByteReader, createByteReader, LayoutError } from '../byte-reader.ts';
 import { keyAt, OUTPUT_BYTES, readOutput } from './accounts.ts';
-import { type ByteReader, createByteReader, LayoutError } from './byte-reader.ts';
 import { TREE_TYPE, type TransactionEvent } from './events.ts';
 
 const NO_HASH = new Uint8Array(32);

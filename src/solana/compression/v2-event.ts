@@ -1,6 +1,6 @@
 import { equalBytes } from '../../lib/equal-bytes.ts';
+import { createByteReader, LayoutError } from '../byte-reader.ts';
 import { keyAt, type PackedOutput } from './accounts.ts';
-import { createByteReader, LayoutError } from './byte-reader.ts';
 import { type CreatedOutput, type NewAddress, type SpentInput, TREE_TYPE, type TransactionEvent } from './events.ts';
 import { type InsertIntoQueues, readInsertIntoQueues, type SequenceRecord } from './insert-into-queues.ts';
 import { readSystemInstruction, type SystemInstruction } from './system-instruction.ts';

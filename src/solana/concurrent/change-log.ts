@@ -1,4 +1,4 @@
-import { createByteReader, LayoutError } from '../compression/byte-reader.ts';
+import { createByteReader, LayoutError } from '../byte-reader.ts';
 
 /** A change of a tree as its program tells it. */
 export interface ChangeLog {

@@ -1,6 +1,6 @@
 import { equalBytes } from '../../lib/equal-bytes.ts';
 import type { KeyTable, NormalTransaction } from '../../ports/block.ts';
-import { LayoutError } from '../compression/byte-reader.ts';
+import { LayoutError } from '../byte-reader.ts';
 import { type InstructionGroup, instructionGroups, type Step } from '../compression/instruction-group.ts';
 import { readApplicationData, readChangeLog } from './change-log.ts';
 import type { ChangeEvent, ConcurrentEvent, ConcurrentFault } from './events.ts';

@@ -1,5 +1,5 @@
 import { keccak_256 } from '@noble/hashes/sha3.js';
-import { type ByteReader, createByteReader, LayoutError } from '../compression/byte-reader.ts';
+import { type ByteReader, createByteReader, LayoutError } from '../byte-reader.ts';
 
 /** What a leaf of a Bubblegum tree stands for. Keys and hashes are 32 bytes. */
 export interface LeafSchema {

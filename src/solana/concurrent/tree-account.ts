@@ -1,4 +1,4 @@
-import { createByteReader, LayoutError } from '../compression/byte-reader.ts';
+import { createByteReader, LayoutError } from '../byte-reader.ts';
 
 /** What the account of a concurrent tree tells. */
 export interface ConcurrentTreeAccount {

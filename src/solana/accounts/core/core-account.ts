@@ -1,5 +1,5 @@
 import { CORE_PROGRAM } from '../../address/known-programs.ts';
-import { type ByteReader, createByteReader, LayoutError } from '../../compression/byte-reader.ts';
+import { type ByteReader, createByteReader, LayoutError } from '../../byte-reader.ts';
 import { attempt, type Decoded, undecoded } from '../decoded.ts';
 import { keyText, text } from '../fields.ts';
 import type { RawAccount } from '../raw-account.ts';

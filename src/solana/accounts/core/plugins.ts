@@ -1,4 +1,4 @@
-import { type ByteReader, createByteReader, LayoutError } from '../../compression/byte-reader.ts';
+import { type ByteReader, createByteReader, LayoutError } from '../../byte-reader.ts';
 import { keyText } from '../fields.ts';
 
 /** A plugin of a Core asset or collection, by its entry in the account's registry; its body is not read. */

@@ -1,4 +1,4 @@
-import { type ByteReader, LayoutError } from '../../compression/byte-reader.ts';
+import { type ByteReader, LayoutError } from '../../byte-reader.ts';
 import { keyText } from '../fields.ts';
 
 /** What was added to metadata accounts over the years: missing in old ones, damaged in some. */

@@ -1,5 +1,5 @@
 import { METADATA_PROGRAM, SYSTEM_PROGRAM } from '../../address/known-programs.ts';
-import { createByteReader } from '../../compression/byte-reader.ts';
+import { createByteReader } from '../../byte-reader.ts';
 import { attempt, type Decoded, undecoded } from '../decoded.ts';
 import { keyText, text } from '../fields.ts';
 import type { RawAccount } from '../raw-account.ts';

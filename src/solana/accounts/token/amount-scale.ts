@@ -1,4 +1,4 @@
-import { type ByteReader, createByteReader } from '../../compression/byte-reader.ts';
+import { type ByteReader, createByteReader } from '../../byte-reader.ts';
 import { attempt } from '../decoded.ts';
 import { type Extension, findExtension } from './extensions.ts';
 

@@ -1,4 +1,4 @@
-import { createByteReader } from '../../compression/byte-reader.ts';
+import { createByteReader } from '../../byte-reader.ts';
 import { attempt, type Decoded, undecoded } from '../decoded.ts';
 import { optionalKey } from '../fields.ts';
 import type { RawAccount } from '../raw-account.ts';

@@ -1,4 +1,4 @@
-import { createByteReader, LayoutError } from '../../compression/byte-reader.ts';
+import { createByteReader, LayoutError } from '../../byte-reader.ts';
 import { attempt, type Decoded, undecoded } from '../decoded.ts';
 import { keyText, optionalKey, presence } from '../fields.ts';
 import type { RawAccount } from '../raw-account.ts';

@@ -1,4 +1,4 @@
-import { createByteReader } from '../../compression/byte-reader.ts';
+import { createByteReader } from '../../byte-reader.ts';
 import { attempt, type Decoded } from '../decoded.ts';
 import { keyText, nullableKey, text } from '../fields.ts';
 

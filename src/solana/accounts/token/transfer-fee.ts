@@ -1,4 +1,4 @@
-import { createByteReader } from '../../compression/byte-reader.ts';
+import { createByteReader } from '../../byte-reader.ts';
 import { attempt } from '../decoded.ts';
 import { nullableKey } from '../fields.ts';
 import { type Extension, findExtension } from './extensions.ts';

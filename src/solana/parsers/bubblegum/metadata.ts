@@ -1,5 +1,5 @@
 import { encode32 } from '../../../lib/base58.ts';
-import { type ByteReader, createByteReader, LayoutError } from '../../compression/byte-reader.ts';
+import { type ByteReader, createByteReader, LayoutError } from '../../byte-reader.ts';
 
 const STANDARDS = ['NonFungible', 'FungibleAsset', 'Fungible', 'NonFungibleEdition'];
 const TOKEN_PROGRAMS = ['Original', 'Token2022'];

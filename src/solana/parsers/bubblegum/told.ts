@@ -1,4 +1,4 @@
-import { LayoutError } from '../../compression/byte-reader.ts';
+import { LayoutError } from '../../byte-reader.ts';
 import { type ChangeLog, readApplicationData, readChangeLog } from '../../concurrent/change-log.ts';
 import { type LeafSchema, readLeafEvent } from '../../concurrent/leaf-schema.ts';
 import type { ViewStep } from '../view.ts';

@@ -1,5 +1,5 @@
 import { encode32 } from '../../../lib/base58.ts';
-import { createByteReader, LayoutError } from '../../compression/byte-reader.ts';
+import { createByteReader, LayoutError } from '../../byte-reader.ts';
 
 /** Discriminator, root, nonce, index. */
 const HEAD_BYTES = 8 + 32 + 8 + 4;

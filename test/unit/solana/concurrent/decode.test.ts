@@ -8,7 +8,7 @@ import fc from 'fast-check';
 import { encode32 } from '../../../../src/lib/base58.ts';
 import { equalBytes } from '../../../../src/lib/equal-bytes.ts';
 import { isOnCurve } from '../../../../src/solana/address/on-curve.ts';
-import { LayoutError } from '../../../../src/solana/compression/byte-reader.ts';
+import { LayoutError } from '../../../../src/solana/byte-reader.ts';
 import { assetId } from '../../../../src/solana/concurrent/asset-id.ts';
 import { readChangeLog } from '../../../../src/solana/concurrent/change-log.ts';
 import { decodeConcurrent } from '../../../../src/solana/concurrent/decode-concurrent.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { LayoutError } from '../../../../src/solana/compression/byte-reader.ts';
+import { LayoutError } from '../../../../src/solana/byte-reader.ts';
 import { CONCURRENT_HEADER_BYTES, readConcurrentTree } from '../../../../src/solana/concurrent/tree-account.ts';
 import { createModelTree, treeAccount } from '../../../helpers/bubblegum.ts';
 
