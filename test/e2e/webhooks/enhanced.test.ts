@@ -10,9 +10,10 @@ import {
   Transaction,
 } from '@solana/web3.js';
 import { Webhook } from 'standardwebhooks';
-import { type Api, apiOf, startWebhookDaemon, type WebhookDaemon } from '../../conformance/webhooks/daemon.ts';
-import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
-import { type Receiver, startReceiver } from '../../helpers/receiver.ts';
+import type { Api } from '../../conformance/webhooks/daemon.ts';
+import { chainMissing, type TestChain } from '../../helpers/chain.ts';
+import type { Receiver } from '../../helpers/receiver.ts';
+import { type ChainBed, startChainBed } from './chain-bed.ts';
 
 interface Enhanced {
   readonly type: string;
@@ -29,24 +30,17 @@ interface Enhanced {
 const WAIT_ROUNDS = 6_000;
 
 describe('enhanced and Discord webhooks on a real chain', { skip: (await chainMissing()) ?? false }, () => {
+  let bed: ChainBed;
   let chain: TestChain;
-  let daemon: WebhookDaemon;
   let receiver: Receiver;
   let api: Api;
-  const payer = Keypair.generate();
+  let payer: Keypair;
 
   before(async () => {
-    chain = await startChain();
-    await chain.fund(payer.publicKey.toBase58(), 100 * LAMPORTS_PER_SOL);
-    receiver = await startReceiver();
-    daemon = await startWebhookDaemon({ allowCidrs: ['127.0.0.0/8'], allowHttp: true }, { chain });
-    api = apiOf(daemon.apiUrl, daemon.key);
+    bed = await startChainBed();
+    ({ chain, receiver, api, payer } = bed);
   });
-  after(async () => {
-    await daemon?.stop();
-    await receiver?.close();
-    await chain?.stop();
-  });
+  after(() => bed?.stop());
 
   async function watch(path: string, address: PublicKey, patch: object): Promise<string> {
     const { status, body } = await api('POST', '/v0/webhooks', {

@@ -15,10 +15,11 @@ import {
 } from '@solana/web3.js';
 import { createHelius } from 'helius-sdk';
 import { Webhook } from 'standardwebhooks';
-import { type Api, apiOf, startWebhookDaemon, type WebhookDaemon } from '../../conformance/webhooks/daemon.ts';
-import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
+import type { Api, WebhookDaemon } from '../../conformance/webhooks/daemon.ts';
+import { chainMissing, type TestChain } from '../../helpers/chain.ts';
 import { redirectHostedClients } from '../../helpers/hosted-client.ts';
-import { answer, type Receiver, startReceiver } from '../../helpers/receiver.ts';
+import { answer, type Receiver } from '../../helpers/receiver.ts';
+import { type ChainBed, startChainBed } from './chain-bed.ts';
 
 const ROOT = '/v0/webhooks';
 const confirm = { commitment: 'confirmed' } as const;
@@ -33,24 +34,18 @@ interface Element {
 }
 
 describe('webhooks on a real chain', { skip: (await chainMissing()) ?? false }, () => {
+  let bed: ChainBed;
   let chain: TestChain;
   let daemon: WebhookDaemon;
   let receiver: Receiver;
   let api: Api;
-  const payer = Keypair.generate();
+  let payer: Keypair;
 
   before(async () => {
-    chain = await startChain();
-    await chain.fund(payer.publicKey.toBase58(), 100 * LAMPORTS_PER_SOL);
-    receiver = await startReceiver();
-    daemon = await startWebhookDaemon({ allowCidrs: ['127.0.0.0/8'], allowHttp: true }, { chain });
-    api = apiOf(daemon.apiUrl, daemon.key);
+    bed = await startChainBed();
+    ({ chain, daemon, receiver, api, payer } = bed);
   });
-  after(async () => {
-    await daemon?.stop();
-    await receiver?.close();
-    await chain?.stop();
-  });
+  after(() => bed?.stop());
 
   const pay = (to: PublicKey, lamports: number): TransactionInstruction =>
     SystemProgram.transfer({ fromPubkey: payer.publicKey, toPubkey: to, lamports });
