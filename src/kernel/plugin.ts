@@ -446,6 +446,8 @@ export interface JobKind {
   readonly groupAhead?: (group: string) => boolean;
   /** Longest run; after lease + 30 s another runner may take the job. */
   readonly timeoutMs: number;
+  /** No retry of this kind is planned further ahead than this; one that is was planned by a clock that was wrong, and runs. */
+  readonly longestDelayMs?: number;
   /**
    * `run` ends within `timeoutMs` by itself, whatever happens. Its signal is then one that all such jobs share and only tells that
    * the daemon stops: making one for each costs more than much else that is done for a short job.

@@ -5,6 +5,7 @@ import { type AutoDisableParts, disableFailing } from './auto-disable.ts';
 import type { DeliveryMetrics } from './metrics.ts';
 import { createBodies, type Prepared, prepareDeliveries } from './prepare.ts';
 import { createReports } from './reports.ts';
+import { longestDelayMs } from './retry.ts';
 import { type RunParts, runDelivery } from './run.ts';
 import { bookDeliveries } from './settle.ts';
 
@@ -36,6 +37,7 @@ export function createDeliveryKind(kind: string, parts: JobKindParts): JobKind {
     groupAhead: pace.ahead,
     // Two requests at most: the second follows a connection that failed at once.
     timeoutMs: 2 * Math.max(config.retry.durable.timeoutMs, config.retry.compat.timeoutMs),
+    longestDelayMs: longestDelayMs(config.retry),
     keepsTime: true,
     async prepare(jobs: readonly Job[]) {
       const prepared = await prepareDeliveries(parts.store, clock, bodies, jobs);

@@ -31,6 +31,12 @@ export function retryDelayMs(
   return Math.round(Math.min(Math.max(hints.retryAfterMs, stepMs), 2 * stepMs));
 }
 
+/** No attempt of any preset is planned further ahead. */
+export function longestDelayMs({ durable, compat }: WebhooksConfig['retry']): number {
+  const longestStepMs = 1_000 * Math.max(0, ...compat.steps, ...durable.steps);
+  return 2 * (1 + durable.jitter) * longestStepMs + CALM_MS;
+}
+
 /** `Retry-After` in either of its forms, as milliseconds from now; null when absent or nonsense. */
 export function parseRetryAfter(value: string | undefined, now: number): number | null {
   if (value === undefined) return null;

@@ -77,7 +77,7 @@ async function attempt(
   prepared: Prepared,
   signal: AbortSignal,
 ): Promise<JobOutcome> {
-  const { send, pace, clock } = parts;
+  const { send, pace } = parts;
   const payload = job.payload as DeliveryPayload;
   const own = prepared.body(payload);
   if (own === undefined || keys.length === 0) return { kind: 'failed', error: 'unsendable' };
@@ -106,7 +106,7 @@ async function attempt(
   if (signal.aborted && sent.verdict.failure === 'timeout') {
     // Given up by us and not by the receiver.
     charge?.settle(false);
-    return { kind: 'retry', runAt: clock.now(), error: 'stopped', uncounted: true };
+    return { kind: 'retry', runAt: job.createdAt, error: 'stopped', uncounted: true };
   }
   if (sent.verdict.throttle) pace.throttle(hook.id);
   if (sent.verdict.failure === null) pace.succeeded(hook.id);

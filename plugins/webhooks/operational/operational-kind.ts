@@ -1,7 +1,7 @@
 import type { Job, JobKind, JobOutcome } from '../../../src/kernel/plugin.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { WebhooksConfig } from '../config.ts';
-import { parseRetryAfter, retryDelayMs } from '../delivery/retry.ts';
+import { longestDelayMs, parseRetryAfter, retryDelayMs } from '../delivery/retry.ts';
 import type { Post } from '../delivery/send.ts';
 import { secretKey, signBody } from '../delivery/signature.ts';
 import { OPERATIONAL_KIND } from './operational.ts';
@@ -33,7 +33,7 @@ export function createOperationalKind({ post, clock, random, config, userAgent }
     };
     const verdict = await post({ url: operational.url, headers, body, timeoutMs, repeatsAtOnce: true }, signal);
     if (verdict.failure === null) return { kind: 'done' };
-    if (signal.aborted) return { kind: 'retry', runAt: clock.now(), error: 'stopped', uncounted: true };
+    if (signal.aborted) return { kind: 'retry', runAt: job.createdAt, error: 'stopped', uncounted: true };
     const now = clock.now();
     const hints = { retryAfterMs: parseRetryAfter(verdict.retryAfter, now), overloaded: verdict.overloaded };
     const delayMs = retryDelayMs(config.retry, 'durable', job.attempts + 1, hints, random);
@@ -46,6 +46,7 @@ export function createOperationalKind({ post, clock, random, config, userAgent }
     summary: 'tells the operator of webhooks that fail and of holes in the chain',
     concurrency: 2,
     timeoutMs: 2 * timeoutMs,
+    longestDelayMs: longestDelayMs(config.retry),
     keepsTime: true,
     run: (job, _prepared, signal) => run(job, signal),
   };

@@ -69,6 +69,6 @@ export function thrown({ claimed, clock, random, maxAttempts }: AttemptOptions, 
 }
 
 /** It may have had its effect: at least once is what jobs promise. */
-function stopped({ clock }: AttemptOptions): JobOutcome {
-  return { kind: 'retry', runAt: clock.now(), error: 'the daemon stopped', uncounted: true };
+function stopped({ claimed }: AttemptOptions): JobOutcome {
+  return { kind: 'retry', runAt: claimed.runAt, error: 'the daemon stopped', uncounted: true };
 }

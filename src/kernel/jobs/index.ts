@@ -66,7 +66,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   const kinds = new Map(options.kinds.map((kind) => [kind.kind, kind]));
   const slots = createSlots(kinds, config.concurrency);
   const metrics = createJobMetrics(options.metrics, slots);
-  const sweeper = createSweeper({ ...options, metrics, maxLost: config.maxAttempts, wake: () => waker.wake() });
+  const sweeper = createSweeper({ ...options, kinds, metrics, maxLost: config.maxAttempts, wake: () => waker.wake() });
   const waker = createWaker(clock);
   const walk: GroupWalk = new Map();
   const stopper = createStopper();

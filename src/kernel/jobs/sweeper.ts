@@ -2,7 +2,9 @@ import { messageOf } from '../../lib/coded-error.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Store } from '../../ports/store.ts';
+import type { JobKind } from '../plugin.ts';
 import type { JobMetrics } from './job-metrics.ts';
+import { CLOCK_SKEW_MS, cutLeases, pullBack } from './pull-back.ts';
 import { returnExpired, spreadOverdue } from './sweep.ts';
 
 export interface SweeperOptions {
@@ -11,13 +13,14 @@ export interface SweeperOptions {
   readonly random: Random;
   readonly log: Log;
   readonly metrics: JobMetrics;
+  readonly kinds: ReadonlyMap<string, JobKind>;
   readonly maxLost: number;
   readonly wake: () => void;
 }
 
-/** Looks for leases that ran out, and does once at the start what a long pause makes necessary. */
+/** Looks for leases that ran out, and does at the start what a long pause or a clock that was wrong makes necessary. */
 export interface Sweeper {
-  /** Spreads overdue retries, returns leases that ran out, then goes on doing the latter. */
+  /** Spreads overdue retries, mends times that lie ahead, returns leases that ran out, then goes on doing the latter two. */
   start(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -26,11 +29,30 @@ const INTERVAL_MS = 30_000;
 const SPREAD_OVER_MS = 30_000;
 const SPREAD_BATCH = 5_000;
 
-export function createSweeper({ store, clock, random, log, metrics, maxLost, wake }: SweeperOptions): Sweeper {
+export function createSweeper(options: SweeperOptions): Sweeper {
+  const { store, clock, random, log, metrics, kinds, maxLost, wake } = options;
   const stopped = new AbortController();
   let loop: Promise<void> = Promise.resolve();
+  /** Wall clock less monotonic: it falls when the clock is set back. */
+  let offsetMs = Number.POSITIVE_INFINITY;
+
+  async function mend(): Promise<void> {
+    const now = clock.now();
+    const before = offsetMs;
+    const offset = now - clock.monotonic();
+    const isSetBack = offset < before - CLOCK_SKEW_MS;
+    const count = await store.write(
+      async (tx) =>
+        (await cutLeases(tx, kinds.values(), now)) + (isSetBack ? await pullBack(tx, kinds.values(), now) : 0),
+    );
+    offsetMs = offset;
+    if (count === 0) return;
+    log.warn({ jobs: count }, 'jobs that a clock ahead of this one had planned are due again');
+    wake();
+  }
 
   async function sweep(): Promise<void> {
+    await mend();
     const count = await store.write((tx) => returnExpired(tx, clock.now(), maxLost));
     if (count === 0) return;
     metrics.lost(count);
