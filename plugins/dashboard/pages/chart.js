@@ -1,33 +1,77 @@
-const NS = 'http://www.w3.org/2000/svg';
-const WIDTH = 800;
-const HEIGHT = 200;
-const LEFT = 60;
-const BOTTOM = 22;
+import { h, number } from './dom.js';
 
-/** Bars over days. The table beside it says the same to whoever does not see it. */
-export function barChart(title, points) {
-  const most = Math.max(1, ...points.map(({ value }) => value));
-  const step = (WIDTH - LEFT) / Math.max(1, points.length);
-  const scale = (value) => (value / most) * (HEIGHT - BOTTOM - 10);
-  const svg = node('svg', { class: 'chart', viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: 'img', 'aria-label': title });
-  const base = HEIGHT - BOTTOM;
-  svg.append(node('line', { x1: LEFT, x2: WIDTH, y1: base, y2: base }));
-  svg.append(label(most, 4, 14), label(0, 4, base));
-  for (const [at, { day, value }] of points.entries()) {
-    const height = scale(value);
-    const bar = node('rect', { x: LEFT + at * step + 1, y: base - height, width: Math.max(1, step - 2), height });
-    bar.append(node('title', {}, `${day}: ${value}`));
-    svg.append(bar);
-    if (at % Math.ceil(points.length / 8) === 0) svg.append(label(day.slice(5), LEFT + at * step, HEIGHT - 6));
-  }
-  return svg;
+/** A package of its own that is fetched where a plot is shown: the other pages do without. */
+const LIBRARY = '/dashboard/uplot.js';
+const HEIGHT = 260;
+const HALF_DAY_S = 43_200;
+
+/** Gives `drawUsage`: days as bars of credits and a line of requests. */
+export async function loadPlots() {
+  const { default: UPlot } = await import(LIBRARY);
+  return (place, title, points) => drawUsage(UPlot, place, title, points);
 }
 
-const label = (text, x, y) => node('text', { x, y }, String(text));
-
-function node(name, attributes, text) {
-  const element = document.createElementNS(NS, name);
-  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
-  if (text !== undefined) element.textContent = text;
-  return element;
+/** The table beside it says the same to whoever does not see it. Gives the function that ends it. */
+function drawUsage(UPlot, place, title, points) {
+  const picture = h('div', { class: 'chart', role: 'img', 'aria-label': title });
+  place.replaceChildren(picture);
+  const data = [
+    points.map(({ day }) => Date.parse(day) / 1_000),
+    points.map(({ credits }) => credits),
+    points.map(({ requests }) => requests),
+  ];
+  const plot = new UPlot({ ...options(UPlot), width: picture.clientWidth, height: HEIGHT }, data, picture);
+  const resized = new ResizeObserver(() => {
+    const width = picture.clientWidth;
+    if (width !== plot.width) plot.setSize({ width, height: HEIGHT });
+  });
+  resized.observe(picture);
+  // What is drawn does not follow the style sheet by itself.
+  const dark = matchMedia('(prefers-color-scheme: dark)');
+  const repaint = () => plot.redraw();
+  dark.addEventListener('change', repaint);
+  return () => {
+    dark.removeEventListener('change', repaint);
+    resized.disconnect();
+    plot.destroy();
+  };
 }
+
+function options(UPlot) {
+  const series = (label, more) => ({ label, scale: label, value: (_plot, value) => number(value), ...more });
+  const axis = (more) => ({ stroke: color('--soft'), grid: { stroke: color('--line'), width: 1 }, ...more });
+  const count = (scale, more) => axis({ scale, label: scale, size: 64, values: compact, ...more });
+  const fromZero = { range: (_plot, _least, most) => [0, Math.max(1, most * 1.1)] };
+  return {
+    tzDate: (unixS) => UPlot.tzDate(new Date(unixS * 1_000), 'Etc/UTC'),
+    // Bars stand on their days: the first and the last need room for a half of theirs.
+    scales: {
+      x: { range: (_plot, first, last) => [first - HALF_DAY_S, last + HALF_DAY_S] },
+      credits: fromZero,
+      requests: fromZero,
+    },
+    series: [
+      {
+        label: 'day',
+        value: (_plot, unixS) => (unixS === null ? '–' : new Date(unixS * 1_000).toISOString().slice(0, 10)),
+      },
+      series('credits', {
+        fill: color('--series'),
+        paths: UPlot.paths.bars({ size: [0.7, 60] }),
+        points: { show: false },
+      }),
+      series('requests', {
+        stroke: color('--good'),
+        width: 2,
+        points: { show: true, size: 5, fill: color('--panel') },
+      }),
+    ],
+    axes: [axis({}), count('credits', {}), count('requests', { side: 1, grid: { show: false } })],
+  };
+}
+
+/** Looked up when it is painted. */
+const color = (name) => () => getComputedStyle(document.documentElement).getPropertyValue(name);
+
+const compact = (_plot, values) =>
+  values.map((value) => new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 2 }).format(value));

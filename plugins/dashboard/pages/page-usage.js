@@ -1,11 +1,12 @@
 import { get } from './api.js';
-import { barChart } from './chart.js';
+import { loadPlots } from './chart.js';
 import { field, h, number, table } from './dom.js';
 import { projectChoice } from './project-choice.js';
 
 const DAY_MS = 86_400_000;
 /** A plan with so many credits has no limit. */
 const UNLIMITED = Number.MAX_SAFE_INTEGER;
+const PLOT_TITLE = 'Credits and requests by day; the table below holds the same numbers';
 const dayOf = (unixMs) => new Date(unixMs).toISOString().slice(0, 10);
 
 /** Credits over time, as a picture, a table and a file. */
@@ -14,6 +15,8 @@ export async function usagePage(place) {
   const to = h('input', { type: 'date', value: dayOf(Date.now()), required: true });
   const product = h('select', {}, h('option', { value: '' }, 'all products'));
   const shown = h('div', {});
+  let endPlot = () => {};
+  let asked = 0;
   const choice = await projectChoice(() => void show());
   for (const control of [from, to, product]) control.addEventListener('change', () => void show());
   const controls = [choice.control, field('From', from), field('To', to), field('Product', product)];
@@ -22,7 +25,14 @@ export async function usagePage(place) {
   async function show() {
     if (choice.chosen() === '' || from.value === '' || to.value === '') return;
     const query = `?from=${from.value}&to=${to.value}`;
-    const { cycle, days } = await get(`/projects/${choice.chosen()}/usage${query}`);
+    asked += 1;
+    const mine = asked;
+    const [drawUsage, { cycle, days }] = await Promise.all([
+      loadPlots(),
+      get(`/projects/${choice.chosen()}/usage${query}`),
+    ]);
+    // Something else was chosen meanwhile.
+    if (mine !== asked) return;
     const products = [...new Set(days.map((day) => day.product))].sort();
     const wanted = product.value;
     product.replaceChildren(
@@ -31,22 +41,34 @@ export async function usagePage(place) {
     );
     const rows = days.filter((day) => wanted === '' || day.product === wanted);
     const csv = `/dashboard/api/projects/${choice.chosen()}/usage.csv${query}`;
+    const picture = h('div', {});
     shown.replaceChildren(
       cycleTiles(cycle),
-      h('h2', {}, 'Credits by day'),
-      barChart('Credits by day; the table below holds the same numbers', sums(rows, from.value, to.value)),
+      h('h2', {}, 'Credits and requests by day'),
+      picture,
       h('p', {}, h('a', { href: csv, download: '' }, 'Download all days as CSV')),
       dayTable(rows),
     );
+    endPlot();
+    endPlot = drawUsage(picture, PLOT_TITLE, sums(rows, from.value, to.value));
   }
   await show();
+  return () => endPlot();
 }
 
 function sums(rows, from, to) {
   const byDay = new Map();
-  for (let at = Date.parse(from); at <= Date.parse(to) && byDay.size < 400; at += DAY_MS) byDay.set(dayOf(at), 0);
-  for (const { day, credits } of rows) if (byDay.has(day)) byDay.set(day, byDay.get(day) + credits);
-  return [...byDay].map(([day, value]) => ({ day, value }));
+  for (let at = Date.parse(from); at <= Date.parse(to) && byDay.size < 400; at += DAY_MS) {
+    const day = dayOf(at);
+    byDay.set(day, { day, credits: 0, requests: 0 });
+  }
+  for (const { day, credits, requests } of rows) {
+    const sum = byDay.get(day);
+    if (sum === undefined) continue;
+    sum.credits += credits;
+    sum.requests += requests;
+  }
+  return [...byDay.values()];
 }
 
 function cycleTiles(cycle) {
