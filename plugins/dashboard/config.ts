@@ -8,11 +8,13 @@ export const dashboardConfig = Type.Object(
   {
     operatorToken: Type.Union([Type.String({ minLength: 16, maxLength: 512, secret: true }), Type.Null()], {
       default: null,
-      description: 'what operators log in with on the admin listener, 16 characters or more; null = they cannot',
+      description:
+        'what operators log in with on the admin listener, 16 characters or more; null = with the token that the first start without a configuration file shows, or that `dashboard renew-token` makes',
     }),
     secureCookie: Type.Boolean({
       default: false,
-      description: 'send the cookie over https only: for an admin listener behind a TLS proxy',
+      description:
+        'send the cookie over https only: for an admin listener behind a TLS proxy; with admin.tls it always is',
     }),
     sessionIdleMinutes: count(60, 'a session ends after this time without a request'),
     sessionMaxHours: count(12, 'and after this time in any case'),

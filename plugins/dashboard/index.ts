@@ -1,6 +1,7 @@
 import { API_VERSION, definePlugin } from '../../src/kernel/plugin.ts';
 import { accessAdmin } from '../../src/ports/access-admin.ts';
 import { kernelView } from '../../src/ports/daemon-view.ts';
+import { operatorBootstrap } from '../../src/ports/dashboard.ts';
 import { assembleDashboard } from './assemble.ts';
 import { dashboardConfig } from './config.ts';
 import { migrations } from './store/migrations.ts';
@@ -12,6 +13,7 @@ export default definePlugin({
   roles: ['api'],
   config: dashboardConfig,
   uses: [accessAdmin, kernelView],
+  offers: [operatorBootstrap],
   migrations,
   provision: (ctx) => assembleDashboard(ctx),
 });

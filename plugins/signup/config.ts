@@ -32,7 +32,11 @@ export const signupConfig = Type.Object(
       description: 'prepaid credits that each payment adds, the first one too',
     }),
   },
-  { ...closed, default: {} },
+  {
+    ...closed,
+    default: {},
+    description: 'keys for whoever pays; in force only with `signup` in the list of plugins, where it is not by itself',
+  },
 );
 
 export type SignupConfig = Static<typeof signupConfig>;

@@ -1,3 +1,6 @@
+import { get, type IncomingMessage } from 'node:http';
+import { get as secureGet } from 'node:https';
+import { text } from 'node:stream/consumers';
 import { EXIT } from '../kernel/errors.ts';
 import type { Readiness } from '../kernel/health.ts';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
@@ -8,17 +11,32 @@ const TIMEOUT_MS = 5_000;
 /** What the running daemon says of itself, ready or not. Errors: UPSTREAM_CONNECT, exit 75. */
 export async function askReadiness(daemon: RunFile): Promise<Readiness> {
   try {
-    const response = await askDaemon(daemon, '/readyz');
-    return (await response.json()) as Readiness;
+    const { text } = await askDaemon(daemon, '/readyz');
+    return JSON.parse(text) as Readiness;
   } catch (error) {
-    const why = error instanceof Error ? (codeOf(error.cause) ?? messageOf(error)) : messageOf(error);
+    const why = codeOf(error) ?? messageOf(error);
     throw new CodedError('UPSTREAM_CONNECT', `the admin listener does not answer: ${why}`, {
       exitCode: EXIT.temporary,
     });
   }
 }
 
-/** A GET on the admin listener. */
-export async function askDaemon({ admin }: RunFile, path: string): Promise<Response> {
-  return await fetch(admin + path, { signal: AbortSignal.timeout(TIMEOUT_MS) });
+/**
+ * A GET on the admin listener. Its certificate is for the name that people call it by and not for the address in the run file, so it
+ * is not looked at: nothing secret is sent.
+ */
+export function askDaemon(
+  { admin }: RunFile,
+  path: string,
+): Promise<{ readonly status: number; readonly text: string }> {
+  return new Promise((resolve, reject) => {
+    const signal = AbortSignal.timeout(TIMEOUT_MS);
+    const onAnswer = (response: IncomingMessage) => {
+      text(response).then((body) => resolve({ status: response.statusCode ?? 0, text: body }), reject);
+    };
+    const request = admin.startsWith('https:')
+      ? secureGet(admin + path, { signal, agent: false, rejectUnauthorized: false }, onAnswer)
+      : get(admin + path, { signal, agent: false }, onAnswer);
+    request.once('error', reject);
+  });
 }

@@ -1,5 +1,5 @@
+import type { FirstStart } from '../kernel/assembly/first-start.ts';
 import type { DaemonAddresses } from '../kernel/daemon.ts';
-import type { FirstKey } from '../ports/access.ts';
 
 const RULE = '='.repeat(62);
 
@@ -24,10 +24,10 @@ export function localChainBanner(chain: {
 const WATCHED = { local: '11111111111111111111111111111111', rpc: 'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr' };
 const EXAMPLE_RECEIVER = 'http://127.0.0.1:9900/hook';
 
-/** Addresses, the key if this start made one, and commands that work as they stand. */
+/** Addresses, key and operator token if this start made them, and commands that work as they stand. */
 export function welcome(
   { api, websocket, admin }: DaemonAddresses,
-  first: FirstKey | null,
+  { key: first, operatorToken }: FirstStart,
   { chain, program }: { readonly chain: 'local' | 'rpc'; readonly program: string },
 ): string[] {
   if (api === null) return ['', ` Admin      ${admin}  (/healthz, /readyz, /metrics)`, ''];
@@ -37,6 +37,9 @@ export function welcome(
     ...(websocket === null ? [] : [` WebSocket  ${websocket}`]),
     ` Admin      ${admin}  (/healthz, /readyz, /metrics, /dashboard)`,
     ` Docs       ${api}/docs`,
+    ...(operatorToken === null
+      ? []
+      : [` Dashboard  ${admin}/dashboard`, ` Operator   ${operatorToken}   (shown this once)`]),
   ];
   if (first === null) {
     const how = `${program} projects list; ${program} keys create --project ID`;

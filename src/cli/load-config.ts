@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import type { Override } from '../kernel/config/env.ts';
 import { type LoadedConfig, loadConfig } from '../kernel/config/load.ts';
+import { TLS_SECTIONS } from '../kernel/config/tls.ts';
 import { EXIT } from '../kernel/errors.ts';
 import { readTlsFiles } from '../kernel/http/tls-files.ts';
 import { type FoundPlugin, findPlugins } from '../kernel/plugins/registry.ts';
@@ -40,12 +41,14 @@ export async function loadCliConfig(
 }
 
 function tlsProblems({ core }: LoadedConfig): readonly string[] {
-  try {
-    readTlsFiles(core.http.tls);
-    return [];
-  } catch (error) {
-    return [messageOf(error)];
-  }
+  return TLS_SECTIONS.flatMap((section) => {
+    try {
+      readTlsFiles(core, section);
+      return [];
+    } catch (error) {
+      return [messageOf(error)];
+    }
+  });
 }
 
 const PORTS = [

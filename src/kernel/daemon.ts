@@ -1,9 +1,9 @@
-import { type AccessBootstrap, accessBootstrap, type FirstKey } from '../ports/access.ts';
 import type { ConfigValues, CrewDuties } from '../ports/crew.ts';
 import type { Store } from '../ports/store.ts';
 import type { Assembly } from './assembly/assemble.ts';
 import type { DaemonAddresses } from './assembly/daemon-fronts.ts';
 import type { DaemonLoad } from './assembly/daemon-summary.ts';
+import { type FirstStart, type FirstStartOptions, makeFirstThings } from './assembly/first-start.ts';
 import { type MachineryOptions, makeMachinery } from './assembly/machinery.ts';
 import { createStageRunner, type Stage } from './assembly/stages.ts';
 import { createDuties } from './crew/duties.ts';
@@ -12,19 +12,17 @@ import { migrationScopes } from './schema/migration-scopes.ts';
 
 export type { DaemonAddresses } from './assembly/daemon-fronts.ts';
 
-export interface DaemonOptions extends MachineryOptions {
+export interface DaemonOptions extends MachineryOptions, FirstStartOptions {
   /** Folder of store and caches. */
   readonly dataDir: string;
-  /** Makes the first project and key when the store has none: with this key, or with a random one. */
-  readonly firstProject: { readonly key?: string } | null;
 }
 
 export interface Daemon {
   /** Runs the stages. When one fails, everything is closed again and the error passed on. */
   start(): Promise<void>;
   addresses(): DaemonAddresses;
-  /** Made by this start, or null. */
-  firstKey(): FirstKey | null;
+  /** What this start made. */
+  first(): FirstStart;
   reload(load: () => Promise<ConfigValues>): Promise<void>;
   load(): DaemonLoad;
   /** Proves that the store takes writes and that all roles answer. Errors: those of `Store.probe`, ROLE_SILENT, ROLE_ENDED. */
@@ -45,7 +43,7 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
   const { clock, log } = parts;
   const { core } = options.config;
   let store: Store | null = null;
-  let first: FirstKey | null = null;
+  let first: FirstStart = { key: null, operatorToken: null };
 
   const stages: readonly Stage[] = [
     {
@@ -70,7 +68,7 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
     {
       name: 'make the first project',
       async start() {
-        if (options.firstProject !== null) first = await makeFirstProject(assembly, options.firstProject);
+        first = await makeFirstThings(assembly, options);
       },
     },
     { name: 'start the other roles', start: () => crew.start(), stop: () => crew.stop() },
@@ -98,7 +96,7 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
       if (fronts === null) throw new Error('a member does not listen');
       return fronts.addresses();
     },
-    firstKey: () => first,
+    first: () => first,
     reload: reloader.reload,
     load: () => ({
       chains: assembly.chains.map(({ reader }) => reader.status()),
@@ -134,12 +132,4 @@ function connectUpstreams({ chains, roles }: Assembly): Stage {
       await Promise.all(chains.map(({ pool }) => pool.stop()));
     },
   };
-}
-
-async function makeFirstProject({ plugins }: Assembly, options: { readonly key?: string }): Promise<FirstKey | null> {
-  const services = plugins.flatMap(({ contribution }) => contribution.services ?? []);
-  const bootstrap = services.find(({ token }) => token.id === accessBootstrap.id)?.service as
-    | AccessBootstrap
-    | undefined;
-  return (await bootstrap?.ensureFirstProject(options)) ?? null;
 }

@@ -57,8 +57,9 @@ export const ERRORS = {
   OUTBOUND_BAD_RESPONSE: 'the answer to an outbound request is no valid HTTP',
   OUTBOUND_TOO_LARGE: 'the answer to an outbound request is larger than allowed',
   HTTP_PORT_TAKEN: 'an address to listen on is in use by another process',
-  TLS_UNREADABLE: 'a file of http.tls cannot be read',
-  TLS_INVALID: 'the files of http.tls hold no certificate, no private key, or two that do not belong together',
+  TLS_UNREADABLE: 'a file of http.tls or admin.tls cannot be read',
+  TLS_INVALID:
+    'the files of http.tls or admin.tls hold no certificate, no private key, or two that do not belong together',
   NOTIFY_SOCKETS_INVALID: 'the service manager passed sockets whose names do not tell what they are for',
   HTTP_LISTEN_FAILED: 'an address cannot be listened on',
   JOB_TIMEOUT: 'a job did not end within the time of its kind',

@@ -40,6 +40,8 @@ export interface InnerReply {
 /** What the daemon knows of itself, for pages of operators. */
 export interface DaemonView {
   readonly version: string;
+  /** The admin listener speaks TLS itself. */
+  readonly isSecure: boolean;
   plugins(): readonly PluginView[];
   /** All keys, secrets masked. */
   config(): unknown;

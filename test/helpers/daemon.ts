@@ -92,7 +92,7 @@ export async function startDaemon(options: StartDaemonOptions = {}): Promise<Dae
   };
   const { api, websocket, admin } = daemon.addresses();
   if (api === null) throw new Error('it has all roles');
-  const projectId = daemon.firstKey()?.projectId ?? (await firstProjectId(place));
+  const projectId = daemon.first().key?.projectId ?? (await firstProjectId(place));
   return {
     ...{ daemon, apiUrl: api, wsUrl: websocket ?? api.replace('http', 'ws'), adminUrl: admin },
     ...{ key: place.key, projectId, dataDir: place.dataDir, configFile: place.configFile },

@@ -68,7 +68,8 @@ function showLogin() {
     '',
     async ({ token }) => enter(await login({ token })),
     h('h2', {}, 'Operator'),
-    field('Token (dashboard.operatorToken)', secret('token', 'token')),
+    field('Operator token', secret('token', 'token')),
+    h('p', { class: 'soft' }, 'Shown at the first start, or dashboard.operatorToken of the configuration.'),
     send('Log in as operator'),
   );
   const project = form(

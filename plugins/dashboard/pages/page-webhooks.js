@@ -4,6 +4,7 @@ import { projectChoice } from './project-choice.js';
 
 const TYPES = ['enhanced', 'raw', 'discord', 'enhancedDevnet', 'rawDevnet', 'discordDevnet'];
 const BASE = '/v0/webhooks';
+const WATCH_MS = 2_000;
 
 /** Webhooks of a project and their deliveries. */
 export async function webhooksPage(place) {
@@ -12,11 +13,13 @@ export async function webhooksPage(place) {
   const deliveries = h('div', {});
   const choice = await projectChoice(() => void show());
   const api = (method, path, body) => hooks(choice.chosen(), method, `${BASE}${path}`, body);
+  let watched = null;
   const newHook = creation(api, made, () => show());
   place.replaceChildren(h('div', { class: 'actions' }, choice.control), newHook, made, list, deliveries);
 
   async function show() {
     if (choice.chosen() === '') return;
+    watched = null;
     deliveries.replaceChildren();
     list.replaceChildren(hookTable(await api('GET', ''), api, show, showDeliveries));
   }
@@ -24,14 +27,31 @@ export async function webhooksPage(place) {
     const path = `/${hook.webhookID}/deliveries?limit=25${cursor === null ? '' : `&cursor=${cursor}`}`;
     const page = await api('GET', path);
     const more = page.pagination.nextCursor;
+    const rows = h('div', {});
+    const fill = (data) => rows.replaceChildren(deliveryTable(data, hook, api, () => showDeliveries(hook, cursor)));
+    fill(page.data);
     deliveries.replaceChildren(
       h('h2', { tabindex: '-1' }, `Deliveries of ${hook.webhookURL}`),
-      deliveryTable(page.data, hook, api, () => showDeliveries(hook, cursor)),
+      rows,
       ...(more === null ? [] : [button('Older ones', () => showDeliveries(hook, more))]),
     );
     deliveries.querySelector('h2').focus();
+    watched = { path, rows, fill, text: JSON.stringify(page.data) };
+  }
+  /** Shows what has changed, except to somebody who is reading or using a row. */
+  async function watch() {
+    const mine = watched;
+    if (mine === null || document.hidden) return;
+    const { data } = await api('GET', mine.path);
+    const text = JSON.stringify(data);
+    const isInUse = mine.rows.contains(document.activeElement) || mine.rows.querySelector('details[open]') !== null;
+    if (mine !== watched || text === mine.text || isInUse) return;
+    mine.text = text;
+    mine.fill(data);
   }
   await show();
+  const timer = setInterval(() => void watch().catch(() => {}), WATCH_MS);
+  return () => clearInterval(timer);
 }
 
 function creation(api, made, changed) {

@@ -8,17 +8,21 @@ import type { DashboardConfig } from '../config.ts';
 import { actorOf, type Guard } from '../session/guard.ts';
 import type { Session, Sessions } from '../session/sessions.ts';
 import type { AuditLog } from '../store/audit.ts';
+import type { OperatorToken } from '../store/operator-token.ts';
 import type { ProjectSecrets } from '../store/project-secrets.ts';
 
 /** What the routes of the pages work with. */
 export interface PageContext {
   readonly config: DashboardConfig;
   readonly access: AccessAdmin;
+  /** The cookie goes over https only. */
+  readonly isSecure: boolean;
   readonly daemon: DaemonView;
   readonly sessions: Sessions;
   readonly guard: Guard;
   readonly audit: AuditLog;
   readonly secrets: ProjectSecrets;
+  readonly operatorToken: OperatorToken;
   readonly clock: Clock;
 }
 

@@ -31,12 +31,13 @@ function viewOf({ daemon }: PageContext, { identity, csrfToken }: Session) {
 }
 
 function loginRoute(context: PageContext): Route {
-  const { audit, clock, config, secrets, sessions } = context;
+  const { audit, clock, config, isSecure, operatorToken, secrets, sessions } = context;
   const brake = createLoginBrake(clock, config.loginFailuresPerMinute);
 
   async function identify(body: { token: string } | { project: string; secret: string }): Promise<Identity | null> {
     if ('token' in body) {
-      const isRight = config.operatorToken !== null && sameText(body.token, config.operatorToken);
+      const { operatorToken: configured } = config;
+      const isRight = configured === null ? await operatorToken.isRight(body.token) : sameText(body.token, configured);
       return isRight ? { role: 'operator' } : null;
     }
     const isRight = await secrets.isRight(body.project, body.secret);
@@ -50,7 +51,7 @@ function loginRoute(context: PageContext): Route {
     summary: 'Log in as operator or for one project',
     body: loginBody,
     replies: { 200: sessionReply, ...REFUSALS },
-    async handler({ body, remoteAddress }) {
+    async handler({ body, headers, remoteAddress }) {
       const waitS = brake.waitS(remoteAddress);
       if (waitS > 0) throw new RequestError(429, 'Too many wrong logins', { retryAfterS: waitS });
       // Counted before it is looked up, so that many at once are no way around.
@@ -63,16 +64,18 @@ function loginRoute(context: PageContext): Route {
         throw new RequestError(401, 'Wrong token or secret');
       }
       brake.forgive(remoteAddress);
+      // Whoever was logged in with this browser before is not any more.
+      sessions.close(readCookie(headers['cookie']) ?? '');
       const { token, session } = sessions.open(identity);
       const entry = { actor: actorOf(session), address: remoteAddress, action: 'session.open', target };
       await audit.record(entry, () => Promise.resolve());
-      return json(viewOf(context, session), 200, { 'Set-Cookie': writeCookie(token, config.secureCookie) });
+      return json(viewOf(context, session), 200, { 'Set-Cookie': writeCookie(token, isSecure) });
     },
   });
 }
 
 function logoutRoute(context: PageContext): Route {
-  const { audit, config, guard, sessions } = context;
+  const { audit, guard, isSecure, sessions } = context;
   return defineRoute({
     ...PAGE_ROUTE,
     method: 'POST',
@@ -87,7 +90,7 @@ function logoutRoute(context: PageContext): Route {
       const actor = actorOf(session);
       const entry = { actor, address: request.remoteAddress, action: 'session.close', target: actor };
       await audit.record(entry, () => Promise.resolve());
-      return json({}, 200, { 'Set-Cookie': writeCookie('', config.secureCookie) });
+      return json({}, 200, { 'Set-Cookie': writeCookie('', isSecure) });
     },
   });
 }

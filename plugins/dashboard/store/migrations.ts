@@ -27,4 +27,17 @@ export const migrations: readonly Migration[] = [
         .execute();
     },
   },
+  {
+    version: 2,
+    name: 'create the operator token',
+    breaking: false,
+    async up(tx) {
+      await tx.db.schema
+        .createTable('dashboard_operator')
+        .addColumn('id', 'integer', (column) => column.primaryKey())
+        .addColumn('hash', tx.dialect === 'postgres' ? 'bytea' : 'blob', (column) => column.notNull())
+        .addColumn('created_at', 'bigint', (column) => column.notNull())
+        .execute();
+    },
+  },
 ];

@@ -7,7 +7,7 @@ export interface AuditRow {
   seq: number;
   /** Unix milliseconds. */
   at: number;
-  /** `operator`, `project:<id>` or `nobody`. */
+  /** `operator`, `project:<id>`, `command line` or `nobody`. */
   actor: string;
   address: string;
   /** Area and verb, such as `keys.revoke`. */
@@ -25,9 +25,17 @@ export interface ProjectSecretRow {
   created_at: number;
 }
 
+export interface OperatorRow {
+  id: number;
+  /** SHA-256; the token itself is stored nowhere. */
+  hash: Uint8Array;
+  created_at: number;
+}
+
 interface DashboardTables {
   dashboard_audit: AuditRow;
   dashboard_secrets: ProjectSecretRow;
+  dashboard_operator: OperatorRow;
 }
 
 /** Narrows the open handle of the store to the tables of this plugin. */

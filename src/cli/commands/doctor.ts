@@ -49,7 +49,7 @@ async function examine(values: CommandValues, io: CliIo): Promise<Finding[]> {
     ...store.findings,
     ...(isLocal ? [ok('upstream', 'none is configured: a start makes a throw-away chain')] : []),
     ...(await upstreamFindings(chains, config.core, clock, store.chains)),
-    ...certificateFindings(config.core.http.tls, clock.now()),
+    ...certificateFindings(config.core, clock.now()),
     openFilesFinding(config.core.http.maxConnections, running[0]?.pid ?? null),
     ...(await portFindings(config.core, running)),
     ...(await daemonFindings(running, config.core.follow.maxReadyLagSlots)),

@@ -74,6 +74,7 @@ async function serve(serving: Serving): Promise<number> {
     const daemon = await createDaemon({
       ...{ config, parts, ...place, roles: new Set(main), crew: crew.members },
       firstProject: main.includes('api') ? firstProject(config, io) : null,
+      firstOperator: main.includes('api') && config.file === null && !config.productionEnv,
       sockets: inheritedSockets(io.env, process.pid),
     });
     return await untilStopped(serving, daemon, parts);
@@ -98,7 +99,7 @@ async function untilStopped(serving: Serving, daemon: Daemon, { clock, log }: Da
     const storeDir = chain?.storeDir ?? dataDir;
     writeRunFile(dataDir, { pid: process.pid, roles, ...addresses, chain: kind, storeDir });
     if (config.file === null)
-      for (const line of welcome(addresses, daemon.firstKey(), { chain: kind, program: io.program })) io.out(line);
+      for (const line of welcome(addresses, daemon.first(), { chain: kind, program: io.program })) io.out(line);
     chain?.goLive();
     supervision.ready();
     void settleHeap(clock, ending.signal);

@@ -1,6 +1,7 @@
 import type { Clock } from '../../ports/clock.ts';
 import type { InheritedSockets } from '../../ports/inherited-sockets.ts';
 import type { CoreConfig } from '../config/core.ts';
+import type { TlsSection } from '../config/tls.ts';
 import type { Health } from '../health.ts';
 import { createAdminFront, createHttpFront } from '../http/index.ts';
 import { createRpcFront } from '../rpc/front.ts';
@@ -46,7 +47,7 @@ export function createFronts({ assembly, parts, health, metricsText, sockets }: 
   const { core } = assembly.config;
   const { clock, random, log } = parts;
   const isApi = assembly.roles.has('api');
-  const secure = core.http.tls.certFile === null ? '' : 's';
+  const secure = (section: TlsSection) => (core[section].tls.certFile === null ? '' : 's');
   const http = isApi ? createApi(assembly, parts) : null;
   const admin = createAdminFront({
     ...{ core, clock, random, log, health },
@@ -66,13 +67,20 @@ export function createFronts({ assembly, parts, health, metricsText, sockets }: 
       const operations = admin.address();
       if ((isApi && api === null) || operations === null) throw new Error('the daemon does not listen yet');
       return {
-        api: api === null ? null : baseUrl(`http${secure}`, api.host, api.port),
+        api: api === null ? null : baseUrl(`http${secure('http')}`, api.host, api.port),
         websocket:
-          api === null || api.websocketPort === null ? null : baseUrl(`ws${secure}`, api.host, api.websocketPort),
-        admin: baseUrl('http', operations.host, operations.port),
+          api === null || api.websocketPort === null
+            ? null
+            : baseUrl(`ws${secure('http')}`, api.host, api.websocketPort),
+        admin: baseUrl(`http${secure('admin')}`, operations.host, operations.port),
       };
     },
-    prepareTls: (next) => http?.prepareTls(next) ?? (() => undefined),
+    prepareTls(next) {
+      const prepared = [admin.prepareTls(next), http?.prepareTls(next)];
+      return () => {
+        for (const serve of prepared) serve?.();
+      };
+    },
     beginDrain: () => http?.beginDrain(),
     load: () => http?.load() ?? { requests: 0, inFlight: 0 },
     async closeApi(deadline) {

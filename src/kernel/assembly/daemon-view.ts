@@ -17,6 +17,7 @@ export interface DaemonViewParts {
 export function createDaemonView({ version, config, plugins, merged }: DaemonViewParts): DaemonView {
   return {
     version,
+    isSecure: config.core.admin.tls.certFile !== null,
     plugins: () => plugins().map(viewOf),
     config: () => maskSecrets(config.schema, config.values),
     call: createInnerCalls(() => merged()?.routes ?? []),

@@ -9,6 +9,7 @@ import type { Health } from '../health.ts';
 import type { MetricsRegistry } from '../metrics.ts';
 import { defineRoute, json, RequestError, type Route } from '../plugin.ts';
 import { closeListener, createListener, listenOn } from './listener.ts';
+import { createListenerTls } from './listener-tls.ts';
 import { createPipeline } from './pipeline.ts';
 import { slowestMs } from './slowest.ts';
 
@@ -26,9 +27,11 @@ export interface AdminFrontOptions {
 }
 
 export interface AdminFront {
-  /** Binds, or takes the inherited socket. Throws HTTP_PORT_TAKEN or HTTP_LISTEN_FAILED. */
+  /** Binds, or takes the inherited socket. Throws HTTP_PORT_TAKEN, HTTP_LISTEN_FAILED, TLS_UNREADABLE or TLS_INVALID. */
   listen(fd?: number | null): Promise<{ readonly host: string; readonly port: number }>;
   address(): { readonly host: string; readonly port: number } | null;
+  /** See `HttpFront.prepareTls`. */
+  prepareTls(core: CoreConfig): () => void;
   close(deadline: AbortSignal): Promise<void>;
 }
 
@@ -43,10 +46,12 @@ export function createAdminFront(options: AdminFrontOptions): AdminFront {
   const guard = hostGuard(core.admin.host, core.admin.allowedHosts);
   const pipeline = createPipeline({ ...options, routes, rpc: null, gate: null, cors: false, guard });
   const limits = { ...core.http, handlerTimeoutMs: slowestMs(core, routes) };
-  const server = createListener(limits, pipeline.meter, pipeline.handle);
+  const tls = createListenerTls({ ...options, section: 'admin' }, pipeline.meter);
+  const server = createListener(limits, pipeline.meter, pipeline.handle, tls.makeServer);
   let bound: { readonly host: string; readonly port: number } | null = null;
   return {
     listen: async (fd = null) => {
+      tls.prepare(core)();
       const target = fd === null ? { host: core.admin.host, port: core.admin.port } : { fd };
       const { address, port } = await listenOn(server, target);
       bound = { host: address, port };
@@ -54,8 +59,10 @@ export function createAdminFront(options: AdminFrontOptions): AdminFront {
       return bound;
     },
     address: () => bound,
+    prepareTls: tls.prepare,
     close: async (deadline) => {
       const closed = closeListener(server);
+      tls.endHandshakes();
       await pipeline.inFlight.idle(deadline);
       pipeline.inFlight.abortAll('the service is shutting down');
       server.closeAllConnections();

@@ -9,9 +9,9 @@ import type { Gate, Route, SocketHandler } from '../plugin.ts';
 import type { RpcFront } from '../rpc/front.ts';
 import { createAddressLimit } from './address-limit.ts';
 import { documentRoutes } from './document-routes.ts';
-import { createFrontTls } from './front-tls.ts';
 import { lingerFor } from './linger.ts';
 import { closeListener, createListener, listenOn } from './listener.ts';
+import { createListenerTls } from './listener-tls.ts';
 import { createPipeline } from './pipeline.ts';
 import { createTrust } from './remote-address.ts';
 import { slowestMs } from './slowest.ts';
@@ -79,7 +79,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
   const handlerTimeoutMs = slowestMs(core, [...publicRoutes, ...options.rpc.methods]);
   const { maxConnectionsPerAddress, trustedProxies } = core.http;
   const perAddress = createAddressLimit(maxConnectionsPerAddress, createTrust(trustedProxies), pipeline.meter.crowded);
-  const tls = createFrontTls(options, pipeline.meter);
+  const tls = createListenerTls({ ...options, section: 'http' }, pipeline.meter);
   const makeServer = () => {
     const limits = { ...core.http, handlerTimeoutMs };
     const server = createListener(limits, pipeline.meter, pipeline.handle, tls.makeServer);

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { CodedError, codeOf } from '../../lib/coded-error.ts';
 import type { CoreConfig } from '../config/core.ts';
+import type { TlsSection } from '../config/tls.ts';
 import { EXIT } from '../errors.ts';
 
 /** Older protocol versions are broken. */
@@ -22,24 +23,26 @@ export interface TlsFiles {
 }
 
 /**
- * Reads the certificate and proves that a listener could serve it; null when none is configured. Errors: TLS_UNREADABLE, TLS_INVALID,
- * exit 78; they name files and never say what is in them.
+ * Reads the certificate of a section and proves that a listener could serve it; null when none is configured. Errors: TLS_UNREADABLE,
+ * TLS_INVALID, exit 78; they name files and never say what is in them.
  */
-export function readTlsFiles({ certFile, keyFile }: CoreConfig['http']['tls']): TlsFiles | null {
+export function readTlsFiles(core: Pick<CoreConfig, TlsSection>, section: TlsSection): TlsFiles | null {
+  const { certFile, keyFile } = core[section].tls;
+  const name = `${section}.tls`;
   if (certFile === null && keyFile === null) return null;
-  if (certFile === null || keyFile === null) throw invalid('http.tls wants both certFile and keyFile, or none of them');
-  const cert = readFile('http.tls.certFile', certFile);
-  const key = readFile('http.tls.keyFile', keyFile);
-  const certificate = parse(() => new X509Certificate(cert), `http.tls.certFile: ${certFile} holds no PEM certificate`);
+  if (certFile === null || keyFile === null) throw invalid(`${name} wants both certFile and keyFile, or none of them`);
+  const cert = readFile(`${name}.certFile`, certFile);
+  const key = readFile(`${name}.keyFile`, keyFile);
+  const certificate = parse(() => new X509Certificate(cert), `${name}.certFile: ${certFile} holds no PEM certificate`);
   const privateKey: KeyObject = parse(
     () => createPrivateKey(key),
-    `http.tls.keyFile: ${keyFile} holds no PEM private key, or one with a passphrase`,
+    `${name}.keyFile: ${keyFile} holds no PEM private key, or one with a passphrase`,
   );
   if (!certificate.checkPrivateKey(privateKey))
-    throw invalid(`http.tls: the key of ${keyFile} is not that of the certificate in ${certFile}`);
+    throw invalid(`${name}: the key of ${keyFile} is not that of the certificate in ${certFile}`);
   parse(
     () => createSecureContext({ cert, key, minVersion: MIN_TLS_VERSION }),
-    `http.tls: ${certFile} and ${keyFile} cannot be served: the chain is damaged, or the key too weak`,
+    `${name}: ${certFile} and ${keyFile} cannot be served: the chain is damaged, or the key too weak`,
   );
   return {
     ...{ cert, key, fingerprint: certificate.fingerprint256 },

@@ -4,13 +4,17 @@ import type { ConfigValues } from '../../ports/crew.ts';
 import type { Log } from '../../ports/log.ts';
 import type { CoreConfig } from '../config/core.ts';
 import type { LoadedConfig } from '../config/load.ts';
+import { TLS_SECTIONS } from '../config/tls.ts';
 import type { Crew } from '../crew/crew.ts';
 import type { MetricsRegistry } from '../metrics.ts';
 import { changedKeys } from './changed-keys.ts';
 import type { Lifecycle } from './lifecycle.ts';
 
 /** Keys of the kernel that a running daemon can change. */
-const LIVE_KEYS: readonly string[] = ['log.level', 'http.tls.certFile', 'http.tls.keyFile'];
+const LIVE_KEYS: readonly string[] = [
+  'log.level',
+  ...TLS_SECTIONS.flatMap((section) => [`${section}.tls.certFile`, `${section}.tls.keyFile`]),
+];
 
 export interface ReloaderOptions {
   readonly config: LoadedConfig;
@@ -18,7 +22,7 @@ export interface ReloaderOptions {
   /** The roles in other threads. */
   readonly crew: Pick<Crew, 'checkConfig' | 'takeConfig'>;
   readonly setLogLevel: (level: CoreConfig['log']['level']) => void;
-  /** Reads the certificate and throws when it cannot be served; the function that comes back serves it. */
+  /** Reads the certificates and throws when one cannot be served; the function that comes back serves them. */
   readonly prepareTls: (next: CoreConfig) => () => void;
   readonly metrics: MetricsRegistry;
   readonly clock: Clock;
@@ -82,7 +86,7 @@ export function createReloader(options: ReloaderOptions): Reloader {
       const next = pick(await load());
       const before = current;
       check(next);
-      const serveCertificate = options.prepareTls(next.core as CoreConfig);
+      const serveCertificates = options.prepareTls(next.core as CoreConfig);
       await crew.checkConfig(next);
       await crew.takeConfig(next, before);
       try {
@@ -93,7 +97,7 @@ export function createReloader(options: ReloaderOptions): Reloader {
         });
         throw error;
       }
-      serveCertificate();
+      serveCertificates();
       log.info({}, 'configuration reloaded');
     } catch (error) {
       succeeded.set(0);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
-import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
+import { startUpstream } from '../../helpers/upstream.ts';
 
 export const OPERATOR_TOKEN = 'operator-token-of-the-test';
 
@@ -21,20 +21,23 @@ export interface Visitor {
 
 export interface DashboardBed {
   readonly daemon: DaemonInProcess;
-  readonly upstream: TestUpstream;
   readonly stranger: Visitor;
   logIn(body: unknown): Promise<Visitor & { readonly answer: Answer }>;
   operator(): Promise<Visitor>;
   stop(): Promise<void>;
 }
 
-export async function startDashboard(config: Readonly<Record<string, unknown>> = {}): Promise<DashboardBed> {
-  const upstream = await startUpstream();
+/** Before an upstream that answers nothing much, or on a chain that is followed. */
+export async function startDashboard(
+  config: Readonly<Record<string, unknown>> = {},
+  chain?: { readonly rpcUrl: string; readonly wsUrl: string },
+): Promise<DashboardBed> {
+  const upstream = chain === undefined ? await startUpstream() : null;
   const daemon = await startDaemon({
-    chain: { rpcUrl: upstream.url },
+    chain: chain ?? { rpcUrl: upstream?.url ?? '' },
     config: {
       plugins: ['access', 'compression', 'dashboard', 'webhooks'],
-      follow: { enabled: false },
+      ...(chain === undefined ? { follow: { enabled: false } } : {}),
       compression: { verifyChain: false },
       ...config,
       dashboard: { operatorToken: OPERATOR_TOKEN, liveIntervalMs: 250, ...(config['dashboard'] as object) },
@@ -65,7 +68,7 @@ export async function startDashboard(config: Readonly<Record<string, unknown>> =
     return { ...visitor(cookie, answer.body?.csrfToken ?? ''), answer };
   };
   return {
-    ...{ daemon, upstream, stranger, logIn },
+    ...{ daemon, stranger, logIn },
     async operator() {
       const found = await logIn({ token: OPERATOR_TOKEN });
       assert.equal(found.answer.status, 200, found.answer.text);
@@ -73,7 +76,7 @@ export async function startDashboard(config: Readonly<Record<string, unknown>> =
     },
     async stop() {
       await daemon.stop();
-      await upstream.stop();
+      await upstream?.stop();
     },
   };
 }

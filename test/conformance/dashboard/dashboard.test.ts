@@ -51,6 +51,11 @@ test('the pages: nothing inline, nothing from elsewhere', async () => {
     });
     assert.deepEqual([again.status, again.text], [304, '']);
   }
+  for (const name of ['uplot.js', 'uplot.css']) {
+    const { status, headers, text } = await bed.stranger.ask('GET', `/dashboard/${name}`);
+    assert.deepEqual([status, headers.get('x-content-type-options')], [200, 'nosniff'], name);
+    assert.ok(text.length > 0 && !/innerHTML|document\.write|eval\(|new Function/.test(text), name);
+  }
   for (const name of ['nothing.js', '..%2findex.ts', '%2e%2e', 'index.ts'])
     assert.ok((await bed.stranger.ask('GET', `/dashboard/${name}`)).status >= 400, name);
   // Not on the listener that the world reaches.
@@ -96,16 +101,6 @@ test('wrong logins are slowed down', async () => {
     const { answer } = await own.logIn({ token: OPERATOR_TOKEN });
     assert.equal(answer.status, 429, 'the right one has to wait too');
     assert.ok(Number(answer.headers.get('retry-after')) >= 1);
-  } finally {
-    await own.stop();
-  }
-});
-
-test('without a token in the configuration no operator gets in', async () => {
-  const own = await startDashboard({ dashboard: { operatorToken: null } });
-  try {
-    for (const token of ['null', 'x', OPERATOR_TOKEN])
-      assert.equal((await own.logIn({ token })).answer.status, 401, token);
   } finally {
     await own.stop();
   }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAuditLog } from '../../../plugins/dashboard/store/audit.ts';
 import { migrations } from '../../../plugins/dashboard/store/migrations.ts';
+import { createOperatorToken, renewOperatorToken } from '../../../plugins/dashboard/store/operator-token.ts';
 import { createProjectSecrets } from '../../../plugins/dashboard/store/project-secrets.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { migrate } from '../../../src/kernel/schema/migrations.ts';
@@ -90,5 +91,24 @@ eachStore('what the dashboard keeps', (engine) => {
     assert.notEqual(first, second);
     assert.deepEqual([await secrets.isRight('p1', first), await secrets.isRight('p1', second)], [false, true]);
     assert.equal(await secrets.isRight('p1', ''), false);
+  });
+
+  test('the operator token is made once, by one of those that start together, until there is a new one', async (t) => {
+    const database = await engine.database(t);
+    const stores = [await database.open(), await database.open()] as const;
+    const { clock } = await open(stores[0]);
+    const random = createSystemRandom();
+    const tokens = stores.map((store) => createOperatorToken(store, clock, random));
+    assert.equal(await tokens[0]!.isRight(''), false, 'there is none');
+    const made = (await Promise.all(tokens.map((one) => one.ensure()))).filter((token) => token !== null);
+    assert.equal(made.length, 1);
+    const [token = ''] = made;
+    assert.deepEqual(await Promise.all([token, `${token}x`, ''].map((one) => tokens[1]!.isRight(one))), [
+      ...[true, false, false],
+    ]);
+    assert.equal(await tokens[0]!.ensure(), null);
+    const renewed = await renewOperatorToken(stores[0], clock, random);
+    assert.deepEqual(await Promise.all([token, renewed].map((one) => tokens[1]!.isRight(one))), [false, true]);
+    await database.destroy();
   });
 });

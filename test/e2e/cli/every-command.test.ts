@@ -32,6 +32,7 @@ const pluginCommands = [
   'webhooks tail',
   'webhooks replay',
   'webhooks listen',
+  'dashboard renew-token',
 ];
 const own = commandTable.map(({ path }) => path.join(' '));
 const all = [...own, ...pluginCommands];
@@ -57,6 +58,7 @@ test('help: every command tells its options, the list of commands tells every co
     ['projects', 'create, list, show, set-plan, grant, add-wallet,\\s+remove-wallet, usage'],
     ['keys', 'create, list, revoke, rotate, allow-ip, allow-origin'],
     ['webhooks', 'list, show, test, tail, replay, listen'],
+    ['dashboard', 'renew-token'],
   ] as const)
     assert.match(list.out, new RegExp(`^  ${group} +${inside}$`, 'm'));
 });

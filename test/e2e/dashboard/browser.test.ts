@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { after, before, test } from 'node:test';
-import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
-import { type DashboardBed, OPERATOR_TOKEN, startDashboard } from '../../conformance/dashboard/bed.ts';
+import type { Browser, BrowserContextOptions } from 'playwright-core';
+import { type DashboardBed, startDashboard } from '../../conformance/dashboard/bed.ts';
 import { chromiumMissing, startChromium } from '../../helpers/chromium.ts';
+import { logIn, openPage } from './visit.ts';
 
 const skip = chromiumMissing() ?? false;
-const LONG_MS = 60_000;
 
 let bed: DashboardBed;
 let browser: Browser | undefined;
@@ -22,35 +22,10 @@ after(async () => {
   await bed?.stop();
 });
 
-/** A page that must not break its own rules: an error, a refused resource or a call to elsewhere fails the test. */
-async function openPage(
-  colorScheme: 'light' | 'dark' = 'light',
-  more: BrowserContextOptions = {},
-): Promise<{ page: Page; faults: string[] }> {
-  const context = await (browser as Browser).newContext({ ...more, colorScheme, reducedMotion: 'reduce' });
-  const page = await context.newPage();
-  page.setDefaultTimeout(LONG_MS);
-  const faults: string[] = [];
-  page.on('pageerror', (error) => faults.push(`error: ${error.message}`));
-  page.on('console', (message) => {
-    // Whether anybody is logged in is asked first, and the answer may be no.
-    if (message.type() === 'error' && !/401/.test(message.text())) faults.push(`console: ${message.text()}`);
-  });
-  page.on('request', (request) => {
-    if (!request.url().startsWith(bed.daemon.adminUrl)) faults.push(`elsewhere: ${request.url()}`);
-  });
-  await page.goto(`${bed.daemon.adminUrl}/dashboard`);
-  return { page, faults };
-}
-
-async function logIn(page: Page): Promise<void> {
-  await page.getByLabel('Token (dashboard.operatorToken)').fill(OPERATOR_TOKEN);
-  await page.keyboard.press('Enter');
-  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
-}
+const open = (more: BrowserContextOptions = {}) => openPage(browser as Browser, bed, more);
 
 test('an operator looks at every page', { skip }, async () => {
-  const { page, faults } = await openPage();
+  const { page, faults } = await open();
   await logIn(page);
   await page.getByText('Followed to').first().waitFor();
   const names = ['Projects and keys', 'Usage', 'Webhooks', 'Trees', 'Wallets', 'Plugins', 'Configuration', 'Audit log'];
@@ -65,7 +40,7 @@ test('an operator looks at every page', { skip }, async () => {
 });
 
 test('a key is made by keyboard, is shown once and revoked', { skip }, async () => {
-  const { page, faults } = await openPage();
+  const { page, faults } = await open();
   await logIn(page);
   await page.getByRole('link', { name: 'Projects and keys' }).focus();
   await page.keyboard.press('Enter');
@@ -87,8 +62,30 @@ test('a key is made by keyboard, is shown once and revoked', { skip }, async () 
   assert.deepEqual(faults, []);
 });
 
+test('the owner of a project logs in with its secret and sees the pages of the project alone', { skip }, async () => {
+  const operator = await bed.operator();
+  const { projectId } = bed.daemon;
+  const { body } = await operator.ask('POST', `/dashboard/api/projects/${projectId}/secret`);
+  const { page, faults } = await open();
+  await page.getByLabel('Project id').fill(projectId);
+  await page.getByLabel('Dashboard secret').fill(body.secret);
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+  const names = ['Overview', 'Projects and keys', 'Usage', 'Webhooks'];
+  assert.deepEqual(await page.locator('nav a').allTextContents(), names);
+  for (const name of names) {
+    await page.getByRole('link', { name, exact: true }).click();
+    await page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
+    assert.equal(await page.locator('[role=alert].bad').count(), 0, name);
+  }
+  assert.equal(await page.getByRole('button', { name: 'Make project' }).count(), 0);
+  await page.getByRole('button', { name: 'Log out' }).click();
+  await page.getByRole('heading', { level: 1, name: 'Log in' }).waitFor();
+  assert.deepEqual(faults, []);
+});
+
 test('text from elsewhere is never read as markup', { skip }, async () => {
-  const { page, faults } = await openPage();
+  const { page, faults } = await open();
   await logIn(page);
   const name = '<img src=x onerror="window.broken=1"><b>bold</b>';
   await page.getByRole('link', { name: 'Projects and keys' }).click();
@@ -105,17 +102,20 @@ test('text from elsewhere is never read as markup', { skip }, async () => {
 test('axe finds nothing serious on any page, in light, in dark and on a phone', { skip }, async () => {
   const source = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
   const looks = [
-    { scheme: 'light' },
-    { scheme: 'dark' },
-    { scheme: 'light', viewport: { width: 390, height: 800 } },
+    { colorScheme: 'light' },
+    { colorScheme: 'dark' },
+    { colorScheme: 'light', viewport: { width: 390, height: 800 } },
   ] as const;
   for (const look of looks) {
     // The checker itself is no part of the page, and the page would not let it in.
-    const { page, faults } = await openPage(look.scheme, { bypassCSP: true, ...look });
-    await logIn(page);
-    for (const hash of PAGES) {
-      await page.goto(`${bed.daemon.adminUrl}/dashboard#/${hash}`);
-      await page.locator('main h1').waitFor();
+    const { page, faults } = await open({ bypassCSP: true, ...look });
+    for (const hash of ['', ...PAGES]) {
+      if (hash === PAGES[0]) await logIn(page);
+      else await page.goto(`${bed.daemon.adminUrl}/dashboard${hash && `#/${hash}`}`);
+      // Not the page before it, and not an empty one.
+      if (hash !== '') await page.locator(`nav a[aria-current=page][href="#/${hash}"]`).waitFor();
+      await page.locator('main > div > *').first().waitFor();
+      if (hash === 'usage') await page.locator('.chart canvas').waitFor();
       await page.evaluate(source);
       const found = (await page.evaluate('axe.run()')) as { violations: Violation[] };
       const serious = found.violations.filter(({ impact }) => impact === 'serious' || impact === 'critical');
@@ -129,7 +129,7 @@ test('axe finds nothing serious on any page, in light, in dark and on a phone', 
   }
 });
 
-const PAGES = ['overview', 'projects', 'usage', 'webhooks', 'trees', 'plugins', 'config', 'audit'];
+const PAGES = ['overview', 'projects', 'usage', 'webhooks', 'trees', 'wallets', 'plugins', 'config', 'audit'];
 
 interface Violation {
   readonly id: string;

@@ -94,7 +94,7 @@ test('the exit codes are those of the table', () => {
 test('the commands of a first start are the ones that the banner prints', () => {
   const printed = welcome(
     { api: 'http://127.0.0.1:8787', websocket: null, admin: 'http://127.0.0.1:8790' },
-    { projectId: 'P', key: 'KEY' },
+    { key: { projectId: 'P', key: 'KEY' }, operatorToken: null },
     { chain: 'local', program: 'npx parhelion' },
   ).filter((line) => line.startsWith('curl '));
   const written = commandsOf(readmeBlock('curl ')).map((line) => line.replace('ADDRESS', '1'.repeat(32)));

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
 import { certificateFindings } from '../../../src/cli/doctor/certificate.ts';
-import { createFrontTls } from '../../../src/kernel/http/front-tls.ts';
+import { createListenerTls } from '../../../src/kernel/http/listener-tls.ts';
 import { createHttpMeter } from '../../../src/kernel/http/meter.ts';
 import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
 import { makeCertificate, opensslMissing } from '../../helpers/certificates.ts';
@@ -30,7 +30,11 @@ describe('certificates and time', { skip: opensslMissing() ?? false }, () => {
     const defaults = followConfig();
     const core = { ...defaults, http: { ...defaults.http, tls } };
     const meter = createHttpMeter(createMetricsRegistry().scope('http'));
-    return { core, log, made: createFrontTls({ core, clock: createManualClock(startMs), log }, meter) };
+    return {
+      core,
+      log,
+      made: createListenerTls({ section: 'http', core, clock: createManualClock(startMs), log }, meter),
+    };
   };
 
   test('a start goes on with one that has expired, and warns; a reload goes on with the one it has', () => {
@@ -61,7 +65,7 @@ describe('certificates and time', { skip: opensslMissing() ?? false }, () => {
     assert.throws(() => made.prepare(plain), { code: 'PLUGIN_RELOAD_REFUSED' });
     const log = createMemoryLog();
     const meter = createHttpMeter(createMetricsRegistry().scope('http'));
-    const off = createFrontTls({ core: plain, clock: createManualClock(), log }, meter);
+    const off = createListenerTls({ section: 'http', core: plain, clock: createManualClock(), log }, meter);
     assert.equal(off.makeServer, undefined);
     off.prepare(plain)();
     assert.throws(() => off.prepare(core), { code: 'PLUGIN_RELOAD_REFUSED' });
@@ -70,8 +74,18 @@ describe('certificates and time', { skip: opensslMissing() ?? false }, () => {
   test('doctor warns in the last fourteen days, and fails before and after the certificate is valid', () => {
     install(30);
     const now = Date.now();
-    const level = (days: number) => certificateFindings(tls, now + days * DAY_MS)[0]?.level;
+    const defaults = followConfig();
+    const core = { ...defaults, http: { ...defaults.http, tls } };
+    const level = (days: number) => certificateFindings(core, now + days * DAY_MS)[0]?.level;
     assert.deepEqual([0, 15, 17, 29, 31, -2].map(level), ['ok', 'ok', 'warn', 'warn', 'fail', 'fail']);
-    assert.deepEqual(certificateFindings({ certFile: null, keyFile: null }, now), []);
+    assert.deepEqual(certificateFindings(defaults, now), []);
+    const both = certificateFindings({ ...core, admin: { ...defaults.admin, tls } }, now);
+    assert.deepEqual(
+      both.map(({ check, level }) => [check, level]),
+      [
+        ['certificate', 'ok'],
+        ['admin certificate', 'ok'],
+      ],
+    );
   });
 });

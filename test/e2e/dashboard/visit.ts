@@ -1,0 +1,37 @@
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+import { type DashboardBed, OPERATOR_TOKEN } from '../../conformance/dashboard/bed.ts';
+
+const LONG_MS = 60_000;
+
+/** A page that must not break its own rules: an error, a refused resource or a call to elsewhere is a fault. */
+export async function openPage(
+  browser: Browser,
+  { daemon }: DashboardBed,
+  more: BrowserContextOptions = {},
+): Promise<{ page: Page; faults: string[] }> {
+  const context = await browser.newContext({ ...more, reducedMotion: 'reduce' });
+  const page = await context.newPage();
+  page.setDefaultTimeout(LONG_MS);
+  const faults: string[] = [];
+  page.on('pageerror', (error) => faults.push(`error: ${error.message}`));
+  page.on('console', (message) => {
+    // Whether anybody is logged in is asked first, and the answer may be no.
+    if (message.type() === 'error' && !/401/.test(message.text())) faults.push(`console: ${message.text()}`);
+  });
+  page.on('request', (request) => {
+    if (!request.url().startsWith(daemon.adminUrl)) faults.push(`elsewhere: ${request.url()}`);
+  });
+  await page.goto(`${daemon.adminUrl}/dashboard`);
+  return { page, faults };
+}
+
+export async function logIn(page: Page): Promise<void> {
+  await page.getByLabel('Operator token').fill(OPERATOR_TOKEN);
+  await page.keyboard.press('Enter');
+  await page.getByRole('heading', { level: 1, name: 'Overview' }).waitFor();
+}
+
+export async function goTo(page: Page, name: string): Promise<void> {
+  await page.getByRole('link', { name, exact: true }).click();
+  await page.getByRole('heading', { level: 1, name, exact: true }).waitFor();
+}
