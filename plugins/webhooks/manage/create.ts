@@ -1,4 +1,5 @@
 import { RequestError } from '../../../src/kernel/request.ts';
+import type { Caller } from '../../../src/ports/access.ts';
 import { newSecret } from '../delivery/signature.ts';
 import { refuseTooMany } from '../input/addresses.ts';
 import { parseInput, refuseUnavailable, type WebhookInput } from '../input/fields.ts';
@@ -18,7 +19,11 @@ export interface CreatedHook {
 }
 
 /** Stores a new webhook with its first signing secret. Errors: 400. */
-export async function createHook(context: ManageContext, projectId: string, body: unknown): Promise<CreatedHook> {
+export async function createHook(
+  context: ManageContext,
+  { projectId, wallet }: Pick<Caller, 'projectId' | 'wallet'>,
+  body: unknown,
+): Promise<CreatedHook> {
   const { store, clock, random, config, rules } = context;
   const input = parseInput(body, rules);
   if (input.url === undefined) throw new RequestError(400, 'webhookURL is required');
@@ -38,7 +43,7 @@ export async function createHook(context: ManageContext, projectId: string, body
     refuseTooMany(addresses.length, await maxAddresses(context, db, projectId));
     const now = clock.now();
     const number = await takeNumber(tx);
-    const made = newHook({ ...input, url }, context, { number, id, projectId, count: addresses.length, now });
+    const made = newHook({ ...input, url }, context, { number, id, projectId, wallet, count: addresses.length, now });
     await insertHook(db, made);
     await insertAddresses(tx, number, addresses, 0);
     await insertSecret(db, number, signingSecret, now);
@@ -52,6 +57,7 @@ interface NewHook {
   readonly number: number;
   readonly id: string;
   readonly projectId: string;
+  readonly wallet: string | null;
   readonly count: number;
   readonly now: number;
 }
@@ -59,7 +65,7 @@ interface NewHook {
 function newHook(
   input: WebhookInput & { url: string },
   { config }: ManageContext,
-  { number, id, projectId, count, now }: NewHook,
+  { number, id, projectId, wallet, count, now }: NewHook,
 ): Webhook {
   const type = input.type ?? 'enhanced';
   const active = input.active ?? true;
@@ -86,6 +92,7 @@ function newHook(
     graceUntil: null,
     createdAt: now,
     updatedAt: now,
+    wallet,
   };
 }
 

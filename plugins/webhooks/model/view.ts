@@ -1,9 +1,12 @@
 import { effectiveStatus, type Webhook } from './webhook.ts';
 
-/** What `wallet` says where the project has none: clients take it for an address. */
+/** What `wallet` says where nobody has one: clients take it for an address. */
 const NO_WALLET = '11111111111111111111111111111111';
 
-/** The webhook as the API shows it. `addresses` may be cut; `addressCount` tells the full number. */
+/**
+ * The webhook as the API shows it. `addresses` may be cut; `addressCount` tells the full number. `wallet` is told of webhooks that were
+ * made before makers were kept.
+ */
 export function webhookView(
   hook: Webhook,
   addresses: readonly string[],
@@ -14,7 +17,7 @@ export function webhookView(
   return {
     webhookID: hook.id,
     project: hook.projectId,
-    wallet: wallet ?? NO_WALLET,
+    wallet: hook.wallet ?? wallet ?? NO_WALLET,
     webhookURL: hook.url,
     transactionTypes: hook.transactionTypes,
     accountAddresses: addresses,

@@ -44,6 +44,8 @@ export interface Webhook {
   readonly graceUntil: number | null;
   readonly createdAt: number;
   readonly updatedAt: number;
+  /** Of whoever's key made it; null where nobody knows. */
+  readonly wallet: string | null;
 }
 
 export const chainOf = (type: WebhookType): ChainId => (type.endsWith('Devnet') ? 'devnet' : 'main');

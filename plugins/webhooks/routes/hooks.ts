@@ -51,7 +51,7 @@ function createRoute(context: ManageContext): Route {
     replies: { 200: webhookReply, ...BAD_REPLIES, 413: errorReply },
     async handler(request) {
       const caller = callerOf(request);
-      const { hook, addresses, signingSecret } = await createHook(context, caller.projectId, request.body);
+      const { hook, addresses, signingSecret } = await createHook(context, caller, request.body);
       request.log.info({ webhook: hook.id, addresses: addresses.length }, 'webhook created');
       const programs = busyPrograms(addresses);
       if (programs.length > 0) request.log.warn({ webhook: hook.id, programs }, 'a webhook watches most of the chain');

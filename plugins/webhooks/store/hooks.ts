@@ -4,7 +4,7 @@ import type { DisabledReason, OnInactive, RetryPreset, TxnStatus, Webhook, Webho
 import type { Db, WebhookRow } from './tables.ts';
 
 /** What a caller may write; the rest of a row is bookkeeping of this folder. */
-export type WebhookPatch = Partial<Omit<Webhook, 'number' | 'id' | 'projectId' | 'createdAt'>>;
+export type WebhookPatch = Partial<Omit<Webhook, 'number' | 'id' | 'projectId' | 'createdAt' | 'wallet'>>;
 
 export async function findHook(db: Db, projectId: string, id: string): Promise<Webhook | null> {
   const row = await db
@@ -64,6 +64,7 @@ export async function insertHook(db: Db, hook: Webhook): Promise<void> {
       id: hook.id,
       project_id: hook.projectId,
       created_at: hook.createdAt,
+      wallet: hook.wallet,
     } as WebhookRow)
     .execute();
 }
@@ -103,6 +104,7 @@ function fromRow(row: WebhookRow): Webhook {
     graceUntil: row.grace_until,
     createdAt: row.created_at,
     updatedAt: row.updated_at,
+    wallet: row.wallet,
   };
 }
 

@@ -69,7 +69,12 @@ async function addForms(tx: StoreTx): Promise<void> {
   for (const statement of statements) await statement.execute(tx.db);
 }
 
+async function addWallet(tx: StoreTx): Promise<void> {
+  await sql`ALTER TABLE webhooks ADD COLUMN wallet TEXT`.execute(tx.db);
+}
+
 export const migrations: readonly Migration[] = [
   { version: 1, name: 'create webhooks and deliveries', breaking: false, up: createTables },
   { version: 2, name: 'add forms, batches, pauses, alerts and replays', breaking: true, up: addForms },
+  { version: 3, name: 'keep the wallet that made a webhook', breaking: false, up: addWallet },
 ];

@@ -23,6 +23,7 @@ export interface WebhookRow {
   grace_until: number | null;
   created_at: number;
   updated_at: number;
+  wallet: string | null;
 }
 
 interface Tables {

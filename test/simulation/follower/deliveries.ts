@@ -47,7 +47,7 @@ export async function addHooks(store: Store): Promise<void> {
         ...{ authHeader: null, active: true, txnStatus: null, encoding: null, matchTokenOwners: false },
         ...{ batchSize: 1, ordered: false, onInactive: 'drop' },
         ...{ retryPreset: 'durable', addressCount: keys.length, nextPosition: keys.length },
-        ...{ disabledReason: null, disabledAt: null, graceUntil: null, createdAt: 0, updatedAt: 0 },
+        ...{ disabledReason: null, disabledAt: null, graceUntil: null, createdAt: 0, updatedAt: 0, wallet: null },
       });
       await insertAddresses(
         tx,
