@@ -444,8 +444,10 @@ export interface JobKind {
   readonly groupConcurrency?: (group: string) => number;
   /** Whether jobs of a group may be claimed before a slot is free for them; default yes. Asked like the former. */
   readonly groupAhead?: (group: string) => boolean;
-  /** Longest run; after lease + 30 s another runner may take the job. */
+  /** Longest run; after that and 30 s another runner may take the job. */
   readonly timeoutMs: number;
+  /** Lets another runner take it sooner: when its process has been silent for this time. Two may then run it at once, if one was only slow. */
+  readonly leaseMs?: number;
   /** No retry of this kind is planned further ahead than this; one that is was planned by a clock that was wrong, and runs. */
   readonly longestDelayMs?: number;
   /**

@@ -149,7 +149,7 @@ async function lease(
     const ids = chosen.filter((row) => row.kind === name).map(({ id }) => id);
     if (ids.length === 0) continue;
     const parameters = createParameters(tx.dialect);
-    const until = parameters.add(now + kind.timeoutMs + LEASE_EXTRA_MS);
+    const until = parameters.add(now + (kind.leaseMs ?? kind.timeoutMs + LEASE_EXTRA_MS));
     const list = padded<number | null>(ids, null).map((id) => parameters.add(id));
     // Rows that an owner is changing at this moment are left to it.
     const free =

@@ -13,6 +13,7 @@ import type { GroupWalk } from './find-due.ts';
 import { createJobMetrics } from './job-metrics.ts';
 import { nextDueAt } from './next-due.ts';
 import type { Finished } from './record.ts';
+import { createRenewer } from './renewer.ts';
 import { isStoreTrouble, settleAll, settleSingly } from './settle.ts';
 import { createSlots } from './slots.ts';
 import { createStopper } from './stopper.ts';
@@ -67,6 +68,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   const slots = createSlots(kinds, config.concurrency);
   const metrics = createJobMetrics(options.metrics, slots);
   const sweeper = createSweeper({ ...options, kinds, metrics, maxLost: config.maxAttempts, wake: () => waker.wake() });
+  const renewer = createRenewer({ store, clock, log, kinds, running: slots.running });
   const waker = createWaker(clock);
   const walk: GroupWalk = new Map();
   const stopper = createStopper();
@@ -215,6 +217,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     stopper.stop();
     waker.wake();
     await Promise.race([loop, whenAborted(signal)]);
+    renewer.stop();
     state = 'ended';
     waker.wake();
     const left = [...slots.running, ...returns, ...dispatcher.clear()];
@@ -236,6 +239,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     wake: waker.wake,
     async start() {
       await sweeper.start();
+      renewer.start();
       state = 'claiming';
       loop = work();
     },

@@ -32,6 +32,8 @@ const SPREAD_BATCH = 5_000;
 export function createSweeper(options: SweeperOptions): Sweeper {
   const { store, clock, random, log, metrics, kinds, maxLost, wake } = options;
   const stopped = new AbortController();
+  /** Short leases are looked at as often as they may run out. */
+  const intervalMs = Math.min(INTERVAL_MS, ...[...kinds.values()].map(({ leaseMs }) => leaseMs ?? INTERVAL_MS));
   let loop: Promise<void> = Promise.resolve();
   /** Wall clock less monotonic: it falls when the clock is set back. */
   let offsetMs = Number.POSITIVE_INFINITY;
@@ -74,11 +76,11 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   async function keepSweeping(): Promise<void> {
     const sleep = (ms: number) => clock.sleep(ms, stopped.signal).catch(() => {});
     while (!stopped.signal.aborted) {
-      const pointMs = Math.floor(random.float() * INTERVAL_MS);
+      const pointMs = Math.floor(random.float() * intervalMs);
       await sleep(pointMs);
       if (stopped.signal.aborted) return;
       await sweep().catch((error: unknown) => log.warn({ error: messageOf(error) }, 'leases could not be looked at'));
-      await sleep(INTERVAL_MS - pointMs);
+      await sleep(intervalMs - pointMs);
     }
   }
 
