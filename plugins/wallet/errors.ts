@@ -1,5 +1,6 @@
 /** Coded errors of this plugin. */
 export const WALLET_ERRORS = {
+  WALLET_ASSETS_BAD_ANSWER: 'the asset API of wallet.balances.dasUrl gives an answer that cannot be used',
   WALLET_LABELS_UNREADABLE: 'a file of wallet.identity.files cannot be read',
   WALLET_NO_ADDRESS: 'what should be an address is none',
   WALLET_NUMBER_TAKEN: 'another wallet has the number of this one',

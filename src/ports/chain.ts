@@ -121,6 +121,13 @@ export interface ChainStatus {
   readonly gaps?: readonly ChainGap[];
 }
 
+export interface ChainCallOptions {
+  readonly signal?: AbortSignal;
+  readonly timeoutMs?: number;
+  /** Only upstreams that keep the whole history are asked, where any is marked so. */
+  readonly archive?: boolean;
+}
+
 /** Reads of chain state for plugins: parsed JSON-RPC answers through the upstream pool. */
 export interface ChainReader {
   readonly chain: ChainId;
@@ -129,20 +136,12 @@ export interface ChainReader {
    * One JSON-RPC call. Errors of the node: CHAIN_RPC_ERROR with facts {rpcCode, method}; transport: CHAIN_UNREACHABLE,
    * CHAIN_TIMEOUT. Integers above 2^53 lose precision here: use the proxy's byte path where that matters.
    */
-  call<T>(
-    method: string,
-    params: readonly unknown[],
-    options?: { signal?: AbortSignal; timeoutMs?: number },
-  ): Promise<T>;
+  call<T>(method: string, params: readonly unknown[], options?: ChainCallOptions): Promise<T>;
   /**
    * The same, with the result as the JSON text that the node sent: numbers of any size stay as they are. A null result is believed only
    * when no upstream has another. Errors besides: CHAIN_BAD_RESPONSE.
    */
-  callText(
-    method: string,
-    params: readonly unknown[],
-    options?: { signal?: AbortSignal; timeoutMs?: number },
-  ): Promise<string>;
+  callText(method: string, params: readonly unknown[], options?: ChainCallOptions): Promise<string>;
   /** Calls `listener` after each released block's commit. The returned function stops it. */
   onReleased(listener: (header: BlockHeader) => void): () => void;
 }

@@ -61,6 +61,8 @@ export interface TokenFacts {
    * TOKEN_METADATA_TOO_MANY_MINTS beyond `token-metadata.maxMintsPerLookUp`, else those of `ChainReader.call`, when a part is unknown.
    */
   lookUp(mints: readonly string[], options?: LookUpOptions): Promise<ReadonlyMap<string, MintFacts | null>>;
+  /** Images by the uri of a document beside the chain, of those that were read before; the others are fetched later, by the way. */
+  images(uris: readonly string[]): Promise<ReadonlyMap<string, string>>;
   /** What is in memory now, also when it is somewhat old; undefined: not known. Never asks the chain. */
   peek(mint: string): MintFacts | null | undefined;
 }

@@ -63,6 +63,8 @@ export interface UpstreamPool {
     readonly healthyOnly?: boolean;
     /** Leaves out those that asked to be left alone for a while (429). */
     readonly exceptLimited?: boolean;
+    /** Only those that keep the whole history, where any is marked so. */
+    readonly archive?: boolean;
   }): readonly Upstream[];
   send(upstream: Upstream, request: UpstreamRequest): Promise<UpstreamReply>;
   report(upstream: Upstream, outcome: UpstreamOutcome): void;

@@ -111,14 +111,21 @@ export function createFacts(parts: FactsParts): FactsService {
         logoUri,
       });
     }
-    if (uris.size === 0) return;
-    const documents = await parts.documents.known([...uris.values()]);
+    const known = await images([...uris.values()], wantLogos);
     for (const [mint, uri] of uris) {
       const facts = found.get(mint);
-      const image = documents.get(uri)?.document?.image;
-      if (facts && image) found.set(mint, { ...facts, logoUri: image });
+      const image = known.get(uri);
+      if (facts && image !== undefined) found.set(mint, { ...facts, logoUri: image });
     }
-    if (wantLogos) parts.documents.later([...new Set(uris.values())].filter((uri) => !documents.has(uri)));
+  }
+
+  async function images(uris: readonly string[], wantOthers: boolean): Promise<Map<string, string>> {
+    if (uris.length === 0) return new Map();
+    const documents = await parts.documents.known(uris);
+    if (wantOthers) parts.documents.later([...new Set(uris)].filter((uri) => !documents.has(uri)));
+    return new Map(
+      [...documents].flatMap(([uri, { document }]) => (document?.image ? [[uri, document.image] as const] : [])),
+    );
   }
 
   return {
@@ -132,6 +139,7 @@ export function createFacts(parts: FactsParts): FactsService {
       };
       return withDeadline(clock, timeoutMs, work, chainIsLate, signal);
     },
+    images: (uris) => images(uris, true),
     peek: (mint) => memory.get(mint)?.facts,
     learn,
     drop(mints) {

@@ -38,7 +38,11 @@ export async function tokenBalance(view: WalletView, mint: Uint8Array, below: nu
   let sum = NONE;
   for (const account of await view.accountsOf(mint)) {
     const one = await accountBalance(view, account, mint, below);
-    if (one.asOf === null) continue;
+    if (one.asOf === null) {
+      // What it held may have come before all that the upstream has.
+      if (prunedBelow !== null) throw incompleteHistory(prunedBelow);
+      continue;
+    }
     const isNewer = sum.asOf === null || one.asOf.n > sum.asOf.n;
     sum = {
       raw: sum.raw + one.raw,

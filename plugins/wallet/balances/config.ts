@@ -16,6 +16,11 @@ export const balancesKeys = {
         default: true,
         description: 'tell Metaplex Core assets as NFTs; the upstream must allow getProgramAccounts',
       }),
+      dasUrl: Type.Union([Type.String({ format: 'http-url', secret: true }), Type.Null()], {
+        default: null,
+        description: 'asset API whose searchAssets tells compressed NFTs; null = they are not told',
+        secret: true,
+      }),
     },
     { ...closed, default: {}, description: 'what wallets hold now' },
   ),

@@ -1,128 +1,82 @@
 import { codeOf, type Log, type Metrics } from '../../../src/kernel/plugin.ts';
-import { decode32, encode } from '../../../src/lib/base58.ts';
-import type { MintFacts } from '../../../src/ports/token-facts.ts';
-import { CORE_KEY, decodeCoreAsset, decodeCoreCollection } from '../../../src/solana/accounts/core/core-account.ts';
-import { CORE_PROGRAM } from '../../../src/solana/address/known-programs.ts';
+import type { MintFacts, TokenFacts } from '../../../src/ports/token-facts.ts';
 import type { ChainCall } from '../input/chain-call.ts';
+import { coreNames } from './core-assets.ts';
 import type { LookUpFacts } from './facts.ts';
-
-export interface Nft {
-  readonly mint: string;
-  readonly name: string | null;
-  readonly imageUri: string | null;
-  readonly collectionName: string | null;
-  readonly collectionAddress: string | null;
-  readonly compressed: boolean;
-}
+import { type FoundNft, MOST_NFTS, type Nft, type NftSource } from './nft.ts';
 
 export interface NftReader {
-  /** The first hundred NFTs of a wallet by mint: tokens (their mints are given) and Core assets. */
+  /** The first hundred NFTs of a wallet by mint: tokens (their mints are given), and those of the sources. */
   read(wallet: string, mints: readonly string[]): Promise<readonly Nft[]>;
 }
 
 export interface NftParts {
   readonly chain: ChainCall;
   readonly lookUp: LookUpFacts;
+  readonly images: TokenFacts['images'];
+  readonly sources: readonly NftSource[];
   readonly commitment: string;
-  readonly withCore: boolean;
   readonly log: Log;
   readonly metrics: Metrics;
 }
 
-interface RpcAccount {
-  readonly owner: string;
-  readonly data: readonly [base64: string, encoding: string];
-}
+export function createNftReader({ chain, lookUp, images, sources, commitment, log, metrics }: NftParts): NftReader {
+  const failures = metrics.counter('nft_failures_total', 'look-ups of NFTs that were refused', ['source']);
 
-const MOST = 100;
-
-export function createNftReader({ chain, lookUp, commitment, withCore, log, metrics }: NftParts): NftReader {
-  const failures = metrics.counter('core_assets_failures_total', 'look-ups of Core assets that the upstream refused');
-  const options = { encoding: 'base64', commitment };
-
-  /** Without a collection's name yet. An upstream that refuses to search costs these rows only. */
-  async function coreAssets(wallet: string): Promise<readonly Nft[]> {
-    const filters = [
-      { memcmp: { offset: 0, bytes: encode(Uint8Array.of(CORE_KEY.asset)) } },
-      { memcmp: { offset: 1, bytes: wallet } },
-    ];
+  async function readSource(source: NftSource, wallet: string): Promise<readonly FoundNft[]> {
     try {
-      const found = await chain.call<readonly { readonly pubkey: string; readonly account: RpcAccount }[]>(
-        'getProgramAccounts',
-        [CORE_PROGRAM, { ...options, filters }],
-      );
-      return found.flatMap(({ pubkey, account }) => coreNft(pubkey, account) ?? []);
+      return await source.read(wallet);
     } catch (error) {
-      failures.add();
-      log.warn({ code: codeOf(error) }, 'Core assets of a wallet cannot be read');
+      failures.with(source.name).add();
+      log.warn({ source: source.name, code: codeOf(error) }, 'NFTs of a wallet cannot be read');
       return [];
     }
   }
 
-  async function coreNames(addresses: readonly string[]): Promise<ReadonlyMap<string, string>> {
-    if (addresses.length === 0) return new Map();
-    const { value } = await chain.call<{ value: readonly (RpcAccount | null)[] }>('getMultipleAccounts', [
-      addresses,
-      options,
-    ]);
-    const names = addresses.map((address, at): [string, string] => {
-      const account = value[at] ?? null;
-      return [address, account === null ? '' : (decodeCoreCollection(rawOf(account)).value?.name ?? '')];
-    });
-    return new Map(names);
+  /** Names of collections, of tokens or of Core. */
+  async function namesOf(addresses: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    const facts = await lookUp(addresses);
+    const core = await coreNames(
+      chain,
+      commitment,
+      addresses.filter((address) => facts.get(address) == null),
+    );
+    return new Map(addresses.map((address) => [address, facts.get(address)?.name ?? core.get(address) ?? '']));
   }
 
   return {
     async read(wallet, mints) {
-      const assets = withCore ? await coreAssets(wallet) : [];
-      const core = new Map(assets.map((asset) => [asset.mint, asset]));
-      const shown = [...new Set([...mints, ...core.keys()])].sort().slice(0, MOST);
-      const facts = await lookUp(
-        shown.filter((mint) => !core.has(mint)),
-        { wantLogos: true },
+      const lists = await Promise.all(sources.map((source) => readSource(source, wallet)));
+      const found = new Map(lists.flat().map((nft) => [nft.mint, nft]));
+      const shown = [...new Set([...mints, ...found.keys()])].sort().slice(0, MOST_NFTS);
+      const tokens = shown.filter((mint) => !found.has(mint));
+      const others = shown.flatMap((mint) => found.get(mint) ?? []);
+      const [facts, pictures] = await Promise.all([
+        lookUp(tokens, { wantLogos: true }),
+        images(others.flatMap(({ uri, imageUri }) => (imageUri === null && uri !== null ? [uri] : []))),
+      ]);
+      const rows = shown.map((mint) => dressed(found.get(mint) ?? tokenNft(mint, facts.get(mint) ?? null), pictures));
+      const unnamed = rows.flatMap(({ collectionName, collectionAddress }) =>
+        collectionName === null && collectionAddress !== null ? [collectionAddress] : [],
       );
-      const keys = new Set(shown.flatMap((mint) => collectionOf(facts.get(mint)) ?? []));
-      const coreKeys = new Set(shown.flatMap((mint) => core.get(mint)?.collectionAddress ?? []));
-      const [collections, coreCollections] = await Promise.all([lookUp([...keys]), coreNames([...coreKeys])]);
-      return shown.map((mint) => {
-        const asset = core.get(mint);
-        if (asset !== undefined)
-          return { ...asset, collectionName: coreCollections.get(asset.collectionAddress ?? '') || null };
-        return tokenNft(mint, facts.get(mint) ?? null, collections);
-      });
+      const names = await namesOf([...new Set(unnamed)]);
+      return rows.map((row) => ({
+        ...row,
+        collectionName: row.collectionName ?? (names.get(row.collectionAddress ?? '') || null),
+      }));
     },
   };
 }
 
-function coreNft(mint: string, account: RpcAccount): Nft | null {
-  const asset = decodeCoreAsset(rawOf(account)).value;
-  if (asset === null || decode32(mint) === null) return null;
-  const { updateAuthority } = asset;
+const dressed = ({ uri, ...nft }: FoundNft, pictures: ReadonlyMap<string, string>): Nft => ({
+  ...nft,
+  imageUri: nft.imageUri ?? pictures.get(uri ?? '') ?? null,
+});
+
+function tokenNft(mint: string, facts: MintFacts | null): FoundNft {
   return {
-    mint,
-    name: asset.name || null,
-    imageUri: null,
-    collectionName: null,
-    collectionAddress: updateAuthority.kind === 'collection' ? updateAuthority.address : null,
-    compressed: false,
+    ...{ mint, name: facts?.name ?? null, imageUri: facts?.logoUri ?? null, uri: null, collectionName: null },
+    // Whoever makes metadata can name any collection; only a verified one is true.
+    ...{ collectionAddress: facts?.collection?.verified === true ? facts.collection.key : null, compressed: false },
   };
-}
-
-function tokenNft(mint: string, facts: MintFacts | null, collections: ReadonlyMap<string, MintFacts | null>): Nft {
-  const collectionAddress = collectionOf(facts);
-  const collection = collectionAddress === null ? null : collections.get(collectionAddress);
-  return {
-    ...{ mint, name: facts?.name ?? null, imageUri: facts?.logoUri ?? null },
-    ...{ collectionName: collection?.name ?? null, collectionAddress, compressed: false },
-  };
-}
-
-/** Whoever makes metadata can name any collection; only a verified one is true. */
-function collectionOf(facts: MintFacts | null | undefined): string | null {
-  return facts?.collection?.verified === true ? facts.collection.key : null;
-}
-
-function rawOf({ owner, data }: RpcAccount) {
-  // An account that is there has lamports; how many does not matter.
-  return { owner, lamports: 1n, data: Buffer.from(data[0], 'base64') };
 }

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import type { Migration, StoreTx } from '../../../src/ports/store.ts';
+import { packTail, type TailPart, unpackTail } from './tail.ts';
 
 async function createTables(tx: StoreTx): Promise<void> {
   const int = sql.raw(tx.dialect === 'sqlite' ? 'INTEGER' : 'BIGINT');
@@ -35,6 +36,20 @@ async function createTables(tx: StoreTx): Promise<void> {
   for (const statement of statements) await statement.execute(tx.db);
 }
 
+/** What was one blob of a block is one for each part of the addresses. */
+async function splitTail(tx: StoreTx): Promise<void> {
+  const int = sql.raw(tx.dialect === 'sqlite' ? 'INTEGER' : 'BIGINT');
+  const blob = sql.raw(tx.dialect === 'sqlite' ? 'BLOB' : 'BYTEA');
+  const { rows: whole } = await sql<Pick<TailPart, 'slot' | 'rows'>>`SELECT slot, rows FROM wallet_tail`.execute(tx.db);
+  await sql`DROP TABLE wallet_tail`.execute(tx.db);
+  await sql`CREATE TABLE wallet_tail (
+    part ${int} NOT NULL, slot ${int} NOT NULL, rows ${blob} NOT NULL, PRIMARY KEY (part, slot))`.execute(tx.db);
+  const parts = whole.flatMap((block) => packTail(block.slot, unpackTail(block)));
+  const values = parts.map(({ part, slot, rows }) => [part, slot, rows]);
+  await tx.insertMany('wallet_tail', ['part', 'slot', 'rows'], values);
+}
+
 export const migrations: readonly Migration[] = [
   { version: 1, name: 'create wallets and their history', breaking: false, up: createTables },
+  { version: 2, name: 'keep what is not final in parts', breaking: true, up: splitTail },
 ];

@@ -3,7 +3,7 @@ import type { StoreTx } from '../../../src/ports/store.ts';
 import type { HistoryRow } from './flags.ts';
 import { slotOf } from './position.ts';
 import type { Db } from './tables.ts';
-import { type TailRow, tailRowsOf, unpackTail } from './tail.ts';
+import { partOf, sorted, type TailRow, tailRowsOf, unpackTail } from './tail.ts';
 
 export interface RowRange {
   /** Positions, both exclusive. */
@@ -22,6 +22,7 @@ export async function readRows(db: Db, a: number, range: RowRange): Promise<Hist
   const tail = await db
     .selectFrom('wallet_tail')
     .select(['slot', 'rows'])
+    .where('part', '=', partOf(a))
     .where('slot', '>=', slotOf(Math.max(0, above)))
     .where('slot', '<=', slotOf(below))
     .execute();
@@ -36,8 +37,8 @@ export async function readRows(db: Db, a: number, range: RowRange): Promise<Hist
     .limit(limit)
     .execute();
   const rows = new Map<number, HistoryRow>(merged.map((row) => [row.n, row]));
-  for (const { slot, rows: packed } of tail)
-    for (const row of tailRowsOf(slot, packed, a))
+  for (const block of tail)
+    for (const row of tailRowsOf(block, a))
       if (row.n < below && row.n > above && (row.flags & mask) !== 0) rows.set(row.n, row);
   const sign = order === 'asc' ? 1 : -1;
   return [...rows.values()].sort((left, right) => sign * (left.n - right.n)).slice(0, limit);
@@ -45,11 +46,10 @@ export async function readRows(db: Db, a: number, range: RowRange): Promise<Hist
 
 /** Rows that are final; what is there already stays. */
 export async function writeRows(tx: StoreTx, rows: readonly TailRow[]): Promise<void> {
-  const sorted = rows.toSorted((left, right) => left.a - right.a || left.n - right.n);
   await tx.insertMany(
     'wallet_rows',
     ['a', 'n', 'flags'],
-    sorted.map(({ a, n, flags }) => [a, n, flags]),
+    sorted(rows).map(({ a, n, flags }) => [a, n, flags]),
     'ignore',
   );
 }
@@ -60,15 +60,19 @@ const MERGED_BLOCKS = 32;
 /** Merges the tail of final blocks when there are enough of them. Returns the number of rows. */
 export async function mergeTail(tx: StoreTx, finalSlot: number, atLeast = MERGED_BLOCKS): Promise<number> {
   const db = tx.db as Db;
-  const blocks = await db
-    .selectFrom('wallet_tail')
-    .select(({ fn }) => fn.countAll().as('count'))
-    .where('slot', '<=', finalSlot)
+  const final = db.selectFrom('wallet_tail').where('slot', '<=', finalSlot);
+  const { blocks } = await final
+    .select(({ fn }) => fn.count<number>('slot').distinct().as('blocks'))
     .executeTakeFirstOrThrow();
-  if (Number(blocks.count) < atLeast) return 0;
-  const tail = await db.selectFrom('wallet_tail').selectAll().where('slot', '<=', finalSlot).orderBy('slot').execute();
-  const rows = tail.flatMap(({ slot, rows: packed }) => unpackTail(slot, packed));
-  await writeRows(tx, rows);
+  if (Number(blocks) < atLeast) return 0;
+  let count = 0;
+  // Part by part: together they are in order as well, and only one is in memory.
+  for (const { part } of await final.select('part').distinct().orderBy('part').execute()) {
+    const tail = await final.select(['slot', 'rows']).where('part', '=', part).orderBy('slot').execute();
+    const rows = tail.flatMap(unpackTail);
+    await writeRows(tx, rows);
+    count += rows.length;
+  }
   await db.deleteFrom('wallet_tail').where('slot', '<=', finalSlot).execute();
-  return rows.length;
+  return count;
 }

@@ -32,7 +32,7 @@ export interface Tables {
   wallet_wallets: WalletRow;
   wallet_accounts: { wallet: number; account: Uint8Array; mint: Uint8Array };
   wallet_rows: { a: number; n: number; flags: number };
-  wallet_tail: { slot: number; rows: Uint8Array };
+  wallet_tail: { part: number; slot: number; rows: Uint8Array };
   wallet_transactions: { n: number; tag: number; signature: Uint8Array };
   wallet_bodies: { n: number; body: Uint8Array };
   wallet_times: { slot: number; time: number };

@@ -59,7 +59,10 @@ export async function backfillWallet(
     await begin(run);
     return 'again';
   }
-  if (needsHead(run)) await extendHead(run);
+  if (needsHead(run) && !(await extendHead(run))) {
+    await beginAnew(run);
+    return 'again';
+  }
   const isDown = wallet.is_complete === 1 || (await extendDown(run, deadlineMs));
   if (!isDown) return 'again';
   const now = await readWalletById(parts.store.read as Db, id);
@@ -81,11 +84,26 @@ async function begin({ store, wallet, finalSlot }: Run): Promise<void> {
   });
 }
 
+/** What was stored stays and counts again when an upstream has what lies between. */
+async function beginAnew(run: Run): Promise<void> {
+  await run.store.write(async (tx) => {
+    await (tx.db as Db)
+      .updateTable('wallet_wallets')
+      .set({ floor: null, head: null, is_complete: 0, pruned_below: null })
+      .where('id', '=', run.wallet.id)
+      .execute();
+  });
+  await begin(run);
+}
+
 const needsHead = ({ wallet, finalSlot }: Run): boolean =>
   wallet.head !== null && finalSlot > wallet.head && !isJoined(wallet);
 
-/** Everything between `head` and the newest final slot. It counts when all of it is stored. */
-async function extendHead(run: Run): Promise<void> {
+/**
+ * Everything between `head` and the newest final slot. It counts when all of it is stored. False when the upstream has lost a part of it
+ * meanwhile: what is stored does not join what it still has.
+ */
+async function extendHead(run: Run): Promise<boolean> {
   const { store, wallet, finalSlot, ask, upstream } = run;
   const head = wallet.head as number;
   const gatherer = createGatherer({
@@ -105,6 +123,8 @@ async function extendHead(run: Run): Promise<void> {
   }
   for (const account of [...gatherer.accounts.keys()].filter((text) => !before.has(text)))
     await fillAccount(run, account, head);
+  // Asked last: a list that was cut while it was read must not count as whole.
+  if ((await upstream.firstSlot(ask.signal)) > head + 1) return false;
   await store.write(async (tx) => {
     await (tx.db as Db)
       .updateTable('wallet_wallets')
@@ -113,6 +133,7 @@ async function extendHead(run: Run): Promise<void> {
       .where('head', '<=', finalSlot)
       .execute();
   });
+  return true;
 }
 
 /** An account that was not known before: what it did in the range that is covered already. */
@@ -187,13 +208,15 @@ async function downward(run: Run): Promise<Gatherer> {
   };
   const gatherer = createGatherer({
     ...{ ...run, wallet: run.key, address: wallet.address, aboveSlot: -1 },
-    openList: (address) =>
-      createAddressList({
+    openList(address) {
+      const before = cursorOf(address);
+      return createAddressList({
         // One that shows up on the way down may have been closed by others meanwhile, without a word in the wallet's own list.
         ...{ upstream, address, belowSlot: known.has(address) ? floor : (wallet.head as number) + 1, ask },
-        before: cursorOf(address),
-        ...(wallet.found === 0 ? { minSlot: run.finalSlot } : {}),
-      }),
+        before,
+        ...(before === null ? { minSlot: run.finalSlot } : {}),
+      });
+    },
     fetch: (signature) => upstream.transaction(signature, ask),
   });
   for (const account of accounts) gatherer.add(account);

@@ -65,6 +65,11 @@ export async function createView(
     if (isLive && isFresh(chain)) return NOTHING;
     const aboveSlot = isLive ? (state.live_slot as number) : (row.head as number);
     const found = await readOverlay(parts, row, key, aboveSlot, signal);
+    if ((await parts.upstream.firstSlot(signal)) > aboveSlot + 1) {
+      // The upstream has lost a part of it meanwhile: the index has to begin anew above that.
+      await store.write((tx) => parts.schedule(tx, row.id));
+      throw beingIndexed(row.found);
+    }
     if (!isLive && found.rows.length > LONG_OVERLAY) await store.write((tx) => parts.schedule(tx, row.id));
     return found;
   }

@@ -7,6 +7,8 @@ export const JOB_KIND = 'wallet.index';
 /** Time of one turn: others wait for as long. */
 const TURN_MS = 3_000;
 const TIMEOUT_MS = 120_000;
+/** Somebody may be waiting for a wallet whose process was killed; that two index it at once does no harm. */
+const LEASE_MS = 10_000;
 /** Until what is missing at the top may be final. */
 const FINALITY_MS = 2_000;
 /** Somebody may be waiting: an upstream that failed is asked again soon, and a request begins anew when it was given up. */
@@ -23,6 +25,7 @@ export function createIndexJob(parts: BackfillParts & { readonly log: Log }, con
     concurrency,
     groupConcurrency: () => 1,
     timeoutMs: TIMEOUT_MS,
+    leaseMs: LEASE_MS,
     async run(job, _prepared, signal) {
       const id = Number(job.key);
       try {

@@ -144,7 +144,8 @@ async function writeFull(tx: StoreTx, block: ChainBlock): Promise<number> {
 }
 
 async function writeTail(tx: StoreTx, slot: number, rows: readonly TailRow[]): Promise<number> {
-  await tx.insertMany('wallet_tail', ['slot', 'rows'], [[slot, packTail(rows)]], 'ignore');
+  const parts = packTail(slot, rows).map((one) => [one.part, one.slot, one.rows]);
+  await tx.insertMany('wallet_tail', ['part', 'slot', 'rows'], parts, 'ignore');
   return rows.length;
 }
 

@@ -90,18 +90,17 @@ export function createUpkeep({ store, clock, log, schedule, config }: UpkeepPart
     });
   }
 
-  function later(): void {
-    cancel = clock.timeout(LOOK_MS, () => {
-      letGo().catch((error) => log.warn({ err: messageOf(error) }, 'idle wallets could not be let go'));
-      later();
-    });
+  /** At the start as well: one that never runs for an hour would never let go. */
+  function look(): void {
+    letGo().catch((error) => log.warn({ err: messageOf(error) }, 'idle wallets could not be let go'));
+    cancel = clock.timeout(LOOK_MS, look);
   }
 
   return {
     async start(roles) {
       if (!roles.has('indexer')) return;
       await followConfigured();
-      later();
+      look();
       soon();
     },
     stop() {

@@ -29,8 +29,9 @@ export interface AskOptions {
 }
 
 /**
- * What a wallet's history is made of, as nodes tell it. At most `concurrency` calls are under way. Errors: those of
- * `ChainReader.call`, and CHAIN_BAD_RESPONSE.
+ * What a wallet's history is made of, as nodes tell it; what is past is asked of archives alone where there are any, so that no list ends
+ * where another node has gone on forgetting. At most `concurrency` calls are under way. Errors: those of `ChainReader.call`, and
+ * CHAIN_BAD_RESPONSE.
  */
 export interface WalletUpstream {
   /** Newest first; empty at the end. The node must have come to `minSlot`. */
@@ -43,9 +44,12 @@ export interface WalletUpstream {
   transaction(signature: string, options: AskOptions): Promise<FetchedTransaction | null>;
   /** Signatures of a block by place; null where it cannot be had. */
   order(slot: number, options: AskOptions): Promise<ReadonlyMap<string, number> | null>;
+  /** Of final slots the newest of those that histories are read from. */
   slot(options: AskOptions): Promise<number>;
+  /** The first slot that the upstream has. */
+  firstSlot(signal: AbortSignal): Promise<number>;
   /**
-   * The first slot that the upstream has, when something is missing below it; null when it has everything. A chain may begin at any slot:
+   * The same, when something is missing below it; null when it has everything. A chain may begin at any slot:
    * one whose first block is the first of the chain lacks nothing.
    */
   missingBelow(signal: AbortSignal): Promise<number | null>;
@@ -82,8 +86,8 @@ export function createWalletUpstream(
 ): WalletUpstream {
   const turns = createTurns(concurrency);
   const orders = new LRUCache<number, ReadonlyMap<string, number>>({ max: ORDERS_KEPT });
-  const call = <T>(method: string, params: readonly unknown[], signal: AbortSignal): Promise<T> =>
-    turns.run(() => chain.call<T>(method, params, { signal }), signal);
+  const call = <T>(method: string, params: readonly unknown[], signal: AbortSignal, archive = true): Promise<T> =>
+    turns.run(() => chain.call<T>(method, params, { signal, archive }), signal);
 
   async function tokenAccountsOf(address: string, programId: string, { commitment, signal }: AskOptions) {
     const config = { encoding: 'base64', commitment, dataSlice: { offset: 0, length: 32 } };
@@ -91,6 +95,7 @@ export function createWalletUpstream(
       'getTokenAccountsByOwner',
       [address, { programId }, config],
       signal,
+      false,
     );
     if (!Array.isArray(answer?.value)) throw badResponse('getTokenAccountsByOwner', 'is no list of accounts');
     return answer.value.map(ownedAccount);
@@ -133,7 +138,10 @@ export function createWalletUpstream(
     },
     async transaction(signature, { commitment, signal }) {
       const config = { encoding: 'base64', commitment, maxSupportedTransactionVersion: MOST_VERSION };
-      const text = await turns.run(() => chain.callText('getTransaction', [signature, config], { signal }), signal);
+      const text = await turns.run(
+        () => chain.callText('getTransaction', [signature, config], { signal, archive: true }),
+        signal,
+      );
       return text === 'null' ? null : read(text);
     },
     async order(slot, { commitment, signal }) {
@@ -154,7 +162,8 @@ export function createWalletUpstream(
         throw error;
       }
     },
-    slot: ({ commitment, signal }) => call<number>('getSlot', [{ commitment }], signal),
+    slot: ({ commitment, signal }) => call<number>('getSlot', [{ commitment }], signal, commitment === 'finalized'),
+    firstSlot: firstAvailable,
     async missingBelow(signal) {
       const first = await firstAvailable(signal);
       return first <= historyFloorSlot || (await isFirstBlock(first, signal)) ? null : first;

@@ -22,7 +22,12 @@ const upstreamEntry = Type.Union([
         Type.Record(Type.String(), Type.String(secret), { description: 'headers sent with each request' }),
       ),
       maxConcurrent: Type.Optional(count(64, 'requests at once')),
-      archive: Type.Optional(Type.Boolean({ default: false, description: 'keeps the whole history' })),
+      archive: Type.Optional(
+        Type.Boolean({
+          default: false,
+          description: 'keeps the whole history; the past of wallets is then read from such upstreams only',
+        }),
+      ),
     },
     closed,
   ),

@@ -182,15 +182,21 @@ test('the same where every wallet of every block is indexed', { skip }, (t) =>
   restartAndFork(t, { full: true }, SEED + 200),
 );
 
-test('the same when the daemon is killed while blocks arrive', { skip }, async (t) => {
+test('the same when the daemon is killed again and again while blocks arrive and wallets are indexed', {
+  skip,
+}, async (t) => {
   const { economy, daemon, kill } = await bed(t, { kills: true }, SEED + 300);
+  const random = createSfc32(SEED + 300);
   await economy.run(5);
-  const running = economy.run(25);
-  // One that is being indexed at that moment.
-  await walletClient(daemon())
-    .ask(`${economy.wallets[2]}/history`)
-    .catch(() => undefined);
-  await kill();
-  await running;
+  for (const wallet of [...economy.wallets.slice(2), economy.wallets[0]]) {
+    const running = economy.run(10);
+    // The job of a new wallet has begun, or is about to, or is over.
+    const asked = walletClient(daemon())
+      .ask(`${wallet}/history`)
+      .catch(() => undefined);
+    await new Promise((resolve) => setTimeout(resolve, random.below(150)));
+    await kill();
+    await Promise.all([running, asked]);
+  }
   await checkAll(daemon(), economy, SEED + 301);
 });

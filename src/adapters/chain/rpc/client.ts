@@ -10,6 +10,8 @@ export interface AskAll {
   readonly timeoutMs: number;
   readonly maxBytes: number;
   readonly avoid?: readonly string[];
+  /** Only upstreams that keep the whole history, where any is marked so. */
+  readonly archive?: boolean;
   /** Makes the result of the bytes of an answer without parsing it, where it can. */
   readonly scan?: ScanResult;
   /** What to do with an error object: take it as the answer, or ask the next upstream. */
@@ -48,7 +50,9 @@ export function createRpcClient(pool: UpstreamPool, clock: Clock, random: Random
       let lastReason = 'none is configured';
       for (let round = 0; round < ROUNDS; round += 1) {
         if (round > 0) await clock.sleep(FIRST_PAUSE_MS * (0.8 + 0.4 * random.float()), request.signal);
-        const candidates = pool.candidates({ avoid: request.avoid ?? [], exceptLimited: true });
+        const candidates = pool.candidates({
+          ...{ avoid: request.avoid ?? [], exceptLimited: true, archive: request.archive ?? false },
+        });
         if (candidates.length === 0 && pool.size > 0)
           lastReason = 'those that are left ask to be left alone for a while';
         for (const upstream of candidates) {

@@ -20,6 +20,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
   checkAddresses(label, options.upstreams);
   const members = options.upstreams.map((config, order) => makeMember(config, order, options));
   const byUpstream = new Map(members.map((member) => [member.upstream.label, member]));
+  const hasArchive = members.some(({ upstream }) => upstream.archive);
   const listeners = new Set<() => void>();
   let lastHealthy = '';
 
@@ -66,12 +67,13 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     label,
     size: members.length,
     states: () => members.map((member) => stateOf(member, clock.monotonic())),
-    candidates({ prefer, avoid = [], healthyOnly = false, exceptLimited = false } = {}) {
+    candidates({ prefer, avoid = [], healthyOnly = false, exceptLimited = false, archive = false } = {}) {
       const now = clock.monotonic();
       return members
         .filter(
           ({ upstream, health }) =>
             !avoid.includes(upstream.label) &&
+            (!archive || upstream.archive || !hasArchive) &&
             (!healthyOnly || isHealthy(health, now)) &&
             (!exceptLimited || health.limitedUntil <= now),
         )

@@ -1,7 +1,7 @@
 import { CodedError } from '../../../lib/coded-error.ts';
 import { readRpcReply } from '../../../lib/rpc-reply.ts';
 import type { BlockHeader } from '../../../ports/block.ts';
-import type { ChainId, ChainReader, ChainStatus } from '../../../ports/chain.ts';
+import type { ChainCallOptions, ChainId, ChainReader, ChainStatus } from '../../../ports/chain.ts';
 import type { Clock, Random } from '../../../ports/clock.ts';
 import type { UpstreamPool } from '../../../ports/upstream.ts';
 import { type AskAll, createRpcClient } from './client.ts';
@@ -32,11 +32,6 @@ interface LocalInfo {
   readonly fixtures?: number;
 }
 
-interface CallOptions {
-  readonly signal?: AbortSignal;
-  readonly timeoutMs?: number;
-}
-
 /** The bytes of the result as they came. */
 function resultText(body: Buffer): string | null {
   const result = readRpcReply(body)?.result ?? null;
@@ -60,7 +55,7 @@ export function createChainReader({
   async function ask(
     method: string,
     params: readonly unknown[],
-    options: CallOptions,
+    options: ChainCallOptions,
     how: Pick<AskAll, 'scan' | 'isEmpty'> = {},
   ): Promise<unknown> {
     const { result, error } = await client.ask({
@@ -68,6 +63,7 @@ export function createChainReader({
       params,
       timeoutMs: options.timeoutMs ?? timeoutMs,
       maxBytes,
+      archive: options.archive ?? false,
       ...how,
       ...(options.signal === undefined ? {} : { signal: options.signal }),
     });
@@ -79,13 +75,13 @@ export function createChainReader({
     return result;
   }
 
-  async function call<T>(method: string, params: readonly unknown[], options: CallOptions = {}): Promise<T> {
+  async function call<T>(method: string, params: readonly unknown[], options: ChainCallOptions = {}): Promise<T> {
     const result = await ask(method, params, options);
     if (method === 'getGenesisHash') void learn(result as string);
     return result as T;
   }
 
-  async function callText(method: string, params: readonly unknown[], options: CallOptions = {}): Promise<string> {
+  async function callText(method: string, params: readonly unknown[], options: ChainCallOptions = {}): Promise<string> {
     const isEmpty = (result: unknown) => result === 'null';
     const result = await ask(method, params, options, { scan: resultText, isEmpty });
     if (typeof result === 'string') return result;

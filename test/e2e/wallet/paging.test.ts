@@ -1,0 +1,123 @@
+/** Pages stay where they are while blocks arrive, and a wallet that was let go is whole when it is asked for again. */
+import assert from 'node:assert/strict';
+import { mkdtempSync } from 'node:fs';
+import { rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { chainMissing, startChain } from '../../helpers/chain.ts';
+import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
+import { type HistoryItem, type Page, type TransferItem, walletClient } from '../../helpers/wallet-client.ts';
+import { createEconomy } from '../../helpers/wallet-economy.ts';
+
+const SEED = Number(process.env['TEST_SEED'] ?? 20_261_123);
+const DAY_MS = 86_400_000;
+const skip = (await chainMissing()) ?? false;
+
+async function bed(t: TestContext, seed: number) {
+  const chain = await startChain({ finalityDepth: 6 });
+  const economy = await createEconomy(chain, seed);
+  const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-paging-'));
+  let shiftMs = 0;
+  const start = (): Promise<DaemonInProcess> =>
+    startDaemon({
+      ...{ chain, dataDir, key: 'paging-key' },
+      config: { plugins: ['access', 'token-metadata', 'wallet'] },
+      parts: (parts) => ({ ...parts, clock: { ...parts.clock, now: () => parts.clock.now() + shiftMs } }),
+    });
+  let daemon = await start();
+  t.after(async () => {
+    await daemon.stop();
+    await chain.stop();
+    await rm(dataDir, { recursive: true, force: true });
+  });
+  return {
+    ...{ chain, economy },
+    client: () => walletClient(daemon),
+    /** Whether blocks are matched against a wallet. */
+    async isFollowed(address: string): Promise<boolean | undefined> {
+      const response = await fetch(`${daemon.adminUrl}/v0/admin/wallets`);
+      const { wallets } = (await response.json()) as { wallets: { address: string; followed: boolean }[] };
+      return wallets.find((wallet) => wallet.address === address)?.followed;
+    },
+    async restartLater(laterMs: number) {
+      await daemon.stop();
+      shiftMs += laterMs;
+      daemon = await start();
+    },
+  };
+}
+
+test('pages that are read while blocks arrive are those of the first one', { skip }, async (t) => {
+  const { economy, client } = await bed(t, SEED);
+  await economy.run(25);
+  for (const wallet of economy.wallets) {
+    let isRunning = true;
+    const running = economy.run(6).finally(() => {
+      isRunning = false;
+    });
+    let pagesBeside = 0;
+    /** Page by page with limits in turn, a new page only when another block may have come. */
+    const read = async <T>(path: string, name: string): Promise<T[]> => {
+      const items: T[] = [];
+      for (let cursor: string | null = '', turn = 1; cursor !== null; turn += 1) {
+        const more: string = cursor === '' ? '' : `&${name}=${cursor}`;
+        const page: Page<T> = await client().get(`${wallet}/${path}?limit=${1 + (turn % 3)}${more}`);
+        items.push(...page.data);
+        cursor = page.pagination.nextCursor;
+        if (isRunning) pagesBeside += 1;
+      }
+      return items;
+    };
+    const [history, transfers] = await Promise.all([
+      read<HistoryItem>('history', 'before'),
+      read<TransferItem>('transfers', 'cursor'),
+    ]);
+    assert.ok(pagesBeside > 0, 'nothing was read beside the blocks');
+    await running;
+    const later = await client().all<HistoryItem>(`${wallet}/history`, 'before', [100]);
+    const laterTransfers = await client().all<TransferItem>(`${wallet}/transfers`, 'cursor', [100]);
+    assert.ok(history.length > 0 && later.length >= history.length);
+    assert.deepEqual(history, later.slice(later.length - history.length), `${wallet} (seed ${SEED})`);
+    assert.deepEqual(
+      transfers,
+      laterTransfers.slice(laterTransfers.length - transfers.length),
+      `${wallet} (seed ${SEED})`,
+    );
+  }
+});
+
+test('a wallet that nobody asks for is let go, and is whole when it is asked for again', { skip }, async (t) => {
+  const { chain, economy, client, isFollowed, restartLater } = await bed(t, SEED + 1);
+  const [idle = '', asked = ''] = economy.wallets;
+  await economy.run(20);
+  for (const wallet of [idle, asked]) await client().get(`${wallet}/history`);
+  await chain.seal(12);
+  const until = async (address: string, expected: boolean) => {
+    for (const startedMs = performance.now(); (await isFollowed(address)) !== expected; ) {
+      assert.ok(performance.now() - startedMs < 60_000, `followed is not ${expected}`);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  };
+  assert.equal(await isFollowed(idle), true);
+  await restartLater(20 * DAY_MS);
+  await client().get(`${asked}/history`);
+  await economy.run(10);
+  await restartLater(20 * DAY_MS);
+  await until(idle, false);
+  assert.equal(await isFollowed(asked), true);
+  // Nobody notes these for the wallet.
+  await economy.run(10);
+  const whole = await client().all<HistoryItem>(`${idle}/history?tokenAccounts=all`, 'before', [7]);
+  await until(idle, true);
+  await economy.run(5);
+  await chain.seal(12);
+  const then = await client().all<HistoryItem>(`${idle}/history?tokenAccounts=all`, 'before', [100]);
+  assert.deepEqual(then.slice(then.length - whole.length), whole);
+  const sum = then
+    .flatMap(({ balanceChanges }) => balanceChanges)
+    .filter(({ mint }) => mint === 'SOL')
+    .reduce((total, { amount }) => total + BigInt(Math.round(amount * 1e9)), 0n);
+  const slot = await economy.note();
+  assert.equal(sum, economy.truth.get(slot)?.get(idle)?.get('SOL') ?? 0n, `seed ${SEED}`);
+});
