@@ -1,0 +1,127 @@
+/**
+ * What to do about each coded error, for docs/errors.md. A key that ends in `_` is for all codes of an area that have no advice of their
+ * own; of several, the longest counts.
+ */
+export const ADVICE: Readonly<Record<string, string>> = {
+  ACCESS_: 'Correct the value; `--help` of the command tells its form.',
+  ACCESS_PLANS_INVALID: 'Correct the file of `access.plansFile`; the message names line and value.',
+  ACCESS_NOT_A_MEMBER: 'Add the wallet first: `parhelion projects add-wallet`.',
+  ACCESS_UNKNOWN_KEY: '`parhelion keys list` shows the ids of keys.',
+  ACCESS_UNKNOWN_PLAN: 'Use a name of `config/plans.yaml`, or of the file of `access.plansFile`.',
+  ACCESS_UNKNOWN_PROJECT: '`parhelion projects list` shows the ids of projects.',
+  CHAIN_: 'Look at the upstreams: `parhelion doctor` asks each one. The daemon goes on by itself when one answers.',
+  CHAIN_BAD_BLOCK: 'The nodes of `upstream.urls` are not of one chain, or one of them is wrong: remove it.',
+  CHAIN_BAD_TRANSACTION:
+    'If a newer transaction version is out, raise `follow.maxSupportedTransactionVersion`; else report it.',
+  CHAIN_RPC_ERROR: 'The message is that of the node; look there.',
+  COMPRESSION_: 'The message names the tree; `parhelion compression verify` checks all of them.',
+  COMPRESSION_SNAPSHOT_: 'Use a snapshot of the same chain and version, or save it again.',
+  COMPRESSION_SNAPSHOT_FETCH:
+    'Check the address and that the other daemon serves snapshots; then run the command again.',
+  COMPRESSION_SNAPSHOT_IN_USE: 'Load it into an empty store.',
+  COMPRESSION_SNAPSHOT_LISTEN: 'Choose another address or port.',
+  COMPRESSION_TREE_UNDECLARED: 'Declare the tree in `compression.trees`, or use an upstream that has its account.',
+  COMPRESSION_USAGE: '`--help` of the command tells which options go together.',
+  CONFIG_: 'Correct what the message lists; `parhelion check-config --config FILE` repeats the check.',
+  CONFIG_UNREADABLE: 'Check path and permissions of the file that the message names.',
+  DAEMON_RUNNING: 'Stop the daemon first, or run the command where it is stopped.',
+  DAEMON_STOPPED: 'Nothing: it was asked to stop.',
+  DASHBOARD_: 'Install the program again: files are missing.',
+  FOLLOW_DEEP_FORK:
+    'Final blocks changed: an upstream is of another chain or lied. Check them, then see `serve --rewind-to`.',
+  FOLLOW_FENCED: 'Run one indexer per chain; the process that lost ends, and its manager starts it again.',
+  FOLLOW_GAP_TAKEN: 'Nothing: the other process fills it.',
+  FOLLOW_: 'Give slots that are final and that the store has.',
+  HTTP_: 'Free the address, or set another one in `http` or `admin`.',
+  JOB_: 'The attempt is repeated; if it goes on, the log line before it tells why.',
+  LOCAL_: 'Concerns the local chain only, which is for trying out and for tests.',
+  LOCAL_ENGINE_MISSING: 'Install the optional package litesvm, or set `upstream.urls`.',
+  NOTIFY_: 'Use the `.socket` files of the folder systemd unchanged but for the addresses.',
+  OUTBOUND_: 'The receiver or the document server is at fault; deliveries are tried again by themselves.',
+  OUTBOUND_BAD_URL: 'Correct the address.',
+  OUTBOUND_BLOCKED_ADDRESS:
+    'Where the network is yours, allow it: `webhooks.allowCidrs`, `token-metadata.offChain.allowCidrs`.',
+  PLUGIN_: 'The message names the plugin: correct its configuration, or ask its author.',
+  PLUGIN_RELOAD_REFUSED:
+    'Nothing has changed. Correct the file, or restart where the message says that a key needs it.',
+  PLUGIN_START_TIMEOUT: 'See the log of the plugin; raise `lifecycle.startTimeoutMs` where it only needs longer.',
+  POSEIDON_: 'Report it: bytes of the chain were not what the programs write.',
+  PRICES_BAD_ANSWER: 'Check `prices.baseUrl`.',
+  PRICES_FILE_MISSING: 'Set `prices.file`.',
+  ROLE_: 'The log before it tells why; the service manager starts the daemon again.',
+  SIGNUP_: 'Correct the options; `parhelion signup --help` tells them.',
+  SIGNUP_CONFIG: 'Correct the section `signup` of the configuration.',
+  SIGNUP_LOST: 'Nothing was paid; run the command again.',
+  SIGNUP_NO_ACCESS: 'Add `access` to `plugins`.',
+  SIGNUP_PAYMENT: 'Run the command again: it does not pay twice.',
+  SIGNUP_SERVICE: 'Check the address; run the command again: it does not pay twice.',
+  SIGNUP_WAITING: 'Run the command again: it does not pay twice.',
+  STORE_: 'Look at the database: `parhelion doctor` tells what it sees.',
+  STORE_BUSY: 'Another program holds the database; end it. The call can be repeated.',
+  STORE_CONFLICT: 'Report it: the daemon handles the cases it expects.',
+  STORE_CONSTRAINT: 'Report it.',
+  STORE_CORRUPT: 'Restore a backup; keep the damaged file.',
+  STORE_FULL: 'Make room; the daemon goes on where it stopped.',
+  STORE_IO: 'Look at the disk and its log. The process ends, since nothing it believes written may be.',
+  STORE_READ_ONLY: 'Check owner, permissions and mount of `dataDir`.',
+  STORE_SCHEMA_NEWER: 'Run the newer version again, or restore a backup from before the upgrade.',
+  STORE_WRONG_CHAIN: 'Use a store of its own for each chain, or the upstreams of this one.',
+  STREAM_: 'Install @triton-one/yellowstone-grpc, or set `follow.stream.plugin` to null.',
+  TLS_: 'Check `http.tls.certFile` and `http.tls.keyFile`; `parhelion doctor` looks at both.',
+  TOKEN_METADATA_LIST_UNREADABLE: 'Check `token-metadata.tokenList.path`.',
+  TOKEN_METADATA_TOO_MANY_MINTS: 'Ask for fewer at once, or raise `token-metadata.maxMintsPerLookUp`.',
+  UPSTREAM_: 'Look at the upstreams: `parhelion doctor` asks each one. Another one is used meanwhile.',
+  WALLET_: 'The request can be repeated; if it goes on, report it.',
+  WALLET_LABELS_UNREADABLE: 'Check the files of `wallet.identity.files`.',
+  WALLET_NO_ADDRESS: 'Give an address: base58 of 32 bytes.',
+  WALLET_UNKNOWN: '`parhelion wallet follow` indexes it.',
+  WEBHOOKS_LISTEN: 'Choose another address or port.',
+  WEBHOOKS_NO_OUTBOX: 'Report it.',
+  WEBHOOKS_OPERATIONAL_URL: 'Correct `webhooks.operational`.',
+  WEBHOOKS_TEST_FAILED: 'The message tells what the receiver answered.',
+  WEBHOOKS_USAGE: '`--help` of the command tells its values.',
+};
+
+/** Null when nobody has written one. */
+export function adviceFor(code: string): string | null {
+  const keys = Object.keys(ADVICE).filter((key) => key === code || (key.endsWith('_') && code.startsWith(key)));
+  const longest = keys.sort((a, b) => b.length - a.length)[0];
+  return longest === undefined ? null : ADVICE[longest]!;
+}
+
+export const EXIT_ADVICE: Readonly<Record<string, readonly [meaning: string, toDo: string]>> = {
+  ok: ['done, or stopped when asked', ''],
+  schemaNewer: ['the store was migrated by a newer version', 'run that version, or restore a backup from before'],
+  usage: ['the command line is wrong', '`--help` of the command'],
+  bug: ['an error that nobody expected', 'report it with the log line'],
+  temporary: [
+    'an upstream or the database is unreachable, or the disk is full',
+    'start again; systemd does it by itself',
+  ],
+  config: ['the configuration is wrong', '`parhelion check-config`'],
+};
+
+export const RPC_ADVICE: Readonly<Record<string, string>> = {
+  parse: 'send valid JSON',
+  invalidRequest: 'send a JSON-RPC 2.0 object, or a batch within the limits of the plan',
+  methodNotFound: 'the method does not exist here; see `/docs`',
+  invalidParams: '`data.details` names the parameter',
+  internal: 'report it with the request id of `data.details`; for proofs, `data.details` tells why it is withheld',
+  notFound: 'what was asked for does not exist (yet)',
+  unauthorized: 'send a valid key',
+  forbidden: 'the message says whether address, plan or permission is missing',
+  tooManyRequests: 'wait for `Retry-After`; at `max usage reached` credits are needed',
+  unavailable: 'wait for `Retry-After` and send it again',
+  timeout: 'send it again; ask for less',
+};
+
+export const REFUSAL_ADVICE = {
+  'no-key': 'send the key as `?api-key=` or `X-Api-Key`',
+  'bad-key': 'the key is wrong, revoked or expired: make a new one',
+  ip: '`parhelion keys allow-ip`, or call from an allowed network',
+  plan: '`parhelion projects set-plan`',
+  permission: 'use a key that has the permission',
+  credits: '`parhelion projects grant`, or wait for the next cycle',
+  rate: 'wait for `Retry-After`',
+  batch: 'send smaller batches',
+} as const;

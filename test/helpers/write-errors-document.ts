@@ -1,0 +1,109 @@
+/** Writes docs/errors.md from the tables of the code: exit codes, JSON-RPC codes, refusals of the gate, coded errors. */
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import ts from 'typescript';
+import { faultOf } from '../../src/kernel/calls/fault.ts';
+import { ERRORS, EXIT } from '../../src/kernel/errors.ts';
+import { GateRefusal, type GateRefusalReason, RPC_CODES } from '../../src/kernel/request.ts';
+import { CodedError } from '../../src/lib/coded-error.ts';
+import { adviceFor, EXIT_ADVICE, REFUSAL_ADVICE, RPC_ADVICE } from './error-advice.ts';
+import { listFiles } from './list-files.ts';
+import { findProjectRoot } from './project-root.ts';
+
+const root = findProjectRoot();
+type Table = Readonly<Record<string, string>>;
+
+const row = (...cells: readonly (string | number)[]) => `| ${cells.join(' | ')} |`;
+const table = (head: readonly string[], rows: readonly string[]) =>
+  [row(...head), row(...head.map(() => '---')), ...rows].join('\n');
+const code = (text: string | number) => `\`${text}\``;
+
+/** The tables of all parts by the name of their owner, the kernel first. */
+export async function errorTables(): Promise<ReadonlyMap<string, Table>> {
+  const tables = new Map<string, Table>([['kernel', ERRORS]]);
+  for (const plugin of readdirSync(`${root}plugins`).sort()) {
+    const found = (await import(`${root}plugins/${plugin}/errors.ts`).catch(() => ({}))) as Record<string, Table>;
+    const own = Object.assign({}, ...Object.values(found)) as Table;
+    if (Object.keys(own).length > 0) tables.set(plugin, own);
+  }
+  return tables;
+}
+
+/** The exit codes that the source gives to each error; an error without one ends a command with 70. */
+function exitCodes(): ReadonlyMap<string, ReadonlySet<number>> {
+  const found = new Map<string, Set<number>>();
+  const note = (errorCode: string, exit: number) => found.set(errorCode, (found.get(errorCode) ?? new Set()).add(exit));
+  for (const folder of ['src', 'plugins']) {
+    for (const path of listFiles(root + folder, (name) => name.endsWith('.ts'))) {
+      const text = readFileSync(path, 'utf8');
+      if (!text.includes('new CodedError(')) continue;
+      const visit = (node: ts.Node): void => {
+        if (ts.isNewExpression(node) && node.expression.getText() === 'CodedError') {
+          const [name, , options] = (node.arguments ?? []).map((argument) => argument.getText());
+          const exit = /exitCode: (?:EXIT\.(\w+)|(\d+))/.exec(options ?? '');
+          const value = exit === null ? null : Number(exit[2] ?? EXIT[exit[1] as keyof typeof EXIT]);
+          for (const [errorCode] of (name ?? '').matchAll(/[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+/g)) {
+            if (value !== null) note(errorCode, value);
+          }
+        }
+        ts.forEachChild(node, visit);
+      };
+      visit(ts.createSourceFile(path, text, ts.ScriptTarget.Latest, true));
+    }
+  }
+  return found;
+}
+
+/** What a caller sees of it over HTTP: the answer of the one error mapper. */
+function httpStatus(errorCode: string): number {
+  return faultOf(new CodedError(errorCode, ''), 'id').status;
+}
+
+function codedSection(name: string, errors: Table, exits: ReadonlyMap<string, ReadonlySet<number>>): string {
+  const rows = Object.entries(errors).map(([errorCode, meaning]) => {
+    const exit = [...(exits.get(errorCode) ?? [])].sort((a, b) => a - b).join(', ');
+    const advice = adviceFor(errorCode);
+    if (advice === null) throw new Error(`test/helpers/error-advice.ts does not say what to do about ${errorCode}`);
+    return row(code(errorCode), meaning, httpStatus(errorCode), exit, advice);
+  });
+  return `### ${name}\n\n${table(['code', 'meaning', 'HTTP', 'exit', 'what to do'], rows)}`;
+}
+
+function refusalRow([reason, toDo]: [string, string]): string {
+  const { status, message, details, rpc } = faultOf(new GateRefusal(reason as GateRefusalReason), 'id');
+  const words = details === undefined ? code(message) : `${code(message)}, ${code(details)}`;
+  return row(reason, status, words, `${code(rpc.code)} ${code(rpc.message)}`, toDo);
+}
+
+const rpcRow = ([name, { code: number, message, status }]: [string, (typeof RPC_CODES)[keyof typeof RPC_CODES]]) =>
+  row(code(number), code(message), status, RPC_ADVICE[name]!);
+
+function exitRow([name, number]: [string, number]): string {
+  const [meaning, toDo] = EXIT_ADVICE[name]!;
+  return row(number, meaning, toDo);
+}
+
+export async function errorsDocument(): Promise<string> {
+  const exits = exitCodes();
+  const sections = [...(await errorTables())].map(([name, errors]) => codedSection(name, errors, exits));
+  return `${[
+    '# Errors',
+    'Written from the tables of the code by `npm run errors:write`; do not edit.',
+    '## Exit codes',
+    table(['exit', 'meaning', 'what to do'], Object.entries(EXIT).map(exitRow)),
+    '## JSON-RPC errors',
+    'Errors of an upstream are passed on unchanged with HTTP 200, whatever their numbers; these are our own. The reason stands in `error.data.details`.',
+    table(['code', 'message', 'HTTP', 'what to do'], Object.entries(RPC_CODES).map(rpcRow)),
+    '## Refusals at the gate',
+    'REST answers have the shape of their group: `{error, code}`, with `details` on `/v1/wallet`, and `{statusCode, message, error}` on `/v0/admin`.',
+    table(
+      ['reason', 'HTTP', 'text, details', 'JSON-RPC', 'what to do'],
+      Object.entries(REFUSAL_ADVICE).map(refusalRow),
+    ),
+    '## Coded errors',
+    'They stand in the log and in what commands print. HTTP is what a caller gets when one ends a request: a 500 tells the request id only. Exit is given where the error ends the process; others end a command with 70.',
+    ...sections,
+  ].join('\n\n')}\n`;
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) writeFileSync(`${root}docs/errors.md`, await errorsDocument());

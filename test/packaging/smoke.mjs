@@ -1,0 +1,165 @@
+/**
+ * Uses an installed package as somebody would: `node smoke.mjs PREFIX`, where `npm install --global --prefix PREFIX` put it. Configuration,
+ * start on the local chain, one payment, one delivery of a webhook, the wallet, health, stop. Plain JavaScript: it runs under
+ * any Node that the package is for, with what is installed beside it and nothing else.
+ */
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import { createHmac } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:http';
+import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+const prefix = process.argv[2];
+const parhelion = join(prefix, 'bin/parhelion');
+const KEY = 'smoke-key';
+const { Connection, Keypair, LAMPORTS_PER_SOL, SystemProgram, Transaction } = createRequire(
+  join(prefix, 'lib/node_modules/parhelion/package.json'),
+)('@solana/web3.js');
+
+const dir = mkdtempSync(join(tmpdir(), 'parhelion-smoke-'));
+const env = { PATH: process.env.PATH, HOME: dir };
+const run = (args, more = {}) => spawnSync(parhelion, args, { cwd: dir, env: { ...env, ...more }, encoding: 'utf8' });
+
+/** Asks until `found` takes the answer; the daemon may still have to hear of a block. */
+async function until(what, ask, found) {
+  for (let tries = 0; tries < 600; tries += 1) {
+    const answer = await ask();
+    if (found(answer)) return answer;
+    await sleep(100);
+  }
+  throw new Error(`${what} did not come`);
+}
+
+function commands() {
+  const version = run(['--version']);
+  assert.equal(version.status, 0, version.stderr);
+  assert.equal(run(['init']).status, 0);
+  const refused = run(['check-config', '--config', 'parhelion.yaml']);
+  assert.equal(refused.status, 78, refused.stderr);
+  assert.match(refused.stderr, /upstream\.urls/);
+  const checked = run(['check-config', '--config', 'parhelion.yaml'], { SOLANA_RPC_URL: 'http://127.0.0.1:9' });
+  assert.equal(checked.status, 0, checked.stderr);
+}
+
+async function startDaemon() {
+  const child = spawn(parhelion, ['serve', '--data-dir', dir], {
+    cwd: dir,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: {
+      ...env,
+      PARHELION_BOOTSTRAP_KEY: KEY,
+      PARHELION_HTTP__PORT: '0',
+      PARHELION_ADMIN__PORT: '0',
+      PARHELION_UPSTREAM__LOCAL__PORT: '0',
+      PARHELION_UPSTREAM__LOCAL__DEMO: 'false',
+      PARHELION_WEBHOOKS__ALLOW_CIDRS: '[127.0.0.1/32]',
+    },
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk));
+  const gone = once(child, 'exit');
+  const readRun = () => {
+    assert.equal(child.exitCode, null, output);
+    try {
+      return JSON.parse(readFileSync(join(dir, 'run.json'), 'utf8'));
+    } catch {
+      return null;
+    }
+  };
+  const { api, admin } = await until('the daemon', readRun, (found) => found !== null);
+  const stop = async () => {
+    child.kill('SIGTERM');
+    const [code] = await gone;
+    return { code, output };
+  };
+  return { api, admin, stop, kill: () => child.kill('SIGKILL') };
+}
+
+async function startReceiver() {
+  const received = [];
+  const server = createServer(async (request, response) => {
+    const chunks = [];
+    for await (const chunk of request) chunks.push(chunk);
+    received.push({ headers: request.headers, body: Buffer.concat(chunks).toString() });
+    response.end();
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  return { received, url: `http://127.0.0.1:${server.address().port}/hook`, close: () => server.close() };
+}
+
+function isSigned({ headers, body }, secret) {
+  const key = Buffer.from(secret.replace('whsec_', ''), 'base64');
+  const text = `${headers['webhook-id']}.${headers['webhook-timestamp']}.${body}`;
+  return headers['webhook-signature'].includes(`v1,${createHmac('sha256', key).update(text).digest('base64')}`);
+}
+
+async function use({ api, admin }, receiver) {
+  const ask = async (path, init) => {
+    const response = await fetch(api + path, { ...init, headers: { 'x-api-key': KEY } });
+    return { status: response.status, body: await response.json() };
+  };
+  assert.equal(await (await fetch(`${api}/ping`)).text(), 'ok');
+  assert.equal((await fetch(`${api}/docs`)).status, 200);
+  assert.equal((await fetch(`${admin}/dashboard`)).status, 200);
+  assert.equal(run(['healthcheck', '--data-dir', dir]).status, 0);
+
+  const payer = Keypair.generate();
+  const to = Keypair.generate().publicKey;
+  const webhook = { webhookURL: receiver.url, webhookType: 'raw', accountAddresses: [to.toBase58()] };
+  const made = await ask('/v0/webhooks', { method: 'POST', body: JSON.stringify(webhook) });
+  assert.equal(made.status, 200, JSON.stringify(made.body));
+
+  const connection = new Connection(`${api}/?api-key=${KEY}`, 'confirmed');
+  await connection.requestAirdrop(payer.publicKey, LAMPORTS_PER_SOL);
+  await until(
+    'the airdrop',
+    () => connection.getBalance(payer.publicKey),
+    (lamports) => lamports > 0,
+  );
+  const pay = SystemProgram.transfer({ fromPubkey: payer.publicKey, toPubkey: to, lamports: 250_000_000 });
+  const signature = await connection.sendTransaction(new Transaction().add(pay), [payer]);
+
+  const delivery = await until(
+    'the delivery',
+    () => receiver.received[0],
+    (found) => found !== undefined,
+  );
+  assert.ok(isSigned(delivery, made.body.signingSecret), 'the signature is wrong');
+  assert.deepEqual(JSON.parse(delivery.body)[0].transaction.signatures, [signature]);
+  const path = `/v1/wallet/${to.toBase58()}`;
+  const history = await until(
+    'the history',
+    () => ask(`${path}/history`),
+    ({ body }) => body.data?.length === 1,
+  );
+  assert.equal(history.body.data[0].signature, signature);
+  const balances = await until(
+    'the balance',
+    () => ask(`${path}/balances`),
+    ({ body }) => body.balances?.[0].balance > 0,
+  );
+  assert.equal(balances.body.balances[0].balance, 0.25);
+}
+
+commands();
+const receiver = await startReceiver();
+const daemon = await startDaemon();
+try {
+  await use(daemon, receiver);
+  const { code, output } = await daemon.stop();
+  assert.equal(code, 0, output);
+} catch (error) {
+  const { output } = await daemon.stop();
+  console.error(output);
+  throw error;
+} finally {
+  daemon.kill();
+  receiver.close();
+  rmSync(dir, { recursive: true, force: true });
+}
+console.log(`Node ${process.version}: start, payment, delivery, wallet and stop are fine`);
