@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { runCommand, startDaemon, startDaemonProcess, type TestDaemon } from '../../helpers/daemon.ts';
+import { createSfc32 } from '../../helpers/sfc32.ts';
 import { postgresDatabase } from '../../helpers/store.ts';
 import { startUpstream } from '../../helpers/upstream.ts';
 
@@ -132,6 +133,98 @@ test('two api processes on PostgreSQL: every answered call is counted once, and 
   } finally {
     await one.stop();
     await two.stop();
+    await upstream.stop();
+  }
+});
+
+interface UsageRecord {
+  readonly creditsUsed: number;
+  readonly credits: { readonly rpc: number; readonly archival: number };
+  readonly requests: { readonly rpc: number; readonly archival: number };
+}
+
+/** What is written, with the sums that must agree: an answer is counted whole or not at all. */
+async function sums({ projectId, configFile }: TestDaemon): Promise<number> {
+  const args = ['projects', 'usage', '--id', projectId, '--json', '--config', configFile];
+  const { code, out, err } = await runCommand(args);
+  assert.equal(code, 0, err);
+  const { creditsUsed, credits, requests } = JSON.parse(out) as UsageRecord;
+  assert.deepEqual([credits.rpc, credits.archival], [requests.rpc, 10 * requests.archival]);
+  assert.equal(creditsUsed, credits.rpc + credits.archival);
+  return creditsUsed;
+}
+
+const item = (method: string, jsonrpc = '2.0') => ({ jsonrpc, id: 1, method, params: [method] });
+/** What can be sent, and what it costs: a refused item costs nothing, also in a batch. */
+const KINDS: readonly (readonly [body: object, credits: number])[] = [
+  [item('getBalance'), 1],
+  [item('getTransaction'), 10],
+  [item('getBalance', '1.0'), 0],
+  [[item('getBalance'), item('getTransaction'), item('getBalance', '1.0')], 11],
+];
+
+/** Calls of any price; gives the credits of what was answered, and of all that was sent. */
+async function mixture({ apiUrl, key }: TestDaemon, count: number, random: ReturnType<typeof createSfc32>) {
+  let answered = 0;
+  let sent = 0;
+  const one = async () => {
+    const [body, credits] = KINDS[random.below(KINDS.length)]!;
+    sent += credits;
+    const init = { method: 'POST', body: JSON.stringify(body) };
+    const text = await fetch(`${apiUrl}/?api-key=${key}`, init).then(
+      (response) => response.text().catch(() => null),
+      () => null,
+    );
+    // The process is gone, perhaps in the middle of its answer.
+    if (text === null) return;
+    assert.equal(text.includes('"result"'), credits > 0, text);
+    answered += credits;
+  };
+  await Promise.all(Array.from({ length: count }, one));
+  return { answered, sent };
+}
+
+test('one of two api processes on PostgreSQL is killed in the middle of its work, again and again', async (t) => {
+  const database = await postgresDatabase(t);
+  const upstream = await startUpstream();
+  upstream.on('getBalance', { result: '{"context":{"slot":1},"value":1}' });
+  upstream.on('getTransaction', { result: 'null' });
+  const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000);
+  t.diagnostic(`SEED=${seed}`);
+  const random = createSfc32(seed);
+  const options = {
+    chain: { rpcUrl: upstream.url },
+    store: database.url,
+    config: { follow: { enabled: false }, plugins: ['access', 'proxy'], access: { usageFlushMs: 50 } },
+  };
+  const settled = async (daemon: TestDaemon, least: number): Promise<number> => {
+    for (let tries = 0; tries < 600; tries += 1) {
+      if ((await sums(daemon)) >= least) break;
+      await sleep(50);
+    }
+    return await sums(daemon);
+  };
+  const one = await startDaemon(options);
+  try {
+    let total = 0;
+    for (let round = 0; round < 3; round += 1) {
+      const two = await startDaemonProcess({ ...options, key: one.key });
+      const calm = await Promise.all([mixture(one, 60, random), mixture(two, 60, random)]);
+      total += calm[0].answered + calm[1].answered;
+      assert.equal(await settled(one, total), total, 'all that was answered, once');
+      const storm = [mixture(one, 100, random), mixture(two, 200, random)] as const;
+      await sleep(random.below(120));
+      await two.kill();
+      const [mine, theirs] = await Promise.all(storm);
+      // The endpoint writes what this process has counted.
+      const kept = await served(one);
+      assert.equal(await sums(one), kept);
+      const most = total + mine.answered + theirs.sent;
+      assert.ok(kept >= total + mine.answered && kept <= most, `${kept} of ${total} + ${mine.answered} to ${most}`);
+      total = kept;
+    }
+  } finally {
+    await one.stop();
     await upstream.stop();
   }
 });
