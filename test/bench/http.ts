@@ -12,6 +12,8 @@ export interface BenchServer {
   readonly url: string;
   /** CPU time of its process so far in microseconds, all threads; null where the system does not tell. */
   cpuUs(): number | null;
+  /** What it sent when it was ready. */
+  readonly told: { readonly port: number; readonly wallet?: string };
   stop(): void;
 }
 
@@ -23,6 +25,8 @@ export interface LoadRequest {
   readonly body?: string;
   /** Sent in turns by every connection, instead of the one body. */
   readonly bodies?: readonly string[];
+  /** Asked for in turns instead of the one path. */
+  readonly paths?: readonly string[];
 }
 
 export interface LoadOptions {
@@ -40,11 +44,12 @@ export function startBenchServer({ path, execArgv }: BenchModule, args: readonly
   return new Promise((resolve, reject) => {
     child.once('error', reject);
     child.once('exit', (code) => reject(new Error(`the server ended with ${code}`)));
-    child.once('message', (message: { port: number }) => {
+    child.once('message', (message: BenchServer['told']) => {
       child.removeAllListeners('exit');
       resolve({
         url: `http://127.0.0.1:${message.port}`,
         cpuUs: () => cpuUsOf(child.pid),
+        told: message,
         stop: () => child.disconnect(),
       });
     });
@@ -112,7 +117,7 @@ async function load({ server, request }: Target, { connections, seconds }: LoadO
     method: request.method,
     headers: { ...request.headers },
     ...(request.body === undefined ? {} : { body: request.body }),
-    ...(request.bodies === undefined ? {} : { requests: turns(request.bodies) }),
+    ...(request.bodies === undefined && request.paths === undefined ? {} : { requests: turns(request) }),
     connections,
     duration: seconds,
   });
@@ -123,13 +128,17 @@ async function load({ server, request }: Target, { connections, seconds }: LoadO
 }
 
 /** One list for all connections: lists of their own, all from the beginning, would have them ask the same at the same time. */
-function turns(bodies: readonly string[]) {
+function turns({ bodies, paths }: LoadRequest) {
   let next = 0;
   return [
     {
       setupRequest(request: object) {
-        next = (next + 1) % bodies.length;
-        return { ...request, body: bodies[next] };
+        next += 1;
+        return {
+          ...request,
+          ...(bodies === undefined ? {} : { body: bodies[next % bodies.length] }),
+          ...(paths === undefined ? {} : { path: paths[next % paths.length] }),
+        };
       },
     },
   ];

@@ -60,5 +60,5 @@ function textOf(value: unknown): string {
 /** A whole number; texts of digits count, everything else is 0. */
 function numberOf(value: unknown): number {
   const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value;
-  return typeof number === 'number' && Number.isFinite(number) ? Math.trunc(number) : 0;
+  return typeof number === 'number' && Number.isFinite(number) ? Math.trunc(number) + 0 : 0;
 }

@@ -8,13 +8,16 @@ export interface AddressLimit {
   attach(server: Server): void;
 }
 
-/** All servers that it is attached to share one count. `maxPerAddress` 0 means no limit; exempt addresses have none. */
+/**
+ * All servers that it is attached to share one count. `maxPerAddress` 0 means no limit; exempt addresses have none. `open` holds the
+ * addresses that have connections, and no others.
+ */
 export function createAddressLimit(
   maxPerAddress: number,
   isExempt: (address: string) => boolean,
   refused: Counter,
+  open = new Map<string, number>(),
 ): AddressLimit {
-  const open = new Map<string, number>();
   const known = new WeakSet<Socket>();
 
   const admit = (socket: Socket) => {

@@ -80,8 +80,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   let cancelFlush: (() => void) | null = null;
   /** Due rows wait for a limit of their group that time may lift, such as a rate. */
   let isBlocked = false;
-  /** When the outbox was last looked at, monotonic. */
-  let lookedAt = Number.NEGATIVE_INFINITY;
+  let lookedAtMs = Number.NEGATIVE_INFINITY;
 
   const dispatcher = createDispatcher({
     ...{ kinds, slots, clock, random, metrics, stopper, maxAttempts: config.maxAttempts, finish },
@@ -112,8 +111,8 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     const startedMs = clock.monotonic();
     // Every commit of new jobs wakes the runner: while it has plenty to do, a look now and then is enough.
     const isIdle = finished.length + back.length === 0 && room.total <= 0 && isFed();
-    if (isIdle && startedMs - lookedAt < BLOCKED_POLL_MS) return false;
-    lookedAt = startedMs;
+    if (isIdle && startedMs - lookedAtMs < BLOCKED_POLL_MS) return false;
+    lookedAtMs = startedMs;
     try {
       const { recorded, claim } = await store.write(async (tx) => {
         const recorded = await settleAll(tx, kinds, finished, now);

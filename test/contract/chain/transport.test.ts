@@ -16,6 +16,7 @@ before(async () => {
   upstream = await startUpstream();
   upstream.on('hang', { fault: 'hang' });
   upstream.on('half', { chunks: ['{"jsonrpc":'], end: false });
+  upstream.on('refusal', { status: 500, chunks: ['x'.repeat(200_000)] });
   upstream.on('big', { result: `"${'x'.repeat(200_000)}"` });
   transport = createTransport(makeUpstream(upstream.url), 'test', createSystemClock());
 });
@@ -62,8 +63,10 @@ test('a caller that leaves ends its call, before and in the answer', WAIT, async
 });
 
 test('an answer beyond its limit is cut off', WAIT, async () => {
-  const { body } = await ask('big', { maxBytes: 100_000 });
-  await assert.rejects(whole(body), { code: 'UPSTREAM_TOO_LARGE' });
+  for (const method of ['big', 'refusal']) {
+    const { body } = await ask(method, { maxBytes: 100_000 });
+    await assert.rejects(whole(body), { code: 'UPSTREAM_TOO_LARGE' });
+  }
   assert.ok((await whole((await ask('big')).body)) > 200_000);
 });
 

@@ -200,6 +200,18 @@ eachStore('store contract', (engine) => {
     assert.equal((await ids(store)).length, 1000);
   });
 
+  test('a reference to nothing is refused', async (t) => {
+    const store = await engine.store(t);
+    await createTable(store);
+    await store.write(({ db }) =>
+      sql`create table parts (id bigint primary key, thing bigint not null references things (id))`.execute(db),
+    );
+    const put = (thing: number) => store.write((tx) => tx.insertMany('parts', ['id', 'thing'], [[thing, thing]]));
+    await store.write((tx) => tx.insertMany('things', COLUMNS, [rowOf(1)]));
+    assert.equal(await put(1), 1);
+    await assert.rejects(put(2), isCode('STORE_CONSTRAINT'));
+  });
+
   test('a handle does not work after its transaction', async (t) => {
     const store = await engine.store(t);
     await createTable(store);

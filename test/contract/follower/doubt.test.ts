@@ -1,0 +1,52 @@
+/** A write of the chain's cursor whose answer was lost, or whose adoption in memory failed. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { moveChain, settleDoubt } from '../../../src/kernel/follower/doubt.ts';
+import { type Doubt, newState } from '../../../src/kernel/follower/follow-state.ts';
+import { followerMigrations } from '../../../src/kernel/follower/migrations.ts';
+import { moveCursors } from '../../../src/kernel/follower/positions.ts';
+import type { Run } from '../../../src/kernel/follower/run.ts';
+import { MAIN } from '../../../src/kernel/follower/tables.ts';
+import { migrate } from '../../../src/kernel/schema/migrations.ts';
+import { CodedError } from '../../../src/lib/coded-error.ts';
+import { sqliteStore } from '../../helpers/store.ts';
+
+const TO = { slot: 5, blockhash: 'five', blockTime: null };
+
+test('a move is adopted once it is known to be written, and again when adopting failed', async (t) => {
+  const store = await sqliteStore(t);
+  await migrate(store, [{ scope: 'kernel.follow', migrations: followerMigrations }]);
+  const write = () => store.write((tx) => moveCursors(tx, 'main', [MAIN], null, TO));
+  const start = (failures: number) => {
+    let adopted = 0;
+    const doubt: Doubt = {
+      to: TO,
+      adopt() {
+        adopted += 1;
+        if (adopted <= failures) throw new Error('not yet');
+      },
+    };
+    const run = { state: newState(0), store, chain: 'main' } as unknown as Run;
+    return { run, doubt, adopted: () => adopted };
+  };
+
+  const lost = start(0);
+  const nothing = () => Promise.reject(new CodedError('STORE_UNREACHABLE', 'before anything was written'));
+  await assert.rejects(moveChain(lost.run, nothing, lost.doubt), { code: 'STORE_UNREACHABLE' });
+  await settleDoubt(lost.run);
+  assert.deepEqual([lost.adopted(), lost.run.state.doubt], [0, null], 'what was not written is not adopted');
+
+  const twice = start(2);
+  await assert.rejects(moveChain(twice.run, write, twice.doubt), /not yet/);
+  await assert.rejects(settleDoubt(twice.run), /not yet/);
+  await settleDoubt(twice.run);
+  assert.deepEqual([twice.adopted(), twice.run.state.doubt], [3, null]);
+  await settleDoubt(twice.run);
+  assert.equal(twice.adopted(), 3, 'and no more');
+
+  const answered = start(0);
+  const gone = () => Promise.reject(new CodedError('STORE_UNREACHABLE', 'after it was written'));
+  await assert.rejects(moveChain(answered.run, gone, answered.doubt), { code: 'STORE_UNREACHABLE' });
+  await settleDoubt(answered.run);
+  assert.deepEqual([answered.adopted(), answered.run.state.doubt], [1, null], 'the store tells');
+});
