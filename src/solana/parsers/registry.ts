@@ -1,14 +1,16 @@
 import { bubblegum } from './bubblegum/bubblegum.ts';
 import { jupiter } from './jupiter/jupiter.ts';
 import { jupiterLimit, jupiterLimitV2, jupiterRecurring } from './jupiter/orders.ts';
+import { compressedToken } from './light/compressed-token.ts';
 import { loader } from './loader/loader.ts';
 import { magicEden } from './magic-eden/magic-eden.ts';
-import { meteoraBins, meteoraPools } from './markets/meteora.ts';
+import { meteoraBins, meteoraDynamic, meteoraPools } from './markets/meteora.ts';
 import { openbook, openbookV2, phoenix, serum } from './markets/order-books.ts';
 import { whirlpool } from './markets/whirlpool.ts';
 import { candyMachine } from './metaplex/candy-machine.ts';
 import { metaplexCore } from './metaplex/core.ts';
 import { tokenMetadata } from './metaplex/token-metadata.ts';
+import { nameService } from './names/name-service.ts';
 import type { TransactionParser } from './parser.ts';
 import { pumpAmm } from './pump/pump-amm.ts';
 import { pumpFun } from './pump/pump-fun.ts';
@@ -16,7 +18,7 @@ import { raydiumConcentrated, raydiumConstantProduct, raydiumLiquidity } from '.
 import { raydiumPool } from './raydium/liquidity-pool.ts';
 import { phantomTransfer, splBurn, splMint, splTransfer } from './spl/token.ts';
 import { squadsV3, squadsV4 } from './squads/squads.ts';
-import { marinade, sanctumMultiPool, sanctumSinglePool, stakePool } from './stake/pools.ts';
+import { marinade, sanctumInfinity, sanctumMultiPool, sanctumSinglePool, stakePool } from './stake/pools.ts';
 import { stake } from './stake/stake.ts';
 import { marketSwap } from './swap/market-swap.ts';
 import { systemTransfer } from './system/transfer.ts';
@@ -30,7 +32,8 @@ export const PARSERS: readonly TransactionParser[] = [
   // Programs that make a transaction more than its transfers; none of those above accepts them beside other instructions.
   ...[tensor, pumpFun, marketSwap],
   ...[jupiterLimit, jupiterLimitV2, jupiterRecurring],
-  ...[raydiumConcentrated, raydiumConstantProduct, whirlpool, meteoraBins, meteoraPools, pumpAmm],
+  ...[raydiumConcentrated, raydiumConstantProduct, whirlpool, meteoraBins, meteoraPools, meteoraDynamic, pumpAmm],
   ...[phoenix, serum, openbook, openbookV2],
-  ...[metaplexCore, squadsV3, squadsV4, marinade, stakePool, sanctumSinglePool, sanctumMultiPool],
+  ...[metaplexCore, squadsV3, squadsV4, marinade, stakePool, sanctumSinglePool, sanctumMultiPool, sanctumInfinity],
+  ...[compressedToken, nameService],
 ];

@@ -24,9 +24,9 @@ export const MAGIC_EDEN_FORMS: Readonly<Record<string, MagicEdenForm>> = {
   b817ee6167c5d33d: form('bid', 10, 0, -1, 2),
   // sell, mip1_sell, ocp_sell, core_sell
   '33e685a4017f83ad': form('listing', 10, -1, 0, 4),
-  '3a32ac6fa697165e': form('listing'),
-  '1629d9dc15683d63': form('listing'),
-  '1ff3f73b8653a5da': form('listing'),
+  '3a32ac6fa697165e': form('listing', 8),
+  '1629d9dc15683d63': form('listing', 8),
+  '1ff3f73b8653a5da': form('listing', 8),
   // execute_sale, execute_sale_v2, and those of mip1, ocp, core
   '254ad99d4f312306': form('sale', 10, 0, 1, 4),
   '5bdc31dfcc8135c1': form('sale', 10, 0, 1, 4),

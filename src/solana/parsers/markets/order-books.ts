@@ -22,8 +22,19 @@ export const phoenix = taggedParser({
     12: 'WITHDRAW',
     13: 'DEPOSIT',
     14: 'REQUEST_SEAT',
+    15: 'LOG',
     16: 'PLACE_MULTIPLE_POST_ONLY_ORDERS',
     17: 'PLACE_MULTIPLE_POST_ONLY_ORDERS',
+    100: 'INITIALIZE_MARKET',
+    101: 'CLAIM_AUTHORITY',
+    102: 'NAME_SUCCESSOR',
+    103: 'CHANGE_MARKET_STATUS',
+    104: 'CHANGE_SEAT_STATUS',
+    105: 'REQUEST_SEAT_AUTHORIZED',
+    106: 'EVICT_SEAT',
+    107: 'FORCE_CANCEL_ORDERS',
+    108: 'COLLECT_FEES',
+    109: 'CHANGE_FEE_RECIPIENT',
   },
 });
 
@@ -34,10 +45,17 @@ const SERUM_TYPES = {
   3: 'CONSUME_EVENTS',
   4: 'CANCEL_ORDER',
   5: 'SETTLE_FUNDS',
+  6: 'CANCEL_ORDER_BY_CLIENT_ORDER_ID',
+  8: 'SWEEP_FEES',
   9: 'PLACE_ORDER',
   10: 'PLACE_ORDER',
   11: 'CANCEL_ORDER',
   12: 'CANCEL_ORDER_BY_CLIENT_ORDER_ID',
+  13: 'PLACE_TAKE_ORDER',
+  14: 'CLOSE_OPEN_ORDERS_ACCOUNT',
+  15: 'CREATE_OPEN_ORDERS_ACCOUNT',
+  16: 'PRUNE_ORDERS',
+  17: 'CONSUME_EVENTS',
 };
 
 export const serum = taggedParser({
@@ -81,5 +99,8 @@ export const openbookV2 = namedParser({
     sweep_fees: 'SWEEP_FEES',
     set_delegate: 'SET_DELEGATE',
     set_market_expired: 'SET_MARKET_EXPIRED',
+    stub_oracle_create: 'STUB_ORACLE_CREATE',
+    stub_oracle_close: 'STUB_ORACLE_CLOSE',
+    stub_oracle_set: 'STUB_ORACLE_SET',
   },
 });

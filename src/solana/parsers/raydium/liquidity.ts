@@ -32,5 +32,10 @@ export const raydiumConstantProduct = namedParser({
   name: 'raydium-constant-product',
   program: 'CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C',
   source,
-  types: { initialize: 'CREATE_POOL', deposit: 'ADD_LIQUIDITY', withdraw: 'WITHDRAW_LIQUIDITY' },
+  types: {
+    initialize: 'CREATE_POOL',
+    initialize_with_permission: 'CREATE_POOL',
+    deposit: 'ADD_LIQUIDITY',
+    withdraw: 'WITHDRAW_LIQUIDITY',
+  },
 });

@@ -19,6 +19,9 @@ export const squadsV3 = namedParser({
     execute_instruction: 'EXECUTE_INSTRUCTION',
     add_member: 'ADD_MEMBER',
     remove_member: 'REMOVE_MEMBER',
+    add_member_and_change_threshold: 'ADD_MEMBER_AND_CHANGE_THRESHOLD',
+    remove_member_and_change_threshold: 'REMOVE_MEMBER_AND_CHANGE_THRESHOLD',
+    add_authority: 'ADD_AUTHORITY',
     change_threshold: 'CHANGE_THRESHOLD',
   },
 });
@@ -55,5 +58,9 @@ export const squadsV4 = namedParser({
     vault_transaction_accounts_close: 'CLOSE_VAULT_TRANSACTION_ACCOUNTS',
     vault_batch_transaction_account_close: 'CLOSE_VAULT_BATCH_TRANSACTION_ACCOUNT',
     batch_accounts_close: 'CLOSE_BATCH_ACCOUNTS',
+    program_config_init: 'PROGRAM_CONFIG_INIT',
+    program_config_set_authority: 'PROGRAM_CONFIG_SET_AUTH',
+    program_config_set_multisig_creation_fee: 'PROGRAM_CONFIG_SET_CREATION_FEE',
+    program_config_set_treasury: 'PROGRAM_CONFIG_SET_TREASURY',
   },
 });

@@ -25,6 +25,8 @@ const POOL_TYPES = {
   16: 'UNSTAKE_SOL',
   23: 'STAKE_SOL',
   24: 'UNSTAKE_SOL',
+  25: 'STAKE_SOL',
+  26: 'UNSTAKE_SOL',
 };
 
 export const stakePool = taggedParser({
@@ -40,4 +42,10 @@ export const sanctumSinglePool = taggedParser({
 export const sanctumMultiPool = taggedParser({
   ...{ name: 'sanctum-multi-pool', program: 'SPMBzsVUuoHA4Jm6KunbsotaahvVikZs1JyTW6iJvbn', source: 'UNKNOWN' },
   types: POOL_TYPES,
+});
+
+/** A pool of many staked tokens; what it exchanges is read as a swap. */
+export const sanctumInfinity = taggedParser({
+  ...{ name: 'sanctum-infinity', program: '5ocnV1qiCgaQR8Jb8xWnVbApfaygJ8tNoZfgPwsgx9kx', source: 'UNKNOWN' },
+  types: { 3: 'ADD_LIQUIDITY', 4: 'REMOVE_LIQUIDITY' },
 });

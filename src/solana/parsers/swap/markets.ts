@@ -22,6 +22,7 @@ const MORE: readonly Market[] = [
   { account: 'PhoeNiXZ8ByJGLkxNfZRnkUfjvmuYqLR89jjFHGqdXY', name: 'PHOENIX', source: 'PHOENIX' },
   { account: 'srmqPvymJeFKQ4zGQed1GFppgkRHL9kaELCbyksJtPX', name: 'OPENBOOK', source: 'OPENBOOK' },
   { account: 'opnb2LAfJYbRMAHHvqjCwQxanZn7ReEHp1k81EohpZb', name: 'OPENBOOK_V2', source: 'OPENBOOK' },
+  { account: '5ocnV1qiCgaQR8Jb8xWnVbApfaygJ8tNoZfgPwsgx9kx', name: 'SANCTUM_INFINITY', source: 'SANCTUM' },
   { account: '6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P', name: 'PUMP_FUN', source: 'PUMP_FUN' },
   { account: 'pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA', name: 'PUMP_AMM', source: 'PUMP_AMM' },
 ];
