@@ -3,15 +3,13 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { hashKey } from '../../../plugins/access/projects/key-form.ts';
-import { type ApiKeyRow, tables } from '../../../plugins/access/tables.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { openSqliteStore } from '../../../src/adapters/store/sqlite/index.ts';
-import type { Store } from '../../../src/ports/store.ts';
-import { accessBed, pricedItem, startAccess } from '../../helpers/access-bed.ts';
+import { pricedItem, startAccess } from '../../helpers/access-bed.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { ratioOf } from '../paired.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';
+import { fillWithKeys, keyOf } from '../samples/access-store.ts';
 
 const SIZES = {
   full: { projects: 10_000, keys: 100_000, calls: 200_000, pairs: 5 },
@@ -19,30 +17,7 @@ const SIZES = {
   smoke: { projects: 20, keys: 100, calls: 500, pairs: 1 },
 } as const;
 const GOAL_PER_SECOND = 50_000;
-const ROWS_AT_ONCE = 500;
 const IN_FLIGHT = 64;
-
-const keyOf = (index: number) => `bench-key-${index}`;
-
-async function fill(store: Store, projects: number, keys: number): Promise<void> {
-  await accessBed(store, { plan: 'unlimited' });
-  const insert = async <T>(count: number, row: (index: number) => T, write: (rows: T[]) => Promise<void>) => {
-    for (let at = 0; at < count; at += ROWS_AT_ONCE)
-      await write(Array.from({ length: Math.min(ROWS_AT_ONCE, count - at) }, (_, offset) => row(at + offset)));
-  };
-  const project = (index: number) => ({ id: `p-${index}`, name: 'p', plan: 'unlimited', wallet: null, created_at: 1 });
-  const key = (index: number): ApiKeyRow => ({
-    ...{ id: `k-${index}`, project_id: `p-${index % projects}`, hash: hashKey(keyOf(index)), prefix: 'bench' },
-    ...{ name: '', created_at: 1, expires_at: null, revoked_at: null, permissions: null, cidrs: null, origins: null },
-    ...{ successor_id: null, wallet: null },
-  });
-  await insert(projects, project, (rows) =>
-    store.write(async (tx) => void (await tables(tx.db).insertInto('projects').values(rows).execute())),
-  );
-  await insert(keys, key, (rows) =>
-    store.write(async (tx) => void (await tables(tx.db).insertInto('api_keys').values(rows).execute())),
-  );
-}
 
 /** Calls per second of authenticate, admit and settle, some at once. */
 async function measure(access: ReturnType<typeof startAccess>, calls: number, next: () => string): Promise<number> {
@@ -68,7 +43,7 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
   const store = openSqliteStore({ path: join(folder, 'gate.db'), busyTimeoutMs: 5_000 });
   try {
     say(`${keys} keys of ${projects} projects`);
-    await fill(store, projects, keys);
+    await fillWithKeys(store, projects, keys);
     const access = startAccess(store, createSystemClock());
     await assert.rejects(async () => await access.ask({ header: 'nobody' }), { reason: 'bad-key' });
     const random = createSfc32(seed);

@@ -1,6 +1,7 @@
 /**
  * A server for the HTTP rows, in a process of its own: `front` is the whole request pipeline over an answer that is ready,
- * `bare` is node:http that reads the same request and sends the same bytes.
+ * `open` the same for everybody, `gated FILE` with the real one over a store with keys, `bare` is node:http that reads the same
+ * request and sends the same bytes.
  */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -17,25 +18,31 @@ import { BENCH_KEY, cachedText, rpcText } from './http-answers.ts';
 
 const price: Price = { product: 'photon', credits: 10, groups: ['photon'] };
 
-/** One key, as the access plugin knows it once it is cached; no limits. */
-function oneKeyGate(): Gate {
+/** One key, as the access plugin knows it once it is cached, or every one; no limits. */
+function oneKeyGate(isOpen = false): Gate {
   const caller = { projectId: 'p', keyId: 'k', plan: 'unlimited', wallet: null };
   const admission = { headers: {}, settle: () => {} };
   return {
     authenticate: ({ query, header }) => {
-      if ((query[0] ?? header) !== BENCH_KEY) throw new GateRefusal('bad-key');
+      if (!isOpen && (query[0] ?? header) !== BENCH_KEY) throw new GateRefusal('bad-key');
       return caller;
     },
     admit: () => admission,
   };
 }
 
-async function serveFront(): Promise<number> {
+/** The gate of the access plugin; it writes usage every second. */
+async function realGate(path: string): Promise<Gate> {
+  const { openSqliteStore } = await import('../../../src/adapters/store/sqlite/index.ts');
+  const { startAccess } = await import('../../helpers/access-bed.ts');
+  return startAccess(openSqliteStore({ path, busyTimeoutMs: 5_000 }), createSystemClock()).gate;
+}
+
+async function serveFront(gate: Gate): Promise<number> {
   const core = testCore();
   const clock = createSystemClock();
   const registry = createMetricsRegistry();
   const log = createLog({ level: 'info', format: 'json', destination: bufferedOutput('/dev/null') });
-  const gate = oneKeyGate();
   const cached = new JsonText(cachedText());
   const result = new JsonText(JSON.stringify(JSON.parse(rpcText()).result));
   const method = {
@@ -98,5 +105,12 @@ async function serveBare(): Promise<number> {
   return (server.address() as AddressInfo).port;
 }
 
-process.send?.({ port: await (process.argv[2] === 'bare' ? serveBare() : serveFront()) });
+const servers: Readonly<Record<string, () => Promise<number>>> = {
+  bare: serveBare,
+  front: () => serveFront(oneKeyGate()),
+  open: () => serveFront(oneKeyGate(true)),
+  gated: async () => serveFront(await realGate(process.argv[3] ?? '')),
+};
+const port = await servers[process.argv[2] ?? 'front']?.();
+process.send?.({ port });
 process.on('disconnect', () => process.exit());
