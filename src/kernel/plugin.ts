@@ -409,6 +409,8 @@ export interface Job<Payload = unknown> {
   /** Attempts that were finished before this one. */
   readonly attempts: number;
   readonly createdAt: number;
+  /** It was requeued for a single attempt: there is to be no retry. */
+  readonly once?: boolean;
 }
 
 export type JobOutcome =

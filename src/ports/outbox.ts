@@ -50,16 +50,26 @@ export interface OutboxChange extends OutboxFilter {
  * transaction and return how many rows they changed; rows that become pending are looked at when it commits.
  */
 export interface Outbox {
-  /** Newest first; `beforeId` continues a list; at most `limit` rows (default 50, no more than 1,000). */
-  list(filter: OutboxFilter, page?: { readonly beforeId?: number; readonly limit?: number }): Promise<OutboxRow[]>;
+  /**
+   * Newest first; `beforeId` continues a list; at most `limit` rows (default 50, no more than 1,000). With `tx` it reads inside that
+   * transaction.
+   */
+  list(
+    filter: OutboxFilter,
+    page?: { readonly beforeId?: number; readonly limit?: number; readonly tx?: StoreTx },
+  ): Promise<OutboxRow[]>;
   get(kind: string, key: string): Promise<OutboxRow | null>;
   /** Counts up to `atMost` rows, default 1,000,000. With `tx` it counts inside that transaction. */
   count(filter: OutboxFilter, options?: { readonly atMost?: number; readonly tx?: StoreTx }): Promise<number>;
   /**
    * Makes done, failed and discarded rows pending with no attempts behind them, due at `runAt` (default now). Those of blocks that were
-   * rolled back stay as they are.
+   * rolled back stay as they are. With `once` each of them is to have a single attempt, behind what is new: `Job.once` tells its kind.
    */
-  requeue(tx: StoreTx, change: OutboxChange, options?: { readonly runAt?: number }): Promise<number>;
+  requeue(
+    tx: StoreTx,
+    change: OutboxChange,
+    options?: { readonly runAt?: number; readonly once?: boolean },
+  ): Promise<number>;
   /** Pending rows become held. */
   hold(tx: StoreTx, change: OutboxChange, reason: string): Promise<number>;
   /**

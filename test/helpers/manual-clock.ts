@@ -8,8 +8,8 @@ export interface ManualClock extends Clock {
   readonly pending: number;
 }
 
-/** A clock that stands still until it is moved. */
-export function createManualClock(startMs = 1_700_000_000_000): ManualClock {
+/** A clock that stands still until it is moved. `settle` waits until all is over that needs no time of this clock. */
+export function createManualClock(startMs = 1_700_000_000_000, settle = settlePromises): ManualClock {
   let elapsedMs = 0;
   const timers = new Set<{ readonly dueMs: number; readonly fn: () => void }>();
   const timeout = (ms: number, fn: () => void) => {
@@ -42,4 +42,4 @@ export function createManualClock(startMs = 1_700_000_000_000): ManualClock {
 }
 
 /** Lets everything run that waits for promises only. */
-const settle = () => new Promise<void>((resolve) => setImmediate(() => setImmediate(resolve)));
+const settlePromises = () => new Promise<void>((resolve) => setImmediate(() => setImmediate(resolve)));

@@ -21,30 +21,47 @@ const COLOR = 0x14f195;
 const MAX_TRANSFERS = 5;
 /** Discord refuses a message in which one of these is longer. */
 const MAX = { title: 256, description: 4_096, field: 1_024 };
+/** What all embeds of a message may say together. */
+export const MAX_MESSAGE_CHARACTERS = 6_000;
 const MS_PER_SECOND = 1_000;
 
-/** One embed of a Discord message. Ten of them stay below the 6,000 characters that a message may have in all only when most are short. */
+interface Embed {
+  readonly title: string;
+  readonly description: string;
+  readonly fields: readonly { readonly name: string; readonly value: string }[];
+}
+
+/** The characters of a message as Discord counts them, or more: those of a surrogate pair are two here. */
+export function messageCharacters(message: Uint8Array): number {
+  const { embeds } = JSON.parse(Buffer.from(message).toString()) as { readonly embeds: readonly Embed[] };
+  return embeds.reduce((sum, embed) => sum + charactersOf(embed), 0);
+}
+
+const charactersOf = ({ title, description, fields }: Embed): number =>
+  fields.reduce((sum, { name, value }) => sum + name.length + value.length, title.length + description.length);
+
+/** One embed of a Discord message, which can be a message alone: the description is what gives way. */
 export function discordEmbed(
   element: EnhancedTransaction,
   { explorerUrlTemplate, cluster }: DiscordOptions,
 ): Readonly<Record<string, unknown>> {
   const { type, source, description, signature } = element;
+  const title = cut(`${type.replaceAll('_', ' ')} on ${source}`, MAX.title);
   const url = explorerUrlTemplate.replaceAll('{signature}', signature).replaceAll('{cluster}', cluster);
+  const fields = [
+    { name: 'Signature', value: signature },
+    { name: 'Fee payer', value: String(element['feePayer']) },
+    { name: 'Fee', value: `${solAmount(Number(element['fee']))} SOL` },
+    ...transfers(element as unknown as Transfers).map((value) => ({ name: 'Transfer', value: cut(value, MAX.field) })),
+  ];
+  const left = MAX_MESSAGE_CHARACTERS - charactersOf({ title, description: '', fields });
   return {
-    title: cut(`${type.replaceAll('_', ' ')} on ${source}`, MAX.title),
-    description: cut(description === '' ? signature : description, MAX.description),
+    title,
+    description: cut(description === '' ? signature : description, Math.min(MAX.description, left)),
     url,
     timestamp: new Date(Number(element['timestamp']) * MS_PER_SECOND).toISOString(),
     color: COLOR,
-    fields: [
-      { name: 'Signature', value: signature },
-      { name: 'Fee payer', value: String(element['feePayer']) },
-      { name: 'Fee', value: `${solAmount(Number(element['fee']))} SOL` },
-      ...transfers(element as unknown as Transfers).map((value) => ({
-        name: 'Transfer',
-        value: cut(value, MAX.field),
-      })),
-    ],
+    fields,
   };
 }
 

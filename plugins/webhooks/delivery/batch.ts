@@ -3,9 +3,10 @@ import type { Clock } from '../../../src/ports/clock.ts';
 import type { Outbox } from '../../../src/ports/outbox.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { formOf } from '../bodies/form.ts';
+import { createBodyRoom } from '../bodies/room.ts';
 import { mergeBodies, wrapElement } from '../bodies/wrap.ts';
 import type { Webhook } from '../model/webhook.ts';
-import { insertBatch, type Member } from '../store/batches.ts';
+import { endBatches, insertBatch, type Member, readBatches } from '../store/batches.ts';
 import { blobKey, readBlobs } from '../store/blobs.ts';
 import type { DeliveryPayload } from './payload.ts';
 import { REASONS } from './reasons.ts';
@@ -22,7 +23,6 @@ export interface Batch {
   readonly body: Buffer;
 }
 
-const MAX_BYTES = 1_048_576;
 /** Discord takes no more embeds in one message. */
 const MAX_EMBEDS = 10;
 
@@ -47,22 +47,42 @@ export function gatherBatch(
     const payloads = taken.map(({ payload }) => payload as DeliveryPayload);
     const source = { read: tx.db, dialect: tx.dialect };
     const elements = await readBlobs(source, [...new Set(payloads.map(({ signature }) => signature))]);
+    // One that was not sent by the process that began it still has a batch of its own.
+    const leading = await readBatches(
+      tx.db,
+      tx.dialect,
+      taken.map(({ id }) => id),
+    );
     const members: Member[] = [];
     const bodies = [own];
-    let bytes = own.length;
+    const fits = createBodyRoom(form, own);
     for (const [at, payload] of payloads.entries()) {
+      const id = taken[at]?.id ?? 0;
       const element = elements.get(blobKey(payload));
-      if (element === undefined || (payload.form ?? 'raw') !== form) break;
+      if (element === undefined || (payload.form ?? 'raw') !== form || leading.has(id)) break;
       const body = wrapElement(form, element);
-      bytes += body.length;
-      if (bytes > MAX_BYTES) break;
+      if (!fits(body)) break;
       bodies.push(body);
-      members.push({ id: taken[at]?.id ?? 0, payload });
+      members.push({ id, payload });
     }
     const left = taken.slice(members.length).map(({ id }) => id);
     if (left.length > 0) await outbox.release(tx, { ...scope, ids: left });
     await insertBatch(tx, { id: job.id, webhookId: hook.id }, members, clock.now());
     return { members, body: mergeBodies(form, bodies) };
+  });
+}
+
+/** The webhook wants smaller batches since this one was fixed: from now on each of its deliveries goes alone. */
+export function dissolveBatch(
+  { store, outbox }: BatchParts,
+  job: Job,
+  members: readonly Member[],
+  own: Buffer,
+): Promise<Batch> {
+  return store.write(async (tx) => {
+    await outbox.release(tx, { kind: job.kind, ids: members.map(({ id }) => id), reason: REASONS.batch });
+    await endBatches(tx, [job.id]);
+    return { members: [], body: own };
   });
 }
 

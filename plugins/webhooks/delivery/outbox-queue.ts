@@ -4,6 +4,7 @@ import type { Outbox, OutboxRow, OutboxState } from '../../../src/ports/outbox.t
 import type { StoreTx } from '../../../src/ports/store.ts';
 import { type DeliveryPayload, deliveryKind } from './payload.ts';
 import type { Delivery, DeliveryQueue, DeliveryStatus } from './queue.ts';
+import { HELD_ALONE, REASONS } from './reasons.ts';
 
 const STATES: Readonly<Record<DeliveryStatus, readonly OutboxState[]>> = {
   pending: ['pending', 'running', 'held'],
@@ -21,6 +22,9 @@ const STATUSES: Readonly<Record<OutboxState, DeliveryStatus>> = {
 };
 /** Rows that one statement changes. */
 const BATCH = 10_000;
+/** More than run of one webhook at once, or are claimed for it. */
+const MOST_RUNNING = 1_000;
+const HELD: readonly OutboxState[] = ['held'];
 
 export interface OutboxQueueParts {
   readonly outbox: Outbox;
@@ -61,7 +65,25 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
       await outbox.moveSlot(tx, deliveryKind(chain), keys, slot);
     },
     async discardWaiting(tx, webhookId, reason) {
-      await whole((kind, limit) => outbox.discard(tx, { kind, group: webhookId, limit }, reason));
+      const which = [{ states: ['pending'] as const }, ...HELD_ALONE.map((why) => ({ states: HELD, reason: why }))];
+      for (const one of which) {
+        await whole((kind, limit) => outbox.discard(tx, { ...one, kind, group: webhookId, limit }, reason));
+      }
+    },
+    async underWay(tx, webhookId) {
+      const found = new Set<number>();
+      for (const kind of kinds) {
+        const page = { limit: MOST_RUNNING, tx };
+        const rows = await outbox.list({ kind, group: webhookId, states: ['running'] }, page);
+        for (const { id } of rows) found.add(id);
+      }
+      return found;
+    },
+    async releaseMembers(tx, ids) {
+      for (const kind of kinds) await outbox.release(tx, { kind, ids, reason: REASONS.batch });
+    },
+    async discardMembers(tx, ids, reason) {
+      for (const kind of kinds) await outbox.discard(tx, { kind, ids, states: HELD, reason: REASONS.batch }, reason);
     },
     async failHeld(tx, chain, keys, reason) {
       const end = { state: 'failed', error: reason } as const;
@@ -78,9 +100,11 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
     async discardHeld(tx, webhookId, which, reason) {
       let left = which.limit;
       for (const kind of kinds) {
-        if (left <= 0) break;
-        const change = { ...which, kind, group: webhookId, states: ['held'], limit: left } as const;
-        left -= await outbox.discard(tx, change, reason);
+        for (const why of HELD_ALONE) {
+          if (left <= 0) break;
+          const change = { ...which, kind, group: webhookId, states: HELD, reason: why, limit: left };
+          left -= await outbox.discard(tx, change, reason);
+        }
       }
       return which.limit - left;
     },

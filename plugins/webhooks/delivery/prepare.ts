@@ -60,7 +60,8 @@ export async function prepareDeliveries(
     pausedProjects(db),
   ]);
   const batching = new Set(hooks.filter(({ batchSize }) => batchSize > 1).map(({ id }) => id));
-  const leaders = jobs.filter(({ group }) => batching.has(group)).map(({ id }) => id);
+  // A batch can be older than an edit that ended batches.
+  const leaders = jobs.filter(({ attempts, group }) => attempts > 0 || batching.has(group)).map(({ id }) => id);
   const secrets = await readSecrets(
     db,
     store.dialect,

@@ -41,15 +41,21 @@ export interface DeliveryQueue {
   forget(tx: StoreTx, chain: ChainId, slot: number): Promise<void>;
   /** Notes that the transaction of deliveries which stayed is in another block now. */
   moveSlot(tx: StoreTx, chain: ChainId, keys: readonly string[], slot: number): Promise<void>;
-  /** Ends the deliveries of a webhook that wait. */
+  /** Ends the deliveries of a webhook that wait, but not those that travel with another one. */
   discardWaiting(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
+  /** The deliveries of a webhook that are under way, by id. */
+  underWay(tx: StoreTx, webhookId: string): Promise<ReadonlySet<number>>;
+  /** Of deliveries that travel with another one: each goes alone from now on. */
+  releaseMembers(tx: StoreTx, ids: readonly number[]): Promise<void>;
+  /** Of deliveries that travel with another one: they end. */
+  discardMembers(tx: StoreTx, ids: readonly number[], reason: string): Promise<void>;
   /** Ends deliveries that were made held for this very reason: they fail. */
   failHeld(tx: StoreTx, chain: ChainId, keys: readonly string[], reason: string): Promise<void>;
   /** Keeps the deliveries of a webhook that wait until they are released. */
   holdWaiting(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
   /** Lets the deliveries of a webhook that are held for this reason go; returns how many. */
   releaseHeld(tx: StoreTx, webhookId: string, reason: string): Promise<number>;
-  /** Drops the oldest held deliveries of a webhook; returns how many. */
+  /** Drops the oldest held deliveries of a webhook, but not those that travel with another one; returns how many. */
   discardHeld(tx: StoreTx, webhookId: string, which: HeldQuery, reason: string): Promise<number>;
   /** Deliveries of a webhook that are not finished, counted no further than `atMost`. */
   countWaiting(tx: StoreTx, chain: ChainId, webhookId: string, atMost: number): Promise<number>;

@@ -14,3 +14,6 @@ export const REASONS = {
   /** Travels in the request of another delivery. */
   batch: 'batch',
 } as const;
+
+/** Why a delivery can be held for itself, so that it may be dropped for itself. */
+export const HELD_ALONE = [REASONS.inactive, REASONS.credits] as const;

@@ -30,7 +30,7 @@ const MAX_ROWS = 10_000;
 const BATCH = 1_000;
 
 /**
- * Makes finished deliveries of a webhook pending again, the oldest first, each with a new series of attempts and its old webhook-id.
+ * Makes finished deliveries of a webhook pending again, the oldest first, each for one attempt, behind what is new, with its old webhook-id.
  * Errors: 409 when the webhook is off, 429 with too few credits for all of them.
  */
 export async function recoverDeliveries(parts: RecoverParts, hook: Webhook, range: RecoverRange): Promise<Recovered> {
@@ -48,7 +48,7 @@ export async function recoverDeliveries(parts: RecoverParts, hook: Webhook, rang
   let queued = 0;
   let changed = BATCH;
   while (changed === BATCH && queued < MAX_ROWS) {
-    changed = await store.write((tx) => outbox.requeue(tx, { ...filter, limit: BATCH }));
+    changed = await store.write((tx) => outbox.requeue(tx, { ...filter, limit: BATCH }, { once: true }));
     queued += changed;
   }
   return { queued, remaining: queued < MAX_ROWS ? 0 : Math.max(0, matching - queued) };

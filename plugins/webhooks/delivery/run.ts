@@ -4,7 +4,7 @@ import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { WebhooksConfig } from '../config.ts';
 import type { Webhook } from '../model/webhook.ts';
 import type { Member } from '../store/batches.ts';
-import { type Batch, type BatchParts, gatherBatch, repeatBatch } from './batch.ts';
+import { type Batch, type BatchParts, batchLimit, dissolveBatch, gatherBatch, repeatBatch } from './batch.ts';
 import type { Pace } from './pace.ts';
 import type { DeliveryPayload } from './payload.ts';
 import type { Prepared, PreparedHook } from './prepare.ts';
@@ -111,7 +111,7 @@ async function attempt(
   if (sent.verdict.throttle) pace.throttle(hook.id);
   if (sent.verdict.failure === null) pace.succeeded(hook.id);
   parts.report(job, { hook, sent, n, members, charge });
-  return outcomeOf(parts, hook, n, sent);
+  return outcomeOf(parts, job, hook, sent);
 }
 
 function batchOf(
@@ -121,17 +121,21 @@ function batchOf(
   own: Buffer,
   fixed: readonly Member[] | undefined,
 ): Batch | Promise<Batch | null> {
-  if (fixed !== undefined) return repeatBatch(parts, job, fixed, own);
-  if (hook.batchSize === 1 || job.attempts > 0) return { members: [], body: own };
+  if (fixed !== undefined) {
+    return fixed.length < batchLimit(hook)
+      ? repeatBatch(parts, job, fixed, own)
+      : dissolveBatch(parts, job, fixed, own);
+  }
+  if (hook.batchSize === 1 || job.attempts > 0 || job.once === true) return { members: [], body: own };
   return gatherBatch(parts, job, hook, own);
 }
 
-function outcomeOf({ clock, random, config }: RunParts, hook: Webhook, n: number, { verdict }: Sent): JobOutcome {
+function outcomeOf({ clock, random, config }: RunParts, job: Job, hook: Webhook, { verdict }: Sent): JobOutcome {
   if (verdict.failure === null) return { kind: 'done' };
   const error = verdict.status === null ? verdict.failure : `${verdict.failure} ${verdict.status}`;
-  if (!verdict.retryable) return { kind: 'failed', error };
+  if (!verdict.retryable || job.once === true) return { kind: 'failed', error };
   const now = clock.now();
   const hints = { retryAfterMs: parseRetryAfter(verdict.retryAfter, now), overloaded: verdict.overloaded };
-  const delayMs = retryDelayMs(config.retry, hook.retryPreset, n, hints, random);
+  const delayMs = retryDelayMs(config.retry, hook.retryPreset, job.attempts + 1, hints, random);
   return delayMs === null ? { kind: 'failed', error } : { kind: 'retry', runAt: now + delayMs, error };
 }

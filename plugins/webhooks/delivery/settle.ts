@@ -5,7 +5,7 @@ import type { StoreTx } from '../../../src/ports/store.ts';
 import type { Webhook } from '../model/webhook.ts';
 import type { Alerts } from '../operational/alerts.ts';
 import { type Attempt, insertAttempts } from '../store/attempts.ts';
-import { endBatches } from '../store/batches.ts';
+import { endBatches, readBatches } from '../store/batches.ts';
 import { addHealth, type HealthDelta, MINUTE_MS } from '../store/health.ts';
 import { hooksById } from '../store/hooks.ts';
 import { pauseProject } from '../store/pauses.ts';
@@ -84,7 +84,25 @@ async function settleBatches(
     await outbox.finish(tx, { kind: job.kind, ids: members.map(({ id }) => id), reason: REASONS.batch }, end);
     over.push(job.id);
   }
-  await endBatches(tx, over);
+  await endBatches(tx, [...over, ...(await dropMembers(outbox, tx, settled, reports))]);
+}
+
+/** A delivery that is dropped because its webhook is off takes those with it that were to travel with it. Returns such leaders. */
+async function dropMembers(
+  outbox: Outbox,
+  tx: StoreTx,
+  settled: readonly SettledJob[],
+  reports: Pick<Reports, 'get'>,
+): Promise<readonly number[]> {
+  const dropped = settled.filter(({ job, outcome }) => outcome.kind === 'discarded' && !reports.get(job.id));
+  const leaders = dropped.map(({ job }) => job.id);
+  const batches = await readBatches(tx.db, tx.dialect, leaders);
+  for (const { job, outcome } of dropped) {
+    const ids = batches.get(job.id)?.map(({ id }) => id) ?? [];
+    const change = { kind: job.kind, ids, states: ['held'], reason: REASONS.batch } as const;
+    if (ids.length > 0 && outcome.kind === 'discarded') await outbox.discard(tx, change, outcome.error);
+  }
+  return [...batches.keys()];
 }
 
 /** A project whose credits are used up is paused as a whole: told once, and looked at from time to time. */

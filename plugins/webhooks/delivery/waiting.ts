@@ -1,13 +1,13 @@
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import { chainOf, type Webhook } from '../model/webhook.ts';
-import { endBatchesOf } from '../store/batches.ts';
+import { batchesOf, endBatches } from '../store/batches.ts';
 import type { DeliveryQueue } from './queue.ts';
 import { REASONS } from './reasons.ts';
 
 /** What becomes of the deliveries that wait when their webhook changes. */
 export interface WaitingDeliveries {
-  /** Ends them all. */
+  /** Ends them, except what is being sent at this moment. */
   drop(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
   /** The webhook is off: they are dropped, or kept where it wants that. */
   becameInactive(tx: StoreTx, hook: Webhook): Promise<void>;
@@ -18,9 +18,20 @@ export interface WaitingDeliveries {
 }
 
 export function createWaitingDeliveries(queue: DeliveryQueue, maxHeld: number): WaitingDeliveries {
+  /** Ends the batches of a webhook and gives what they held; one that is being sent shares the outcome of its request. */
+  const endIdleBatches = async (tx: StoreTx, webhookId: string): Promise<readonly number[]> => {
+    const underWay = await queue.underWay(tx, webhookId);
+    const idle = [...(await batchesOf(tx, webhookId))].filter(([leader]) => !underWay.has(leader));
+    await endBatches(
+      tx,
+      idle.map(([leader]) => leader),
+    );
+    return idle.flatMap(([, members]) => members);
+  };
   const drop: WaitingDeliveries['drop'] = async (tx, webhookId, reason) => {
+    // First what waits: then nothing can begin any more.
     await queue.discardWaiting(tx, webhookId, reason);
-    await endBatchesOf(tx, webhookId);
+    await queue.discardMembers(tx, await endIdleBatches(tx, webhookId), reason);
   };
   const dropExcess = async (tx: StoreTx, chain: ChainId, webhookId: string): Promise<void> => {
     const excess = (await queue.countWaiting(tx, chain, webhookId, Number.MAX_SAFE_INTEGER)) - maxHeld;
@@ -37,8 +48,7 @@ export function createWaitingDeliveries(queue: DeliveryQueue, maxHeld: number): 
       await queue.releaseHeld(tx, id, REASONS.inactive);
     },
     async dissolveBatches(tx, webhookId) {
-      await queue.releaseHeld(tx, webhookId, REASONS.batch);
-      await endBatchesOf(tx, webhookId);
+      await queue.releaseMembers(tx, await endIdleBatches(tx, webhookId));
     },
   };
 }

@@ -53,7 +53,7 @@ async function applyEdit(context: ManageContext, write: HookWrite, input: Webhoo
     await insertAddresses(tx, hook.number, after, 0);
   }
   const edited: Webhook = { ...hook, ...patch };
-  if (edited.batchSize !== hook.batchSize) await context.waiting.dissolveBatches(tx, hook.id);
+  if (edited.batchSize < hook.batchSize) await context.waiting.dissolveBatches(tx, hook.id);
   if (input.active !== undefined)
     await afterToggle(context, { ...write, hook: { ...edited, active: hook.active } }, input.active);
   // What was kept for the time after is not wanted any more.

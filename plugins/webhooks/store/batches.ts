@@ -55,9 +55,16 @@ export async function endBatches(tx: StoreTx, leaderIds: readonly number[]): Pro
     .execute();
 }
 
-/** The batches of a webhook are no more: whatever becomes of their deliveries, each stands for itself. */
-export async function endBatchesOf(tx: StoreTx, webhookId: string): Promise<void> {
-  await (tx.db as Db).deleteFrom('webhook_batches').where('webhook_id', '=', webhookId).execute();
+/** The deliveries in the batches of a webhook, by the one that leads them. */
+export async function batchesOf(tx: StoreTx, webhookId: string): Promise<ReadonlyMap<number, readonly number[]>> {
+  const rows = await (tx.db as Db)
+    .selectFrom('webhook_batches')
+    .select(['leader_id', 'job_id'])
+    .where('webhook_id', '=', webhookId)
+    .execute();
+  const found = new Map<number, number[]>();
+  for (const { leader_id, job_id } of rows) found.set(leader_id, [...(found.get(leader_id) ?? []), job_id]);
+  return found;
 }
 
 /** Leaders of batches that were formed before `createdBefore`, at most `limit`. */

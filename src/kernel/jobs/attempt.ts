@@ -62,7 +62,7 @@ export function runAttempt(options: AttemptOptions): Promise<JobOutcome> {
 export function thrown({ claimed, clock, random, maxAttempts }: AttemptOptions, error: unknown): JobOutcome {
   const message = messageOf(error);
   const attempts = claimed.job.attempts + 1;
-  if (attempts >= maxAttempts) return { kind: 'failed', error: message };
+  if (attempts >= maxAttempts || claimed.job.once === true) return { kind: 'failed', error: message };
   const stepMs = Math.min(LONGEST_STEP_MS, FIRST_STEP_MS * 2 ** (attempts - 1));
   const jitter = 1 - JITTER + 2 * JITTER * random.float();
   return { kind: 'retry', runAt: clock.now() + Math.round(stepMs * jitter), error: message };

@@ -4,6 +4,7 @@ import { type AheadRoom, chooseAhead } from './ahead.ts';
 import { type Candidate, chooseJobs, groupKey, type Room } from './choose.ts';
 import { type DueQuestion, findDue, type GroupWalk } from './find-due.ts';
 import { createParameters, padded, query } from './statement.ts';
+import { ONCE_LANE } from './table.ts';
 
 /** A job with a lease of this process. */
 export interface ClaimedJob {
@@ -174,6 +175,7 @@ function claimedOf(row: ClaimedRow): ClaimedJob {
       slot: row.slot,
       attempts: row.attempts,
       createdAt: row.created_at,
+      once: row.lane === ONCE_LANE && row.attempts === 0,
     },
     lane: row.lane === 0 ? 0 : 1,
     claim: row.claims,

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Clock } from '../../ports/clock.ts';
 import type { Outbox, OutboxChange, OutboxFilter, OutboxRow, OutboxState } from '../../ports/outbox.ts';
 import type { Queries, Store, StoreTx } from '../../ports/store.ts';
-import { type JobTables, jobTables, type OutboxTable } from './table.ts';
+import { type JobTables, jobTables, ONCE_LANE, type OutboxTable } from './table.ts';
 
 const DEFAULT_PAGE = 50;
 const LONGEST_PAGE = 1_000;
@@ -29,6 +29,7 @@ export function createOutbox(options: {
     options: { readonly isForkedToo: boolean } = { isForkedToo: true },
   ): Promise<number> {
     const states = from.filter((state) => change.states === undefined || change.states.includes(state));
+    if (states.length === 0 || change.ids?.length === 0 || change.keys?.length === 0) return 0;
     const db = jobTables(tx.db);
     let rows = select(db, { ...change, states });
     if (!options.isForkedToo) rows = rows.where((eb) => eb.or([eb('error', 'is', null), eb('error', '!=', FORKED)]));
@@ -36,15 +37,21 @@ export function createOutbox(options: {
       .select('id')
       .orderBy('id')
       .limit(Math.min(change.limit ?? MOST_CHANGED, MOST_CHANGED));
-    const { numUpdatedRows } = await db.updateTable('outbox').set(values).where('id', 'in', ids).executeTakeFirst();
+    // The state is asked for again behind the lock of each row: somebody may have claimed it meanwhile.
+    const { numUpdatedRows } = await db
+      .updateTable('outbox')
+      .set(values)
+      .where('id', 'in', ids)
+      .where('state', 'in', states)
+      .executeTakeFirst();
     const changed = Number(numUpdatedRows);
     if (changed > 0 && values.state === 'pending') tx.onCommit(wake);
     return changed;
   }
 
   return {
-    async list(filter, { beforeId, limit = DEFAULT_PAGE } = {}) {
-      let query = select(jobTables(store.read), filter).selectAll();
+    async list(filter, { beforeId, limit = DEFAULT_PAGE, tx } = {}) {
+      let query = select(jobTables(tx?.db ?? store.read), filter).selectAll();
       if (beforeId !== undefined) query = query.where('id', '<', beforeId);
       const rows = await query
         .orderBy('id', 'desc')
@@ -68,9 +75,9 @@ export function createOutbox(options: {
       }
       return sum;
     },
-    requeue: (tx, change, { runAt = clock.now() } = {}) => {
-      const fresh = { state: 'pending', attempts: 0, lane: 0, lost: 0, finished_at: null, error: null } as const;
-      const values = { ...fresh, run_at: Math.trunc(runAt) };
+    requeue: (tx, change, { runAt = clock.now(), once = false } = {}) => {
+      const fresh = { state: 'pending', attempts: 0, lost: 0, finished_at: null, error: null } as const;
+      const values = { ...fresh, lane: once ? ONCE_LANE : 0, run_at: Math.trunc(runAt) };
       return update(tx, change, ['done', 'failed', 'discarded'], values, { isForkedToo: false });
     },
     hold: (tx, change, reason) => update(tx, change, ['pending'], { state: 'held', error: reason }),

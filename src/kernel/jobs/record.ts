@@ -43,7 +43,7 @@ function valuesOf({ claimed, outcome }: Finished, now: number): readonly (string
     claimed.claim,
     outcome.kind === 'retry' ? 'pending' : outcome.kind,
     attempts,
-    laneOf(attempts),
+    isUncounted ? claimed.lane : laneOf(attempts),
     outcome.kind === 'retry' ? Math.trunc(outcome.runAt) : null,
     isOver ? now : null,
     outcome.kind === 'done' ? null : outcome.error,

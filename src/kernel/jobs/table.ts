@@ -12,7 +12,7 @@ export interface OutboxTable {
   slot: number | null;
   position: number | null;
   state: JobState;
-  /** 0 = first attempt and first retry, 1 = later ones. */
+  /** 0 = first attempt and first retry, 1 = later ones, and the only one of a job that was requeued for one. */
   lane: number;
   attempts: number;
   /** How often it was claimed; also the token that a claim's outcome has to show. */
@@ -32,6 +32,9 @@ export interface JobTables {
 
 /** Finished attempts up to which a job is in the fast lane. */
 const FAST_LANE_ATTEMPTS = 1;
+
+/** In this lane and without an attempt behind it: requeued for a single one. */
+export const ONCE_LANE = 1;
 
 export function laneOf(attempts: number): 0 | 1 {
   return attempts <= FAST_LANE_ATTEMPTS ? 0 : 1;

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { type TestContext, test } from 'node:test';
-import { answer } from '../../helpers/receiver.ts';
+import { answer, type Step } from '../../helpers/receiver.ts';
 import { eachStore } from '../../helpers/store.ts';
 import { addressOf, makeBlock, signatureOf } from './blocks.ts';
 import type { HarnessOptions } from './harness.ts';
@@ -48,6 +48,50 @@ eachStore('webhook modes', (engine) => {
         [500, 503, 200],
       );
     assert.deepEqual(await it.store.read.selectFrom('webhook_batches').selectAll().execute(), []);
+  });
+
+  test('a batch that is under way shares the outcome of its request, whatever becomes of its webhook meanwhile', async (t) => {
+    for (const [method, body] of [
+      ['PATCH', { active: false }],
+      ['PUT', { batchSize: 1 }],
+    ] as const) {
+      const it = await start(t, patient);
+      const hook = await it.create({ batchSize: 10 });
+      it.receiver.script({ ...answer(200), delayMs: 1_500 } as Step);
+      await it.event('a', 'b', 'c');
+      await it.receiver.waitFor(1);
+      assert.equal((await it.call(method, `/v0/webhooks/${hook.webhookID}`, body)).status, 200);
+      assert.deepEqual(states(await it.finished(hook.webhookID)), ['delivered', 'delivered', 'delivered']);
+      assert.equal(it.receiver.received.length, 1);
+      assert.deepEqual(await it.store.read.selectFrom('webhook_batches').selectAll().execute(), []);
+    }
+  });
+
+  test('a batch that waits for its retry ends with its webhook, or goes on one by one', async (t) => {
+    const slow = { durable: { steps: [3_600], jitter: 0, timeoutMs: 30_000 } };
+    const it = await start(t, { webhooks: { retry: slow } });
+    const tried = async () => {
+      const hook = await it.create({ batchSize: 10, accountAddresses: [addressOf(1)] });
+      it.receiver.script(answer(500));
+      const before = it.receiver.received.length;
+      await it.event(`a${before}`, `b${before}`, `c${before}`);
+      await it.receiver.waitFor(before + 1);
+      for (let left = 1; left > 0; await new Promise((resolve) => setTimeout(resolve, 10))) {
+        left = (await it.deliveries(hook.webhookID)).filter(({ attempts }) => attempts.length === 0).length;
+      }
+      return hook.webhookID;
+    };
+    const off = await tried();
+    await it.call('PATCH', `/v0/webhooks/${off}`, { active: false });
+    assert.deepEqual(states(await it.deliveries(off)), ['discarded', 'discarded', 'discarded']);
+    const alone = await tried();
+    await it.call('PUT', `/v0/webhooks/${alone}`, { batchSize: 1 });
+    await it.receiver.waitFor(4);
+    assert.deepEqual(await it.store.read.selectFrom('webhook_batches').selectAll().execute(), []);
+    assert.deepEqual(
+      it.receiver.received.map(({ body }) => named(body).length),
+      [3, 3, 1, 1],
+    );
   });
 
   test('a batch ends at its size and at a megabyte, and fails as a whole', async (t) => {
@@ -162,6 +206,23 @@ eachStore('webhook modes', (engine) => {
     }
     await it.call('PATCH', `/v0/webhooks/${hook.webhookID}`, { active: false });
     assert.equal((await post('recover', { since })).status, 409);
+  });
+
+  test('a delivery of a range gets one attempt, one that is sent again by itself a new series', async (t) => {
+    const it = await start(t, patient);
+    const hook = await it.create({ batchSize: 5 });
+    it.receiver.setFallback(answer(403));
+    await it.event('a', 'b');
+    const [{ deliveryId = '' } = {}] = await it.finished(hook.webhookID);
+    const before = it.receiver.received.length;
+    it.receiver.setFallback(answer(500));
+    const since = new Date(Date.now() - 3_600_000).toISOString();
+    const path = `/v0/webhooks/${hook.webhookID}`;
+    assert.equal((await it.call('POST', `${path}/recover`, { since })).body.queued, 2);
+    const attempts = async () => (await it.finished(hook.webhookID)).map((one) => one.attempts.length);
+    assert.deepEqual([await attempts(), it.receiver.received.length - before], [[2, 2], 2]);
+    await it.call('POST', `${path}/deliveries/${deliveryId}/resend`);
+    assert.deepEqual(await attempts(), [5, 2]);
   });
 
   test('slots are read again for one webhook: once, or again with force, and for no other webhook', async (t) => {

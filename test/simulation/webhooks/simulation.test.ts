@@ -1,7 +1,7 @@
 /**
  * Webhooks of every kind under a seeded schedule: blocks, edits, switching on and off, receivers that change their mood, processes that
- * are killed and a wall clock that jumps, all from one seed. Meanwhile nobody gets what he may not get, and at the end everything that
- * was matched has come to its end, once.
+ * are killed and, with even seeds, a wall clock that jumps, all from one seed. On PostgreSQL transactions take time and overlap. Meanwhile
+ * nobody gets what he may not get, and at the end everything that was matched has come to its end, once.
  */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
@@ -11,8 +11,9 @@ import { addressOf, makeBlock, signatureOf } from '../../conformance/webhooks/bl
 import { type Harness, startHarness } from '../../conformance/webhooks/harness.ts';
 import { createManualClock, type ManualClock } from '../../helpers/manual-clock.ts';
 import { mortalStore } from '../../helpers/mortal-store.ts';
+import { pacedStore } from '../../helpers/paced-store.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
-import { sqliteStore } from '../../helpers/store.ts';
+import { eachStore, type StoreEngine } from '../../helpers/store.ts';
 import { createNetwork, type Mood, type Network } from './network.ts';
 
 const STEPS = 150;
@@ -20,6 +21,9 @@ const TIMEOUT_MS = 2_000;
 const MOODS: readonly Mood[] = ['good', 'good', 'bad', 'mixed', 'silent', 'gone', 'refused'];
 /** What was loaded for a delivery may be so old when it is sent, with the time that a turn takes. */
 const STALE_MS = 1_500;
+/** The longest pause of a transaction, before it and before its commit. */
+const PAUSE_MS = 15;
+const DRIVE_MS = 5;
 const webhooks = {
   retry: {
     durable: { steps: [1, 5, 20], timeoutMs: TIMEOUT_MS },
@@ -77,12 +81,21 @@ async function startProcess(world: Omit<World, 'process'>): Promise<World['proce
   return { harness, life };
 }
 
-/** The calls of the API are those of a process that is not killed. */
-async function call(world: World, method: string, path: string, body?: unknown) {
-  const answer = world.process.harness.call(method, `/v0/webhooks${path}`, body);
-  await world.steady.advance(0);
-  return await answer;
+/** Moves time on until the work is over. */
+async function drive<T>({ steady }: Pick<World, 'steady'>, work: Promise<T>): Promise<T> {
+  let isOver = false;
+  const end = () => {
+    isOver = true;
+  };
+  work.then(end, end);
+  await steady.advance(0);
+  while (!isOver) await steady.advance(DRIVE_MS);
+  return await work;
 }
+
+/** The calls of the API are those of a process that is not killed. */
+const call = (world: World, method: string, path: string, body?: unknown) =>
+  drive(world, world.process.harness.call(method, `/v0/webhooks${path}`, body));
 
 async function create(world: World): Promise<void> {
   const { draw } = world;
@@ -106,13 +119,17 @@ async function block(world: World): Promise<void> {
   world.slot += 1;
   const names = Array.from({ length: 1 + world.draw.below(3) }, (_, at) => `${world.slot}/${at}`);
   const transactions = names.map((name) => ({ name, keys: [1] }));
-  await world.process.harness.apply(makeBlock({ slot: world.slot, transactions }));
+  const before = new Map(world.hooks.map(({ id, active }) => [id, active]));
+  await drive(world, world.process.harness.apply(makeBlock({ slot: world.slot, transactions })));
   const rows = await world.store.read.selectFrom('outbox').select('key').where('slot', '=', world.slot).execute();
   const keys = new Set(rows.map(({ key }) => key));
+  await observe(world);
   for (const hook of world.hooks) {
     for (const name of names) {
       const isThere = keys.has(`${hook.id}:${signatureOf(name)}`);
-      assert.equal(isThere, hook.active || hook.onInactive === 'hold', `slot ${world.slot} of ${hook.id}`);
+      // One that was disabled meanwhile may have got it or not.
+      const isSure = hook.active === before.get(hook.id);
+      if (isSure) assert.equal(isThere, hook.active || hook.onInactive === 'hold', `slot ${world.slot} of ${hook.id}`);
       if (isThere) hook.events.add(signatureOf(name));
     }
   }
@@ -134,7 +151,8 @@ async function toggle(world: World, hook: Hook, active: boolean): Promise<void> 
   await observe(world);
   const { body } = await call(world, 'PATCH', `/${hook.id}`, { active });
   assert.equal(body.active, active);
-  if (active && !hook.active) hook.graceUntil = Date.parse(body.graceUntil);
+  if (active && body.graceUntil !== undefined)
+    Object.assign(hook, { graceUntil: Date.parse(body.graceUntil), wasEverOff: true });
   if (!active && hook.active) Object.assign(hook, { wasEverOff: true, offSinceMs: world.steady.monotonic() });
   if (active) hook.offSinceMs = null;
   hook.active = active;
@@ -155,7 +173,7 @@ async function edit(world: World, hook: Hook): Promise<void> {
 async function kill(world: World): Promise<void> {
   world.process.life.isDead = true;
   await world.steady.advance(world.draw.below(200));
-  world.process = await startProcess(world);
+  world.process = await drive(world, startProcess(world));
 }
 
 /** What must hold of every request, looked at after each step. */
@@ -202,8 +220,12 @@ async function settle(world: World): Promise<void> {
 async function checkEnd({ store, hooks, network }: World, seed: number): Promise<void> {
   const rows = await store.read.selectFrom('outbox').selectAll().execute();
   const taken = new Set<string>();
-  for (const { hook, signatures, status } of network.requests) {
-    if (status !== null && status < 300) for (const signature of signatures) taken.add(`${hook}:${signature}`);
+  const noted = new Set<string>();
+  for (const { hook, signatures, status, process } of network.requests) {
+    if (status === null || status >= 300) continue;
+    for (const signature of signatures) taken.add(`${hook}:${signature}`);
+    // A lease that a jump of the clock ended gives its delivery away.
+    if (!process.isDead && seed % 2 === 1) for (const signature of signatures) noted.add(`${hook}:${signature}`);
   }
   for (const hook of hooks) {
     const own = rows.filter(({ grp }) => grp === hook.id);
@@ -211,6 +233,7 @@ async function checkEnd({ store, hooks, network }: World, seed: number): Promise
     for (const { key, state, error } of own) {
       const what = `seed ${seed}: ${key} is ${state}: ${error}`;
       assert.ok(['done', 'failed', 'discarded'].includes(String(state)), what);
+      if (noted.has(String(key))) assert.equal(state, 'done', `${what}, and it was delivered`);
       if (state === 'done') assert.ok(taken.has(String(key)), `${what}, and nobody took it`);
       if (state === 'discarded') assert.ok(hook.wasEverOff, what);
     }
@@ -218,9 +241,18 @@ async function checkEnd({ store, hooks, network }: World, seed: number): Promise
   assert.deepEqual(await store.read.selectFrom('webhook_batches').selectAll().execute(), [], `seed ${seed}`);
 }
 
-async function simulate(t: TestContext, seed: number): Promise<void> {
+/** On SQLite writers follow each other anyway. */
+async function openStore(t: TestContext, engine: StoreEngine, draw: Sfc32) {
+  const store = await engine.store(t);
+  if (engine.dialect === 'sqlite') return { store, steady: createManualClock() };
+  const paced = pacedStore(store, () => steady.sleep(draw.below(PAUSE_MS)));
+  const steady = createManualClock(undefined, paced.quiet);
+  return { store: paced.store, steady };
+}
+
+async function simulate(t: TestContext, engine: StoreEngine, seed: number): Promise<void> {
   const draw = createSfc32(seed);
-  const steady = createManualClock();
+  const { store, steady } = await openStore(t, engine, draw);
   const network = createNetwork(steady, draw);
   let jumpMs = 0;
   const clock: Clock = {
@@ -229,9 +261,9 @@ async function simulate(t: TestContext, seed: number): Promise<void> {
     timeout: steady.timeout,
     sleep: steady.sleep,
   };
-  const parts = { t, store: await sqliteStore(t), steady, clock, draw, random: randomOf(draw), network };
+  const parts = { t, store, steady, clock, draw, random: randomOf(draw), network };
   const begun = { ...parts, hooks: [], slot: 0, jumpMs: 0 };
-  const world: World = { ...begun, process: await startProcess(begun) };
+  const world: World = { ...begun, process: await drive(begun, startProcess(begun)) };
   for (let at = 0; at < 4; at += 1) await create(world);
   let checked = 0;
   for (let step = 0; step < STEPS; step += 1) {
@@ -242,7 +274,7 @@ async function simulate(t: TestContext, seed: number): Promise<void> {
     else if (dice < 14) await toggle(world, hook, draw.below(3) > 0);
     else if (dice < 16) await edit(world, hook);
     else if (dice === 16) await kill(world);
-    else if (dice === 17) jumpMs += draw.between(-30_000, 30_000);
+    else if (dice === 17 && seed % 2 === 0) jumpMs += draw.between(-30_000, 30_000);
     await steady.advance(draw.below(4_000));
     await observe(world);
     check(world, checked);
@@ -256,8 +288,8 @@ async function simulate(t: TestContext, seed: number): Promise<void> {
   await stopped;
 }
 
-const seeds = Number(process.env['PARHELION_SEEDS'] ?? 4);
-const first = Number(process.env['PARHELION_FIRST_SEED'] ?? 1);
-for (let seed = first; seed < first + seeds; seed += 1) {
-  test(`webhooks under a random schedule, seed ${seed}`, (t) => simulate(t, seed));
-}
+eachStore('webhooks under a random schedule', (engine) => {
+  const seeds = Number(process.env['PARHELION_SEEDS'] ?? (engine.dialect === 'sqlite' ? 4 : 2));
+  const first = Number(process.env['PARHELION_FIRST_SEED'] ?? 1);
+  for (let seed = first; seed < first + seeds; seed += 1) test(`seed ${seed}`, (t) => simulate(t, engine, seed));
+});

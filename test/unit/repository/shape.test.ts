@@ -10,7 +10,7 @@ const sources = ['src', 'plugins'].flatMap((folder) => listFiles(root + folder, 
 const MAX_FILE_LINES = 300;
 const MAX_FUNCTION_LINES = 60;
 /** The plugin API is one file on purpose: a third party reads it from top to bottom. */
-const LONG_FILES = new Map([['src/kernel/plugin.ts', 470]]);
+const LONG_FILES = new Map([['src/kernel/plugin.ts', 480]]);
 
 test('no source file is longer than 300 lines', () => {
   const long = sources
