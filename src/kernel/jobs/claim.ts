@@ -69,7 +69,7 @@ export async function claimJobs(tx: StoreTx, options: ClaimOptions): Promise<Cla
   const window = Math.max(LEAST_WINDOW, WINDOW_PER_SLOT * wanted);
   const held = await heldRows(tx, ahead);
   const full = fullRoom(kinds, room, held.all);
-  const due = await findDue(tx, questions, walk, { now, window, wanted, running: full.running });
+  const due = await findDue(tx, questions, walk, { now, window, wanted, running: full.running, group: full.group });
   if (due.length === 0) return NOTHING;
   const chosen = chooseJobs(due, full);
   const later = chooseAhead(due, chosen, { kinds, room: full, ahead, others: held.others });

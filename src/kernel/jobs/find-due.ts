@@ -16,10 +16,20 @@ export interface DueOptions {
   readonly wanted: number;
   /** How many of a group run now. */
   running(kind: string, group: string): number;
+  /** How many more of a group may run. */
+  group(kind: string, group: string): number;
 }
 
-/** Where the walk through the groups of each kind and lane stands. The caller keeps it between claims. */
-export type GroupWalk = Map<string, { after: string; skipped: number }>;
+/** Where the walk through the groups of a kind and lane stands. */
+interface Step {
+  after: string;
+  skipped: number;
+  /** When the last walk went through many groups and found nothing; null where it did not. */
+  emptyAt: number | null;
+}
+
+/** The caller keeps it between claims. */
+export type GroupWalk = Map<string, Step>;
 
 interface DueRow {
   readonly id: number;
@@ -30,15 +40,20 @@ interface DueRow {
   readonly run_at: number;
 }
 
-/** Groups visited in one walk, and looked at in one statement. */
+/** Groups visited, and looked at, in one statement. */
 const WALK_STEPS = 64;
+/** Statements of one walk: it steps over groups that are at their limit until it has found enough. */
+const MOST_PIECES = 32;
+/** After a walk of more pieces that found nothing the next one waits so long: many groups can be at their limit for hours. */
+const CHEAP_PIECES = 4;
+const EMPTY_PAUSE_MS = 20;
 /** A full window that shows enough groups is relied on this many times in a row. */
 const MOST_SKIPPED = 3;
 
 /**
  * Rows that could run now. The window of the oldest due rows shows everything as long as less is due than fits in. When it is full, a
- * few groups may fill it alone: then the groups are also walked one after the other, a piece at a time, and each shows its oldest
- * rows. Of an ordered group only the head is a candidate.
+ * few groups may fill it alone, or such that are at their limit: then the groups are also walked one after the other, and those that
+ * may run show their oldest rows. Of an ordered group only the head is a candidate.
  */
 export async function findDue(
   tx: StoreTx,
@@ -52,10 +67,11 @@ export async function findDue(
     const ofQuestion = rows.filter(({ kind, lane }) => kind === question.kind && lane === question.lane);
     if (ofQuestion.length < options.window) continue;
     const seen = new Set(ofQuestion.map(({ grp }) => grp));
+    const free = [...seen].filter((group) => options.group(question.kind, group) > 0).length;
     const step = stepOf(walk, question);
-    step.skipped = seen.size < options.wanted || step.skipped >= MOST_SKIPPED ? 0 : step.skipped + 1;
+    step.skipped = free < options.wanted || step.skipped >= MOST_SKIPPED ? 0 : step.skipped + 1;
     if (step.skipped > 0) continue;
-    const others = (await walkGroups(tx, question, step, options.now)).filter((group) => !seen.has(group));
+    const others = await findGroups(tx, question, step, options, seen, Math.max(1, options.wanted - free));
     rows.push(...(await oldestOfGroups(tx, question, others, options)));
   }
   return await onlyHeads(tx, rows, options);
@@ -75,11 +91,33 @@ async function oldestDue(
   return [...(await query<DueRow>(db, parts.join(' union all '), parameters))];
 }
 
-function stepOf(walk: GroupWalk, { kind, lane }: DueQuestion) {
+function stepOf(walk: GroupWalk, { kind, lane }: DueQuestion): Step {
   const name = `${lane} ${kind}`;
-  const step = walk.get(name) ?? { after: '', skipped: 0 };
+  const step = walk.get(name) ?? { after: '', skipped: 0, emptyAt: null };
   walk.set(name, step);
   return step;
+}
+
+/** Goes on with the walk until it has found `enough` groups that are not `seen` and may run, or is at its end. */
+async function findGroups(
+  tx: StoreTx,
+  question: DueQuestion,
+  step: Step,
+  { now, group: roomOf }: DueOptions,
+  seen: ReadonlySet<string>,
+  enough: number,
+): Promise<readonly string[]> {
+  const sinceEmptyMs = step.emptyAt === null ? EMPTY_PAUSE_MS : now - step.emptyAt;
+  if (sinceEmptyMs >= 0 && sinceEmptyMs < EMPTY_PAUSE_MS) return [];
+  const found: string[] = [];
+  let pieces = 0;
+  do {
+    const groups = await walkGroups(tx, question, step, now);
+    found.push(...groups.filter((group) => !seen.has(group) && roomOf(question.kind, group) > 0));
+    pieces += 1;
+  } while (step.after !== '' && pieces < MOST_PIECES && found.length < enough);
+  step.emptyAt = found.length === 0 && pieces > CHEAP_PIECES ? now : null;
+  return found;
 }
 
 /** The next groups with a due row, two index seeks each. */
@@ -111,16 +149,19 @@ async function oldestOfGroups(
   groups: readonly string[],
   { now, wanted }: DueOptions,
 ): Promise<readonly DueRow[]> {
-  if (groups.length === 0) return [];
   // Groups take turns: of each, few are needed where there are many.
-  const perGroup = 1 + Math.ceil(wanted / groups.length);
-  const parameters = createParameters(dialect);
-  const parts = padded<string | null>(groups, null).map(
-    (group, index) => `select * from (select id, kind, lane, grp, position, run_at from outbox
-      where state = 'pending' and kind = ${parameters.add(kind)} and lane = ${lane} and grp = ${parameters.add(group)}
-      and run_at <= ${parameters.add(now)} order by run_at limit ${parameters.add(perGroup)}) as q${index}`,
-  );
-  return await query<DueRow>(db, parts.join(' union all '), parameters);
+  const perGroup = 1 + Math.ceil(wanted / Math.max(1, groups.length));
+  const rows: DueRow[] = [];
+  for (let start = 0; start < groups.length; start += WALK_STEPS) {
+    const parameters = createParameters(dialect);
+    const parts = padded<string | null>(groups.slice(start, start + WALK_STEPS), null).map(
+      (group, index) => `select * from (select id, kind, lane, grp, position, run_at from outbox
+        where state = 'pending' and kind = ${parameters.add(kind)} and lane = ${lane} and grp = ${parameters.add(group)}
+        and run_at <= ${parameters.add(now)} order by run_at limit ${parameters.add(perGroup)}) as q${index}`,
+    );
+    rows.push(...(await query<DueRow>(db, parts.join(' union all '), parameters)));
+  }
+  return rows;
 }
 
 /** Replaces the rows of ordered groups by the head of each, where that one is due. */
