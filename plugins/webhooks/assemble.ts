@@ -24,11 +24,8 @@ import { createHookIndex } from './match/hook-index.ts';
 import { createHookRoom } from './match/hook-room.ts';
 import { createWebhooksProcessor, PROCESSOR_NAME } from './match/processor.ts';
 import { createHookSync } from './match/sync.ts';
-import { createAlerts } from './operational/alerts.ts';
-import { createGapAlerts } from './operational/gap-alerts.ts';
-import { createOperational } from './operational/operational.ts';
+import { createOperatorAlerts } from './operational/create-alerts.ts';
 import { createOperationalKind } from './operational/operational-kind.ts';
-import { createRevertAlerts } from './operational/revert-alerts.ts';
 import { createReplayProcessor } from './replay/replay-processor.ts';
 import { createReplays } from './replay/replays.ts';
 import { addressRoutes } from './routes/addresses.ts';
@@ -69,8 +66,8 @@ export function assembleWebhooks(ctx: PluginContext<WebhooksConfig>, services: W
     ...{ store, clock, random, config, plans, waiting, keepPromises: createKeepPromises(following, log) },
     rules: createInputRules(client.refusal, chains.includes('devnet'), bodies.forms),
   };
-  const operational = createOperational({ config: config.operational, enqueue: ctx.enqueue, clock, random });
-  const alerts = createAlerts(operational, clock, log);
+  const operator = createOperatorAlerts(ctx, { outbox, gaps, chains, processor: PROCESSOR_NAME });
+  const { alerts, gapAlerts, stallAlerts, reverted } = operator;
   const { concurrency, ratePerSecond } = config;
   const pace = createPace({ clock, ...concurrency, ratePerSecond });
   const autoDisable: AutoDisableParts = {
@@ -78,14 +75,13 @@ export function assembleWebhooks(ctx: PluginContext<WebhooksConfig>, services: W
     becameInactive: waiting.becameInactive,
   };
   const replays = gaps === null ? null : createReplays({ book: gaps, store, clock, random });
-  const gapAlerts = gaps === null ? null : createGapAlerts(operational, gaps, store, PROCESSOR_NAME);
   const upkeep = createUpkeep({
-    ...{ store, outbox, queue, depth, chains, clock, log, config, charges, autoDisable, replays, gapAlerts },
+    ...{ store, outbox, queue, depth, chains, clock, log, config, charges, autoDisable },
+    ...{ replays, gapAlerts, stallAlerts },
   });
   const jobParts = { store, outbox, send, pace, clock, random, config, metrics, charges, alerts, autoDisable };
   const room = createHookRoom(queue, { perWebhook: config.outbox.maxPerWebhook, held: config.hold.maxRows });
   const sync = createHookSync(() => createHookIndex(random));
-  const { reverted } = createRevertAlerts(operational, store, log);
   const matchParts = { queue, clock, chains, bodies, room, sync };
   return {
     routes: [

@@ -126,7 +126,8 @@ export const webhooksConfig = Type.Object(
             url: Type.String({
               default: '',
               secret: true,
-              description: 'address that is told of webhooks that fail, of pauses and of holes in the chain',
+              description:
+                'address that is told of webhooks that fail, of pauses, and of standstills and holes of the chain',
             }),
             secret: Type.String({
               default: '',
@@ -141,6 +142,7 @@ export const webhooksConfig = Type.Object(
       ],
       { default: null, description: "the operator's own webhook {url, secret}; null = none" },
     ),
+    maxLagSlots: count(150, 'slots behind the tip of which the operator is told, after follow.stalledAfterSeconds'),
     allowHttp: Type.Boolean({ default: false, description: 'deliver to http addresses anywhere' }),
     allowCidrs: Type.Array(Type.String({ format: 'cidr' }), {
       default: [],

@@ -20,7 +20,7 @@ export function createGapAlerts(operational: Operational, book: GapBook, store: 
       await store.write(async (tx) => {
         for (const { id, chain, fromSlot, toSlot, reason } of gaps) {
           const network = chain === 'devnet' ? 'devnet' : 'mainnet';
-          await operational.tell(tx, 'chain.gap', { id, network, fromSlot, toSlot, reason }, `gap_${id}`);
+          await operational.tell(tx, 'chain.gap', { id, network, fromSlot, toSlot, reason }, { once: `gap_${id}` });
         }
       });
       told = Math.max(told, ...gaps.map(({ id }) => id));

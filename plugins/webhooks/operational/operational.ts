@@ -12,6 +12,8 @@ export const OPERATIONAL_TYPES = [
   'webhook.paused',
   'chain.gap',
   'chain.reverted',
+  'chain.stalled',
+  'chain.resumed',
 ] as const;
 export type OperationalType = (typeof OPERATIONAL_TYPES)[number];
 
@@ -30,7 +32,13 @@ export interface Operational {
    * Puts an event into the outbox, with the transaction that caused it; one with the name `once` only once. Does nothing where no
    * address is configured.
    */
-  tell(tx: StoreTx, type: OperationalType, data: OperationalEvent['data'], once?: string): Promise<void>;
+  tell(tx: StoreTx, type: OperationalType, data: OperationalEvent['data'], options?: TellOptions): Promise<void>;
+}
+
+export interface TellOptions {
+  readonly once?: string;
+  /** By which the event is found again. */
+  readonly group?: string;
 }
 
 export const OPERATIONAL_KIND = 'webhooks.operational';
@@ -48,11 +56,11 @@ const digest = (text: string): string => hash('sha256', text, 'hex').slice(0, 2 
 export function createOperational({ config, enqueue, clock, random }: OperationalParts): Operational {
   return {
     isOn: config !== null,
-    async tell(tx, type, data, once) {
+    async tell(tx, type, data, { once, group = 'operator' } = {}) {
       if (config === null) return;
       const payload: OperationalEvent = { type, timestamp: new Date(clock.now()).toISOString(), data };
       const key = `evt_${once === undefined ? Buffer.from(random.bytes(ID_BYTES)).toString('hex') : digest(once)}`;
-      await enqueue(tx, [{ kind: OPERATIONAL_KIND, key, group: 'operator', payload }]);
+      await enqueue(tx, [{ kind: OPERATIONAL_KIND, key, group, payload }]);
     },
   };
 }

@@ -4,6 +4,7 @@ import type { Roles } from '../../../src/ports/role.ts';
 import { type AutoDisableParts, disableFailing } from '../delivery/auto-disable.ts';
 import type { Depth } from '../match/depth.ts';
 import type { GapAlerts } from '../operational/gap-alerts.ts';
+import type { StallAlerts } from '../operational/stall-alerts.ts';
 import type { Replays } from '../replay/replays.ts';
 import { MINUTE_MS } from '../store/health.ts';
 import { hooksByNumber } from '../store/hooks.ts';
@@ -18,6 +19,7 @@ export interface UpkeepParts extends HeldParts, PauseParts {
   readonly autoDisable: AutoDisableParts;
   readonly replays: Pick<Replays, 'finish'> | null;
   readonly gapAlerts: GapAlerts | null;
+  readonly stallAlerts: StallAlerts;
 }
 
 export interface Upkeep {
@@ -29,6 +31,7 @@ const COUNT_MS = 10_000;
 const RECOUNT_MS = 300_000;
 const PRUNE_MS = 600_000;
 const PAUSES_MS = 5_000;
+const STALLS_MS = 5_000;
 
 /** Counts what waits, removes what is old, and looks after what only time changes. */
 export function createUpkeep(parts: UpkeepParts): Upkeep {
@@ -66,6 +69,7 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
       if (!roles.has('deliverer')) return;
       repeat(PRUNE_MS, 'pruning deliveries', () => prune({ ...parts, isStopped: () => stopped }));
       repeat(PAUSES_MS, 'looking after paused projects', () => endPauses(parts));
+      repeat(STALLS_MS, 'looking after standstills', parts.stallAlerts.look);
       repeat(MINUTE_MS, 'looking after held deliveries and failing webhooks', everyMinute);
     },
     stop() {

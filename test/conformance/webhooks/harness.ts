@@ -16,6 +16,7 @@ import type { BlockProcessor, Contribution, PluginContext, RequestError, Route }
 import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import { type AccessCharges, accessCharges } from '../../../src/ports/access.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
+import type { ChainStatus } from '../../../src/ports/chain.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import { kernelGaps } from '../../../src/ports/gaps.ts';
 import type { Outbound } from '../../../src/ports/outbound.ts';
@@ -56,6 +57,8 @@ export interface HarnessOptions {
   readonly outbound?: Outbound;
   /** A process that was killed is not stopped at the end. */
   readonly isDead?: () => boolean;
+  /** What is known of a chain; default nothing. */
+  readonly status?: () => Partial<ChainStatus>;
   /** Who calls; default `p`. */
   readonly projectId?: string;
 }
@@ -85,6 +88,7 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
     ...{ id: 'webhooks', config, core, version: '0.0.0-test', log, clock, random, store },
     roles: new Set(['api', 'indexer', 'deliverer']),
     metrics: metrics.scope('webhooks'),
+    chain: () => (options.status === undefined ? null : { status: options.status }),
     outbound: options.outbound ?? createOutbound({ clock, log }),
     use: (token: { readonly id: string }) => services.get(token.id),
     enqueue: (tx: never, jobs: never) => runner?.enqueue(tx, jobs),
