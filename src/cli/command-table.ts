@@ -91,6 +91,36 @@ Deliveries of a range that was read before are not made again, unless they are o
     load: () => import('./commands/backfill.ts'),
   },
   {
+    path: ['backup'],
+    summary: 'write a copy of the embedded database, also while the daemon runs',
+    options: [
+      { flags: '--output <file>', description: 'where to; a file that is there is not replaced', required: true },
+      JSON_FLAG,
+    ],
+    help: `The copy is of one moment, and is checked before it gets its name. PostgreSQL has tools of its own: pg_dump, base backups.`,
+    load: () => import('./commands/backup.ts'),
+  },
+  {
+    path: ['restore'],
+    summary: 'put a backup in the place of the embedded database of a stopped daemon',
+    options: [{ flags: '--input <file>', description: 'what backup wrote', required: true }, JSON_FLAG],
+    help: `Refused while there is a database in that place: move it away first. The daemon then goes on from the block of the backup: what was
+delivered since is delivered again, with the same ids; keys, webhooks and usage of the time since are gone.`,
+    load: () => import('./commands/restore.ts'),
+  },
+  {
+    path: ['store', 'copy'],
+    summary: 'copy all data into an empty database of any kind, and compare both',
+    options: [
+      { flags: '--from <url>', description: 'as in store.url: sqlite:, sqlite:/path or postgres://…', required: true },
+      { flags: '--to <url>', description: 'the same', required: true },
+      JSON_FLAG,
+    ],
+    help: `For a stopped daemon. Interrupted, the same command goes on where it was; until it has ended no daemon starts on the target. Passwords
+may be left out of the addresses and given as PGPASSWORD or in ~/.pgpass.`,
+    load: () => import('./commands/store-copy.ts'),
+  },
+  {
     path: ['openapi'],
     summary: 'print the OpenAPI document',
     options: [],

@@ -34,6 +34,8 @@ export const ERRORS = {
   STORE_CONSTRAINT: 'a row breaks a rule of its table other than a unique key',
   STORE_CLOSED: 'the store was used after it was closed',
   STORE_SCHEMA_NEWER: 'the database was migrated by a newer version whose changes this one does not know',
+  STORE_COPY: 'a copy between two databases cannot begin, does not agree, or has not finished',
+  STORE_BACKUP: 'a backup cannot be made, or is not one that can be restored',
   STORE_MIGRATION: 'a migration failed or its list is not 1, 2, 3 without holes',
   STORE_WRONG_CHAIN: 'the database belongs to another chain',
   CHAIN_UNREACHABLE: 'no upstream answered',

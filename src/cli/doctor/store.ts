@@ -52,7 +52,7 @@ export async function checkStore(assembly: Assembly, dir: string | null, isRunni
 
 const POSTGRES_ADVICE = 'is the server up, is store.url right, does pg_hba.conf let this user in?';
 const SQLITE_ADVICE = 'run as the owner of the data folder; look at the disk and at dmesg';
-const BACKUP_ADVICE = 'stop the daemon, keep a copy of the files, and bring back the last backup';
+const BACKUP_ADVICE = 'stop the daemon, keep a copy of the files, and bring back the last backup (parhelion restore)';
 
 async function fileFinding(file: string): Promise<Finding> {
   const result = await quickCheck(file, QUICK_CHECK_MS);

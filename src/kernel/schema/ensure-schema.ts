@@ -6,10 +6,11 @@ import type { CoreConfig } from '../config/core.ts';
 import { EXIT } from '../errors.ts';
 import type { MigrationScope } from './migration-scopes.ts';
 import { migrate } from './migrations.ts';
+import { refuseUnfinishedCopy } from './unfinished-copy.ts';
 
 /**
  * Brings the schema up to date, or, where the configuration keeps that for `parhelion migrate`, refuses to run on an old one.
- * Errors: those of `migrate`; STORE_MIGRATION, exit 78, when steps wait.
+ * Errors: those of `migrate`; STORE_COPY; STORE_MIGRATION, exit 78, when steps wait.
  */
 export async function ensureSchema(
   store: Store,
@@ -17,6 +18,7 @@ export async function ensureSchema(
   mode: CoreConfig['store']['migrate'],
   options: { readonly clock?: Clock; readonly log?: Log } = {},
 ): Promise<void> {
+  await refuseUnfinishedCopy(store);
   const steps = await migrate(store, scopes, { ...options, dryRun: mode === 'manual' });
   if (mode === 'auto' || steps.length === 0) return;
   const names = steps.map(({ scope, version }) => `${scope} ${version}`).join(', ');

@@ -76,8 +76,11 @@ test('wrong usage is 64 with a suggestion: a mistyped command, flag or choice, a
     await usage([...words(command), ...given, 'extra'], /too many arguments/);
     await usage([...words(command), ...given, '--config'], /argument missing/);
   }
-  for (const command of own)
-    await usage([`${command}x`], new RegExp(`unknown command.*\\n\\(Did you mean ${command}\\?\\)`));
+  for (const command of own) {
+    const path = words(command);
+    const last = path.pop();
+    await usage([...path, `${last}x`], new RegExp(`unknown command.*\\n\\(Did you mean ${last}\\?\\)`));
+  }
   await usage(['keys', 'creat'], /Did you mean create\?/);
   await usage(['keys', 'create'], /required option '--project <id>'/);
   await usage(['dump-config', '--format', 'xml'], /Allowed choices are yaml, json/);
@@ -118,6 +121,9 @@ const REQUIRED: Readonly<Record<string, readonly string[]>> = {
   'wallet unfollow': ['--address', 'x'],
   'wallet backfill': ['--address', 'x'],
   backfill: ['--list'],
+  backup: ['--output', 'x'],
+  restore: ['--input', 'x'],
+  'store copy': ['--from', 'sqlite:', '--to', 'sqlite:x'],
 };
 
 const required = (command: string): readonly string[] => REQUIRED[command] ?? [];

@@ -1,0 +1,68 @@
+import { createHash } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { createSystemClock } from '../../adapters/clock.ts';
+import { openStore, sqliteFile } from '../../adapters/store/index.ts';
+import { EXIT } from '../../kernel/errors.ts';
+import { migrationScopes } from '../../kernel/schema/migration-scopes.ts';
+import { CodedError } from '../../lib/coded-error.ts';
+import type { RunCommand } from '../command.ts';
+import type { CliIo } from '../io.ts';
+import { loadCliConfig } from '../load-config.ts';
+import { assembleOffline } from '../offline.ts';
+import { createProgress, type Progress } from '../progress.ts';
+import { findRunFile } from '../run-file.ts';
+import { refused } from '../store-copy/copy-note.ts';
+import { type CopyProgress, copyStore } from '../store-copy/copy-store.ts';
+
+/** Counting the rows of a large table takes its time. */
+const STATEMENT_TIMEOUT_MS = 3_600_000;
+
+export const run: RunCommand = async (values, io) => {
+  const config = await loadCliConfig(values, io);
+  const dataDir = resolve(io.cwd, config.core.dataDir);
+  if (findRunFile(dataDir) !== null)
+    throw new CodedError('DAEMON_RUNNING', 'stop the daemon first: what it writes meanwhile would be missing', {
+      exitCode: EXIT.temporary,
+    });
+  const [from, to] = [String(values['from']), String(values['to'])];
+  const file = sqliteFile(from, dataDir);
+  if (file !== null && !existsSync(file)) throw refused(`there is no database ${file}`);
+  if (file !== null && file === sqliteFile(to, dataDir)) throw refused('source and target are the same file');
+  const { plugins } = await assembleOffline(config);
+  const limits = { ...config.core.store, statementTimeoutMs: STATEMENT_TIMEOUT_MS };
+  const source = await openStore({ ...limits, url: from }, dataDir);
+  try {
+    const target = await openStore({ ...limits, url: to }, dataDir);
+    const progress = showProgress(io);
+    try {
+      const sourceName = createHash('sha256')
+        .update(file ?? from)
+        .digest('hex');
+      const tables = await copyStore({ source, target, sourceName, scopes: migrationScopes(plugins), progress });
+      if (values['json'] === true) io.out(JSON.stringify({ tables }));
+      else for (const { name, rows, sum } of tables) io.out(`${name}: ${rows} rows, ${sum.slice(0, 16)}`);
+      return EXIT.ok;
+    } finally {
+      progress.end();
+      await target.close();
+    }
+  } finally {
+    await source.close();
+  }
+};
+
+function showProgress(io: CliIo): CopyProgress & { end(): void } {
+  let shown: Progress | null = null;
+  let done = 0;
+  return {
+    begin(total) {
+      shown = createProgress({ what: 'store copy', unit: 'rows', total, io, clock: createSystemClock() });
+    },
+    rows(count, table) {
+      done += count;
+      shown?.update(done, table);
+    },
+    end: () => shown?.end(),
+  };
+}

@@ -1,0 +1,133 @@
+/** A backup is of one moment, also of a busy database; and the drill: what was restored goes on as if nothing had happened since. */
+import assert from 'node:assert/strict';
+import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { type TestContext, test } from 'node:test';
+import { sql } from 'kysely';
+import { copyDatabaseFile } from '../../../src/adapters/store/sqlite/backup.ts';
+import { openSqliteStore } from '../../../src/adapters/store/sqlite/index.ts';
+import { chainMissing } from '../../helpers/chain.ts';
+import { runCommand } from '../../helpers/daemon.ts';
+import { integrityOf } from '../../helpers/delivery-ledger.ts';
+import { startWorkBed } from '../../helpers/work-bed.ts';
+
+const skip = (await chainMissing()) ?? false;
+
+function folder(t: TestContext): string {
+  const dir = mkdtempSync(join(tmpdir(), 'parhelion-backup-'));
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
+test('a backup holds whole transactions and all that was committed before it began, while others write', async (t) => {
+  const dir = folder(t);
+  const path = join(dir, 'busy.db');
+  const store = openSqliteStore({ path, busyTimeoutMs: 5_000 });
+  await store.write(async ({ db }) => {
+    await sql`create table one (n bigint primary key, body text)`.execute(db);
+    await sql`create table two (n bigint primary key)`.execute(db);
+  });
+  let written = 0;
+  let over = false;
+  const writing = (async () => {
+    while (!over) {
+      const n = written;
+      await store.write(async (tx) => {
+        await tx.insertMany('one', ['n', 'body'], [[n, 'x'.repeat(2_000)]]);
+        await tx.insertMany('two', ['n'], [[n]]);
+      });
+      written = n + 1;
+      // Nothing of a write on SQLite waits: the others would never get their turn.
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  })();
+  while (written < 300) await new Promise((resolve) => setTimeout(resolve, 5));
+  let steps = 0;
+  for (let copy = 0; copy < 5; copy += 1) {
+    const before = written;
+    const to = join(dir, `copy-${copy}.db`);
+    await copyDatabaseFile({ from: path, to, progress: () => (steps += 1) });
+    assert.equal(integrityOf(to), 'ok');
+    const made = openSqliteStore({ path: to, busyTimeoutMs: 1_000 });
+    const { rows } = await sql<{ one: number; two: number; most: number }>`select (select count(*) from one) as one,
+      (select count(*) from two) as two, (select max(n) from two) as most`.execute(made.read);
+    await made.close();
+    const [{ one, two, most }] = rows as [{ one: number; two: number; most: number }];
+    assert.equal(one, two);
+    assert.equal(most, two - 1);
+    assert.ok(two >= before, `${two} of ${before}`);
+    await assert.rejects(copyDatabaseFile({ from: path, to, progress: () => undefined }), { code: 'STORE_BACKUP' });
+  }
+  over = true;
+  await writing;
+  await store.close();
+  assert.ok(steps >= 5);
+  assert.deepEqual(
+    readdirSync(dir).filter((name) => name.includes('partial')),
+    [],
+  );
+});
+
+test('what is no database, or damaged, is neither backed up nor restored', async (t) => {
+  const dir = folder(t);
+  const text = join(dir, 'text.db');
+  writeFileSync(text, 'this is no database at all, however long it may be'.repeat(200));
+  const to = join(dir, 'data', 'parhelion.db');
+  await assert.rejects(copyDatabaseFile({ from: text, to: join(dir, 'copy.db'), progress: () => undefined }), {
+    code: 'STORE_CORRUPT',
+  });
+  const config = join(dir, 'parhelion.yaml');
+  writeFileSync(config, JSON.stringify({ dataDir: join(dir, 'data'), upstream: { urls: ['http://127.0.0.1:9'] } }));
+  const restore = (input: string) => runCommand(['restore', '--input', input, '--config', config]);
+  for (const input of [text, join(dir, 'absent.db')]) {
+    const { code, err } = await restore(input);
+    assert.ok(code === 75 || code === 78, err);
+    assert.equal(existsSync(to), false);
+  }
+  assert.match((await restore(join(dir, 'absent.db'))).err, /STORE_BACKUP/);
+});
+
+test('drill: a backup of a busy daemon, the loss of its disk, a restore; nothing acknowledged before is missing', {
+  skip,
+}, async (t) => {
+  const bed = await startWorkBed();
+  t.after(() => bed.stop());
+  const dir = folder(t);
+  const file = join(dir, 'backup.db');
+  const first = bed.start();
+  const { api } = await first.ready();
+  const [one, two] = bed.payments.addresses as [string, string];
+  assert.equal(await bed.ledger.create(api, [one]), 200);
+  assert.equal(await bed.ledger.create(api, [one, two]), 200);
+  await bed.receiver.waitFor(10);
+
+  const made = await runCommand(['backup', '--output', file, '--json', '--config', bed.configFile]);
+  assert.equal(made.code, 0, made.err);
+  assert.equal((JSON.parse(made.out) as { file: string }).file, file);
+  const again = await runCommand(['backup', '--output', file, '--config', bed.configFile]);
+  assert.equal(again.code, 78, 'a backup never replaces one');
+  const restore = () => runCommand(['restore', '--input', file, '--config', bed.configFile]);
+  assert.match((await restore()).err, /DAEMON_RUNNING/);
+
+  // More is paid and delivered, and then the disk is lost.
+  await bed.receiver.waitFor(bed.receiver.received.length + 10);
+  await first.kill('SIGKILL');
+  const refused = await restore();
+  assert.equal(refused.code, 78);
+  assert.match(refused.err, /is there already/);
+  for (const name of readdirSync(bed.dataDir))
+    if (name.startsWith('parhelion.db')) renameSync(join(bed.dataDir, name), join(dir, `lost-${name}`));
+  const restored = await restore();
+  assert.equal(restored.code, 0, restored.err);
+
+  const second = bed.start();
+  await second.ready();
+  await bed.payments.stop();
+  await bed.ledger.settle(bed.openStore, 120, second.output);
+  await second.kill('SIGTERM');
+  assert.equal(second.child.exitCode, 0, second.output());
+  const store = await bed.openStore();
+  t.after(() => store.close());
+  t.diagnostic(`${await bed.ledger.check(store)} deliveries`);
+});
