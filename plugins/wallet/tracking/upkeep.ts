@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { type Clock, type Log, messageOf, type Roles, type Store } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
 import type { WalletConfig } from '../config.ts';
@@ -64,13 +65,13 @@ export function createUpkeep({ store, clock, log, schedule, config }: UpkeepPart
     log.info({ wallets: idle.length }, 'wallets that nobody asked for are no longer followed');
   }
 
-  /** Those that a command made known: it cannot make jobs. */
-  async function beginNew(): Promise<void> {
+  /** Those that a command made known, which cannot make jobs; and those that come with the blocks since their job was done. */
+  async function joinNew(): Promise<void> {
     const waiting = await (store.read as Db)
       .selectFrom('wallet_wallets')
       .select('id')
       .where('is_followed', '=', 1)
-      .where('head', 'is', null)
+      .where((eb) => eb.or([eb('head', 'is', null), eb('head', '<', sql<number>`live_from - 1`)]))
       .where('trouble', 'is', null)
       .limit(MOST_IDLE)
       .execute();
@@ -82,7 +83,7 @@ export function createUpkeep({ store, clock, log, schedule, config }: UpkeepPart
 
   function soon(): void {
     cancelSoon = clock.timeout(NEW_MS, () => {
-      beginNew()
+      joinNew()
         .catch((error) => log.warn({ err: messageOf(error) }, 'new wallets could not be looked for'))
         .finally(() => {
           if (!isStopped) soon();

@@ -64,7 +64,7 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
       const first = await ask(endpoint);
       // From then on the wallet comes with the blocks.
       await chain.seal(FINALITY * 3);
-      await untilQuiet(node.count);
+      if (endpoint.wallet !== undefined) await untilCurrent(daemon.adminUrl, endpoint.wallet);
       const between = node.count();
       const cold = between - before;
       assert.equal(await ask(endpoint), first, endpoint.name);
@@ -113,12 +113,15 @@ async function countingNode(target: string) {
   };
 }
 
-/** The index of the wallet goes on behind the answer. */
-async function untilQuiet(count: () => number): Promise<void> {
-  const pauseMs = 3_000;
-  for (let last = -1; last !== count(); ) {
-    last = count();
-    await new Promise((resolve) => setTimeout(resolve, pauseMs));
+/** The index of a wallet goes on behind the answer, until it comes with the blocks; other endpoints need none. */
+async function untilCurrent(adminUrl: string, wallet: string): Promise<void> {
+  for (;;) {
+    const { wallets } = (await (await fetch(`${adminUrl}/v0/admin/wallets`)).json()) as {
+      wallets: { address: string; state: string }[];
+    };
+    const state = wallets.find(({ address }) => address === wallet)?.state;
+    if (state === undefined || state === 'complete, current') return;
+    await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }
 
