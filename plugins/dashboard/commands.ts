@@ -5,8 +5,6 @@ import { DASHBOARD_ERRORS } from './errors.ts';
 import { createAuditLog } from './store/audit.ts';
 import { renewOperatorToken } from './store/operator-token.ts';
 
-const EXIT_USAGE = 64;
-
 /** For whoever lost the token, or never got one. */
 export function dashboardCommands(clock: Clock, random: Random, config: DashboardConfig): Command[] {
   return [
@@ -17,7 +15,7 @@ export function dashboardCommands(clock: Clock, random: Random, config: Dashboar
       async run(options, io) {
         if (config.operatorToken !== null)
           throw new CodedError('DASHBOARD_TOKEN_CONFIGURED', DASHBOARD_ERRORS.DASHBOARD_TOKEN_CONFIGURED, {
-            exitCode: EXIT_USAGE,
+            exitCode: 64,
           });
         const audit = createAuditLog(io.store, clock, random);
         const entry = { actor: 'command line', address: '', action: 'operator.renew-token', target: 'operator' };

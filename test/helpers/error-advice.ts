@@ -27,6 +27,7 @@ export const ADVICE: Readonly<Record<string, string>> = {
   DAEMON_RUNNING: 'Stop the daemon first, or run the command where it is stopped.',
   DAEMON_STOPPED: 'Nothing: it was asked to stop.',
   DASHBOARD_: 'Install the program again: files are missing.',
+  DASHBOARD_TOKEN_CONFIGURED: 'Change `dashboard.operatorToken` where it is set, or remove it first.',
   FOLLOW_DEEP_FORK:
     'Final blocks changed: an upstream is of another chain or lied. Check them, then see `serve --rewind-to`.',
   FOLLOW_FENCED: 'Run one indexer per chain; the process that lost ends, and its manager starts it again.',
@@ -69,7 +70,7 @@ export const ADVICE: Readonly<Record<string, string>> = {
   STORE_SCHEMA_NEWER: 'Run the newer version again, or restore a backup from before the upgrade.',
   STORE_WRONG_CHAIN: 'Use a store of its own for each chain, or the upstreams of this one.',
   STREAM_: 'Install @triton-one/yellowstone-grpc, or set `follow.stream.plugin` to null.',
-  TLS_: 'Check `http.tls.certFile` and `http.tls.keyFile`; `parhelion doctor` looks at both.',
+  TLS_: 'Check the files that the message names, of `http.tls` or `admin.tls`; `parhelion doctor` looks at both.',
   TOKEN_METADATA_LIST_UNREADABLE: 'Check `token-metadata.tokenList.path`.',
   TOKEN_METADATA_TOO_MANY_MINTS: 'Ask for fewer at once, or raise `token-metadata.maxMintsPerLookUp`.',
   UPSTREAM_: 'Look at the upstreams: `parhelion doctor` asks each one. Another one is used meanwhile.',
