@@ -27,7 +27,7 @@ const run = (args, more = {}) => spawnSync(parhelion, args, { cwd: dir, env: { .
 
 /** Asks until `found` takes the answer; the daemon may still have to hear of a block. */
 async function until(what, ask, found) {
-  for (let tries = 0; tries < 600; tries += 1) {
+  for (let tries = 0; tries < 1_500; tries += 1) {
     const answer = await ask();
     if (found(answer)) return answer;
     await sleep(100);
@@ -64,14 +64,18 @@ async function startDaemon() {
   for (const stream of [child.stdout, child.stderr]) stream.on('data', (chunk) => (output += chunk));
   const gone = once(child, 'exit');
   const readRun = () => {
-    assert.equal(child.exitCode, null, output);
+    assert.deepEqual([child.exitCode, child.signalCode], [null, null], output);
     try {
       return JSON.parse(readFileSync(join(dir, 'run.json'), 'utf8'));
     } catch {
       return null;
     }
   };
-  const { api, admin } = await until('the daemon', readRun, (found) => found !== null);
+  const { api, admin } = await until('the daemon', readRun, (found) => found !== null).catch((error) => {
+    child.kill('SIGKILL');
+    console.error(output);
+    throw error;
+  });
   const stop = async () => {
     child.kill('SIGTERM');
     const [code] = await gone;

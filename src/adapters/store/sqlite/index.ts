@@ -1,4 +1,3 @@
-import Database from 'better-sqlite3';
 import { Kysely } from 'kysely';
 import { EXIT } from '../../../kernel/errors.ts';
 import { CodedError } from '../../../lib/coded-error.ts';
@@ -13,6 +12,7 @@ import { createSqliteConnection, type SqliteConnection } from './connection.ts';
 import { sqliteError } from './errors.ts';
 import { prepareFiles } from './files.ts';
 import { sqliteInsert } from './insert.ts';
+import { openDatabase } from './library.ts';
 import { createReaderPool } from './readers.ts';
 import { openTurn } from './turn.ts';
 import { createWriter } from './writer.ts';
@@ -111,7 +111,7 @@ async function locked<T>(lock: WriteLock | undefined, timeoutMs: number, work: (
 
 function openWriter({ path, busyTimeoutMs }: SqliteStoreOptions): SqliteConnection {
   try {
-    const db = new Database(path, { timeout: busyTimeoutMs });
+    const db = openDatabase(path, { timeout: busyTimeoutMs });
     try {
       const mode = db.pragma('journal_mode = WAL', { simple: true });
       if (mode !== 'wal') {
@@ -137,7 +137,7 @@ function openWriter({ path, busyTimeoutMs }: SqliteStoreOptions): SqliteConnecti
 
 function openReader({ path, busyTimeoutMs }: SqliteStoreOptions): SqliteConnection {
   try {
-    return createSqliteConnection(new Database(path, { readonly: true, fileMustExist: true, timeout: busyTimeoutMs }));
+    return createSqliteConnection(openDatabase(path, { readonly: true, fileMustExist: true, timeout: busyTimeoutMs }));
   } catch (error) {
     throw sqliteError(error);
   }

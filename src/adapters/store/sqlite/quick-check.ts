@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { fileURLToPath } from 'node:url';
+import { libraryPath } from './library.ts';
 
 export type QuickCheck =
   | { readonly kind: 'ok' }
@@ -19,9 +19,8 @@ process.stdout.write(String(db.pragma('quick_check(1)', { simple: true })));`;
  * minutes.
  */
 export function quickCheck(path: string, timeoutMs: number): Promise<QuickCheck> {
-  const library = fileURLToPath(import.meta.resolve('better-sqlite3'));
   return new Promise((resolve) => {
-    const child = spawn(process.execPath, ['-e', SCRIPT, library, path], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, ['-e', SCRIPT, libraryPath(), path], { stdio: ['ignore', 'pipe', 'pipe'] });
     let isLate = false;
     const timer = setTimeout(() => {
       isLate = true;

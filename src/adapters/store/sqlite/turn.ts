@@ -1,6 +1,7 @@
-import Database from 'better-sqlite3';
+import type Database from 'better-sqlite3';
 import { codeOf } from '../../../lib/coded-error.ts';
 import { prepareFiles } from './files.ts';
+import { openDatabase } from './library.ts';
 
 /**
  * Tells the processes on one database that somebody has waited for the write lock already, so that a process that writes without a pause
@@ -21,7 +22,7 @@ const NO_TURN: Turn = { isTaken: () => false, take: () => false, release: () => 
 export function openTurn(path: string): Turn {
   try {
     prepareFiles(path);
-    return turnOf(new Database(path, { timeout: 0 }));
+    return turnOf(openDatabase(path, { timeout: 0 }));
   } catch {
     return NO_TURN;
   }
