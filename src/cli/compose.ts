@@ -1,3 +1,4 @@
+import { hostname } from 'node:os';
 import { openBus } from '../adapters/bus/open.ts';
 import { createYellowstoneStream } from '../adapters/chain/geyser/index.ts';
 import { createChainReader, createRpcChainSource, createUpstreamPool } from '../adapters/chain/rpc/index.ts';
@@ -33,6 +34,7 @@ export function composeParts(
   const random = createSystemRandom();
   const shared = { clock, random, log, core };
   return {
+    processName: `${hostname()}:${process.pid}`,
     clock,
     random,
     log,

@@ -67,7 +67,7 @@ export const ERRORS = {
   JOB_TIMEOUT: 'a job did not end within the time of its kind',
   JOB_SETTLE_FAILED: 'the kind of a job could not write what belongs to an outcome; the job is failed',
   JOB_STOPPED: 'a job was aborted because the daemon stops',
-  FOLLOW_FENCED: 'another process moved the cursor',
+  FOLLOW_FENCED: 'another process follows the chain on this database',
   FOLLOW_GAP_TAKEN: 'another process changed a gap while it was being filled',
   FOLLOW_REWIND: 'released blocks cannot be taken back as far as --rewind-to asks',
   FOLLOW_NOT_FINAL: 'a range that is to be filled ends above the newest final slot',

@@ -133,7 +133,9 @@ function chainCheck(status: ChainStatus, maxLagSlots: number): CheckResult {
   const lagSlots = status.lagSlots;
   if (lagSlots !== null && lagSlots > maxLagSlots)
     return fail(`${lagSlots} slots behind the tip, ${maxLagSlots} are allowed`);
-  return { name, ok: true, detail: lagSlots === null ? 'not followed yet' : `${lagSlots} slots behind the tip` };
+  const place = lagSlots === null ? 'not followed yet' : `${lagSlots} slots behind the tip`;
+  const standing = status.isStandby === true ? `, standing by for ${status.leader?.name ?? 'nobody'}` : '';
+  return { name, ok: true, detail: place + standing };
 }
 
 function labelOf(status: ChainStatus): ChainLabel {

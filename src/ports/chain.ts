@@ -116,6 +116,10 @@ export interface ChainStatus {
   readonly lagSlots: number | null;
   /** Why the loop stands still, or null. */
   readonly stalled: string | null;
+  /** Which process follows the chain, where several could; `name` is null while nobody does. */
+  readonly leader?: { readonly name: string | null; readonly epoch: number };
+  /** This process could follow the chain, and waits while another one does. */
+  readonly isStandby?: boolean;
   readonly openGaps: number;
   /** The oldest of them, a bounded number. */
   readonly gaps?: readonly ChainGap[];

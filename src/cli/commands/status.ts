@@ -1,6 +1,7 @@
 import { resolve } from 'node:path';
 import { EXIT } from '../../kernel/errors.ts';
 import type { Readiness } from '../../kernel/health.ts';
+import type { ChainStatus } from '../../ports/chain.ts';
 import { ROLES } from '../../ports/role.ts';
 import { askReadiness } from '../ask-daemon.ts';
 import type { RunCommand } from '../command.ts';
@@ -34,8 +35,13 @@ function describe(status: ProcessStatus): string[] {
     ...chain.map(
       (one) =>
         `  chain      ${one.chain}: ${one.cluster}${one.kind === 'local' ? ' (LOCAL, not a public network)' : ''}, ` +
-        `cursor ${one.cursorSlot ?? '-'}, tip ${one.tipSlot ?? '-'}, behind ${one.lagSlots ?? '-'}, open gaps ${one.openGaps}`,
+        `cursor ${one.cursorSlot ?? '-'}, tip ${one.tipSlot ?? '-'}, behind ${one.lagSlots ?? '-'}, open gaps ${one.openGaps}${leaderOf(one)}`,
     ),
     ...checks.map(({ name, ok, detail }) => `  ${ok ? 'ok  ' : 'FAIL'} ${name}: ${detail}`),
   ];
+}
+
+function leaderOf({ leader, isStandby }: ChainStatus): string {
+  if (leader === undefined) return '';
+  return `, ${isStandby === true ? 'standing by for' : 'followed by'} ${leader.name ?? 'nobody'}`;
 }

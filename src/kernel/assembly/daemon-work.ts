@@ -1,11 +1,17 @@
+import { CodedError } from '../../lib/coded-error.ts';
+import type { ChainId } from '../../ports/chain.ts';
+import type { Metrics } from '../../ports/metrics.ts';
 import type { Store } from '../../ports/store.ts';
+import { EXIT } from '../errors.ts';
 import type { Follower } from '../follower/contract.ts';
 import { createFollower } from '../follower/create-follower.ts';
+import { createElection } from '../follower/lead/election.ts';
 import { createJobRunner, type JobRunner } from '../jobs/index.ts';
 import { createOutboxGauges, type OutboxGauges } from '../jobs/outbox-gauges.ts';
 import { createAnnouncer } from './announce-chain.ts';
 import type { AssembledChain, Assembly } from './assemble.ts';
-import { type ChainRun, createChainRun } from './chain-run.ts';
+import { type ChainRun, createChainRun, type FollowerRun } from './chain-run.ts';
+import { createElectedFollower } from './elected-follower.ts';
 import type { DaemonParts } from './parts.ts';
 import { createRemoteFollower } from './remote-follower.ts';
 import { createRemoteRunner } from './remote-runner.ts';
@@ -53,7 +59,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
   }
 
   /** Null when nobody wants the blocks of this chain, because reading them would cost the upstream for nothing, or it is another's part. */
-  function followerOf(chain: AssembledChain, store: Store): Follower | null {
+  function followerOf(chain: AssembledChain, store: Store): FollowerRun | null {
     const { id } = chain.setup;
     const processors = assembly.merged.processors.filter(({ chains }) => chains.includes(id));
     if (!core.follow.enabled || processors.length === 0) return null;
@@ -64,12 +70,47 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
       return null;
     }
     const metrics = assembly.metrics.scope(id === 'main' ? 'follow' : `follow_${id}`);
-    const follower = createFollower({
-      ...{ chain: id, source: chain.source, store, processors, core, clock, random, metrics, log, fatal },
-    });
+    const makeFollower = (on: Store) =>
+      createFollower({
+        ...{ chain: id, source: chain.source, store: on, processors, core, clock, random, metrics, log, fatal },
+      });
+    if (store.dialect === 'postgres') return electedFollowerOf(chain, store, metrics, makeFollower);
+    const follower = makeFollower(store);
+    tellLead(
+      metrics,
+      () => true,
+      () => 0,
+    );
     chain.follower.set(follower);
     companions.push(createAnnouncer({ chain: id, follower, bus, clock }));
     return follower;
+  }
+
+  /** On a database server there may be other processes with this role: one of them follows the chain. */
+  function electedFollowerOf(
+    chain: AssembledChain,
+    store: Store,
+    metrics: Metrics,
+    makeFollower: (on: Store) => Follower,
+  ): FollowerRun {
+    const { id } = chain.setup;
+    const { leaseMs, rewindTo } = core.follow;
+    const election = createElection({
+      ...{ chain: id, store, name: parts.processName, leaseMs, clock, log, lost: fatal },
+      ...(rewindTo === null ? {} : { rival: () => fatal(rewindRefused(id)) }),
+    });
+    const elected = createElectedFollower({
+      ...{ chain: id, election, log, fatal, makeFollower: () => makeFollower(election.store) },
+      remote: createRemoteFollower({ chain: id, store, bus, clock, log, tipSlot: () => tipOf(chain) }),
+      announce: (follower) => createAnnouncer({ chain: id, follower, bus, clock }),
+    });
+    tellLead(
+      metrics,
+      () => elected.leads,
+      () => election.leader()?.epoch ?? 0,
+    );
+    chain.follower.set(elected);
+    return elected;
   }
 
   return {
@@ -107,6 +148,17 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     },
   };
 }
+
+function tellLead(metrics: Metrics, leads: () => boolean, epoch: () => number): void {
+  metrics.observe('leading', 'whether this process follows the chain, and does not stand by', () => (leads() ? 1 : 0));
+  metrics.observe('leader_epoch', 'how often the lead of the chain was taken; 0 without an election', epoch);
+}
+
+/** A wish for one start must not come true when this process takes over some day. */
+const rewindRefused = (chain: ChainId) =>
+  new CodedError('FOLLOW_REWIND', `cannot rewind: another process follows the ${chain} chain; stop it first`, {
+    exitCode: EXIT.config,
+  });
 
 function tipOf({ pool }: AssembledChain): number | null {
   const slots = pool.states().flatMap(({ healthy, slot }) => (healthy && slot !== null ? [slot] : []));

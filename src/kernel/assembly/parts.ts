@@ -29,6 +29,8 @@ export interface ChainParts {
 
 /** The outside world of a daemon. The kernel imports no adapter: whoever composes a daemon hands them in. */
 export interface DaemonParts {
+  /** How this process is shown to others on the same store: host and number. */
+  readonly processName: string;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;

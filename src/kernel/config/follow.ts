@@ -13,6 +13,11 @@ export const followConfig = Type.Object(
       default: 'confirmed',
       description: 'commitment that is followed',
     }),
+    leaseMs: count(
+      5_000,
+      'silence of the leading indexer after which another one takes over, where several are on one PostgreSQL database',
+      100,
+    ),
     pollMs: count(400, 'pause between looks at the tip'),
     window: count(200, 'slots asked for ahead of the cursor'),
     concurrency: count(6, 'blocks fetched at once at the tip'),

@@ -90,6 +90,16 @@ export const followerMigrations: readonly Migration[] = [
       await sql`alter table follow_gaps add column addresses text`.execute(db);
     },
   },
+  {
+    version: 5,
+    name: 'create leaders',
+    // An older version leads without a row, and the cursor still lets only one of two write.
+    breaking: false,
+    async up({ db }) {
+      await sql`create table follow_leaders (
+        chain text not null primary key, epoch bigint not null, holder text, beat bigint not null)`.execute(db);
+    },
+  },
 ];
 
 const identity = (dialect: Dialect) =>

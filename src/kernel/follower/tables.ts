@@ -68,12 +68,24 @@ export interface ChainRow {
   readonly finalized_slot: number | null;
 }
 
+/** Who follows a chain, where several processes could. */
+export interface LeaderRow {
+  readonly chain: string;
+  /** Counts the leaders; every write of the leader proves it. */
+  readonly epoch: number;
+  /** Null when the last one has resigned. */
+  readonly holder: string | null;
+  /** Moves as long as the leader lives. */
+  readonly beat: number;
+}
+
 export interface FollowTables {
   readonly follow_cursors: CursorRow;
   readonly follow_headers: HeaderRow;
   readonly follow_gaps: GapRow;
   readonly follow_gap_fills: GapFillRow;
   readonly follow_chains: ChainRow;
+  readonly follow_leaders: LeaderRow;
 }
 
 export const followTables = (db: Queries) => db as unknown as Queries<FollowTables>;

@@ -18,6 +18,8 @@ export interface ConnectionPool {
 
 const CONNECT_TIMEOUT_MS = 10_000;
 const IDLE_TIMEOUT_MS = 30_000;
+/** A process that is paused or cut off within a transaction must not hold up for long who takes its place. */
+const IDLE_WRITER_MS = 15_000;
 /** The client's own patience, for a server that has vanished without closing its sockets. */
 const SILENCE_EXTRA_MS = 5_000;
 
@@ -31,7 +33,9 @@ export function createPool(library: typeof pg, types: pg.CustomTypesConfig, opti
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     idleTimeoutMillis: IDLE_TIMEOUT_MS,
     statement_timeout: options.statementTimeoutMs,
-    idle_in_transaction_session_timeout: options.statementTimeoutMs,
+    idle_in_transaction_session_timeout: options.readOnly
+      ? options.statementTimeoutMs
+      : Math.min(options.statementTimeoutMs, IDLE_WRITER_MS),
     query_timeout: options.statementTimeoutMs + SILENCE_EXTRA_MS,
     onConnect: async (client) => {
       if (options.readOnly) await client.query('set default_transaction_read_only = on');
