@@ -53,7 +53,8 @@ export async function startWorkBed(options: WorkBedOptions = {}): Promise<WorkBe
     http: { port: 0 },
     admin: { port: 0 },
     upstream: { urls: [{ url: chain.rpcUrl, websocketUrl: chain.wsUrl }] },
-    follow: { pollMs: 100 },
+    // With one indexer nobody is robbed by a short lease, and one that was killed need not be waited for.
+    follow: { pollMs: 100, leaseMs: 300 },
     log: { level: 'info', format: 'json' },
     lifecycle: { drainTimeoutMs: 5_000 },
     store: { url: options.daemonStore ?? store },
