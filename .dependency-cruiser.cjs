@@ -42,6 +42,12 @@ module.exports = {
       to: { path: '(^|/)litesvm/' },
     },
     {
+      name: 'sqlite-only-in-the-version-for-this-node',
+      severity: 'error',
+      from: { path: '^(src|plugins)/', pathNot: '^src/adapters/store/sqlite/library' },
+      to: { path: '(^|/)better-sqlite3', dependencyTypesNot: ['type-only'] },
+    },
+    {
       name: 'web3-off-the-ingest-path',
       comment: 'messages are decoded by src/solana; web3.js serves the local chain, and a client command that pays',
       severity: 'error',

@@ -1,10 +1,10 @@
 import { closeSync, existsSync, fsyncSync, linkSync, openSync, rmSync, unlinkSync } from 'node:fs';
 import { dirname } from 'node:path';
-import Database from 'better-sqlite3';
 import { EXIT } from '../../../kernel/errors.ts';
 import { CodedError, codeOf, messageOf } from '../../../lib/coded-error.ts';
 import { sqliteError } from './errors.ts';
 import { prepareFiles } from './files.ts';
+import { openDatabase } from './library.ts';
 import { quickCheck } from './quick-check.ts';
 
 export interface CopyFileOptions {
@@ -41,7 +41,7 @@ export async function copyDatabaseFile({ from, to, progress }: CopyFileOptions):
 
 async function copyPages(from: string, to: string, progress: CopyFileOptions['progress']): Promise<void> {
   try {
-    const db = new Database(from, { readonly: true, fileMustExist: true });
+    const db = openDatabase(from, { readonly: true, fileMustExist: true });
     try {
       // A snapshot held open: else every write of others would begin the copy anew.
       db.exec('begin');
@@ -56,7 +56,7 @@ async function copyPages(from: string, to: string, progress: CopyFileOptions['pr
       db.close();
     }
     // One file that needs no others beside it.
-    const made = new Database(to, { fileMustExist: true });
+    const made = openDatabase(to, { fileMustExist: true });
     made.pragma('journal_mode = DELETE');
     made.close();
   } catch (error) {
