@@ -67,23 +67,24 @@ export async function findSignature(db: Db, signature: Uint8Array): Promise<numb
   return rows.find((row) => Buffer.compare(row.signature, signature) === 0)?.n ?? null;
 }
 
-export interface FoundTransaction {
-  readonly signature: Uint8Array;
-  readonly text: string | null;
+/** By position, 64 bytes each; missing ones are left out. */
+export async function readSignatures(db: Db, ns: readonly number[]): Promise<Map<number, Uint8Array>> {
+  const found = new Map<number, Uint8Array>();
+  for (let at = 0; at < ns.length; at += KEYS_PER_QUERY) {
+    const query = db.selectFrom('wallet_transactions').select(['n', 'signature']);
+    const rows = await query.where('n', 'in', ns.slice(at, at + KEYS_PER_QUERY)).execute();
+    for (const { n, signature } of rows) found.set(n, signature);
+  }
+  return found;
 }
 
-/** By position; missing ones are left out. */
-export async function readTransactions(db: Db, ns: readonly number[]): Promise<Map<number, FoundTransaction>> {
-  const found = new Map<number, FoundTransaction>();
+/** JSON texts by position; missing ones are left out. */
+export async function readBodies(db: Db, ns: readonly number[]): Promise<Map<number, string>> {
+  const found = new Map<number, string>();
   for (let at = 0; at < ns.length; at += KEYS_PER_QUERY) {
-    const rows = await db
-      .selectFrom('wallet_transactions as t')
-      .leftJoin('wallet_bodies as b', 'b.n', 't.n')
-      .select(['t.n as n', 't.signature as signature', 'b.body as body'])
-      .where('t.n', 'in', ns.slice(at, at + KEYS_PER_QUERY))
-      .execute();
-    for (const { n, signature, body } of rows)
-      found.set(n, { signature, text: body === null ? null : unpackBody(body) });
+    const query = db.selectFrom('wallet_bodies').select(['n', 'body']);
+    const rows = await query.where('n', 'in', ns.slice(at, at + KEYS_PER_QUERY)).execute();
+    for (const { n, body } of rows) found.set(n, unpackBody(body));
   }
   return found;
 }

@@ -6,7 +6,7 @@ import { ACCOUNT, NAMED } from '../store/flags.ts';
 import { readKeyNumbers } from '../store/keys.ts';
 import { endOf } from '../store/position.ts';
 import type { Db, WalletRow } from '../store/tables.ts';
-import { readTransactions } from '../store/transactions.ts';
+import { readSignatures } from '../store/transactions.ts';
 import { isJoined, readWalletById } from '../store/wallets.ts';
 import { createGatherer, type Gatherer } from './gather.ts';
 import { keepBatch } from './keep.ts';
@@ -199,8 +199,8 @@ async function downward(run: Run): Promise<Gatherer> {
   const numbers = await readKeyNumbers(db);
   const ids = [...new Set([wallet.id, ...accounts.map(({ account }) => numbers.of(account))])];
   for (const { a, n } of await oldestOf(db, ids, floor)) {
-    const stored = (await readTransactions(db, [n])).get(n);
-    if (stored !== undefined) cursors.set(String(a), encode64(stored.signature));
+    const stored = (await readSignatures(db, [n])).get(n);
+    if (stored !== undefined) cursors.set(String(a), encode64(stored));
   }
   const cursorOf = (address: string): string | null => {
     const key = decode32(address);

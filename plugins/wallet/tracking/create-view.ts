@@ -12,12 +12,14 @@ import { isJoined, isSettled, readWallet } from '../store/wallets.ts';
 import { loadRows } from './load.ts';
 import { type Overlay, readOverlay } from './overlay.ts';
 import { beingIndexed, incompleteHistory } from './refusals.ts';
+import type { Shelf } from './shelf.ts';
 import type { TrackerParts } from './tracker-parts.ts';
 import type { FetchedTransaction } from './upstream.ts';
 import type { PageRange, ViewPage, ViewRow, WalletView } from './view.ts';
 
 export interface ViewParts extends TrackerParts {
   readonly recent: LRUCache<string, FetchedTransaction>;
+  readonly shelf: Shelf;
 }
 
 const POLL_MS = 40;

@@ -3,6 +3,7 @@ import { createLru } from '../../../src/lib/lru.ts';
 import type { Db, WalletRow } from '../store/tables.ts';
 import { isJoined, isSettled, readWallet, registerWallet } from '../store/wallets.ts';
 import { createView } from './create-view.ts';
+import { createShelf } from './shelf.ts';
 import type { TrackerParts } from './tracker-parts.ts';
 import type { FetchedTransaction } from './upstream.ts';
 import type { WalletView } from './view.ts';
@@ -25,6 +26,7 @@ export function createTracker(parts: TrackerParts): Tracker {
     // Text, and what is read from it.
     sizeCalculation: ({ text }) => text.length * 3 + 1_000,
   });
+  const shelf = createShelf(parts.cacheBytes, () => parts.chain.status().finalizedSlot);
   const scheduled = createLru<string, number>({ max: SCHEDULED_KEPT });
 
   async function ensure(key: Uint8Array, address: string): Promise<void> {
@@ -44,7 +46,7 @@ export function createTracker(parts: TrackerParts): Tracker {
   return {
     async open(key, address, signal) {
       await ensure(key, address);
-      return await createView({ ...parts, recent }, key, address, signal);
+      return await createView({ ...parts, recent, shelf }, key, address, signal);
     },
   };
 }

@@ -1,4 +1,5 @@
 /** The daemon of rows G5c and G5d, in a process of its own, beside a chain on which an economy of some wallets went on for a while. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { startChain } from '../../helpers/chain.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
 import { walletClient } from '../../helpers/wallet-client.ts';
@@ -6,6 +7,8 @@ import { createEconomy } from '../../helpers/wallet-economy.ts';
 import { PROXY_KEY } from './proxy-answers.ts';
 
 const FOR_THE_RUN_MS = 3_600_000;
+/** A wallet is kept current once what was read of its past is final and meets the blocks that are followed. */
+const ROUNDS = 4;
 
 const [seed, blocks] = process.argv.slice(2).map(Number) as [number, number];
 const chain = await startChain();
@@ -18,9 +21,13 @@ const daemon = await startDaemon({
 });
 const client = walletClient(daemon);
 let best = { wallet: '', rows: -1 };
-for (const wallet of economy.wallets) {
-  const { data } = await client.get<{ data: readonly unknown[] }>(`${wallet}/history?limit=100`);
-  if (data.length > best.rows) best = { wallet, rows: data.length };
+for (let round = 0; round < ROUNDS; round += 1) {
+  for (const wallet of economy.wallets) {
+    const { data } = await client.get<{ data: readonly unknown[] }>(`${wallet}/history?limit=100`);
+    if (data.length > best.rows) best = { wallet, rows: data.length };
+  }
+  await economy.run(20);
+  await sleep(500);
 }
 process.once('disconnect', () => process.exit(0));
 process.send?.({ port: Number(new URL(daemon.apiUrl).port), wallet: best.wallet });

@@ -10,7 +10,7 @@ import { positionOf } from '../../../plugins/wallet/store/position.ts';
 import { mergeTail, readRows } from '../../../plugins/wallet/store/rows.ts';
 import type { Db } from '../../../plugins/wallet/store/tables.ts';
 import { unpackTail } from '../../../plugins/wallet/store/tail.ts';
-import { findSignature, readTransactions } from '../../../plugins/wallet/store/transactions.ts';
+import { findSignature, readSignatures } from '../../../plugins/wallet/store/transactions.ts';
 import { registerWallet } from '../../../plugins/wallet/store/wallets.ts';
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
@@ -164,9 +164,9 @@ function createWorld(store: Store, isFull: boolean, numbers: KeyNumbers, random:
         assert.deepEqual(newest, rows.toReversed().slice(0, 3));
       }
       const ns = new Set([...expected.values()].flatMap((rows) => rows.map(({ n }) => n)));
-      const stored = await readTransactions(db, [...ns]);
+      const stored = await readSignatures(db, [...ns]);
       for (const [n, signature] of chain.flatMap(({ signatures }) => signatures))
-        if (ns.has(n)) assert.deepEqual(Buffer.from(stored.get(n)?.signature ?? []), Buffer.from(signature));
+        if (ns.has(n)) assert.deepEqual(Buffer.from(stored.get(n) ?? []), Buffer.from(signature));
       for (const signature of gone) assert.equal(await findSignature(db, signature), null);
       // Accounts that only a lost branch named stay known: they are the wallet's, and there is no row of them.
       for (const [at, wallet] of wallets.entries())
