@@ -6,7 +6,7 @@ import { killRoles } from './kills.ts';
 const skip = (await chainMissing()) ?? false;
 
 test(
-  '60 SIGKILLs of processes with one role each, on PostgreSQL, lose nothing and repeat nothing',
+  '72 SIGKILLs of processes with one role each, on PostgreSQL, lose nothing and repeat nothing',
   { skip },
-  async (t) => killRoles(t, { store: (await postgresDatabase(t)).url, kills: 60 }),
+  async (t) => killRoles(t, { store: (await postgresDatabase(t)).url, kills: 72 }),
 );

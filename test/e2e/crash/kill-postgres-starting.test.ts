@@ -5,6 +5,6 @@ import { killAgainAndAgain } from './kills.ts';
 
 const skip = (await chainMissing()) ?? false;
 
-test('24 SIGKILLs of a daemon that is starting, on PostgreSQL, lose nothing and repeat nothing', { skip }, async (t) =>
-  killAgainAndAgain(t, { store: (await postgresDatabase(t)).url, while: 'starting', kills: 24 }),
+test('16 SIGKILLs of a daemon that is starting, on PostgreSQL, lose nothing and repeat nothing', { skip }, async (t) =>
+  killAgainAndAgain(t, { store: (await postgresDatabase(t)).url, while: 'starting', kills: 16 }),
 );

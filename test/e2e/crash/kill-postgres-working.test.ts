@@ -5,6 +5,6 @@ import { killAgainAndAgain } from './kills.ts';
 
 const skip = (await chainMissing()) ?? false;
 
-test('16 SIGKILLs of a daemon that is working, on PostgreSQL, lose nothing and repeat nothing', { skip }, async (t) =>
-  killAgainAndAgain(t, { store: (await postgresDatabase(t)).url, while: 'working', kills: 16 }),
+test('12 SIGKILLs of a daemon that is working, on PostgreSQL, lose nothing and repeat nothing', { skip }, async (t) =>
+  killAgainAndAgain(t, { store: (await postgresDatabase(t)).url, while: 'working', kills: 12 }),
 );

@@ -4,6 +4,6 @@ import { killRoles } from './kills.ts';
 
 const skip = (await chainMissing()) ?? false;
 
-test('60 SIGKILLs of processes with one role each, on SQLite, lose nothing and repeat nothing', { skip }, async (t) =>
-  killRoles(t, { kills: 60 }),
+test('72 SIGKILLs of processes with one role each, on SQLite, lose nothing and repeat nothing', { skip }, async (t) =>
+  killRoles(t, { kills: 72 }),
 );

@@ -4,6 +4,6 @@ import { killAgainAndAgain } from './kills.ts';
 
 const skip = (await chainMissing()) ?? false;
 
-test('24 SIGKILLs of a daemon that is starting, on SQLite, lose nothing and repeat nothing', { skip }, async (t) =>
-  killAgainAndAgain(t, { while: 'starting', kills: 24 }),
+test('16 SIGKILLs of a daemon that is starting, on SQLite, lose nothing and repeat nothing', { skip }, async (t) =>
+  killAgainAndAgain(t, { while: 'starting', kills: 16 }),
 );

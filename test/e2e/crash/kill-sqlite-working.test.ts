@@ -4,6 +4,6 @@ import { killAgainAndAgain } from './kills.ts';
 
 const skip = (await chainMissing()) ?? false;
 
-test('16 SIGKILLs of a daemon that is working, on SQLite, lose nothing and repeat nothing', { skip }, async (t) =>
-  killAgainAndAgain(t, { while: 'working', kills: 16 }),
+test('12 SIGKILLs of a daemon that is working, on SQLite, lose nothing and repeat nothing', { skip }, async (t) =>
+  killAgainAndAgain(t, { while: 'working', kills: 12 }),
 );

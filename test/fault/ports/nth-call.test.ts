@@ -7,8 +7,8 @@ import { type CallCount, failingOutbound, failingStore, jumpingClock, type NthCa
 import { type PortBed, startPortBed } from './bed.ts';
 
 const skip = (await chainMissing()) ?? false;
-/** 1 = every call is tried; 9 = every ninth, beginning with the first. */
-const STEP = Number(process.env['PARHELION_NTH_STEP'] ?? 9);
+/** 1 = every call is tried; 12 = every twelfth, beginning with the first. */
+const STEP = Number(process.env['PARHELION_NTH_STEP'] ?? 12);
 const FIRST_LIFE_CALLS = 14;
 const LATER_LIFE_CALLS = 33;
 const HOUR_MS = 3_600_000;
