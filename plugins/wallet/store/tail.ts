@@ -47,14 +47,21 @@ export function packTail(slot: number, rows: readonly TailRow[]): TailPart[] {
   return parts;
 }
 
-/** By address and position. Those of an address come in ascending order mostly. */
+/** By address and position. */
 export function sorted(rows: readonly TailRow[]): TailRow[] {
-  const order = orderOf(Float64Array.from(rows, ({ a }) => a));
-  const list = Array.from(order, (at) => rows[at] as TailRow);
-  const isInOrder = list.every((row, at) => {
-    const before = list[at - 1];
-    return before === undefined || before.a !== row.a || before.n <= row.n;
-  });
+  const numbers = new Float64Array(rows.length);
+  for (let at = 0; at < rows.length; at += 1) numbers[at] = (rows[at] as TailRow).a;
+  const order = orderOf(numbers);
+  const list: TailRow[] = [];
+  let before: TailRow | null = null;
+  // Those of an address come in ascending order mostly.
+  let isInOrder = true;
+  for (let at = 0; at < order.length; at += 1) {
+    const row = rows[order[at] as number] as TailRow;
+    if (before !== null && before.a === row.a && before.n > row.n) isInOrder = false;
+    list.push(row);
+    before = row;
+  }
   return isInOrder ? list : list.sort((left, right) => left.a - right.a || left.n - right.n);
 }
 
