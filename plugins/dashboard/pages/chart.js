@@ -4,6 +4,8 @@ import { h, number } from './dom.js';
 const LIBRARY = '/dashboard/uplot.js';
 const HEIGHT = 260;
 const HALF_DAY_S = 43_200;
+/** Steps of the axes: there is no half request. */
+const STEPS = Array.from({ length: 16 }, (_, power) => [1, 2, 5].map((step) => step * 10 ** power)).flat();
 
 /** Gives `drawUsage`: days as bars of credits and a line of requests. */
 export async function loadPlots() {
@@ -40,7 +42,7 @@ function drawUsage(UPlot, place, title, points) {
 function options(UPlot) {
   const series = (label, more) => ({ label, scale: label, value: (_plot, value) => number(value), ...more });
   const axis = (more) => ({ stroke: color('--soft'), grid: { stroke: color('--line'), width: 1 }, ...more });
-  const count = (scale, more) => axis({ scale, label: scale, size: 64, values: compact, ...more });
+  const count = (scale, more) => axis({ scale, label: scale, size: 64, incrs: STEPS, values: compact, ...more });
   const fromZero = { range: (_plot, _least, most) => [0, Math.max(1, most * 1.1)] };
   return {
     tzDate: (unixS) => UPlot.tzDate(new Date(unixS * 1_000), 'Etc/UTC'),
