@@ -3,7 +3,9 @@ import assert from 'node:assert/strict';
 import { createServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { sql } from 'kysely';
+import { postgresError } from '../../../src/adapters/store/postgres/errors.ts';
 import { openPostgresStore } from '../../../src/adapters/store/postgres/index.ts';
+import type { CodedError } from '../../../src/lib/coded-error.ts';
 import { startFaultProxy } from '../../helpers/fault-proxy.ts';
 import { postgresDatabase } from '../../helpers/store.ts';
 
@@ -66,6 +68,12 @@ test('a transaction that its process forgets does not hold its locks for ever', 
   );
   assert.equal(await store.write((tx) => tx.insertMany('t', ['a'], [[3]])), 1);
   assert.deepEqual((await sql`select a from t`.execute(store.read)).rows, [{ a: 3 }]);
+});
+
+test('what the server says when it ends such a transaction is temporary, and no bug of ours', () => {
+  const said = Object.assign(new Error('terminating connection due to idle-in-transaction timeout'), { code: '25P03' });
+  const { code, exitCode, retryable } = postgresError(said) as CodedError;
+  assert.deepEqual([code, exitCode, retryable], ['STORE_UNREACHABLE', 75, true]);
 });
 
 test('a store that closes finishes what it has begun, and begins nothing more', WAIT, async (t) => {

@@ -2,8 +2,8 @@ import { EXIT } from '../../../kernel/errors.ts';
 import { CodedError, codeOf, messageOf } from '../../../lib/coded-error.ts';
 
 const SQLSTATE = /^[0-9A-Z]{5}$/;
-/** Server starts, stops or has no connection left. */
-const UNREACHABLE_STATES = ['57P01', '57P02', '57P03', '57P05', '53300'];
+/** Server starts, stops, has no connection left, or has ended one that stood still. */
+const UNREACHABLE_STATES = ['57P01', '57P02', '57P03', '57P05', '25P03', '53300'];
 const NETWORK_CODES = /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOENT|ERR_SSL|ERR_TLS|CERT_)/;
 /** pg gives these without a code. */
 const NETWORK_MESSAGES =
