@@ -85,7 +85,7 @@ export function createTransactions({ chain, random, config }: TransactionsParts)
 }
 
 /** Errors: CHAIN_BAD_BLOCK when the answer contradicts itself. */
-export function decodeFetched(answer: RpcTransaction, random: Random): FetchedTransaction {
+function decodeFetched(answer: RpcTransaction, random: Random): FetchedTransaction {
   const { transactions, keys } = decodeEntries(answer.slot, [answer], Uint8Array.from(random.bytes(SEED_BYTES)));
   return { transaction: transactions[0]!, block: { slot: answer.slot, blockTime: answer.blockTime ?? null, keys } };
 }

@@ -4,7 +4,7 @@ import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import type { WebhooksConfig } from '../config.ts';
 
-export const OPERATIONAL_TYPES = [
+const OPERATIONAL_TYPES = [
   'webhook.disabled',
   'webhook.failing',
   'webhook.recovered',

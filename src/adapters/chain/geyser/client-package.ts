@@ -5,8 +5,8 @@ import { pathToFileURL } from 'node:url';
 import { EXIT } from '../../../kernel/errors.ts';
 import { CodedError, messageOf } from '../../../lib/coded-error.ts';
 
-export const CLIENT_PACKAGE = '@triton-one/yellowstone-grpc';
-export const CLIENT_VERSION = '7.0.1';
+const CLIENT_PACKAGE = '@triton-one/yellowstone-grpc';
+const CLIENT_VERSION = '7.0.1';
 
 /** The parts of the client package that are used. It is no dependency: who wants the stream installs it. */
 export interface ClientPackage {
