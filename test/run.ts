@@ -47,8 +47,7 @@ function grouped(files: readonly string[], folder: string): string[] {
     writeFileSync(group, urls.map((url) => `import ${JSON.stringify(url)};\n`).join(''));
     groups.push(group);
   }
-  // The long ones have the last names: they begin, and the short ones fill the rest of the time.
-  return [...files.filter((file) => !file.startsWith(SHARING)).reverse(), ...groups];
+  return [...files.filter((file) => !file.startsWith(SHARING)), ...groups];
 }
 
 function runNode(files: readonly string[], env: Record<string, string>): Promise<number> {
