@@ -92,6 +92,7 @@ describe('another process', () => {
         looks += 1;
         return looks < 4;
       },
+      10_000,
     );
     assert.equal(await writeOnce(made), undefined);
     assert.equal(looks, 4);
