@@ -37,18 +37,23 @@ async function main(): Promise<number> {
   let wrong = false;
   for (const row of rows) {
     try {
-      results.push(...(await runRow(row, options)));
+      const own = await runRow(row, options);
+      results.push(...own);
+      // A run that is broken off loses nothing of what it measured.
+      keep(results, options.size);
+      for (const { row: id, ratio, verdict } of own) options.say(`${id} ${ratio?.median.toFixed(2) ?? ''} ${verdict}`);
     } catch (error) {
       wrong = true;
       console.error(`${row.id} ${row.name}: WRONG: ${error instanceof Error ? error.stack : String(error)}`);
     }
   }
   print(results);
-  writeFileSync(
-    `${root}bench-results.json`,
-    `${results.map((result) => JSON.stringify({ ...result, ...machine(), size: options.size })).join('\n')}\n`,
-  );
   return wrong ? 1 : 0;
+}
+
+function keep(results: readonly RowResult[], size: RunOptions['size']): void {
+  const lines = results.map((result) => JSON.stringify({ ...result, ...machine(), size }));
+  writeFileSync(`${root}bench-results.json`, `${lines.join('\n')}\n`);
 }
 
 async function runRow(row: Row, options: RunOptions): Promise<readonly RowResult[]> {
