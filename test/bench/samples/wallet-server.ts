@@ -29,5 +29,8 @@ for (let round = 0; round < ROUNDS; round += 1) {
   await economy.run(20);
   await sleep(500);
 }
+// What is final is kept; of a page that is asked for again nearly everything is.
+await chain.seal(40);
+await sleep(1_000);
 process.once('disconnect', () => process.exit(0));
 process.send?.({ port: Number(new URL(daemon.apiUrl).port), wallet: best.wallet });
