@@ -21,12 +21,14 @@ const SCHEDULED_KEPT = 10_000;
 
 export function createTracker(parts: TrackerParts): Tracker {
   const { store, clock, schedule } = parts;
+  // One half for what was fetched, one for what was stored.
+  const cacheBytes = Math.ceil(parts.cacheBytes / 2);
   const recent = new LRUCache<string, FetchedTransaction>({
-    maxSize: parts.cacheBytes,
+    maxSize: cacheBytes,
     // Text, and what is read from it.
     sizeCalculation: ({ text }) => text.length * 3 + 1_000,
   });
-  const shelf = createShelf(parts.cacheBytes, () => parts.chain.status().finalizedSlot);
+  const shelf = createShelf(cacheBytes, () => parts.chain.status().finalizedSlot);
   const scheduled = createLru<string, number>({ max: SCHEDULED_KEPT });
 
   async function ensure(key: Uint8Array, address: string): Promise<void> {

@@ -3,7 +3,7 @@ import type { Job, JobKind } from '../plugin.ts';
 import { type AheadRoom, chooseAhead } from './ahead.ts';
 import { type Candidate, chooseJobs, groupKey, type Room } from './choose.ts';
 import { type DueQuestion, findDue, type GroupWalk } from './find-due.ts';
-import { createParameters, padded, query } from './statement.ts';
+import { createParameters, type Parameters, padded, query } from './statement.ts';
 import { ONCE_LANE } from './table.ts';
 
 /** A job with a lease of this process. */
@@ -35,6 +35,9 @@ export interface ClaimOptions {
 
 /** A job that its process does not finish within its time and this is taken to be lost. */
 export const LEASE_EXTRA_MS = 30_000;
+
+/** How long a process that runs a job of this kind is believed to live without a word. */
+export const leaseMsOf = ({ leaseMs, timeoutMs }: JobKind): number => leaseMs ?? timeoutMs + LEASE_EXTRA_MS;
 
 /** How long a job that was claimed ahead may wait for its slot; its lease is longer by that. */
 export const AHEAD_WAIT_MS = 5_000;
@@ -150,7 +153,7 @@ async function lease(
     const ids = chosen.filter((row) => row.kind === name).map(({ id }) => id);
     if (ids.length === 0) continue;
     const parameters = createParameters(tx.dialect);
-    const until = parameters.add(now + (kind.leaseMs ?? kind.timeoutMs + LEASE_EXTRA_MS));
+    const until = parameters.add(now + leaseMsOf(kind));
     const list = padded<number | null>(ids, null).map((id) => parameters.add(id));
     // Rows that an owner is changing at this moment are left to it.
     const free =
@@ -181,4 +184,13 @@ function claimedOf(row: ClaimedRow): ClaimedJob {
     claim: row.claims,
     runAt: row.run_at,
   };
+}
+
+/** Rows of ids and claim tokens for a list of values: what another process has taken meanwhile is found out by its token. */
+export function claimRows(jobs: readonly ClaimedJob[], parameters: Parameters): string {
+  const rows = padded<ClaimedJob | null>(jobs, null).map((one) => {
+    const id = parameters.add(one?.job.id ?? null);
+    return `(cast(${id} as bigint), cast(${parameters.add(one?.claim ?? null)} as integer))`;
+  });
+  return rows.join(',');
 }

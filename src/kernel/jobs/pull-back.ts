@@ -1,6 +1,6 @@
 import type { StoreTx } from '../../ports/store.ts';
 import type { JobKind } from '../plugin.ts';
-import { AHEAD_WAIT_MS, LEASE_EXTRA_MS } from './claim.ts';
+import { AHEAD_WAIT_MS, leaseMsOf } from './claim.ts';
 import { change, createParameters } from './statement.ts';
 
 /** Clocks of processes that share a store may differ by this much. */
@@ -12,13 +12,13 @@ export const CLOCK_SKEW_MS = 60_000;
  */
 export async function cutLeases(tx: StoreTx, kinds: Iterable<JobKind>, now: number): Promise<number> {
   let count = 0;
-  for (const { kind, timeoutMs } of kinds) {
+  for (const kind of kinds) {
     const parameters = createParameters(tx.dialect);
-    const until = now + timeoutMs + LEASE_EXTRA_MS + AHEAD_WAIT_MS;
+    const until = now + leaseMsOf(kind) + AHEAD_WAIT_MS;
     const least = (column: string) =>
       `${column} = case when ${column} > ${parameters.add(now)} then cast(${parameters.add(now)} as bigint) else ${column} end`;
     const text = `update outbox set lease_until = ${parameters.add(until)}, ${least('run_at')}, ${least('created_at')}
-      where state = 'running' and lease_until > ${parameters.add(until + CLOCK_SKEW_MS)} and kind = ${parameters.add(kind)}`;
+      where state = 'running' and lease_until > ${parameters.add(until + CLOCK_SKEW_MS)} and kind = ${parameters.add(kind.kind)}`;
     count += await change(tx.db, text, parameters);
   }
   return count;

@@ -3,8 +3,8 @@ import type { Clock } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Store, StoreTx } from '../../ports/store.ts';
 import type { JobKind } from '../plugin.ts';
-import type { ClaimedJob } from './claim.ts';
-import { change, createParameters, padded } from './statement.ts';
+import { type ClaimedJob, claimRows } from './claim.ts';
+import { change, createParameters } from './statement.ts';
 
 export interface RenewerOptions {
   readonly store: Store;
@@ -56,11 +56,7 @@ export function createRenewer({ store, clock, log, kinds, running }: RenewerOpti
 /** Those that another process has taken meanwhile stay its own. */
 async function renew(tx: StoreTx, jobs: readonly ClaimedJob[], until: number): Promise<void> {
   const parameters = createParameters(tx.dialect);
-  const rows = padded<ClaimedJob | null>(jobs, null).map((one) => {
-    const id = parameters.add(one?.job.id ?? null);
-    return `(cast(${id} as bigint), cast(${parameters.add(one?.claim ?? null)} as integer))`;
-  });
-  const text = `with v(id, claims) as (values ${rows.join(',')})
+  const text = `with v(id, claims) as (values ${claimRows(jobs, parameters)})
     update outbox set lease_until = cast(${parameters.add(until)} as bigint)
     from v where outbox.id = v.id and outbox.claims = v.claims and outbox.state = 'running'`;
   await change(tx.db, text, parameters);

@@ -1,6 +1,6 @@
 import type { StoreTx } from '../../ports/store.ts';
-import type { ClaimedJob } from './claim.ts';
-import { change, createParameters, padded } from './statement.ts';
+import { type ClaimedJob, claimRows } from './claim.ts';
+import { change, createParameters } from './statement.ts';
 
 const GIVEN_AT_ONCE = 256;
 const LOST = 'the process that ran it ended without an outcome';
@@ -23,11 +23,7 @@ export async function returnExpired(tx: StoreTx, now: number, maxLost: number): 
 export async function giveBack(tx: StoreTx, jobs: readonly ClaimedJob[]): Promise<void> {
   for (let from = 0; from < jobs.length; from += GIVEN_AT_ONCE) {
     const parameters = createParameters(tx.dialect);
-    const rows = padded<ClaimedJob | null>(jobs.slice(from, from + GIVEN_AT_ONCE), null).map((one) => {
-      const id = parameters.add(one?.job.id ?? null);
-      return `(cast(${id} as bigint), cast(${parameters.add(one?.claim ?? null)} as integer))`;
-    });
-    const text = `with v(id, claims) as (values ${rows.join(',')})
+    const text = `with v(id, claims) as (values ${claimRows(jobs.slice(from, from + GIVEN_AT_ONCE), parameters)})
       update outbox set state = 'pending', lease_until = null, claims = outbox.claims - 1
       from v where outbox.id = v.id and outbox.claims = v.claims and outbox.state = 'running'`;
     await change(tx.db, text, parameters);
