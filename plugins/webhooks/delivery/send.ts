@@ -3,7 +3,7 @@ import type { OutboundClient, OutboundRequest, OutboundResponse } from '../../..
 import { formOf } from '../bodies/form.ts';
 import type { WebhooksConfig } from '../config.ts';
 import { isoTime } from '../model/view.ts';
-import { chainOf, type Webhook } from '../model/webhook.ts';
+import { chainOf, networkOf, type Webhook } from '../model/webhook.ts';
 import { signBody } from './signature.ts';
 import { isConnectionFailure, judgeError, judgeResponse, type Verdict } from './verdict.ts';
 
@@ -86,7 +86,7 @@ export function createSend({ post, clock, config, userAgent }: SendParts): Send 
       ...signatureHeaders(hook, keys, message, startedAt),
       'x-parhelion-webhook': hook.id,
       'x-parhelion-attempt': String(message.attempt),
-      'x-parhelion-network': chainOf(hook.type) === 'devnet' ? 'devnet' : 'mainnet',
+      'x-parhelion-network': networkOf(chainOf(hook.type)),
       'x-parhelion-created-at': isoTime(message.createdAt),
     };
     if (hook.authHeader !== null) headers.authorization = hook.authHeader;

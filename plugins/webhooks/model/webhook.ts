@@ -50,6 +50,9 @@ export interface Webhook {
 
 export const chainOf = (type: WebhookType): ChainId => (type.endsWith('Devnet') ? 'devnet' : 'main');
 
+/** What receivers and the operator read. */
+export const networkOf = (chain: ChainId): 'devnet' | 'mainnet' => (chain === 'devnet' ? 'devnet' : 'mainnet');
+
 /** Raw webhooks get every transaction, the others only successful ones, unless the webhook says otherwise. */
 export function effectiveStatus(hook: Pick<Webhook, 'type' | 'txnStatus'>): TxnStatus {
   return hook.txnStatus ?? (hook.type.startsWith('raw') ? 'all' : 'success');

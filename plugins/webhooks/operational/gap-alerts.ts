@@ -1,5 +1,6 @@
 import type { GapBook } from '../../../src/ports/gaps.ts';
 import type { Store } from '../../../src/ports/store.ts';
+import { networkOf } from '../model/webhook.ts';
 import type { Operational } from './operational.ts';
 
 /** Tells the operator of new holes in what webhooks have seen. */
@@ -19,7 +20,7 @@ export function createGapAlerts(operational: Operational, book: GapBook, store: 
       if (gaps.length === 0) return;
       await store.write(async (tx) => {
         for (const { id, chain, fromSlot, toSlot, reason } of gaps) {
-          const network = chain === 'devnet' ? 'devnet' : 'mainnet';
+          const network = networkOf(chain);
           await operational.tell(tx, 'chain.gap', { id, network, fromSlot, toSlot, reason }, { once: `gap_${id}` });
         }
       });

@@ -1,6 +1,7 @@
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { Log } from '../../../src/ports/log.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
+import { networkOf } from '../model/webhook.ts';
 import type { Operational } from './operational.ts';
 
 /** Tells the operator of blocks that were taken back: once for a whole fork. */
@@ -14,7 +15,7 @@ export function createRevertAlerts(operational: Operational, store: Store, log: 
   const open = new WeakMap<StoreTx, number[]>();
 
   async function tell(chain: ChainId, slots: readonly number[]): Promise<void> {
-    const network = chain === 'devnet' ? 'devnet' : 'mainnet';
+    const network = networkOf(chain);
     const range = { network, blocks: slots.length, fromSlot: Math.min(...slots), toSlot: Math.max(...slots) };
     await store.write((tx) => operational.tell(tx, 'chain.reverted', range));
   }

@@ -2,6 +2,7 @@ import type { ChainId, ChainStatus } from '../../../src/ports/chain.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { Outbox, OutboxRow } from '../../../src/ports/outbox.ts';
 import type { Store } from '../../../src/ports/store.ts';
+import { networkOf } from '../model/webhook.ts';
 import { OPERATIONAL_KIND, type Operational, type OperationalEvent } from './operational.ts';
 
 /** Tells the operator when a chain is not followed as it should be, and when that is over. */
@@ -39,7 +40,7 @@ export function createStallAlerts(parts: StallAlertParts): StallAlerts {
   const seen = new Map(chains.map((chain): [ChainId, Seen] => [chain, { since: null, isTold: null }]));
 
   async function tell(chain: ChainId, status: ChainStatus, reason: string | null): Promise<void> {
-    const network = chain === 'devnet' ? 'devnet' : 'mainnet';
+    const network = networkOf(chain);
     const group = `chain ${network}`;
     const [last] = await outbox.list({ kind: OPERATIONAL_KIND, group }, { limit: 1 });
     if (wasStalled(last) === (reason !== null)) return;
