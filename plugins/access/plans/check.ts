@@ -3,7 +3,7 @@ import { Ajv } from 'ajv';
 
 /** Everything that is wrong with a value, each with its place; empty when it fits. */
 export function problemsOf(schema: TSchema, value: unknown): readonly string[] {
-  const ajv = new Ajv({ strict: false, allErrors: true });
+  const ajv = new Ajv({ strict: false, allErrors: true, code: { optimize: false } });
   const check = ajv.compile(schema);
   if (check(value)) return [];
   const lines = (check.errors ?? [])

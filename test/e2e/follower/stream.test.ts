@@ -58,14 +58,17 @@ const opened = async (geyser: Geyser) => {
 /** Lets the world grow and pushes each block, until the stream leads. */
 async function takeOver(world: World, geyser: Geyser, running: Running): Promise<Subscription> {
   let subscription = await opened(geyser);
+  let hasLed = false;
   await until(async () => {
     subscription = geyser.open().at(-1) ?? subscription;
     world.grow(0, 2);
     pushAll(subscription, world.chain.slice(-1));
     await sleep(5);
-    return await leads(running);
+    hasLed = await leads(running);
+    return hasLed;
   }, 300);
-  assert.equal(await leads(running), true);
+  // Not asked again: a busy machine's pause is a silence of the stream to a clock that runs ahead of real time.
+  assert.equal(hasLed, true);
   return subscription;
 }
 

@@ -23,13 +23,6 @@ async function randomLife(seed: number, store: Store) {
   const rig = await createRig(store, { seed, upstreams, follow, processors: [createOrderFreeLedger()] });
   const faults = { rate: 0 };
   const flaky = flakyStore(store, draw, faults);
-  /** In small steps: a database server answers in real time, which the clock moved by hand would outrun. */
-  const pass = async (ms: number) => {
-    for (let passed = 0; passed < ms; passed += 500) {
-      await rig.clock.advance(500);
-      await new Promise((resolve) => setTimeout(resolve, 2));
-    }
-  };
   let gaps = 0;
   await rig.start({ store: flaky });
   for (let round = 0; round < ROUNDS; round += 1) {
@@ -50,7 +43,7 @@ async function randomLife(seed: number, store: Store) {
     }
     faults.rate = draw.float() < 0.4 ? 0.1 : 0;
     if (isStopped) await rig.start({ store: flaky });
-    await pass(1_000 + draw.below(60_000));
+    await rig.clock.advance(1_000 + draw.below(60_000));
   }
   for (const upstream of upstreams) {
     const { lost } = upstream;
@@ -60,14 +53,14 @@ async function randomLife(seed: number, store: Store) {
   faults.rate = 0;
   await rig.restart({ store });
   rig.world.grow(40 + rig.world.highestSlot - rig.world.slot);
-  await pass(5_000);
+  await rig.clock.advance(5_000);
   // What was passed over last becomes final.
   for (let made = 0; made < 60; made += 1) rig.world.grow();
   await rig.settle(1_200_000);
   // One without blocks closes without a change of rows.
   let records = await gapsOf(store);
   for (let tries = 0; tries < 200 && records.some(({ status }) => status !== 'filled'); tries += 1) {
-    await pass(5_000);
+    await rig.clock.advance(5_000);
     records = await gapsOf(store);
   }
   gaps = records.length;

@@ -23,6 +23,7 @@ import { deliveryScopes } from './deliveries.ts';
 import { type FakeUpstream, honest } from './fake-node.ts';
 import { createFakeStream } from './fake-stream.ts';
 import { createFakeTransport } from './fake-transport.ts';
+import { createStoreWatch } from './store-watch.ts';
 import { createWorld, FIRST_SLOT, type World } from './world.ts';
 
 export interface RigOptions {
@@ -38,7 +39,8 @@ export interface RigOptions {
 /** A real follower on a real store, in a made-up world with a clock that is moved by hand. */
 export async function createRig(store: Store, options: RigOptions = {}) {
   const draw: Sfc32 = createSfc32(options.seed ?? 1);
-  const clock = createManualClock();
+  const watch = createStoreWatch(store.dialect);
+  const clock = createManualClock(undefined, watch.settle);
   const log = createMemoryLog();
   const world: World = createWorld(draw, options.finalityDepth);
   const upstreams = options.upstreams ?? [honest('upstream-0'), honest('upstream-1')];
@@ -70,7 +72,7 @@ export async function createRig(store: Store, options: RigOptions = {}) {
       // Never started: hints are sockets, which the simulation has none of.
       source: createRpcChainSource({ ...{ chain: 'main', pool, core, clock, random, log }, ...stream }),
       ...{ chain: 'main', processors, core, clock, random, log },
-      store: with_.store ?? store,
+      store: watch.of(with_.store ?? store),
       metrics: registry.scope('follow'),
       fatal: (error) => void fatals.push(error),
     });
@@ -115,11 +117,7 @@ export async function createRig(store: Store, options: RigOptions = {}) {
     },
     /** Lets time pass until the store holds the truth, at most `maxMs`. */
     async settle(maxMs = 300_000, owner?: string): Promise<void> {
-      for (let passed = 0; passed < maxMs && !(await isSettled(owner)); passed += 500) {
-        await clock.advance(500);
-        // A database server answers in real time, which the clock moved by hand would outrun.
-        if (store.dialect === 'postgres') await new Promise((resolve) => setTimeout(resolve, 2));
-      }
+      for (let passed = 0; passed < maxMs && !(await isSettled(owner)); passed += 500) await clock.advance(500);
     },
     stop,
   };
