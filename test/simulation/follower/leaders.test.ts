@@ -33,15 +33,10 @@ function pausable(store: Store) {
 }
 
 /** Leaders that stop, or are paused and continue when another one leads, while the chain grows and forks. */
-async function randomLife(seed: number, store: Store) {
+async function randomLife(seed: number, given: Store) {
   const draw = createSfc32(seed ^ 0x51ed270b);
-  const rig = await createRig(store, { seed });
-  const pass = async (ms: number) => {
-    for (let passed = 0; passed < ms; passed += 250) {
-      await rig.clock.advance(250);
-      if (store.dialect === 'postgres') await new Promise((resolve) => setTimeout(resolve, 2));
-    }
-  };
+  const rig = await createRig(given, { seed });
+  const { store } = rig;
   const lost: unknown[] = [];
   let paused = 0;
   let before: { end(): Promise<void> } | null = null;
@@ -62,14 +57,14 @@ async function randomLife(seed: number, store: Store) {
     const won = election.won().then((value) => {
       hasWon = value;
     });
-    for (let waited = 0; !hasWon && waited < 200; waited += 1) await pass(250);
+    for (let waited = 0; !hasWon && waited < 200; waited += 1) await rig.clock.advance(250);
     assert.ok(hasWon, `nobody leads in round ${round}`);
     await won;
     const follower = await rig.start({ store: election.store });
     for (let step = 0; step < 4; step += 1) {
       for (let made = 0; made < 1 + draw.below(8); made += 1) rig.world.grow(draw.below(3), draw.below(3));
       if (draw.below(3) === 0) rig.world.fork(1 + draw.below(4));
-      await pass(draw.below(2_000));
+      await rig.clock.advance(draw.below(2_000));
       // The one before wakes up when this one is at work, with whatever it was about to write.
       if (step === 2) await before?.end();
       if (step === 2) before = null;
@@ -82,7 +77,7 @@ async function randomLife(seed: number, store: Store) {
       before = {
         async end() {
           held.resume();
-          await pass(LEASE_MS);
+          await rig.clock.advance(LEASE_MS);
           await follower.stop();
           await election.resign();
         },

@@ -37,9 +37,10 @@ export interface RigOptions {
 }
 
 /** A real follower on a real store, in a made-up world with a clock that is moved by hand. */
-export async function createRig(store: Store, options: RigOptions = {}) {
+export async function createRig(given: Store, options: RigOptions = {}) {
   const draw: Sfc32 = createSfc32(options.seed ?? 1);
-  const watch = createStoreWatch(store.dialect);
+  const watch = createStoreWatch(given.dialect);
+  const store = watch.of(given);
   const clock = createManualClock(undefined, watch.settle);
   const log = createMemoryLog();
   const world: World = createWorld(draw, options.finalityDepth);
@@ -72,7 +73,7 @@ export async function createRig(store: Store, options: RigOptions = {}) {
       // Never started: hints are sockets, which the simulation has none of.
       source: createRpcChainSource({ ...{ chain: 'main', pool, core, clock, random, log }, ...stream }),
       ...{ chain: 'main', processors, core, clock, random, log },
-      store: watch.of(with_.store ?? store),
+      store: with_.store ?? store,
       metrics: registry.scope('follow'),
       fatal: (error) => void fatals.push(error),
     });
@@ -101,6 +102,8 @@ export async function createRig(store: Store, options: RigOptions = {}) {
   }
 
   return {
+    /** The given one, whose statements the clock waits for: what stands before it in a test goes around this. */
+    store,
     ...{ world, upstreams, clock, random, log, fatals, draw, start, truth, isSettled },
     metrics: () => registry.text(),
     ledger: (owner?: string) => readLedger(store, owner),
