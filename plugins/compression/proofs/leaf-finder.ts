@@ -1,5 +1,5 @@
 import type { Store } from '../../../src/kernel/plugin.ts';
-import { rawQuery } from '../store/raw-query.ts';
+import { rawQuery } from '../../../src/ports/raw-query.ts';
 import { readAtOneSlot } from '../store/snapshot-read.ts';
 import type { Db } from '../store/tables.ts';
 import { createGather } from './gather.ts';

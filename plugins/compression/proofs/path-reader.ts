@@ -1,6 +1,6 @@
+import { type RawQuery, rawQuery } from '../../../src/ports/raw-query.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { pathPages } from '../../../src/solana/merkle/path.ts';
-import { type RawQuery, rawQuery } from '../store/raw-query.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
 import { DAMAGED, openPage, pageId, readPages } from '../trees/page-store.ts';
 import type { PageCache, PageNodes, TreeState } from './page-cache.ts';

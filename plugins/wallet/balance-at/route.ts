@@ -3,6 +3,7 @@ import { type Clock, defineRoute, type Route } from '../../../src/kernel/plugin.
 import { json, RequestError } from '../../../src/kernel/request.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
 import { uiAmount } from '../../../src/solana/accounts/token/ui-amount.ts';
+import { scaledMints } from '../history/element.ts';
 import { walletKey, walletParams } from '../input/address.ts';
 import { WALLET_REFUSALS, WALLET_ROUTE } from '../input/common.ts';
 import type { TokenWords } from '../input/token-words.ts';
@@ -96,7 +97,10 @@ async function body(
   signal: AbortSignal,
 ) {
   // Amounts of some mints grow with time, and some mints have no transaction here that tells their decimals.
-  const facts = isNative ? null : ((await words.known([mint], signal)).get(mint) ?? null);
+  const mayBeScaled = asOf !== null && scaledMints(asOf).includes(mint);
+  const facts = isNative
+    ? null
+    : ((await (mayBeScaled ? words.needed : words.known)([mint], signal)).get(mint) ?? null);
   const decimals = isNative ? 9 : (told ?? facts?.decimals ?? 0);
   return {
     ...{ wallet, mint, isNative },

@@ -1,24 +1,24 @@
 import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
-import { json, RequestError } from '../../../src/kernel/request.ts';
+import { JsonText, json, RequestError } from '../../../src/kernel/request.ts';
 import { lazy } from '../../../src/lib/lazy.ts';
-import { classify } from '../../../src/solana/parsers/classify.ts';
-import { PARSERS } from '../../../src/solana/parsers/registry.ts';
-import { createView, DEFAULT_OPTIONS } from '../../../src/solana/parsers/view.ts';
 import { transactionTypes } from '../../../src/solana/transaction-types.ts';
 import { walletKey, walletParams } from '../input/address.ts';
 import { pagination, WALLET_REFUSALS, WALLET_ROUTE } from '../input/common.ts';
 import { checkSignatures, positionOfCursor } from '../input/cursor.ts';
 import type { TokenWords } from '../input/token-words.ts';
 import { CHANGED, NAMED, TOUCHED } from '../store/flags.ts';
+import type { Digested, Digests } from '../tracking/digests.ts';
 import type { OpenWallet } from '../tracking/open-wallet.ts';
 import { incompleteHistory } from '../tracking/refusals.ts';
-import type { Loaded } from '../tracking/view.ts';
-import { historyElement, scaledMints } from './element.ts';
+import type { WalletView } from '../tracking/view.ts';
+import { type HistoryDigest, historyDigest, typedDigest } from './digest.ts';
+import { historyElement } from './element.ts';
 import { walkTransactions } from './walk.ts';
 
 export interface HistoryContext {
   readonly open: OpenWallet;
+  readonly digests: Digests;
   readonly words: TokenWords;
   readonly scanLimit: number;
 }
@@ -40,7 +40,9 @@ const element = Type.Object({
 const types = lazy(() => new Set(transactionTypes()));
 
 /** GET history: the transactions of a wallet with what they changed for it. */
-export function historyRoute({ open, words, scanLimit }: HistoryContext): Route {
+export function historyRoute({ open, digests, words, scanLimit }: HistoryContext): Route {
+  const plain = digests.of(historyDigest);
+  const typed = digests.of(typedDigest);
   return defineRoute({
     ...WALLET_ROUTE,
     method: 'GET',
@@ -68,14 +70,14 @@ export function historyRoute({ open, words, scanLimit }: HistoryContext): Route 
       const view = await open(key, params.wallet, signal);
       const below = before === undefined ? null : await positionOfCursor(view, before);
       const above = after === undefined ? null : await positionOfCursor(view, after);
-      const found: Loaded[] = [];
+      const found: Digested<HistoryDigest>[] = [];
       const range = {
         ...{ below, above, mask: MASKS[tokenAccounts], expected: limit + 1 },
         order: below === null && above !== null ? ('asc' as const) : ('desc' as const),
         most: type === undefined ? limit + 1 : Math.max(scanLimit, 1),
       };
-      const end = await walkTransactions(view, range, (loaded) => {
-        if (type === undefined || isOfType(loaded, type)) found.push(loaded);
+      const end = await walkTransactions(view, range, type === undefined ? plain : typed, (one) => {
+        if (type === undefined || one.digest.type === type) found.push(one);
         return found.length > limit;
       });
       const shown = found.slice(0, limit);
@@ -83,15 +85,30 @@ export function historyRoute({ open, words, scanLimit }: HistoryContext): Route 
         throw incompleteHistory(end.prunedBelow ?? 0);
       const hasMore = found.length > limit || end.reason !== 'complete';
       // Behind the last one shown, or where the search for a type gave up.
-      const last = found.length > limit ? shown.at(-1) : end.last;
-      const facts = await words.needed(shown.flatMap(scaledMints), signal);
-      return json({
-        data: shown.map((loaded) => historyElement(loaded, key, facts)),
-        pagination: { hasMore, nextCursor: hasMore ? (last?.signature ?? null) : null },
-      });
+      const last = found.length > limit ? shown.at(-1)?.digest : end.last;
+      const nextCursor = hasMore ? (last?.signature ?? null) : null;
+      const texts = await elementTexts(view, shown, words, signal);
+      return json(new JsonText(`{"data":[${texts.join()}],"pagination":${JSON.stringify({ hasMore, nextCursor })}}`));
     },
   });
 }
 
-const isOfType = ({ tx, block }: Loaded, type: string): boolean =>
-  classify(createView(tx, block, DEFAULT_OPTIONS), PARSERS).type === type;
+/** The elements as JSON: with the facts of mints whose amounts are not shown plainly. */
+async function elementTexts(
+  view: WalletView,
+  shown: readonly Digested<HistoryDigest>[],
+  words: TokenWords,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const mints = shown.flatMap(({ digest }) => digest.mints);
+  if (mints.length === 0) return shown.map(({ digest }) => digest.text);
+  const facts = await words.needed(mints, signal);
+  const isScaled = (mint: string) => (facts.get(mint)?.scale ?? null) !== null;
+  const scaled = shown.filter(({ digest }) => digest.mints.some(isScaled)).map(({ row }) => row);
+  if (scaled.length === 0) return shown.map(({ digest }) => digest.text);
+  const texts = new Map<number, string | null>(scaled.map(({ n }) => [n, null]));
+  for (const loaded of await view.load(scaled))
+    texts.set(loaded.n, JSON.stringify(historyElement(loaded, view.key, facts)));
+  // Null: a fork took it away meanwhile.
+  return shown.flatMap(({ row, digest }) => (texts.has(row.n) ? (texts.get(row.n) ?? []) : digest.text));
+}

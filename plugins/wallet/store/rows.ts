@@ -1,9 +1,9 @@
-import { sql } from 'kysely';
-import type { StoreTx } from '../../../src/ports/store.ts';
+import { rawQuery } from '../../../src/ports/raw-query.ts';
+import type { Store, StoreTx } from '../../../src/ports/store.ts';
 import type { HistoryRow } from './flags.ts';
 import { slotOf } from './position.ts';
 import type { Db } from './tables.ts';
-import { partOf, sorted, type TailRow, tailRowsOf, unpackTail } from './tail.ts';
+import { partOf, sorted, type TailPart, type TailRow, tailRowsOf, unpackTail } from './tail.ts';
 
 export interface RowRange {
   /** Positions, both exclusive. */
@@ -15,33 +15,47 @@ export interface RowRange {
   readonly order: 'asc' | 'desc';
 }
 
-/** Rows of an address in a range of the chain, those of the tail among them. */
-export async function readRows(db: Db, a: number, range: RowRange): Promise<HistoryRow[]> {
-  const { below, above, mask, limit, order } = range;
-  // The tail first: what is merged in between is then seen twice, and never not at all.
-  const tail = await db
-    .selectFrom('wallet_tail')
-    .select(['slot', 'rows'])
-    .where('part', '=', partOf(a))
-    .where('slot', '>=', slotOf(Math.max(0, above)))
-    .where('slot', '<=', slotOf(below))
-    .execute();
-  const merged = await db
-    .selectFrom('wallet_rows')
-    .select(['n', 'flags'])
-    .where('a', '=', a)
-    .where('n', '<', below)
-    .where('n', '>', above)
-    .where(sql<boolean>`(flags & ${mask}) <> 0`)
-    .orderBy('n', order)
-    .limit(limit)
-    .execute();
-  const rows = new Map<number, HistoryRow>(merged.map((row) => [row.n, row]));
-  for (const block of tail)
-    for (const row of tailRowsOf(block, a))
-      if (row.n < below && row.n > above && (row.flags & mask) !== 0) rows.set(row.n, row);
+/** Rows of an address in a range of the chain, those of the tail among them. Errors: those of the store. */
+export type ReadRows = (a: number, range: RowRange) => Promise<readonly HistoryRow[]>;
+
+/** Every page asks these statements: they are made once. */
+export function createRowReader(store: Store): ReadRows {
+  const readTail = rawQuery<Pick<TailPart, 'slot' | 'rows'>>(
+    store,
+    (place) =>
+      `SELECT slot, rows FROM wallet_tail WHERE part = ${place()} AND slot >= ${place()} AND slot <= ${place()}`,
+  );
+  const readMerged = (order: 'ASC' | 'DESC') =>
+    rawQuery<HistoryRow>(
+      store,
+      (place) =>
+        `SELECT n, flags FROM wallet_rows WHERE a = ${place()} AND n < ${place()} AND n > ${place()} ` +
+        `AND (flags & ${place()}) <> 0 ORDER BY n ${order} LIMIT ${place()}`,
+    );
+  const merged = { asc: readMerged('ASC'), desc: readMerged('DESC') };
+
+  return async (a, { below, above, mask, limit, order }) => {
+    // The tail first: what is merged in between is then seen twice, and never not at all.
+    const tail = await readTail(store.read, [partOf(a), slotOf(Math.max(0, above)), slotOf(below)]);
+    const rows = await merged[order](store.read, [a, below, above, mask, limit]);
+    const fresh = tail
+      .flatMap((block) => tailRowsOf(block, a))
+      .filter(({ n, flags }) => n < below && n > above && (flags & mask) !== 0);
+    return unite(rows, fresh, order).slice(0, limit);
+  };
+}
+
+/** Both lists without repeats, where there is one in both that of the second; in the order asked for, which is that of the first. */
+export function unite<R extends HistoryRow>(
+  first: readonly R[],
+  second: readonly R[],
+  order: 'asc' | 'desc',
+): readonly R[] {
+  if (second.length === 0) return first;
+  const rows = new Map<number, R>(first.map((row) => [row.n, row]));
+  for (const row of second) rows.set(row.n, row);
   const sign = order === 'asc' ? 1 : -1;
-  return [...rows.values()].sort((left, right) => sign * (left.n - right.n)).slice(0, limit);
+  return [...rows.values()].sort((left, right) => sign * (left.n - right.n));
 }
 
 /** Rows that are final; what is there already stays. */

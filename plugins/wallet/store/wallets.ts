@@ -1,7 +1,8 @@
 import { sql } from 'kysely';
 import { CodedError } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
-import type { StoreTx } from '../../../src/ports/store.ts';
+import { rawQuery } from '../../../src/ports/raw-query.ts';
+import type { Store, StoreTx } from '../../../src/ports/store.ts';
 import { readKeyNumbers } from './keys.ts';
 import type { Db, WalletRow } from './tables.ts';
 
@@ -10,6 +11,20 @@ export const readWallet = (db: Db, address: string): Promise<WalletRow | undefin
 
 export const readWalletById = (db: Db, id: number): Promise<WalletRow | undefined> =>
   db.selectFrom('wallet_wallets').selectAll().where('id', '=', id).executeTakeFirst();
+
+/** A wallet, and the newest slot that came with the blocks: both as they were at one moment. */
+export type WalletNow = WalletRow & { readonly live_slot: number | null };
+
+/** Finds a wallet by its address, for requests: the statement is made once. Errors: those of the store. */
+export function createWalletReader(store: Store): (address: string) => Promise<WalletNow | undefined> {
+  const read = rawQuery<WalletNow>(
+    store,
+    (place) =>
+      'SELECT w.*, s.live_slot FROM wallet_wallets w CROSS JOIN wallet_state s ' +
+      `WHERE w.address = ${place()} AND s.id = 1`,
+  );
+  return async (address) => (await read(store.read, [address]))[0];
+}
 
 /** Takes the next version of the followed set; others wait for the commit. */
 async function takeVersion(tx: StoreTx): Promise<number> {

@@ -5,10 +5,10 @@ import { readAccounts } from '../store/accounts.ts';
 import { ACCOUNT } from '../store/flags.ts';
 import { readKeyNumbers } from '../store/keys.ts';
 import { endOf, firstOf, MADE_UP_PLACE, positionOf } from '../store/position.ts';
-import { readRows } from '../store/rows.ts';
-import type { Db, WalletRow } from '../store/tables.ts';
+import { type ReadRows, unite } from '../store/rows.ts';
+import type { Db } from '../store/tables.ts';
 import { findSignature, slotAtTime, timeBefore } from '../store/transactions.ts';
-import { isJoined, isSettled, readWallet } from '../store/wallets.ts';
+import { isJoined, isSettled, type WalletNow } from '../store/wallets.ts';
 import { loadRows } from './load.ts';
 import { type Overlay, readOverlay } from './overlay.ts';
 import { beingIndexed, incompleteHistory } from './refusals.ts';
@@ -20,6 +20,8 @@ import type { PageRange, ViewPage, ViewRow, WalletView } from './view.ts';
 export interface ViewParts extends TrackerParts {
   readonly recent: LRUCache<string, FetchedTransaction>;
   readonly shelf: Shelf;
+  readonly readWallet: (address: string) => Promise<WalletNow | undefined>;
+  readonly readRows: ReadRows;
 }
 
 const POLL_MS = 40;
@@ -31,28 +33,37 @@ const LONG_OVERLAY = 50;
 
 /** What of a wallet is there. */
 interface Covered {
-  readonly row: WalletRow;
+  readonly row: WalletNow;
   /** Positions, both exclusive. */
   readonly above: number;
   readonly below: number;
   readonly isSettled: boolean;
 }
 
+/** `known`: what was read of the wallet just now, if it was. */
 export async function createView(
   parts: ViewParts,
-  key: Uint8Array,
-  address: string,
+  {
+    key,
+    address,
+    known,
+  }: { readonly key: Uint8Array; readonly address: string; readonly known: WalletNow | undefined },
   signal: AbortSignal,
 ): Promise<WalletView> {
-  const { store, clock, chain } = parts;
+  const { store, clock, chain, readRows, readWallet } = parts;
   const db = store.read as Db;
   const deadlineMs = clock.monotonic() + parts.readThroughMs;
+  // Before anything is read that it is about: what becomes final later may be another transaction than was read.
+  const finalSlot = chain.status().finalizedSlot ?? -1;
   let overlay: Promise<Overlay> | null = null;
+  /** Good for one look. */
+  let current = known;
 
   /** Waits for the first answer that is not null. Errors: 503 in the end. */
   async function until<T>(look: (covered: Covered) => Promise<T | null>): Promise<T> {
     for (;;) {
-      const row = await readWallet(db, address);
+      const row = current ?? (await readWallet(address));
+      current = undefined;
       const covered = row === undefined ? null : coveredOf(row, clock.now());
       const found = covered === null ? null : await look(covered);
       if (found !== null) return found;
@@ -61,11 +72,10 @@ export async function createView(
     }
   }
 
-  async function openOverlay(row: WalletRow): Promise<Overlay> {
-    const state = await db.selectFrom('wallet_state').select('live_slot').where('id', '=', 1).executeTakeFirstOrThrow();
-    const isLive = isJoined(row) && state.live_slot !== null;
+  async function openOverlay(row: WalletNow): Promise<Overlay> {
+    const isLive = isJoined(row) && row.live_slot !== null;
     if (isLive && isFresh(chain)) return NOTHING;
-    const aboveSlot = isLive ? (state.live_slot as number) : (row.head as number);
+    const aboveSlot = isLive ? (row.live_slot as number) : (row.head as number);
     const found = await readOverlay(parts, row, key, aboveSlot, signal);
     if ((await parts.upstream.firstSlot(signal)) > aboveSlot + 1) {
       // The upstream has lost a part of it meanwhile: the index has to begin anew above that.
@@ -77,13 +87,15 @@ export async function createView(
   }
 
   /** Everything above the stored part as it was when the request first looked. */
-  const above = (row: WalletRow): Promise<Overlay> => {
+  const above = (row: WalletNow): Promise<Overlay> => {
     overlay ??= openOverlay(row);
     return overlay;
   };
 
   const first = await until(async ({ row }) => row);
   await above(first);
+  // What is stored of it goes with what was read above.
+  current = first;
 
   async function page(range: PageRange): Promise<ViewPage> {
     return await until(async (covered) => {
@@ -98,7 +110,7 @@ export async function createView(
         throw incompleteHistory(row.pruned_below ?? 0);
       }
       const [stored, { rows }] = await Promise.all([
-        readRows(db, row.id, {
+        readRows(row.id, {
           ...{ mask, limit, order },
           above: Math.max(low, covered.above),
           below: Math.min(high, covered.below),
@@ -106,7 +118,7 @@ export async function createView(
         above(row),
       ]);
       const fresh = rows.filter(({ n, flags }) => n > low && n < high && (flags & mask) !== 0);
-      const found = merge(stored, fresh, order).slice(0, limit);
+      const found = unite<ViewRow>(stored, fresh, order).slice(0, limit);
       if (found.length >= limit || !isCut || row.is_complete === 1) return { rows: found, prunedBelow: null };
       return isSettled ? { rows: found, prunedBelow: row.pruned_below } : null;
     });
@@ -131,25 +143,25 @@ export async function createView(
   }
 
   return {
-    ...{ key, address, id: first.id, page, locate },
-    load: (rows) => loadRows(parts, key, rows, signal),
+    ...{ key, address, id: first.id, finalSlot, page, locate },
+    load: (rows) => loadRows({ ...parts, finalSlot, signal }, key, rows),
     async whole() {
       return await until(async ({ row, isSettled }) =>
         isSettled ? { prunedBelow: row.is_complete === 1 ? null : row.pruned_below } : null,
       );
     },
     async accountRows(account, below, limit) {
-      const row = (await readWallet(db, address)) ?? first;
+      const row = (await readWallet(address)) ?? first;
       const covered = coveredOf(row, clock.now());
       const stored =
         covered === null
           ? []
-          : await readRows(db, account.id, {
+          : await readRows(account.id, {
               ...{ mask: ACCOUNT, limit, order: 'desc', above: -1 },
               below: Math.min(below, covered.below),
             });
       const fresh = (await above(row)).accounts.get(account.address) ?? [];
-      return merge(
+      return unite<ViewRow>(
         stored,
         fresh.filter(({ n }) => n < below),
         'desc',
@@ -182,7 +194,7 @@ function isFresh(chain: ChainReader): boolean {
 }
 
 /** Null before the first step. */
-function coveredOf(row: WalletRow, now: number): Covered | null {
+function coveredOf(row: WalletNow, now: number): Covered | null {
   if (row.head === null || row.floor === null) return null;
   return {
     row,
@@ -190,12 +202,4 @@ function coveredOf(row: WalletRow, now: number): Covered | null {
     below: isJoined(row) ? EVERYTHING : endOf(row.head),
     isSettled: isSettled(row, now),
   };
-}
-
-/** Both lists without repeats, in the order asked for. */
-function merge(stored: readonly ViewRow[], fresh: readonly ViewRow[], order: 'asc' | 'desc'): ViewRow[] {
-  const rows = new Map<number, ViewRow>(stored.map((row) => [row.n, row]));
-  for (const row of fresh) rows.set(row.n, row);
-  const sign = order === 'asc' ? 1 : -1;
-  return [...rows.values()].sort((left, right) => sign * (left.n - right.n));
 }

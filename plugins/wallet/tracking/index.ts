@@ -11,6 +11,7 @@ import { refusedAs503 } from '../input/chain-call.ts';
 import { createTokenWords } from '../input/token-words.ts';
 import type { Label, WalletPart } from '../part.ts';
 import { transfersRoute } from '../transfers/route.ts';
+import { createDigests } from './digests.ts';
 import { createIndexJob } from './job-kind.ts';
 import { createWalletMetrics } from './metrics.ts';
 import { createOpenWallet } from './open-wallet.ts';
@@ -39,6 +40,8 @@ export function trackingPart(
   const { config, store, clock, log } = ctx;
   const { readThroughMs, scanLimit, commitment, explorerTxUrl, historyFloorSlot } = config;
   const { maxPages } = config.fundedBy;
+  // One half for transactions, one for what answers tell of them.
+  const cacheBytes = Math.ceil(config.transactions.cacheBytes / 2);
   const chain = ctx.chain('main');
   const metrics = createWalletMetrics(ctx.metrics);
   const upstream =
@@ -50,9 +53,10 @@ export function trackingPart(
       ? null
       : createTracker({
           ...{ store, clock, chain, upstream, schedule, commitment, readThroughMs },
-          cacheBytes: config.transactions.cacheBytes,
+          cacheBytes,
         });
   const open = createOpenWallet(chain, tracker);
+  const digests = createDigests(cacheBytes);
   const words = createTokenWords(ctx.use(tokenFacts) ?? null, log);
   const searches =
     upstream === null
@@ -68,8 +72,8 @@ export function trackingPart(
       : refusedAs503('getSlot', upstream.slot({ commitment: 'confirmed', signal }));
   return {
     routes: [
-      historyRoute({ open, words, scanLimit }),
-      transfersRoute({ open, words, scanLimit }),
+      historyRoute({ open, digests, words, scanLimit }),
+      transfersRoute({ open, digests, words, scanLimit }),
       balanceAtRoute({ open, words, clock, newestSlot }),
       fundedByRoute({ store, searches, labelOf, explorerTxUrl, maxPages }),
     ],

@@ -15,22 +15,19 @@ export interface LoadParts {
   readonly upstream: WalletUpstream;
   readonly commitment: Commitment;
   readonly shelf: Shelf;
+  /** What is stored up to this slot stands for ever. */
+  readonly finalSlot: number;
+  readonly signal: AbortSignal;
 }
 
 /**
  * The transactions of rows of a wallet and its accounts, in their order. What a fork took away meanwhile is left out, and so are rows of
  * another address with the same number. Errors: those of store and upstream.
  */
-export async function loadRows(
-  parts: LoadParts,
-  wallet: Uint8Array,
-  rows: readonly ViewRow[],
-  signal: AbortSignal,
-): Promise<Loaded[]> {
+export async function loadRows(parts: LoadParts, wallet: Uint8Array, rows: readonly ViewRow[]): Promise<Loaded[]> {
   const stored = await loadStored(
     parts,
     rows.filter(({ at }) => at === undefined).map(({ n }) => n),
-    signal,
   );
   const loaded = rows.map(({ n, flags, at = stored.get(n) }) => (at === undefined ? null : { ...at, flags }));
   // Rows of token accounts are told apart by whoever reads their balances; those of old transactions name no owner.
@@ -40,11 +37,7 @@ export async function loadRows(
 }
 
 /** From memory, from the store, or where only the place of one is kept from the upstream. */
-async function loadStored(
-  parts: LoadParts,
-  ns: readonly number[],
-  signal: AbortSignal,
-): Promise<ReadonlyMap<number, LoadedTransaction>> {
+async function loadStored(parts: LoadParts, ns: readonly number[]): Promise<ReadonlyMap<number, LoadedTransaction>> {
   const db = parts.store.read as Db;
   const signatures = await readSignatures(db, ns);
   const found = new Map<number, LoadedTransaction>();
@@ -59,18 +52,17 @@ async function loadStored(
   );
   const read = async ([n, signature]: [number, Uint8Array]) => {
     const text = bodies.get(n) ?? null;
-    const loaded = await readOne(parts, { n, signature: encode64(signature), text }, signal);
+    const loaded = await readOne(parts, { n, signature: encode64(signature), text });
     found.set(n, loaded);
-    if (text !== null) parts.shelf.put(loaded, signature, text.length);
+    if (text !== null && loaded.slot <= parts.finalSlot) parts.shelf.put(loaded, signature, text.length);
   };
   await Promise.all(unread.map(read));
   return found;
 }
 
 async function readOne(
-  { upstream, commitment }: LoadParts,
+  { upstream, commitment, signal }: LoadParts,
   { n, signature, text }: { readonly n: number; readonly signature: string; readonly text: string | null },
-  signal: AbortSignal,
 ): Promise<LoadedTransaction> {
   const block =
     text === null

@@ -5,7 +5,7 @@ import type { LoadedTransaction } from './view.ts';
 export interface Shelf {
   /** What is there of these positions, if their transactions still are the ones with these signatures. */
   take(n: number, signature: Uint8Array): LoadedTransaction | null;
-  /** Only what is final is kept: another fork may put another transaction into its place, or give it another outcome. */
+  /** For what is final: another fork may put another transaction into its place, or give it another outcome. */
   put(loaded: LoadedTransaction, signature: Uint8Array, textLength: number): void;
 }
 
@@ -15,7 +15,7 @@ interface Entry {
   readonly bytes: number;
 }
 
-export function createShelf(maxBytes: number, finalizedSlot: () => number | null): Shelf {
+export function createShelf(maxBytes: number): Shelf {
   const entries = new LRUCache<number, Entry>({ maxSize: maxBytes, sizeCalculation: ({ bytes }) => bytes });
   return {
     take(n, signature) {
@@ -23,7 +23,6 @@ export function createShelf(maxBytes: number, finalizedSlot: () => number | null
       return entry !== undefined && Buffer.compare(entry.signature, signature) === 0 ? entry.loaded : null;
     },
     put(loaded, signature, textLength) {
-      if (loaded.slot > (finalizedSlot() ?? -1)) return;
       // What is decoded takes about twice the room of its text.
       entries.set(loaded.n, { loaded, signature, bytes: textLength * 2 + 1_000 });
     },

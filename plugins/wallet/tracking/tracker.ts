@@ -1,7 +1,8 @@
 import { LRUCache } from 'lru-cache';
 import { createLru } from '../../../src/lib/lru.ts';
-import type { Db, WalletRow } from '../store/tables.ts';
-import { isJoined, isSettled, readWallet, registerWallet } from '../store/wallets.ts';
+import { createRowReader } from '../store/rows.ts';
+import type { WalletRow } from '../store/tables.ts';
+import { createWalletReader, isJoined, isSettled, registerWallet, type WalletNow } from '../store/wallets.ts';
 import { createView } from './create-view.ts';
 import { createShelf } from './shelf.ts';
 import type { TrackerParts } from './tracker-parts.ts';
@@ -28,27 +29,31 @@ export function createTracker(parts: TrackerParts): Tracker {
     // Text, and what is read from it.
     sizeCalculation: ({ text }) => text.length * 3 + 1_000,
   });
-  const shelf = createShelf(cacheBytes, () => parts.chain.status().finalizedSlot);
+  const shelf = createShelf(cacheBytes);
+  const readWallet = createWalletReader(store);
+  const viewParts = { ...parts, recent, shelf, readWallet, readRows: createRowReader(store) };
   const scheduled = createLru<string, number>({ max: SCHEDULED_KEPT });
 
-  async function ensure(key: Uint8Array, address: string): Promise<void> {
+  /** What is known of the wallet, unless that has changed just now. */
+  async function ensure(key: Uint8Array, address: string): Promise<WalletNow | undefined> {
     const now = clock.now();
-    const row = await readWallet(store.read as Db, address);
+    const row = await readWallet(address);
     const isKnown = row !== undefined && row.is_followed === 1 && row.asked_at > now - ASKED_MS;
-    if (isKnown && !needsWork(row, now)) return;
+    if (isKnown && !needsWork(row, now)) return row;
     const last = scheduled.get(address);
-    if (isKnown && last !== undefined && clock.monotonic() - last < SCHEDULED_MS) return;
+    if (isKnown && last !== undefined && clock.monotonic() - last < SCHEDULED_MS) return row;
     scheduled.set(address, clock.monotonic());
     await store.write(async (tx) => {
       const id = isKnown ? row.id : await registerWallet(tx, { key, address, now });
       if (row === undefined || needsWork(row, now)) await schedule(tx, id);
     });
+    return undefined;
   }
 
   return {
     async open(key, address, signal) {
-      await ensure(key, address);
-      return await createView({ ...parts, recent, shelf }, key, address, signal);
+      const known = await ensure(key, address);
+      return await createView(viewParts, { key, address, known }, signal);
     },
   };
 }

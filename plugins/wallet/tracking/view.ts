@@ -46,6 +46,8 @@ export interface WalletView {
   readonly key: Uint8Array;
   readonly address: string;
   readonly id: number;
+  /** What is stored up to this slot stands for ever; -1 where nobody knows. */
+  readonly finalSlot: number;
   page(range: PageRange): Promise<ViewPage>;
   /** In the order of the rows. */
   load(rows: readonly ViewRow[]): Promise<readonly Loaded[]>;

@@ -1,8 +1,6 @@
 import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
-import { json, RequestError } from '../../../src/kernel/request.ts';
-import type { MintFacts } from '../../../src/ports/token-facts.ts';
-import { uiAmount } from '../../../src/solana/accounts/token/ui-amount.ts';
+import { JsonText, json, RequestError } from '../../../src/kernel/request.ts';
 import { WRAPPED_SOL_MINT } from '../../../src/solana/address/known-programs.ts';
 import { walkTransactions } from '../history/walk.ts';
 import { walletKey, walletParams } from '../input/address.ts';
@@ -10,22 +8,23 @@ import { pagination, WALLET_REFUSALS, WALLET_ROUTE } from '../input/common.ts';
 import { isSignature, positionOfCursor } from '../input/cursor.ts';
 import type { TokenWords } from '../input/token-words.ts';
 import { CHANGED, NAMED, TOUCHED } from '../store/flags.ts';
+import type { Digest, Digests } from '../tracking/digests.ts';
 import type { OpenWallet } from '../tracking/open-wallet.ts';
 import { incompleteHistory } from '../tracking/refusals.ts';
-import type { Loaded, WalletView } from '../tracking/view.ts';
-import { withheldFee } from './fee.ts';
-import { type TransferRow, transferRows } from './rows.ts';
+import type { WalletView } from '../tracking/view.ts';
+import { type Transfer, type TransfersDigest, transfersDigest, transferText } from './digest.ts';
 
 export interface TransfersContext {
   readonly open: OpenWallet;
+  readonly digests: Digests;
   readonly words: TokenWords;
   readonly scanLimit: number;
 }
 
 interface Found {
-  readonly loaded: Loaded;
-  readonly row: TransferRow;
-  /** Of the rows of its transaction. */
+  readonly digest: TransfersDigest;
+  readonly transfer: Transfer;
+  /** Of those of its transaction. */
   readonly at: number;
 }
 
@@ -44,7 +43,8 @@ const transfer = Type.Object({
 const CURSOR = /^([1-9A-HJ-NP-Za-km-z]{64,88})(?:-(\d{1,6}))?$/;
 
 /** GET transfers: every movement of SOL and tokens to and from a wallet. */
-export function transfersRoute({ open, words, scanLimit }: TransfersContext): Route {
+export function transfersRoute({ open, digests, words, scanLimit }: TransfersContext): Route {
+  const read = digests.of(transfersDigest);
   return defineRoute({
     ...WALLET_ROUTE,
     method: 'GET',
@@ -69,11 +69,10 @@ export function transfersRoute({ open, words, scanLimit }: TransfersContext): Ro
         below: start === null ? null : skipped === null ? start : start + 1,
         ...{ most: scanLimit, expected: limit + 1 },
       };
-      const end = await walkTransactions(view, range, (loaded) => {
-        const first = loaded.n === start ? (skipped ?? 0) : 0;
-        const rows = transferRows(loaded.tx, loaded.block, view.address);
-        rows.forEach((row, at) => {
-          if (at >= first) found.push({ loaded, row, at });
+      const end = await walkTransactions(view, range, read, ({ row, digest }) => {
+        const first = row.n === start ? (skipped ?? 0) : 0;
+        digest.transfers.forEach((transfer, at) => {
+          if (at >= first) found.push({ digest, transfer, at });
         });
         return found.length > limit;
       });
@@ -81,10 +80,9 @@ export function transfersRoute({ open, words, scanLimit }: TransfersContext): Ro
       if (shown.length === 0 && end.reason === 'pruned' && end.last === null)
         throw incompleteHistory(end.prunedBelow ?? 0);
       const hasMore = found.length > limit || end.reason !== 'complete';
-      return json({
-        data: await elements(view, shown, words, signal),
-        pagination: { hasMore, nextCursor: hasMore ? nextCursor(found, limit, end.last) : null },
-      });
+      const page = { hasMore, nextCursor: hasMore ? nextCursor(found, limit, end.last) : null };
+      const texts = await elementTexts(view, shown, words, signal);
+      return json(new JsonText(`{"data":[${texts.join()}],"pagination":${JSON.stringify(page)}}`));
     },
   });
 }
@@ -96,34 +94,24 @@ function readCursor(text: string): { readonly signature: string; readonly row: n
 }
 
 /** Behind the last row that is shown: within its transaction, or behind it; or where the search gave up. */
-function nextCursor(found: readonly Found[], limit: number, last: Loaded | null): string | null {
+function nextCursor(found: readonly Found[], limit: number, last: Digest | null): string | null {
   const next = found[limit];
   const shown = found[limit - 1];
   if (next === undefined || shown === undefined) return last?.signature ?? null;
-  const { signature } = shown.loaded;
-  return next.loaded === shown.loaded ? `${signature}-${next.at}` : signature;
+  const { signature } = shown.digest;
+  return next.digest === shown.digest ? `${signature}-${next.at}` : signature;
 }
 
-async function elements(view: WalletView, shown: readonly Found[], words: TokenWords, signal: AbortSignal) {
-  const mints = [...new Set(shown.map(({ row }) => row.mint))].filter((mint) => mint !== WRAPPED_SOL_MINT);
-  const needs = shown.some(({ row }) => row.isFeeUnknown || row.decimals === null);
+async function elementTexts(view: WalletView, shown: readonly Found[], words: TokenWords, signal: AbortSignal) {
+  const mints = [...new Set(shown.map(({ transfer }) => transfer.mint))].filter((mint) => mint !== WRAPPED_SOL_MINT);
+  const needs = shown.some(
+    ({ transfer }) => transfer.isFeeUnknown || transfer.decimals === null || transfer.mayBeScaled,
+  );
   const facts = await (needs ? words.needed(mints, signal) : words.known(mints, signal));
   const times = new Map<number, number | null>();
-  for (const { loaded } of shown)
-    if (!times.has(loaded.slot)) times.set(loaded.slot, loaded.time ?? (await view.timeNear(loaded.slot)));
-  return shown.map(({ loaded, row }) =>
-    element(loaded, row, times.get(loaded.slot) ?? null, facts.get(row.mint) ?? null),
+  for (const { digest } of shown)
+    if (!times.has(digest.slot)) times.set(digest.slot, digest.time ?? (await view.timeNear(digest.slot)));
+  return shown.map(({ digest, transfer }) =>
+    transferText(digest, transfer, times.get(digest.slot) ?? null, facts.get(transfer.mint) ?? null),
   );
-}
-
-function element(loaded: Loaded, row: TransferRow, time: number | null, facts: MintFacts | null) {
-  const { direction, counterparty, mint, isFeeUnknown } = row;
-  const decimals = row.decimals ?? facts?.decimals ?? 0;
-  const raw = isFeeUnknown ? row.amount - withheldFee(row.amount, facts?.transferFee ?? null, loaded.slot) : row.amount;
-  return {
-    ...{ signature: loaded.signature, timestamp: time, direction, counterparty, mint },
-    symbol: mint === WRAPPED_SOL_MINT ? 'SOL' : (facts?.symbol ?? null),
-    amount: Number(uiAmount(raw, decimals, facts?.scale ?? null, time ?? 0)),
-    ...{ amountRaw: raw.toString(), decimals },
-  };
 }

@@ -15,6 +15,8 @@ export interface TransferRow {
   readonly decimals: number | null;
   /** The transfer fee is not told by the transaction: `amount` is gross. */
   readonly isFeeUnknown: boolean;
+  /** Its mint may show amounts with interest or a multiplier: it is no plain SPL token. */
+  readonly mayBeScaled: boolean;
 }
 
 interface Sides {
@@ -62,6 +64,7 @@ function tokenRows(move: TokenMove, tx: NormalTransaction, keys: MovementKeys, w
     amount: direction === 'in' && moved ? amount - (fee ?? 0n) : amount,
     decimals,
     isFeeUnknown: direction === 'in' && moved && fee === null,
+    mayBeScaled: keys.base58(move.program) !== TOKEN_PROGRAM,
   }));
 }
 
@@ -73,7 +76,7 @@ function nativeRows(move: NativeMove, tx: NormalTransaction, keys: MovementKeys,
   if (toToken !== null && !toToken.isWrapped) return [];
   const sides = { from: ownerOr(fromToken, keys, account(from)), to: ownerOr(toToken, keys, account(to)) };
   return rowsOf(sides, wallet, () => ({
-    ...{ mint: WRAPPED_SOL_MINT, amount, decimals: SOL_DECIMALS, isFeeUnknown: false },
+    ...{ mint: WRAPPED_SOL_MINT, amount, decimals: SOL_DECIMALS, isFeeUnknown: false, mayBeScaled: false },
   }));
 }
 

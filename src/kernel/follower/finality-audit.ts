@@ -73,16 +73,19 @@ async function isProvenBelowGap({ source, signal, chain, meter }: Run, top: Bloc
 /** Moves the mark; processors drop undo data, each only as far as it has come itself. */
 async function advance(run: Run, slot: number, blockhash: string): Promise<void> {
   const { state, store, chain } = run;
-  await store.write(async (tx) => {
+  const isOurs = await store.write(async (tx) => {
     // The block may have been rolled back while the answer was on its way.
     const still = await readHeaders(tx.db, chain, slot);
-    if (!still.some((header) => header.slot === slot && header.blockhash === blockhash)) return;
+    if (!still.some((header) => header.slot === slot && header.blockhash === blockhash)) return false;
     await writeFinalized(tx, chain, slot);
     for (const processor of [...state.live, ...state.catchingUp]) {
       const own = await readCursor(tx.db, chain, processor);
       if (own !== null) await processor.finalized?.(tx, Math.min(slot, own.slot), chain);
     }
+    return true;
   });
+  // Who keeps what is final in memory must not be told of another block.
+  if (!isOurs) return;
   state.finalizedSlot = Math.max(slot, state.finalizedSlot ?? 0);
   await countGaps(store.read, chain, state);
 }

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import Database from 'better-sqlite3';
 import { type KeyNumbers, readKeyNumbers } from '../../../plugins/wallet/store/keys.ts';
 import { migrations } from '../../../plugins/wallet/store/migrations.ts';
-import { readRows } from '../../../plugins/wallet/store/rows.ts';
+import { createRowReader, type ReadRows } from '../../../plugins/wallet/store/rows.ts';
 import type { Db } from '../../../plugins/wallet/store/tables.ts';
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
@@ -95,18 +95,18 @@ async function ours(folder: string, { blocks, transactions, names }: (typeof SIZ
   }
   const db = store.read as Db;
   const numbers = await readKeyNumbers(db);
-  const pages = await pageP99(db, numbers, probe as ChainBlock);
+  const pages = await pageP99(createRowReader(store), numbers, probe as ChainBlock);
   await store.close();
   return { side: { spentMs, rows, bytes: statSync(path).size }, numbers, pages };
 }
 
 /** Half of the names of a block are busy addresses. */
-async function pageP99(db: Db, numbers: KeyNumbers, { keys }: ChainBlock): Promise<number> {
+async function pageP99(readRows: ReadRows, numbers: KeyNumbers, { keys }: ChainBlock): Promise<number> {
   const spent: number[] = [];
   for (let id = 0; id < Math.min(200, keys.size); id += 1) {
     const startedMs = performance.now();
     const range = { above: -1, below: Number.MAX_SAFE_INTEGER, mask: 15, limit: PAGE, order: 'desc' as const };
-    const rows = await readRows(db, numbers.at(keys.words, id * 8), range);
+    const rows = await readRows(numbers.at(keys.words, id * 8), range);
     assert.ok(rows.length > 0);
     spent.push(performance.now() - startedMs);
   }

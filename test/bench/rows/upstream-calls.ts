@@ -63,8 +63,8 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
       const before = node.count();
       const first = await ask(endpoint);
       // From then on the wallet comes with the blocks.
-      await chain.seal(FINALITY * 3);
-      if (endpoint.wallet !== undefined) await untilCurrent(daemon.adminUrl, endpoint.wallet);
+      const tip = await chain.seal(FINALITY * 3);
+      if (endpoint.wallet !== undefined) await untilCurrent(daemon.adminUrl, endpoint.wallet, tip);
       const between = node.count();
       const cold = between - before;
       assert.equal(await ask(endpoint), first, endpoint.name);
@@ -113,14 +113,15 @@ async function countingNode(target: string) {
   };
 }
 
-/** The index of a wallet goes on behind the answer, until it comes with the blocks; other endpoints need none. */
-async function untilCurrent(adminUrl: string, wallet: string): Promise<void> {
+/** The index of a wallet goes on behind the answer, until it comes with the blocks; and these have to have come. Other endpoints need none. */
+async function untilCurrent(adminUrl: string, wallet: string, tip: number): Promise<void> {
+  const ask = async <T>(path: string): Promise<T> => (await (await fetch(`${adminUrl}${path}`)).json()) as T;
   for (;;) {
-    const { wallets } = (await (await fetch(`${adminUrl}/v0/admin/wallets`)).json()) as {
-      wallets: { address: string; state: string }[];
-    };
+    const { wallets } = await ask<{ wallets: { address: string; state: string }[] }>('/v0/admin/wallets');
+    const { chain } = await ask<{ chain: { chain: string; cursorSlot: number }[] }>('/readyz');
     const state = wallets.find(({ address }) => address === wallet)?.state;
-    if (state === undefined || state === 'complete, current') return;
+    const cursor = chain.find((one) => one.chain === 'main')?.cursorSlot ?? -1;
+    if ((state === undefined || state === 'complete, current') && cursor >= tip) return;
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }

@@ -7,7 +7,7 @@ import { ACCOUNT, CHANGED, type HistoryRow, NAMED, TOUCHED } from '../../../plug
 import { type KeyNumbers, readKeyNumbers } from '../../../plugins/wallet/store/keys.ts';
 import { migrations } from '../../../plugins/wallet/store/migrations.ts';
 import { positionOf } from '../../../plugins/wallet/store/position.ts';
-import { mergeTail, readRows } from '../../../plugins/wallet/store/rows.ts';
+import { createRowReader, mergeTail } from '../../../plugins/wallet/store/rows.ts';
 import type { Db } from '../../../plugins/wallet/store/tables.ts';
 import { unpackTail } from '../../../plugins/wallet/store/tail.ts';
 import { findSignature, readSignatures } from '../../../plugins/wallet/store/transactions.ts';
@@ -105,6 +105,7 @@ async function dump(store: Store): Promise<string> {
 
 /** A chain that grows, forks above its final block, and is merged on the way. */
 function createWorld(store: Store, isFull: boolean, numbers: KeyNumbers, random: Sfc32) {
+  const readRows = createRowReader(store);
   const processor = createWalletProcessor({
     ...{ random: createSystemRandom(), isFull },
     ...{ matched: () => undefined, merged: () => undefined },
@@ -159,8 +160,8 @@ function createWorld(store: Store, isFull: boolean, numbers: KeyNumbers, random:
           [...(facts.get(encode32(key)) ?? [])].map(([n, flags]) => ({ n, flags })),
         );
         expected.set(encode32(key), rows);
-        assert.deepEqual(await readRows(db, numbers.of(key), EVERYTHING), rows);
-        const newest = await readRows(db, numbers.of(key), { ...EVERYTHING, limit: 3, order: 'desc' });
+        assert.deepEqual(await readRows(numbers.of(key), EVERYTHING), rows);
+        const newest = await readRows(numbers.of(key), { ...EVERYTHING, limit: 3, order: 'desc' });
         assert.deepEqual(newest, rows.toReversed().slice(0, 3));
       }
       const ns = new Set([...expected.values()].flatMap((rows) => rows.map(({ n }) => n)));

@@ -1,10 +1,9 @@
 import { CompiledQuery } from 'kysely';
-import { lazy } from '../../../src/lib/lazy.ts';
-import type { Store } from '../../../src/ports/store.ts';
-import type { Db } from './tables.ts';
+import { lazy } from '../lib/lazy.ts';
+import type { Queries, Store } from './store.ts';
 
 /** A finished statement for hot paths, where building it anew for each call would cost more than running it. */
-export type RawQuery<Row> = (db: Db, parameters: readonly unknown[]) => Promise<readonly Row[]>;
+export type RawQuery<Row> = (db: Queries, parameters: readonly unknown[]) => Promise<readonly Row[]>;
 
 /**
  * `text` calls `place` where the next parameter stands, in the order in which they are given. It is called with the first query, because

@@ -1,0 +1,106 @@
+/** A store whose newest rows were written by the first version of the schema answers as before when it is brought up to date. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { migrations } from '../../../plugins/wallet/store/migrations.ts';
+import { positionOf } from '../../../plugins/wallet/store/position.ts';
+import { createRowReader, mergeTail, writeRows } from '../../../plugins/wallet/store/rows.ts';
+import type { TailRow } from '../../../plugins/wallet/store/tail.ts';
+import { forgetSlot } from '../../../plugins/wallet/store/transactions.ts';
+import { migrate } from '../../../src/kernel/schema/migrations.ts';
+import type { Store } from '../../../src/ports/store.ts';
+import { createSfc32 } from '../../helpers/sfc32.ts';
+import { eachStore } from '../../helpers/store.ts';
+
+const FIRST_SLOT = 300_000_000;
+const BLOCKS = 40;
+const MERGED = FIRST_SLOT + 9;
+/** In the first and the last part of all numbers, at their borders, and in between. */
+const ADDRESSES = [0, 1, 2 ** 42 - 1, 2 ** 42, 5 * 2 ** 42 + 77, 63 * 2 ** 42, 2 ** 48 - 1];
+const EVERYTHING = { above: -1, below: Number.MAX_SAFE_INTEGER, mask: 15, limit: 10_000 } as const;
+
+/** A block as the first version kept it: one blob, nine bytes for each row, by address and place. */
+function oldBlob(rows: readonly TailRow[]): Buffer {
+  const sorted = rows.toSorted((left, right) => left.a - right.a || left.n - right.n);
+  return Buffer.concat(
+    sorted.map(({ a, n, flags }) => {
+      const record = Buffer.alloc(9);
+      record.writeUIntBE(a, 0, 6);
+      record.writeUInt16BE(n % 65_536, 6);
+      record.writeUInt8(flags, 8);
+      return record;
+    }),
+  );
+}
+
+function someRows(): ReadonlyMap<number, readonly TailRow[]> {
+  const random = createSfc32(7);
+  const blocks = new Map<number, readonly TailRow[]>();
+  for (let at = 0; at < BLOCKS; at += 1) {
+    const slot = FIRST_SLOT + at;
+    const rows = ADDRESSES.flatMap((a) =>
+      [0, 1, 65_535]
+        .filter(() => random.float() < 0.5)
+        .map((place) => ({ a, n: positionOf(slot, place), flags: 1 + random.below(15) })),
+    );
+    if (rows.length > 0) blocks.set(slot, rows);
+  }
+  return blocks;
+}
+
+async function checkAnswers(store: Store, rows: readonly TailRow[]): Promise<void> {
+  const readRows = createRowReader(store);
+  const shown = ({ n, flags }: TailRow) => ({ n, flags });
+  for (const address of ADDRESSES) {
+    const mine = rows.filter(({ a }) => a === address).toSorted((left, right) => left.n - right.n);
+    assert.ok(mine.length > 10);
+    assert.deepEqual(await readRows(address, { ...EVERYTHING, order: 'asc' }), mine.map(shown));
+    const edge = mine[5] as TailRow;
+    assert.deepEqual(
+      await readRows(address, { ...EVERYTHING, mask: 5, below: edge.n, limit: 3, order: 'desc' }),
+      mine
+        .filter(({ n, flags }) => n < edge.n && (flags & 5) !== 0)
+        .toReversed()
+        .slice(0, 3)
+        .map(shown),
+    );
+  }
+  assert.deepEqual(await readRows(12_345, { ...EVERYTHING, order: 'asc' }), []);
+}
+
+eachStore('rows of the first version of the schema', (engine) => {
+  test('every address has the rows that it had, before and after they are merged, and forks find them', async (t) => {
+    const store = await engine.store(t);
+    await migrate(store, [{ scope: 'wallet', migrations: migrations.slice(0, 1) }]);
+    const blocks = someRows();
+    await store.write(async (tx) => {
+      const tail = [...blocks].filter(([slot]) => slot > MERGED);
+      await tx.insertMany(
+        'wallet_tail',
+        ['slot', 'rows'],
+        tail.map(([slot, rows]) => [slot, oldBlob(rows)]),
+      );
+      await writeRows(
+        tx,
+        [...blocks].filter(([slot]) => slot <= MERGED).flatMap(([, rows]) => rows),
+      );
+    });
+    await migrate(store, [{ scope: 'wallet', migrations }]);
+
+    const rows = [...blocks.values()].flat();
+    await checkAnswers(store, rows);
+    const lost = FIRST_SLOT + BLOCKS - 1;
+    await store.write((tx) => forgetSlot(tx, lost));
+    const left = rows.filter(({ n }) => n < positionOf(lost, 0));
+    await checkAnswers(store, left);
+    const merged = await store.write((tx) => mergeTail(tx, lost, 1));
+    assert.equal(merged, left.filter(({ n }) => n >= positionOf(MERGED + 1, 0)).length);
+    await checkAnswers(store, left);
+  });
+
+  test('a store without such rows is brought up to date as well', async (t) => {
+    const store = await engine.store(t);
+    await migrate(store, [{ scope: 'wallet', migrations: migrations.slice(0, 1) }]);
+    await migrate(store, [{ scope: 'wallet', migrations }]);
+    assert.deepEqual(await createRowReader(store)(1, { ...EVERYTHING, order: 'desc' }), []);
+  });
+});
