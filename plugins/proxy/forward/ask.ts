@@ -9,12 +9,14 @@ import {
 import type { Counter } from '../../../src/ports/metrics.ts';
 import type { Upstream } from '../../../src/ports/upstream.ts';
 import { type Answer, type Attempt, attempt } from './attempt.ts';
+import { createPast, type PastCall } from './past.ts';
 import type { Sticky } from './sticky.ts';
 
 export interface AskRequest {
   readonly context: CallContext;
   readonly method: string;
   readonly body: Buffer;
+  readonly params: PastCall['params'];
   readonly id: string | undefined;
   /** An answer up to this size is checked as a whole and may come from the second upstream when it is broken. */
   readonly wholeBytes: number;
@@ -47,27 +49,65 @@ export function createAsk(parts: AskParts): Ask {
     'outcome',
   ]);
   const tell = createTeller(parts, attempts);
+  const past = createPast();
+
+  /** Null: the time is up. */
+  async function askOne(request: AskRequest, upstream: Upstream, untilMs: number): Promise<Attempt | null> {
+    const timeoutMs = Math.ceil(untilMs - clock.monotonic());
+    if (timeoutMs <= 0) return null;
+    const made = await attempt(pool, upstream, { ...request, timeoutMs, maxBytes: parts.maxBytes });
+    tell(upstream, made);
+    return made;
+  }
+
+  const archives = () =>
+    pool.candidates({ archive: true, healthyOnly: true, exceptLimited: true }).filter(({ archive }) => archive);
+
+  /** The upstreams to be asked, best first. `isPast`: those that keep the whole history before others. */
+  function upstreamsFor(request: AskRequest) {
+    const upstreams = pool.candidates(preferred(sticky.of(request.context)));
+    if (!isMixed(upstreams) || !past.wantsArchive(request, tipOf(pool))) return { upstreams, isPast: false };
+    const first = archives();
+    return { upstreams: [...first, ...upstreams.filter((one) => !first.includes(one))], isPast: true };
+  }
+
+  /** What an upstream that keeps the whole history says where another one has nothing; null when it cannot be asked. */
+  async function askArchive(request: AskRequest, untilMs: number): Promise<Answer | null> {
+    const [archive] = archives();
+    const made = archive === undefined ? null : await askOne(request, archive, untilMs);
+    return made !== null && isAnswer(made) ? made : null;
+  }
 
   return async (request) => {
-    const startedAt = clock.monotonic();
-    const upstreams = pool.candidates(preferred(sticky.of(request.context))).slice(0, MAX_ATTEMPTS);
+    const untilMs = clock.monotonic() + parts.timeoutMs;
     let retryAfterMs: number | null = null;
-    for (const upstream of upstreams) {
-      const timeoutMs = Math.ceil(parts.timeoutMs - (clock.monotonic() - startedAt));
-      if (timeoutMs <= 0) throw new RpcError('timeout');
-      const made = await attempt(pool, upstream, { ...request, timeoutMs, maxBytes: parts.maxBytes });
-      tell(upstream, made);
-      if (made.kind === 'late') throw new RpcError('timeout');
+    const { upstreams, isPast } = upstreamsFor(request);
+    for (const upstream of upstreams.slice(0, MAX_ATTEMPTS)) {
+      const made = await askOne(request, upstream, untilMs);
+      if (made === null || made.kind === 'late') throw new RpcError('timeout');
       if (made.kind === 'too-large') throw tooLarge(parts.maxBytes);
-      if (made.kind === 'whole' || made.kind === 'stream' || made.kind === 'empty') {
-        sticky.keep(request.context, upstream.label);
-        return made;
+      if (isAnswer(made)) {
+        // Who is sent to an archive for something old has its other calls answered where they were.
+        if (!isPast) sticky.keep(request.context, upstream.label);
+        return (past.isLacking(request, upstream, made) ? await askArchive(request, untilMs) : null) ?? made;
       }
       if (made.kind === 'limited') retryAfterMs = sooner(retryAfterMs, made.retryAfterMs);
       if (!mayRepeat(request.method, made)) break;
     }
     throw new RpcError('unavailable', { retryAfterS: Math.max(1, Math.ceil((retryAfterMs ?? 1000) / 1000)) });
   };
+}
+
+const isAnswer = (made: Attempt): made is Answer =>
+  made.kind === 'whole' || made.kind === 'stream' || made.kind === 'empty';
+
+/** Only where some keep the whole history and some do not is there something to choose. */
+const isMixed = (upstreams: readonly Upstream[]): boolean =>
+  upstreams.some(({ archive }) => archive) && upstreams.some(({ archive }) => !archive);
+
+function tipOf(pool: UpstreamPool): number | null {
+  const slots = pool.states().flatMap(({ slot }) => (slot === null ? [] : [slot]));
+  return slots.length === 0 ? null : Math.max(...slots);
 }
 
 const preferred = (label: string | undefined) => (label === undefined ? {} : { prefer: label });
@@ -98,7 +138,7 @@ function createTeller(parts: AskParts, attempts: Counter) {
 
   /** Tells the pool what the answer says about the upstream. A passed deadline says nothing: the request may have been heavy. */
   return (upstream: Upstream, made: Attempt): void => {
-    count(upstream.label, made.kind === 'whole' || made.kind === 'stream' || made.kind === 'empty' ? 'ok' : made.kind);
+    count(upstream.label, isAnswer(made) ? 'ok' : made.kind);
     if (made.kind === 'failed') {
       if (made.blame) pool.report(upstream, { kind: 'failed', reason: made.reason });
     } else if (made.kind === 'limited') {

@@ -37,7 +37,8 @@ export function createFallback(parts: FallbackParts): RpcFallback {
   async function forward(call: RpcForward): Promise<RpcForwardReply> {
     if (ask === null) throw new RpcError('methodNotFound', { details: 'no Solana upstream is configured' });
     if (PRIVATE_METHOD.test(call.method)) throw new RpcError('methodNotFound');
-    const request = { context: call, method: call.method, body: call.body, id: call.id };
+    const { method, body, params, id } = call;
+    const request = { context: call, method, body, params, id };
     const askOnce = (wholeBytes: number, signal: AbortSignal) =>
       ask({
         ...request,

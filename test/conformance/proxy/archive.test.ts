@@ -1,0 +1,93 @@
+/** What a node may have forgotten is asked of the upstream that keeps everything; all else stays where it was. */
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, test } from 'node:test';
+import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
+import { type Behaviour, startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
+import { call, post } from './rpc-client.ts';
+
+const TIP = 300_000_000;
+const OLD = 1_000;
+const METHODS = ['getBlock', 'getBlockTime', 'getTransaction', 'getBlocks', 'getSignaturesForAddress', 'getBalance'];
+
+let node: TestUpstream;
+let archive: TestUpstream;
+let daemon: DaemonInProcess;
+before(async () => {
+  [node, archive] = await Promise.all([startUpstream({ slot: TIP }), startUpstream({ slot: TIP })]);
+  const urls = [{ url: node.url }, { url: archive.url, archive: true }];
+  daemon = await startDaemon({
+    config: {
+      ...{ plugins: ['access', 'proxy'], follow: { enabled: false } },
+      upstream: { urls, healthIntervalMs: 3_600_000, coolDownMs: 1 },
+      proxy: { cache: { enabled: false } },
+    },
+  });
+});
+after(async () => {
+  await daemon.stop();
+  await Promise.all([node.stop(), archive.stop()]);
+});
+beforeEach(() => {
+  for (const method of METHODS) {
+    node.on(method, { result: '"node"' });
+    archive.on(method, { result: '"archive"' });
+  }
+});
+
+const failing = (code: number): Behaviour => ({
+  chunks: [`{"jsonrpc":"2.0","error":{"code":${code},"message":"${code}"},"id":1}`],
+});
+
+/** The result, or the code of the error; and who was asked. */
+async function ask(method: string, params: readonly unknown[]) {
+  const [nodeBefore, archiveBefore] = [node.calls.length, archive.calls.length];
+  const { status, text } = await post({ daemon }, call(method, params));
+  assert.equal(status, 200);
+  const { result, error } = JSON.parse(text) as { result?: unknown; error?: { code: number } };
+  return { said: error?.code ?? result, asked: [node.calls.length - nodeBefore, archive.calls.length - archiveBefore] };
+}
+
+test('an answer that says that something is gone is asked for again where everything is', async () => {
+  for (const code of [-32001, -32007, -32009, -32011]) {
+    node.on('getBlock', failing(code));
+    // Newer each time: what is older is known to be gone by then.
+    assert.deepEqual(await ask('getBlock', [OLD - code]), { said: 'archive', asked: [1, 1] }, `${code}`);
+  }
+  node.on('getTransaction', { result: 'null' });
+  assert.deepEqual(await ask('getTransaction', ['signature']), { said: 'archive', asked: [1, 1] });
+});
+
+test('other errors and other empty answers are passed on', async () => {
+  node.on('getBlock', failing(-32004));
+  assert.deepEqual(await ask('getBlock', [TIP]), { said: -32004, asked: [1, 0] });
+  node.on('getBalance', { result: 'null' });
+  assert.deepEqual(await ask('getBalance', ['address']), { said: null, asked: [1, 0] });
+});
+
+test('slots that the others have lost are asked for at the archive first', async () => {
+  node.on('getBlockTime', failing(-32001));
+  assert.deepEqual(await ask('getBlockTime', [90_000]), { said: 'archive', asked: [1, 1] });
+  node.on('getBlockTime', { result: '"node"' });
+  assert.deepEqual(await ask('getBlockTime', [90_000]), { said: 'archive', asked: [0, 1] });
+  assert.deepEqual(await ask('getBlock', [89_999, { encoding: 'json' }]), { said: 'archive', asked: [0, 1] });
+  assert.deepEqual(await ask('getBlock', [90_001]), { said: 'node', asked: [1, 0] });
+});
+
+test('lists that a node would cut short without a word come from the archive, new ones from where they came', async () => {
+  assert.deepEqual(await ask('getSignaturesForAddress', ['address']), { said: 'archive', asked: [0, 1] });
+  assert.deepEqual(await ask('getBlocks', [OLD, OLD + 10]), { said: 'archive', asked: [0, 1] });
+  assert.deepEqual(await ask('getBlocks', [TIP - 100]), { said: 'node', asked: [1, 0] });
+});
+
+test('a caller who asked the archive stays with its upstream for all else', async () => {
+  await ask('getSignaturesForAddress', ['address']);
+  assert.deepEqual(await ask('getBalance', ['address']), { said: 'node', asked: [1, 0] });
+});
+
+test('where the archive does not answer, the others do', async () => {
+  archive.on('getSignaturesForAddress', { status: 502, chunks: ['<html>'] });
+  assert.deepEqual(await ask('getSignaturesForAddress', ['address']), { said: 'node', asked: [1, 1] });
+  node.on('getTransaction', { result: 'null' });
+  archive.on('getTransaction', { fault: 'reset' });
+  assert.deepEqual(await ask('getTransaction', ['signature']), { said: null, asked: [1, 1] });
+});
