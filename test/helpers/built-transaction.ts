@@ -36,6 +36,16 @@ export const tokenTransfer = (from: string, to: string, authority: string, amoun
   data: Buffer.concat([Buffer.from([3]), u64(amount)]),
 });
 
+export const tokenBurn = (from: string, mint: string, authority: string, amount: bigint): BuiltCall => ({
+  ...{ program: TOKEN, accounts: [from, mint, authority] },
+  data: Buffer.concat([Buffer.from([8]), u64(amount)]),
+});
+
+export const tokenMint = (mint: string, to: string, authority: string, amount: bigint): BuiltCall => ({
+  ...{ program: TOKEN, accounts: [mint, to, authority] },
+  data: Buffer.concat([Buffer.from([7]), u64(amount)]),
+});
+
 export const solTransfer = (from: string, to: string, lamports: bigint): BuiltCall => ({
   ...{ program: SYSTEM, accounts: [from, to] },
   data: Buffer.concat([Buffer.from([2, 0, 0, 0]), u64(lamports)]),

@@ -1,7 +1,7 @@
 import { decode32 } from '../../lib/base58.ts';
 import type { KeyTable } from '../../ports/block.ts';
 
-const LIGHT_SYSTEM = 'SySTEM1eSU2p4BGQfQpimFEWWSC1XDFeun3Nqzz3rT7';
+export const LIGHT_SYSTEM = 'SySTEM1eSU2p4BGQfQpimFEWWSC1XDFeun3Nqzz3rT7';
 const REGISTRY = 'Lighton6oQpVkeewmo2mcPTQQp7kYHr4fWpAgJyEmDX';
 const COMPRESSED_TOKEN = 'cTokenmWW8bLPjZEBAUgYy3zKxQZW6VKi7bqNFEVv3m';
 const NOOP = 'noopb9bkMVfRPU8AsbpTUg8AQkHtKwMYZiFUjNRtMmV';

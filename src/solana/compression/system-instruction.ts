@@ -12,8 +12,10 @@ export interface SystemInstruction {
 const PROOF_BYTES = 128;
 const NEW_ADDRESS_BYTES = 36;
 const ASSIGNED_ADDRESS_BYTES = 38;
+/** How the instruction begins that anybody may send; the others are for programs. */
+export const INVOKE = '1a10a90715caf219';
 const KINDS = {
-  '1a10a90715caf219': 'invoke',
+  [INVOKE]: 'invoke',
   '31d4bf8127c22bc4': 'cpi',
   '562fa3a615df5c08': 'readOnly',
   e42280542f8b56f0: 'accountInfo',
@@ -38,6 +40,31 @@ export function readSystemInstruction(data: Uint8Array): SystemInstruction {
     outputs: reader.list(() => readOutput(reader), OUTPUT_BYTES),
     accountsFrom: header.accountsFrom,
   };
+}
+
+/** What somebody asks of the program directly. */
+export interface Invocation {
+  readonly inputs: number;
+  readonly outputs: number;
+  /** That go into the program's pool, or come out of it. */
+  readonly lamports: bigint;
+  readonly isCompress: boolean;
+}
+
+/** Reads the instruction `INVOKE`; null where the bytes are none. */
+export function readInvocation(data: Uint8Array): Invocation | null {
+  try {
+    const reader = createByteReader(data, 12);
+    const { inputTrees, outputs } = readInvoke(reader);
+    // The fee of a relayer.
+    reader.option(reader.u64);
+    reader.list(() => reader.bytes(NEW_ADDRESS_BYTES), NEW_ADDRESS_BYTES);
+    const lamports = reader.option(reader.u64) ?? 0n;
+    return { inputs: inputTrees.length, outputs: outputs.length, lamports, isCompress: reader.bool() };
+  } catch (error) {
+    if (error instanceof LayoutError) return null;
+    throw error;
+  }
 }
 
 function readInvoke(reader: ByteReader): SystemInstruction {

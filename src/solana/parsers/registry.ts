@@ -2,6 +2,7 @@ import { bubblegum } from './bubblegum/bubblegum.ts';
 import { jupiter } from './jupiter/jupiter.ts';
 import { jupiterLimit, jupiterLimitV2, jupiterRecurring } from './jupiter/orders.ts';
 import { compressedToken } from './light/compressed-token.ts';
+import { lightSystem } from './light/light-system.ts';
 import { loader } from './loader/loader.ts';
 import { magicEden } from './magic-eden/magic-eden.ts';
 import { meteoraBins, meteoraDynamic, meteoraPools } from './markets/meteora.ts';
@@ -19,6 +20,7 @@ import { raydiumPool } from './raydium/liquidity-pool.ts';
 import { phantomTransfer, splBurn, splMint, splTransfer } from './spl/token.ts';
 import { squadsV3, squadsV4 } from './squads/squads.ts';
 import { marinade, sanctumInfinity, sanctumMultiPool, sanctumSinglePool, stakePool } from './stake/pools.ts';
+import { sanctumRouter } from './stake/sanctum-router.ts';
 import { stake } from './stake/stake.ts';
 import { marketSwap } from './swap/market-swap.ts';
 import { systemTransfer } from './system/transfer.ts';
@@ -35,5 +37,5 @@ export const PARSERS: readonly TransactionParser[] = [
   ...[raydiumConcentrated, raydiumConstantProduct, whirlpool, meteoraBins, meteoraPools, meteoraDynamic, pumpAmm],
   ...[phoenix, serum, openbook, openbookV2],
   ...[metaplexCore, squadsV3, squadsV4, marinade, stakePool, sanctumSinglePool, sanctumMultiPool, sanctumInfinity],
-  ...[compressedToken, nameService],
+  ...[sanctumRouter, compressedToken, lightSystem, nameService],
 ];

@@ -1,3 +1,4 @@
+import { DEVNET } from '../data/devnet-programs.ts';
 import { PROGRAM_ADDRESSES } from '../data/program-addresses.ts';
 import { namedParser } from '../named/named-parser.ts';
 import { taggedParser } from '../named/tagged-parser.ts';
@@ -65,7 +66,7 @@ export const serum = taggedParser({
 
 export const openbook = taggedParser({
   ...{ name: 'openbook', program: 'srmqPvymJeFKQ4zGQed1GFppgkRHL9kaELCbyksJtPX', source: 'UNKNOWN' },
-  ...{ types: SERUM_TYPES, tagAt: 1 },
+  ...{ devnet: DEVNET.OPENBOOK, types: SERUM_TYPES, tagAt: 1 },
 });
 
 export const openbookV2 = namedParser({

@@ -7,6 +7,8 @@ export interface NamedProgram {
   readonly name: string;
   /** base58 */
   readonly program: string;
+  /** Its address on devnet, where that is another one. */
+  readonly devnet?: string;
   readonly source: string;
   /** Transaction types by the name of the instruction, as the program's source has it. */
   readonly types: Readonly<Record<string, string>>;
@@ -18,16 +20,17 @@ export function anchorDiscriminator(name: string): string {
 }
 
 /** Recognises the instructions of an Anchor program by their names; the first that has a type decides. */
-export function namedParser({ name, program, source, types }: NamedProgram): TransactionParser {
+export function namedParser({ name, program, devnet = program, source, types }: NamedProgram): TransactionParser {
+  const programs = [...new Set([program, devnet])];
   const byDiscriminator = lazy(
     () => new Map(Object.entries(types).map(([instruction, type]) => [anchorDiscriminator(instruction), type])),
   );
   return {
-    ...{ name, programs: [program] },
+    ...{ name, programs },
     outcomes: Object.values(types).map((type) => ({ type, source })),
     parse({ outer }) {
       for (const { programId, data } of outer) {
-        const type = programId === program ? byDiscriminator().get(discriminatorOf(data)) : undefined;
+        const type = programs.includes(programId) ? byDiscriminator().get(discriminatorOf(data)) : undefined;
         if (type !== undefined) return { type, source };
       }
       return null;

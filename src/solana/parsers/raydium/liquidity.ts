@@ -1,3 +1,4 @@
+import { DEVNET } from '../data/devnet-programs.ts';
 import { PROGRAM_ADDRESSES } from '../data/program-addresses.ts';
 import { namedParser } from '../named/named-parser.ts';
 import { taggedParser } from '../named/tagged-parser.ts';
@@ -8,6 +9,7 @@ const source = 'RAYDIUM';
 export const raydiumLiquidity = taggedParser({
   name: 'raydium-liquidity',
   program: PROGRAM_ADDRESSES.RAYDIUM_LIQUIDITY_POOL_V4,
+  devnet: DEVNET.RAYDIUM_LIQUIDITY_POOL_V4,
   source,
   types: { 0: 'CREATE_POOL', 1: 'CREATE_POOL', 3: 'ADD_LIQUIDITY', 4: 'WITHDRAW_LIQUIDITY' },
 });
@@ -15,6 +17,7 @@ export const raydiumLiquidity = taggedParser({
 export const raydiumConcentrated = namedParser({
   name: 'raydium-concentrated',
   program: 'CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK',
+  devnet: DEVNET.RAYDIUM_CLMM,
   source,
   types: {
     create_pool: 'CREATE_POOL',
@@ -31,6 +34,7 @@ export const raydiumConcentrated = namedParser({
 export const raydiumConstantProduct = namedParser({
   name: 'raydium-constant-product',
   program: 'CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C',
+  devnet: DEVNET.RAYDIUM_CPMM,
   source,
   types: {
     initialize: 'CREATE_POOL',

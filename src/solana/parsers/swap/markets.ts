@@ -1,7 +1,9 @@
 import { lazy } from '../../../lib/lazy.ts';
+import { DEVNET } from '../data/devnet-programs.ts';
 import { PROGRAM_ADDRESSES as AT } from '../data/program-addresses.ts';
 import { PROGRAM_NAMES } from '../data/program-names.ts';
 import { SOURCES } from '../data/sources.ts';
+import { SANCTUM_ROUTER } from '../program-ids.ts';
 
 /** A program that trades, as `programInfo` tells it. */
 export interface Market {
@@ -23,8 +25,13 @@ const MORE: readonly Market[] = [
   { account: 'srmqPvymJeFKQ4zGQed1GFppgkRHL9kaELCbyksJtPX', name: 'OPENBOOK', source: 'OPENBOOK' },
   { account: 'opnb2LAfJYbRMAHHvqjCwQxanZn7ReEHp1k81EohpZb', name: 'OPENBOOK_V2', source: 'OPENBOOK' },
   { account: '5ocnV1qiCgaQR8Jb8xWnVbApfaygJ8tNoZfgPwsgx9kx', name: 'SANCTUM_INFINITY', source: 'SANCTUM' },
+  { account: SANCTUM_ROUTER, name: 'SANCTUM_ROUTER', source: 'SANCTUM' },
   { account: '6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P', name: 'PUMP_FUN', source: 'PUMP_FUN' },
   { account: 'pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA', name: 'PUMP_AMM', source: 'PUMP_AMM' },
+  { account: DEVNET.RAYDIUM_LIQUIDITY_POOL_V4, name: 'RAYDIUM_LIQUIDITY_POOL_V4', source: 'RAYDIUM' },
+  { account: DEVNET.RAYDIUM_CLMM, name: 'RAYDIUM_CLMM', source: 'RAYDIUM' },
+  { account: DEVNET.RAYDIUM_CPMM, name: 'RAYDIUM_CPMM', source: 'RAYDIUM' },
+  { account: DEVNET.OPENBOOK, name: 'OPENBOOK', source: 'OPENBOOK' },
 ];
 
 /** Programs on which a user may trade without an aggregator. */

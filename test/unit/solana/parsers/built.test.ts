@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
+import { DEVNET } from '../../../../src/solana/parsers/data/devnet-programs.ts';
 import { enhance } from '../../../../src/solana/parsers/enhance.ts';
 import { TRADING_PROGRAMS } from '../../../../src/solana/parsers/swap/markets.ts';
 import {
@@ -10,6 +11,8 @@ import {
   type BuiltToken,
   builtElement,
   solTransfer,
+  tokenBurn,
+  tokenMint,
   tokenTransfer,
 } from '../../../helpers/built-transaction.ts';
 import { rebuildBlock } from '../../../helpers/rebuild-enhanced.ts';
@@ -50,6 +53,7 @@ const SQUADS_V3 = 'SMPLecH534NA9acpos4G6x7uf3LWbCAwZQE9e8ZekMu';
 const SQUADS = 'SQDS4ep65T869zMMBKyuUq6aD6EgTu8psMjkvj52pCf';
 const MARINADE = 'MarBmsSgKXdrN1egZf5sqe1TMai9K1rChYNDJgjq7aD';
 const STAKE_POOL = 'SPoo1Ku8WFXoNDMHPsrGSTSG1Y47rzgn41SLUNakuHy';
+const ROUTER = 'stkitrT1Uoy18Dk1fTrgPw8W6MVzoCfYoAFT4MLsmhq';
 const INFINITY = '5ocnV1qiCgaQR8Jb8xWnVbApfaygJ8tNoZfgPwsgx9kx';
 const PHOENIX = 'PhoeNiXZ8ByJGLkxNfZRnkUfjvmuYqLR89jjFHGqdXY';
 const OPENBOOK = 'srmqPvymJeFKQ4zGQed1GFppgkRHL9kaELCbyksJtPX';
@@ -72,6 +76,8 @@ const ANCHOR: readonly (readonly [program: string, name: string, bytes: string, 
   [CPMM, 'deposit', 'f223c68952e1f2b6', 'ADD_LIQUIDITY', 'RAYDIUM'],
   [CPMM, 'withdraw', 'b712469c946da122', 'WITHDRAW_LIQUIDITY', 'RAYDIUM'],
   [CLMM, 'create_pool', 'e992d18ecf6840bc', 'CREATE_POOL', 'RAYDIUM'],
+  [DEVNET.RAYDIUM_CLMM, 'create_pool', 'e992d18ecf6840bc', 'CREATE_POOL', 'RAYDIUM'],
+  [DEVNET.RAYDIUM_CPMM, 'deposit', 'f223c68952e1f2b6', 'ADD_LIQUIDITY', 'RAYDIUM'],
   [CLMM, 'increase_liquidity_v2', '851d59df45eeb00a', 'ADD_LIQUIDITY', 'RAYDIUM'],
   [CLMM, 'decrease_liquidity_v2', '3a7fbc3e4f52c460', 'WITHDRAW_LIQUIDITY', 'RAYDIUM'],
   [PUMP, 'create', '181ec828051c0777', 'CREATE', 'UNKNOWN'],
@@ -133,15 +139,26 @@ test('instructions of programs that count theirs', () => {
     [SNS, Buffer.from([0, 32, 0, 0, 0]), 'CREATE'],
     [SNS, Buffer.from([1, 0, 0, 0, 0]), 'UPDATE'],
     [SNS, Buffer.concat([Buffer.from([2]), Buffer.alloc(32, 1)]), 'TRANSFER_OWNERSHIP'],
+    [SNS, Buffer.from([3]), 'CLOSE_ACCOUNT'],
+    [SNS, Buffer.from([4, 200, 0, 0, 0]), 'UPDATE'],
     [PHOENIX, Buffer.from([2, 0]), 'PLACE_ORDER'],
     [PHOENIX, Buffer.from([6]), 'CANCEL_ALL_ORDERS'],
     [PHOENIX, Buffer.from([100]), 'INITIALIZE_MARKET'],
     [OPENBOOK, serum(10), 'PLACE_ORDER'],
     [OPENBOOK, serum(5), 'SETTLE_FUNDS'],
+    [DEVNET.OPENBOOK, serum(5), 'SETTLE_FUNDS'],
     [OPENBOOK, serum(14), 'CLOSE_OPEN_ORDERS_ACCOUNT'],
     [STAKE_POOL, Buffer.concat([Buffer.from([14]), u64(5n)]), 'STAKE_SOL'],
     [STAKE_POOL, Buffer.concat([Buffer.from([26]), u64(5n), u64(1n)]), 'UNSTAKE_SOL'],
     [INFINITY, Buffer.from([3]), 'ADD_LIQUIDITY'],
+    [ROUTER, Buffer.concat([Buffer.from([0]), u64(5n)]), 'STAKE_SOL'],
+    [ROUTER, Buffer.concat([Buffer.from([1]), u64(5n)]), 'SWAP'],
+    [ROUTER, Buffer.from([2]), 'INITIALIZE_ACCOUNT'],
+    [ROUTER, Buffer.from([3]), 'CLOSE_ACCOUNT'],
+    [ROUTER, Buffer.from([4]), 'COLLECT_FEES'],
+    [ROUTER, Buffer.from([5]), 'STAKE_SOL'],
+    [ROUTER, Buffer.concat([Buffer.from([6]), u64(5n), u64(1n)]), 'UNSTAKE_SOL'],
+    [ROUTER, Buffer.from([200]), 'UNKNOWN'],
   ] as const) {
     const made = read([{ program, accounts: [payer, pool], data }]);
     assert.deepEqual([made.type, made.source], [type, 'UNKNOWN'], `${program} ${data.toString('hex')}`);
@@ -172,6 +189,29 @@ test('an exchange on any market is a swap, whatever its instruction is called', 
       [1.5, 2],
     );
   }
+});
+
+test('one staked token becomes another: burned here, made there', () => {
+  const made = read(
+    [
+      {
+        ...{ program: ROUTER, accounts: [payer, ownA, ownB], data: Buffer.concat([Buffer.from([7]), u64(5n)]) },
+        inner: [tokenBurn(ownA, mintA, payer, 1_500_000n), tokenMint(mintB, ownB, pool, 20n)],
+      },
+    ],
+    { tokens: swapped.filter(({ owner }) => owner === payer) },
+  );
+  assert.deepEqual([made.type, made.source], ['SWAP', 'UNKNOWN']);
+  assert.equal(made.description, `${payer} swapped 1.5 ${mintA} for 2 ${mintB}`);
+  const { swap } = made['events'] as { swap: { innerSwaps: { programInfo: { programName: string } }[] } };
+  assert.equal(swap.innerSwaps[0]?.programInfo.programName, 'SANCTUM_ROUTER');
+});
+
+test('a swap on devnet, where the pool has another address', () => {
+  const data = Buffer.concat([Buffer.from([9]), u64(1_500_000n), u64(1n)]);
+  const call = { program: DEVNET.RAYDIUM_LIQUIDITY_POOL_V4, accounts: [payer, ownA, ownB], data, inner: exchange };
+  const made = read([call], { tokens: swapped });
+  assert.deepEqual([made.type, made.source], ['SWAP', 'RAYDIUM']);
 });
 
 test('listings tell their price', () => {
