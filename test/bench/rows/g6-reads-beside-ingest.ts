@@ -21,7 +21,9 @@ const GOAL = 3;
 /** Of the rate that a closed loop reaches while nothing else happens. */
 const RATE_SHARE = 0.3;
 const CONNECTIONS = 64;
-const FAR = 100_000_000;
+/** How far the tip stays ahead while blocks are to be ingested at full speed: more than the indexer asks for in advance. */
+const AHEAD = 250;
+const TIP_EVERY_MS = 200;
 const WEBHOOKS = 10;
 const ADDRESSES = 1_000;
 const SHARE = 0.99;
@@ -47,7 +49,6 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
   try {
     await watchAddresses(daemon, seed);
     await warmUp(daemon);
-    await hold(upstream, daemon);
     const perSecond = Math.max(20, Math.floor((await closedLoopRate(daemon)) * RATE_SHARE));
     const load = { url: daemon.readUrl, body: CACHED, perSecond, seconds, connections: CONNECTIONS };
     const ours: number[] = [];
@@ -62,12 +63,11 @@ async function run({ size, seed, say }: RunOptions): Promise<RowResult[]> {
         medians.baseline.push(percentile(latenciesMs, 0.5));
       };
       const busy = async () => {
-        await setTip(upstream, FAR);
-        await untilMoving(daemon);
+        const calm = await flood(upstream, daemon);
         const [from, startedMs] = [await daemon.cursor(), performance.now()];
         const { latenciesMs } = await steadyLoad(load);
         rates.push(((await daemon.cursor()) - from) / ((performance.now() - startedMs) / 1_000));
-        await hold(upstream, daemon);
+        await calm();
         ours.push(percentile(latenciesMs, SHARE));
         medians.ours.push(percentile(latenciesMs, 0.5));
       };
@@ -190,22 +190,28 @@ async function closedLoopRate({ readUrl }: Daemon): Promise<number> {
   return requests.total / duration;
 }
 
-async function setTip({ url }: BenchServer, slot: number | 'hold'): Promise<number> {
-  return ((await (await fetch(`${url}/tip?slot=${slot}`)).json()) as { asked: number }).asked;
-}
-
-async function untilMoving(daemon: Daemon): Promise<void> {
+/** Keeps the tip ahead of the indexer; the returned function ends that and waits until there is nothing left to do. */
+async function flood({ url }: BenchServer, daemon: Daemon): Promise<() => Promise<void>> {
+  let isOn = true;
+  let tip = 0;
+  const raise = async () => {
+    tip = (await daemon.cursor()) + AHEAD;
+    await fetch(`${url}/tip?slot=${tip}`);
+  };
   const from = await daemon.cursor();
+  await raise();
   while ((await daemon.cursor()) <= from) await sleep(20);
-}
-
-/** Ends the flood of blocks and waits until the indexer has nothing left to do. */
-async function hold(upstream: BenchServer, daemon: Daemon): Promise<void> {
-  for (;;) {
-    const asked = await setTip(upstream, 'hold');
-    if ((await daemon.cursor()) >= asked) return;
-    await sleep(50);
-  }
+  const raising = (async () => {
+    while (isOn) {
+      await raise();
+      await sleep(TIP_EVERY_MS);
+    }
+  })();
+  return async () => {
+    isOn = false;
+    await raising;
+    while ((await daemon.cursor()) < tip) await sleep(50);
+  };
 }
 
 export const row: Row = { id: 'G6', name: 'reads beside ingest', run };

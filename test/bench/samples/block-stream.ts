@@ -1,6 +1,6 @@
 /**
  * A stand-in for a node with an endless chain of busy blocks, as fast as they are asked for: `block-stream.ts TRANSACTIONS SEED`. `GET
- * /tip?slot=N` moves the tip (`hold`: to the highest block that was asked for) and answers `{asked}`; other calls are JSON-RPC.
+ * /tip?slot=N` moves the tip; other calls are JSON-RPC.
  */
 import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
@@ -17,13 +17,11 @@ const bodies = Array.from({ length: VARIANTS }, (_, n) => {
 });
 const hashOf = (slot: number) => encode32(createHash('sha256').update(String(slot)).digest());
 let tip = 1_000;
-let asked = tip;
 
 function blockOf(id: unknown, slot: number): Buffer {
   const head =
     `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{"blockHeight":${slot},"blockTime":1700000000,` +
     `"blockhash":"${hashOf(slot)}","parentSlot":${slot - 1},"previousBlockhash":"${hashOf(slot - 1)}",`;
-  asked = Math.max(asked, slot);
   return Buffer.concat([Buffer.from(head), bodies[slot % VARIANTS]!, Buffer.from('}}')]);
 }
 
@@ -52,9 +50,8 @@ const server = createServer((request, response) => {
   request.on('data', (chunk: Buffer) => chunks.push(chunk));
   request.on('end', () => {
     if (pathname === '/tip') {
-      const slot = searchParams.get('slot');
-      tip = slot === 'hold' ? asked : Number(slot);
-      response.end(JSON.stringify({ asked }));
+      tip = Number(searchParams.get('slot'));
+      response.end();
       return;
     }
     const body = answer(Buffer.concat(chunks).toString() || '{}');
