@@ -23,11 +23,14 @@ export interface AncestorSearch {
   readonly held: (slot: number) => BlockHeader | null;
 }
 
+/** Which block one names as its parent. */
+export type ChildLink = Pick<BlockHeader, 'parentSlot' | 'previousBlockhash'>;
+
 /** Walks from a block of another branch down, link by link, until it meets a stored header in slot and hash. */
-export async function findAncestor(from: BlockHeader, search: AncestorSearch): Promise<AncestorVerdict> {
+export async function findAncestor(from: ChildLink, search: AncestorSearch): Promise<AncestorVerdict> {
   const bySlot = new Map(search.stored.map((header) => [header.slot, header]));
   const oldest = search.stored.at(-1)?.slot ?? Number.POSITIVE_INFINITY;
-  let child = from;
+  let child: ChildLink = from;
   for (;;) {
     const known = bySlot.get(child.parentSlot);
     if (known !== undefined && known.blockhash === child.previousBlockhash) return { kind: 'found', header: known };

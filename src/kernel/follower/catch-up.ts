@@ -132,8 +132,11 @@ function createLane(run: Run, processor: BlockProcessor) {
   async function step(): Promise<boolean> {
     const stored = await readCursor(store.read, chain, processor);
     if (stored?.slot !== position?.slot || stored?.blockhash !== position?.blockhash) {
-      // A roll-back went below it.
-      if ((stored?.slot ?? -1) < (position?.slot ?? -1)) listedTo = -1;
+      // A roll-back went below it, and maybe below what it had passed over.
+      if ((stored?.slot ?? -1) < (position?.slot ?? -1)) {
+        listedTo = -1;
+        floor = processor.startSlot ?? 0;
+      }
       position = stored;
     }
     buffer.dropThrough(Math.max(position?.slot ?? -1, position === null ? floor - 1 : -1));

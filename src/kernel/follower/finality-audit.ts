@@ -1,8 +1,10 @@
-import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import { codeOf, messageOf } from '../../lib/coded-error.ts';
 import type { BlockHeader } from '../../ports/block.ts';
+import type { ChildLink } from './ancestor.ts';
+import { findEnd } from './backfill/find-end.ts';
 import { writeFinalized } from './chain-row.ts';
 import { countGaps } from './gap-count.ts';
-import { healFork } from './heal-fork.ts';
+import { healBelowGap, healFork } from './heal-fork.ts';
 import { readCursor, readHeader, readHeaders } from './positions.ts';
 import type { Run } from './run.ts';
 
@@ -55,19 +57,30 @@ function topsOf(headers: readonly BlockHeader[]): readonly BlockHeader[] {
   });
 }
 
-/** What no upstream has any more cannot be proven; the gap record above it says that something is missing there. */
-async function isProvenBelowGap({ source, signal, chain, meter }: Run, top: BlockHeader): Promise<boolean> {
+/**
+ * What no upstream has any more cannot be proven; the gap record above it says that something is missing there. A block that is not
+ * the final one is taken back with all that is above it. False: to be looked at again.
+ */
+async function isProvenBelowGap(run: Run, top: BlockHeader): Promise<boolean> {
+  const { source, signal, chain, meter, state, log } = run;
   const theirs = await source.header(top.slot, { commitment: 'finalized', signal });
-  if (theirs === null) return top.slot < (await source.firstAvailable(signal));
-  if (theirs.blockhash === top.blockhash) return true;
+  if (theirs?.blockhash === top.blockhash) return true;
+  if (theirs === null && top.slot < (await source.firstAvailable(signal))) return true;
+  // Where the final chain has no block at this slot, the next one above tells.
+  const above = theirs ?? (await blockAbove(run, top.slot));
+  if (above === null) return false;
+  if (theirs === null && above.parentSlot === top.slot && above.previousBlockhash === top.blockhash) return true;
+  if ((await readHeader(run.store.read, chain, top.slot))?.blockhash !== top.blockhash) return false;
   meter.mismatches.add();
-  throw new CodedError(
-    'FOLLOW_DEEP_FORK',
-    `the last block of the ${chain} chain below a gap is not the finalized one`,
-    {
-      facts: { slot: top.slot },
-    },
-  );
+  log.error({ chain, slot: top.slot }, 'the last block below a gap is not the finalized one');
+  state.mismatch = `the last block below a gap, at slot ${top.slot}, is not the finalized one`;
+  if ((await healBelowGap(run, above)) === 'rolled-back') state.mismatch = null;
+  return false;
+}
+
+async function blockAbove({ source, follow, signal }: Run, slot: number): Promise<ChildLink | null> {
+  const finalSlot = await source.tip({ commitment: 'finalized', signal });
+  return await findEnd(source, slot, { finalSlot, window: follow.window, signal });
 }
 
 /** Moves the mark; processors drop undo data, each only as far as it has come itself. */

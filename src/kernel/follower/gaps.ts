@@ -24,8 +24,25 @@ export async function recordGap(
   missing: readonly CursorOwner[],
   now: number,
 ): Promise<void> {
-  if (missing.length > 0) await upsertGap(tx, chain, MAIN, gap, missing, now);
+  if (missing.length > 0) await upsertGap(tx, chain, MAIN, await withNeighbour(tx, chain, gap), missing, now);
   await writeFloor(tx, chain, gap.toSlot + 1);
+}
+
+/** Where nothing was released since the gap right below it, both are one. */
+async function withNeighbour(tx: StoreTx, chain: ChainId, gap: Gap): Promise<Gap> {
+  const lower = await followTables(tx.db)
+    .selectFrom('follow_gaps')
+    .select(['from_slot', 'below_slot', 'below_hash'])
+    .where('chain', '=', chain)
+    .where('processor', '=', MAIN.name)
+    .where('to_slot', '=', gap.fromSlot - 1)
+    .where('status', '=', 'open')
+    .where('above_slot', 'is', null)
+    .where('is_end_asked', '=', 0)
+    .executeTakeFirst();
+  if (lower === undefined) return gap;
+  const { from_slot: fromSlot, below_slot: slot, below_hash: blockhash } = lower;
+  return { ...gap, fromSlot, below: slot === null || blockhash === null ? null : { slot, blockhash } };
 }
 
 /** Notes that one processor misses a range, and lets it go on behind it. */

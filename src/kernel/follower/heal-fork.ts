@@ -1,6 +1,6 @@
 import { CodedError } from '../../lib/coded-error.ts';
 import type { BlockHeader } from '../../ports/block.ts';
-import { findAncestor } from './ancestor.ts';
+import { type AncestorSearch, type ChildLink, findAncestor } from './ancestor.ts';
 import { readMarks } from './chain-row.ts';
 import { type Position, samePosition } from './decide.ts';
 import { moveChain } from './doubt.ts';
@@ -16,22 +16,38 @@ export type Healed = 'rolled-back' | 'stale' | 'unknown';
  * Errors: FOLLOW_DEEP_FORK when that would take back finalized blocks, or more than is known; those of source and store.
  */
 export async function healFork(run: Run, from: BlockHeader): Promise<Healed> {
-  const { state, source, follow, signal, store, chain } = run;
+  const { state, source, follow, signal } = run;
   const { cursor } = state;
   if (cursor === null) return 'unknown';
   const ask = { commitment: follow.commitment, signal } as const;
   const ours = await source.header(cursor.slot, ask);
   // The cursor's block is still there: the other block belongs to a branch that is gone, or to a node that is wrong.
   if (ours !== null && ours.blockhash === cursor.blockhash) return 'stale';
+  return await goBack(run, cursor, from, {
+    commitment: follow.commitment,
+    floor: cursor.slot < state.floor ? -1 : state.floor,
+  });
+}
+
+/**
+ * The same for a final block that is not the one which was released last below a gap: what is above the gap goes too, and comes
+ * again behind it.
+ */
+export async function healBelowGap(run: Run, from: ChildLink): Promise<Healed> {
+  const { cursor } = run.state;
+  return cursor === null ? 'unknown' : await goBack(run, cursor, from, { commitment: 'finalized', floor: -1 });
+}
+
+async function goBack(
+  run: Run,
+  cursor: Position,
+  from: ChildLink,
+  search: Pick<AncestorSearch, 'commitment' | 'floor'>,
+): Promise<Healed> {
+  const { source, signal, store, chain } = run;
   const stored = await readHeaders(store.read, chain, 0);
   const held = (slot: number) => run.buffer.get(slot)?.block ?? null;
-  const verdict = await findAncestor(from, {
-    source,
-    ...ask,
-    floor: cursor.slot < state.floor ? -1 : state.floor,
-    stored,
-    held,
-  });
+  const verdict = await findAncestor(from, { source, signal, ...search, stored, held });
   if (verdict.kind === 'stale' || verdict.kind === 'unknown') return verdict.kind;
   const ancestor = verdict.kind === 'found' ? verdict.header : null;
   // From the store: the answer to the write that moved the mark may have been lost.
@@ -58,14 +74,14 @@ function mayGo(
 
 /** False when the cursor moved while the ancestor was looked for: release and audit may meet the same fork at once. */
 async function takeBack(run: Run, seen: Position, ancestor: BlockHeader | null): Promise<boolean> {
-  const { state, store, chain } = run;
+  const { state, store, chain, clock } = run;
   return await run.turn(async () => {
     const { cursor } = state;
     if (cursor === null || !samePosition(cursor, seen)) return false;
     const processors = [...state.live, ...state.catchingUp];
     let gone: readonly BlockHeader[] = [];
     const write = async () => {
-      gone = await rollBack({ store, chain, processors }, cursor, ancestor);
+      gone = await rollBack({ store, chain, processors, now: clock.now() }, cursor, ancestor);
     };
     const to = ancestor === null ? null : { slot: ancestor.slot, blockhash: ancestor.blockhash };
     await moveChain(run, write, { to, adopt: () => wentBack(run, to, gone) });

@@ -10,7 +10,7 @@ import type { Run } from './run.ts';
  * Takes back, as an operator asks, every released block above a slot, final ones too: for a store that stands on a branch which the
  * chain has left. Nothing happens when the cursor is not above it. Errors: FOLLOW_REWIND, exit 78; those of the store.
  */
-export async function rewind({ store, chain, processors, log }: Run, toSlot: number): Promise<void> {
+export async function rewind({ store, chain, processors, clock, log }: Run, toSlot: number): Promise<void> {
   const cursor = await readCursor(store.read, chain);
   if (cursor === null || cursor.slot <= toSlot) return;
   const headers = await readHeaders(store.read, chain, 0);
@@ -27,7 +27,7 @@ export async function rewind({ store, chain, processors, log }: Run, toSlot: num
     );
   // First: a mark above the cursor would forbid forks that are none.
   await store.write((tx) => resetFinalized(tx, chain, ancestor.slot));
-  const gone = await rollBack({ store, chain, processors: members }, cursor, ancestor);
+  const gone = await rollBack({ store, chain, processors: members, now: clock.now() }, cursor, ancestor);
   log.warn({ chain, from: cursor.slot, to: ancestor.slot, blocks: gone.length }, 'rewound by the operator');
 }
 

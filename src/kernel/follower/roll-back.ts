@@ -4,6 +4,7 @@ import type { Store } from '../../ports/store.ts';
 import type { BlockProcessor } from '../plugin.ts';
 import type { Position } from './decide.ts';
 import { forgetEnds } from './gaps.ts';
+import { joinGaps } from './join-gaps.ts';
 import { moveCursors, readCursor, readHeaders, removeCursors } from './positions.ts';
 import { followTables, MAIN } from './tables.ts';
 
@@ -11,6 +12,8 @@ export interface RollBackOptions {
   readonly store: Store;
   readonly chain: ChainId;
   readonly processors: readonly BlockProcessor[];
+  /** Unix ms. */
+  readonly now: number;
 }
 
 /**
@@ -19,7 +22,7 @@ export interface RollBackOptions {
  * Errors: FOLLOW_FENCED, those of the store, those of a processor.
  */
 export async function rollBack(
-  { store, chain, processors }: RollBackOptions,
+  { store, chain, processors, now }: RollBackOptions,
   cursor: Position,
   ancestor: BlockHeader | null,
 ): Promise<readonly BlockHeader[]> {
@@ -32,8 +35,10 @@ export async function rollBack(
     await forgetEnds(tx, chain, keepSlot);
     const gone = await readHeaders(tx.db, chain, keepSlot + 1);
     const behind = [];
+    const atAncestor: BlockProcessor[] = [];
     for (const processor of processors) {
       const position = await readCursor(tx.db, chain, processor);
+      if (position !== null && position.slot >= keepSlot && processor.wantsGaps !== false) atAncestor.push(processor);
       if (position === null || position.slot <= keepSlot) continue;
       behind.push({ processor, position });
       if (ancestor === null) await removeCursors(tx, chain, [processor]);
@@ -47,6 +52,7 @@ export async function rollBack(
       .where('chain', '=', chain)
       .where('slot', '>', keepSlot)
       .execute();
+    if (ancestor !== null) await joinGaps(tx, chain, ancestor, atAncestor, now);
     return gone;
   });
 }

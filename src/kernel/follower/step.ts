@@ -5,6 +5,7 @@ import type { Held } from './buffer.ts';
 import { releaseBlock } from './commit-block.ts';
 import { decide, samePosition } from './decide.ts';
 import { moveChain } from './doubt.ts';
+import { isLinkConfirmed } from './first-block.ts';
 import { countGaps } from './gap-count.ts';
 import { type Gap, recordGap } from './gaps.ts';
 import { healFork } from './heal-fork.ts';
@@ -93,8 +94,9 @@ async function meetFork(run: Run, next: Held): Promise<boolean> {
   return true;
 }
 
-async function release(run: Run, { block, upstream }: Held): Promise<boolean> {
+async function release(run: Run, next: Held): Promise<boolean> {
   const { state, chain, store, follow, clock } = run;
+  const { block, upstream } = next;
   const pressed = [...state.live, ...state.joining].flatMap((processor) => {
     const pressure = processor.pressure?.() ?? { ok: true };
     return pressure.ok ? [] : [`${processor.name}: ${pressure.reason}`];
@@ -104,6 +106,10 @@ async function release(run: Run, { block, upstream }: Held): Promise<boolean> {
     return false;
   }
   const seen = state.cursor;
+  if ((seen === null || seen.slot < state.floor) && !(await isLinkConfirmed(run, next))) {
+    run.fetcher.again(block.slot, upstream);
+    return true;
+  }
   await run.turn(async () => {
     // An audit may have rolled back meanwhile: then the block has to prove itself anew.
     if (!samePosition(state.cursor, seen)) return;

@@ -73,6 +73,22 @@ test('the part that can still be had is filled at once, the pruned part stays op
   await expectTruth(rig);
 });
 
+test('starts that come too late again and again, before any block was released, make one gap', async (t) => {
+  const upstreams = [honest('upstream-0')];
+  const { rig, store } = await rigOf(t, { upstreams, processors, follow: { maxCatchupSlots: 20 } });
+  upstreams[0]!.notYetRate = 1;
+  for (let starts = 0; starts < 3; starts += 1) {
+    grow(rig, 40);
+    await rig.restart();
+    await rig.clock.advance(5_000);
+  }
+  const to_slot = rig.world.slot - 21;
+  assert.deepEqual(await gapsOf(store), [{ from_slot: FIRST_SLOT, to_slot, reason: 'too_old', status: 'open' }]);
+  upstreams[0]!.notYetRate = 0;
+  grow(rig, 20);
+  await expectTruth(rig);
+});
+
 test('a gap without any block is found empty', async (t) => {
   const { rig, store } = await rigOf(t, { processors, follow: { maxCatchupSlots: 20 } });
   grow(rig, 10);
@@ -239,6 +255,27 @@ test('an operator rewinds below the final mark, and the follower goes on along t
   grow(rig, 3);
   await expectTruth(rig);
   assert.deepEqual(await gapsOf(store), []);
+});
+
+test('an operator rewinds below a gap, and everything above that slot is read again', async (t) => {
+  const { rig, store } = await rigOf(t, { processors, follow: { maxCatchupSlots: 20, auditIntervalMs: 500 } });
+  await leaveBehind(rig, 60);
+  const [kept] = rig.world.chain.slice(4);
+  await rig.start();
+  await expectTruth(rig);
+  await rig.restart({ follow: { rewindTo: kept!.slot } });
+  assert.equal((await rig.ledger()).entries.length > 0, true);
+  await rig.clock.advance(100);
+  await expectTruth(rig);
+  await rig.clock.advance(30_000);
+  const gaps = await gapsOf(store);
+  assert.deepEqual(
+    gaps.map(({ from_slot, status }) => [from_slot, status]),
+    [
+      [kept!.slot + 1, 'filled'],
+      [gaps[1]?.from_slot, 'filled'],
+    ],
+  );
 });
 
 test('a rewind is refused where processors have dropped what it takes, or nothing is known any more', async (t) => {

@@ -1,7 +1,13 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
+import type { Store } from '../../../src/ports/store.ts';
+import { createOrderFreeLedger } from '../../helpers/order-free-ledger.ts';
 import { expectTruth, gapsOf, grow, rigOf } from './case-kit.ts';
 import { honest } from './fake-node.ts';
+import type { createRig, RigOptions } from './rig.ts';
+import type { World } from './world.ts';
+
+type Rig = Awaited<ReturnType<typeof createRig>>;
 
 test('blocks that every upstream has pruned become a gap, and the chain goes on', async (t) => {
   const upstreams = [honest('upstream-0'), honest('upstream-1')];
@@ -116,26 +122,59 @@ test('a finalized block that is not the released one rolls back by the audit alo
   assert.equal(rig.follower.status().stalled, null);
 });
 
-test('the audit proves each side of a gap by itself', async (t) => {
+for (const [name, branch] of [
+  ['another block at its slot', (world: World) => world.replaceTop(3)],
+  [
+    'none at its slot',
+    (world: World) => {
+      world.fork(3);
+      world.grow(12);
+    },
+  ],
+] as const)
+  test(`a block below a gap that was forked away is taken back, and the gap grows downwards: ${name}`, async (t) => {
+    // The first audit comes when what the upstream has is asked for anew.
+    const follow = { maxCatchupSlots: 20, auditIntervalMs: 70_000 };
+    const { rig, store } = await forkedBelowGap(t, branch, follow);
+    await rig.clock.advance(5_000);
+    assert.equal((await gapsOf(store))[0]?.status, 'open');
+    rig.upstreams[0]!.prunedBelow = 0;
+    await expectTruth(rig);
+    assert.equal(rig.follower.status().stalled, null);
+    await expectFilled(rig, store);
+  });
+
+test('a block that was forked away while nothing is released behind the gap above it leaves no slot out', async (t) => {
+  const { rig, store } = await forkedBelowGap(t, (world) => world.replaceTop(3), { auditIntervalMs: 3_000 });
+  const [only] = rig.upstreams;
+  only!.notYetRate = 1;
+  await rig.clock.advance(1_000);
+  only!.prunedBelow = 0;
+  await rig.clock.advance(10_000);
+  only!.notYetRate = 0;
+  await expectTruth(rig);
+  await expectFilled(rig, store);
+});
+
+/** What has no blocks closes without a change of rows. */
+async function expectFilled(rig: Rig, store: Store): Promise<void> {
+  await rig.clock.advance(30_000);
+  assert.deepEqual([...new Set((await gapsOf(store)).map(({ status }) => status))], ['filled']);
+}
+
+/** A follower that began again when its newest blocks had been forked away, and nobody could tell any more. */
+async function forkedBelowGap(t: TestContext, branch: (world: World) => void, follow: RigOptions['follow']) {
   const upstreams = [honest('upstream-0')];
-  const { rig, store } = await rigOf(t, { upstreams, follow: { maxCatchupSlots: 20, auditIntervalMs: 3_000 } });
+  const { rig, store } = await rigOf(t, { upstreams, processors: [createOrderFreeLedger()], follow: follow ?? {} });
   grow(rig, 30);
   await rig.start();
-  await rig.clock.advance(2_500);
+  await rig.settle();
   const cursor = rig.follower.status().cursorSlot!;
-  assert.equal(rig.follower.status().finalizedSlot, null);
+  assert.ok(cursor > (rig.follower.status().finalizedSlot ?? 0) + 3);
   await rig.stop();
+  branch(rig.world);
   grow(rig, 60);
-  // A store whose last block below the gap is not the one of the chain, as when all that could tell was pruned at the start.
-  await store.write(async ({ db }) => {
-    for (const table of ['follow_headers', 'follow_cursors'])
-      await db.updateTable(table).set({ blockhash: 'another' }).where('slot', '=', cursor).execute();
-  });
   upstreams[0]!.prunedBelow = cursor + 5;
   await rig.start();
-  await rig.clock.advance(2_000);
-  upstreams[0]!.prunedBelow = 0;
-  grow(rig, 20);
-  await rig.clock.advance(20_000);
-  assert.match(rig.follower.status().stalled ?? '', /FOLLOW_DEEP_FORK.*below a gap/);
-});
+  return { rig, store };
+}
