@@ -12,20 +12,21 @@ export interface Reports {
 const LOST_MS = 600_000;
 const LOOK_AT = 1_024;
 
-/** The outcome of a job that another process took over is never written: its report goes after a while. */
+/** The outcome of a job that another process took over is never written: its report goes after a while, and the other one charges. */
 export function createReports(clock: Clock): Reports {
   const reports = new Map<number, { readonly report: Report; readonly at: number }>();
-  const forget = (jobId: number): void => {
-    reports.get(jobId)?.report.charge?.settle(true);
+  const forget = (jobId: number, wasWritten: boolean): void => {
+    reports.get(jobId)?.report.charge?.settle(wasWritten);
     reports.delete(jobId);
   };
   return {
     get: (jobId) => reports.get(jobId)?.report,
     put(jobId, report) {
-      forget(jobId);
+      // An attempt that is not the first one says that the one before was written, although nobody heard of it.
+      forget(jobId, report.n > 1);
       const at = clock.monotonic();
       if (reports.size >= LOOK_AT) {
-        for (const [id, other] of reports) if (at - other.at > LOST_MS) forget(id);
+        for (const [id, other] of reports) if (at - other.at > LOST_MS) forget(id, false);
       }
       reports.set(jobId, { report, at });
     },

@@ -22,7 +22,7 @@ export interface MachineryOptions extends AssembleOptions {
 /** The parts that the stages of a daemon start and stop; nothing is open yet. Errors: those of `assemble`. */
 export async function makeMachinery(options: MachineryOptions) {
   const isMember = options.isMember ?? false;
-  const assembly = await assemble({ ...options, processMetrics: !isMember });
+  const assembly = await assemble({ ...options, processMetrics: options.processMetrics ?? !isMember });
   const { parts, config } = options;
   const { clock, log } = parts;
   const { core } = config;

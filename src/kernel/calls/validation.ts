@@ -15,6 +15,8 @@ export function createValidator(): Validator {
     strict: false,
     useDefaults: true,
     validateFormats: false,
+    // They come from builders; to look at them once more would cost each start the compilation of the schema of schemas.
+    validateSchema: false,
     allErrors: false,
     addUsedSchema: false,
   });

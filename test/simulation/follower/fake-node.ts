@@ -1,5 +1,6 @@
 import type { Sfc32 } from '../../helpers/sfc32.ts';
-import { blockText, FIRST_SLOT, headerText, type World, type WorldBlock } from './world.ts';
+import { accountAnswer } from './fake-accounts.ts';
+import { blockText, FIRST_SLOT, headerText, signaturesText, type World, type WorldBlock } from './world.ts';
 
 /** How one upstream misbehaves; rates are 0 to 1 per call. */
 export interface FakeUpstream {
@@ -69,12 +70,13 @@ export function createFakeNode(world: World, upstream: FakeUpstream, random: Sfc
     const blocks = view(commitment);
     if (slot < upstream.prunedBelow) return fail(-32001, `Block ${slot} cleaned up`);
     if (slot > (blocks.at(-1)?.slot ?? 0)) return fail(-32004, `Block not available for slot ${slot}`);
-    const wantsHeader = transactionDetails === 'none';
+    const wantsHeader = transactionDetails === 'none' || transactionDetails === 'signatures';
     if (!wantsHeader && random.float() < upstream.notYetRate)
       return random.float() < 0.5 ? { result: 'null' } : fail(-32004, `Block not available for slot ${slot}`);
     const found = blocks.find((candidate) => candidate.slot === slot);
     const denies = upstream.lost.has(slot) || (!wantsHeader && random.float() < upstream.wrongSkipRate);
     if (found === undefined || denies) return fail(random.float() < 0.5 ? -32007 : -32009, `Slot ${slot} was skipped`);
+    if (transactionDetails === 'signatures') return { result: signaturesText(found) };
     if (wantsHeader) return { result: headerText(found) };
     if (random.float() < upstream.brokenRate) return { result: broken(found, random) };
     return { result: blockText(random.float() < upstream.lieRate ? forge(found, random) : found) };
@@ -92,7 +94,7 @@ export function createFakeNode(world: World, upstream: FakeUpstream, random: Sfc
       case 'getFirstAvailableBlock':
         return { result: String(Math.max(world.chain[0]!.slot, upstream.prunedBelow)) };
       default:
-        return fail(-32601, 'Method not found');
+        return accountAnswer(method, params, view) ?? fail(-32601, 'Method not found');
     }
   };
 }

@@ -78,7 +78,7 @@ export async function randomRun(seed: number, store: Store): Promise<RunReport> 
   await rig.settle();
   await rig.settle(300_000, 'late@1');
   const isRight = (await rig.isSettled()) && (await rig.isSettled('late@1'));
-  const fault = (await outboxFault(store, rig.world)) ?? (await positionFault(store, rig.world));
+  const fault = (await outboxFault(store, rig.world)) ?? (await positionFault(store, rig.world, 4));
   const stalled = rig.follower.status().stalled;
   await rig.stop();
   const found = (await rig.ledger()).entries.length;
@@ -93,7 +93,8 @@ export async function randomRun(seed: number, store: Store): Promise<RunReport> 
   };
 }
 
-function misbehave(upstream: FakeUpstream, draw: Sfc32, { chain, finalizedSlot }: World): void {
+/** Another way to be wrong for every round. */
+export function misbehave(upstream: FakeUpstream, draw: Sfc32, { chain, finalizedSlot }: World): void {
   const sometimes = (chance: number, most: number) => (draw.float() < chance ? draw.float() * most : 0);
   upstream.lag = draw.float() < 0.3 ? draw.below(5) : 0;
   upstream.failRate = sometimes(0.3, 0.7);
@@ -109,12 +110,12 @@ function misbehave(upstream: FakeUpstream, draw: Sfc32, { chain, finalizedSlot }
   if (draw.float() < 0.25) for (const { slot } of chain) if (draw.float() < 0.2) upstream.lost.add(slot);
 }
 
-/** Headers and cursors are those of a replay of the chain. */
-async function positionFault(store: Store, { chain }: World): Promise<string | null> {
+/** Headers and cursors (so many, where that is known) are those of a replay of the chain. */
+export async function positionFault(store: Store, { chain }: World, count?: number): Promise<string | null> {
   const tip = chain.at(-1)!;
   const cursors = await store.read.selectFrom('follow_cursors').select(['processor', 'slot', 'blockhash']).execute();
   const astray = cursors.find(({ slot, blockhash }) => slot !== tip.slot || blockhash !== tip.blockhash);
-  if (astray !== undefined || cursors.length !== 4)
+  if (astray !== undefined || cursors.length !== (count ?? cursors.length))
     return `${cursors.length} cursors, astray: ${JSON.stringify(astray)}`;
   const headers = await store.read.selectFrom('follow_headers').selectAll().orderBy('slot').execute();
   const told = headers.map((row) => [row.slot, row.parent_slot, row.blockhash, row.block_height, row.block_time]);

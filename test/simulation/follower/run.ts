@@ -1,14 +1,19 @@
-/** Long mode: npm run simulate -- --seeds 10000 [--from 1] [--workers 2]. A seed that fails is repeated with --from SEED --seeds 1. */
+/**
+ * Long mode: npm run simulate -- [--daemon] --seeds 10000 [--from 1] [--workers 2]. Lives of the follower, or with --daemon of the whole
+ * daemon. A seed that fails is repeated with --from SEED --seeds 1.
+ */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { randomLife } from '../daemon/random-life.ts';
 import { quickStore } from './quick-store.ts';
 import { isGood, type RunReport, randomRun } from './random-run.ts';
 
 const { values } = parseArgs({
   options: {
+    daemon: { type: 'boolean', default: false },
     seeds: { type: 'string', default: '1000' },
     from: { type: 'string', default: '1' },
     workers: { type: 'string', default: '1' },
@@ -23,10 +28,8 @@ const workers = Number(values.workers);
 async function runHere(step: number): Promise<number> {
   let wrong = 0;
   for (let seed = from; seed < end; seed += step) {
-    const place = await quickStore();
-    const report = await randomRun(seed, place.store).catch((error: unknown) => failed(seed, error));
-    await place.remove();
-    if (isGood(report)) {
+    const { report, isRight } = await (values.daemon ? lifeOfDaemon(seed) : lifeOfFollower(seed));
+    if (isRight) {
       if (seed % 50 === 0) console.log(JSON.stringify({ seed }));
       continue;
     }
@@ -36,6 +39,18 @@ async function runHere(step: number): Promise<number> {
   return wrong;
 }
 
+async function lifeOfDaemon(seed: number) {
+  const report = await randomLife(seed).catch((error: unknown) => ({ seed, fault: String(error) }));
+  return { report, isRight: report.fault === null };
+}
+
+async function lifeOfFollower(seed: number) {
+  const place = await quickStore();
+  const report = await randomRun(seed, place.store).catch((error: unknown) => failed(seed, error));
+  await place.remove();
+  return { report, isRight: isGood(report) };
+}
+
 const failed = (seed: number, error: unknown): RunReport => ({
   ...{ seed, isRight: false, expected: 0, found: 0, fatals: [], stalled: null },
   fault: `the run itself failed: ${String(error)}`,
@@ -43,7 +58,16 @@ const failed = (seed: number, error: unknown): RunReport => ({
 
 async function runWorkers(): Promise<number> {
   const codes = Array.from({ length: workers }, async (_, index) => {
-    const args = ['--from', String(from + index), '--seeds', String(end - from - index), '--step', String(workers)];
+    const what = values.daemon ? ['--daemon'] : [];
+    const args = [
+      ...what,
+      '--from',
+      String(from + index),
+      '--seeds',
+      String(end - from - index),
+      '--step',
+      String(workers),
+    ];
     const child = spawn(process.execPath, [...process.execArgv, fileURLToPath(import.meta.url), ...args], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });

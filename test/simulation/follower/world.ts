@@ -114,6 +114,11 @@ export function headerText({ parentSlot, blockhash, previousBlockhash, blockHeig
   return JSON.stringify({ parentSlot, blockhash, previousBlockhash, blockHeight, blockTime });
 }
 
+/** The result of getBlock with signatures alone. */
+export function signaturesText(block: WorldBlock): string {
+  return headerText(block).replace(/}$/, `,"signatures":${JSON.stringify(block.signatures)}}`);
+}
+
 /** The result of getBlock. */
 export function blockText(block: WorldBlock): string {
   return headerText(block).replace(/}$/, `,"transactions":${block.transactionsText}}`);

@@ -4,7 +4,8 @@ import type { Clock } from '../../../src/ports/clock.ts';
 import type { Outbound, OutboundRequest, OutboundResponse } from '../../../src/ports/outbound.ts';
 import type { Sfc32 } from '../../helpers/sfc32.ts';
 
-export type Mood = 'good' | 'bad' | 'mixed' | 'silent' | 'gone' | 'refused';
+/** `lost`: taken with 200, and the connection breaks before the answer is heard. */
+export type Mood = 'good' | 'bad' | 'mixed' | 'silent' | 'gone' | 'refused' | 'lost';
 
 /** One request. Times are of the clock that never jumps. */
 export interface Request {
@@ -33,7 +34,7 @@ export function createNetwork(clock: Clock, random: Sfc32): Network {
   const moods = new Map<string, Mood>();
 
   function statusOf(mood: Mood): number {
-    if (mood === 'good') return 200;
+    if (mood === 'good' || mood === 'lost') return 200;
     if (mood === 'gone') return 410;
     if (mood === 'refused') return 403;
     return mood === 'bad' || random.below(2) === 0 ? [500, 429, 404, 302][random.below(4)]! : 204;
@@ -65,6 +66,7 @@ export function createNetwork(clock: Clock, random: Sfc32): Network {
         if (mood === 'silent') return giveUp();
         end(() => {
           entry.status = statusOf(mood);
+          if (mood === 'lost') return reject(new CodedError('OUTBOUND_RESET', 'the connection broke'));
           resolve({ status: entry.status, headers: {}, body: Buffer.alloc(0), truncated: false });
         });
       });

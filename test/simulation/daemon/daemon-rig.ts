@@ -1,0 +1,233 @@
+/** A whole daemon in one thread, its world made up and its clock moved by hand; processes follow one another on one database. */
+import { copyFileSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createBus } from '../../../src/adapters/bus/index.ts';
+import { createChainReader, createRpcChainSource, createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
+import { openSqliteStore } from '../../../src/adapters/store/sqlite/index.ts';
+import { chainSetups } from '../../../src/cli/chain-setups.ts';
+import { loadCliConfig } from '../../../src/cli/load-config.ts';
+import { assemble } from '../../../src/kernel/assembly/assemble.ts';
+import type { DaemonParts } from '../../../src/kernel/assembly/parts.ts';
+import type { LoadedConfig } from '../../../src/kernel/config/load.ts';
+import { createDaemon, type Daemon } from '../../../src/kernel/daemon.ts';
+import type { FoundPlugin } from '../../../src/kernel/plugins/registry.ts';
+import { migrationScopes } from '../../../src/kernel/schema/migration-scopes.ts';
+import { migrate } from '../../../src/kernel/schema/migrations.ts';
+import type { Clock, Random } from '../../../src/ports/clock.ts';
+import type { Store } from '../../../src/ports/store.ts';
+import { createManualClock, type ManualClock } from '../../helpers/manual-clock.ts';
+import { createMemoryLog } from '../../helpers/memory-log.ts';
+import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
+import { type FakeUpstream, honest } from '../follower/fake-node.ts';
+import { createFakeTransport } from '../follower/fake-transport.ts';
+import { createWorld, FIRST_SLOT, type World } from '../follower/world.ts';
+import { createNetwork, type Network } from '../webhooks/network.ts';
+import { type Life, newLife, outboundOf, type StoreFaults, storeOf } from './process.ts';
+
+export const PROJECT_KEY = '3d3b7f0e-4a52-4c8e-9d1f-2b6f0c117e4a';
+const MEMORY = '/dev/shm';
+const UPSTREAMS = ['http://upstream-0.invalid', 'http://upstream-1.invalid'];
+/** As many attempts as a life can hold: what was not delivered in the end was lost. */
+const STEPS = Array.from({ length: 40 }, () => 3);
+const SECTIONS = {
+  ...{ http: { port: 0 }, admin: { port: 0 }, lifecycle: { drainTimeoutMs: 2_000 } },
+  follow: { startSlot: FIRST_SLOT, auditIntervalMs: 1_000 },
+  upstream: { urls: UPSTREAMS },
+  plugins: ['access', 'compression', 'proxy', 'token-metadata', 'wallet', 'webhooks'],
+  proxy: { cache: { disk: 'off' } },
+  webhooks: {
+    ...{ ratePerSecond: 0, autoDisable: { enabled: false }, concurrency: { perWebhook: 8 } },
+    retry: { durable: { steps: STEPS, timeoutMs: 2_000 } },
+  },
+};
+const DRIVE_MS = 10;
+
+/** What all lives share: the configuration, and a database with its tables. */
+interface Mould {
+  readonly directory: string;
+  readonly config: LoadedConfig<FoundPlugin>;
+  readonly database: string;
+}
+
+export interface DaemonProcess {
+  readonly life: Life;
+  readonly daemon: Daemon;
+  readonly api: string;
+  /** Why it could not go on, while it was alive. */
+  readonly fatals: unknown[];
+}
+
+export interface DaemonRig {
+  readonly world: World;
+  readonly upstreams: readonly FakeUpstream[];
+  readonly clock: ManualClock;
+  readonly draw: Sfc32;
+  readonly network: Network;
+  readonly faults: StoreFaults;
+  /** A look past all faults. */
+  readonly store: Store;
+  readonly log: ReturnType<typeof createMemoryLog>;
+  /** Moves the wall clock alone. */
+  jump(ms: number): void;
+  /** Begins a process; rejects as its start does. */
+  start(life?: Life): Promise<DaemonProcess>;
+  /** Moves time on until the work is over. */
+  drive<T>(work: Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
+let mould: Promise<Mould> | null = null;
+
+async function makeMould(): Promise<Mould> {
+  const directory = mkdtempSync(join(existsSync(MEMORY) ? MEMORY : tmpdir(), 'parhelion-lives-'));
+  process.once('exit', () => rmSync(directory, { recursive: true, force: true }));
+  const file = join(directory, 'parhelion.yaml');
+  writeFileSync(file, JSON.stringify({ dataDir: directory, ...SECTIONS }));
+  const said = { out: () => undefined, err: () => undefined, isTerminal: false, program: 'parhelion' };
+  const config = await loadCliConfig({ config: file }, { env: {}, cwd: directory, ...said });
+  const database = join(directory, 'mould.db');
+  const store = openSqliteStore({ path: database, busyTimeoutMs: 1_000 });
+  const clock = createManualClock();
+  const parts = partsOf({ clock, draw: createSfc32(1), store, life: newLife(), faults: { writes: 0 } });
+  const chains = chainSetups(config.core, null);
+  const { plugins } = await assemble({ config, parts, chains, version: 'simulated', processMetrics: false });
+  await migrate(store, migrationScopes(plugins));
+  await store.close();
+  return { directory, config, database };
+
+  function partsOf(some: Pick<PartsOptions, 'clock' | 'draw' | 'store' | 'life' | 'faults'>): DaemonParts {
+    const world = createWorld(some.draw);
+    const network = createNetwork(some.clock, some.draw);
+    const upstreams = UPSTREAMS.map((_, index) => honest(`upstream-${index}`));
+    return makeParts({ ...some, config, world, network, upstreams, log: createMemoryLog() });
+  }
+}
+
+interface PartsOptions {
+  readonly config: LoadedConfig;
+  readonly clock: Clock;
+  readonly draw: Sfc32;
+  readonly life: Life;
+  readonly faults: StoreFaults;
+  readonly store: Store;
+  readonly world: World;
+  readonly network: Network;
+  readonly upstreams: readonly FakeUpstream[];
+  readonly log: ReturnType<typeof createMemoryLog>;
+}
+
+/** The outside world of one process. */
+function makeParts({
+  config,
+  clock,
+  draw,
+  life,
+  faults,
+  store,
+  world,
+  network,
+  upstreams,
+  log,
+}: PartsOptions): DaemonParts {
+  const { core } = config;
+  const random = randomOf(draw);
+  const shared = { clock, random, log, core };
+  return {
+    ...{ processName: 'simulated', clock, random, log, setLogLevel: () => undefined },
+    outbound: outboundOf(life, network.outbound(life)),
+    bus: createBus([], log),
+    openStore: async () => storeOf(life, faults, store, draw, clock),
+    makePool: (label, configs, metrics) =>
+      createUpstreamPool({
+        ...{ ...shared, label, metrics, upstreams: configs },
+        makeTransport: (upstream) =>
+          createFakeTransport(world, upstreams[Number(upstream.label.split('-').at(-1))]!, draw, clock),
+      }),
+    makeChain: ({ id, kind }, pool, follower) => ({
+      // Never started: hints are sockets, which the simulation has none of.
+      source: { ...createRpcChainSource({ ...shared, chain: id, pool }), start: async () => {}, stop: async () => {} },
+      reader: createChainReader({
+        ...{ clock, random, chain: id, kind, pool, follower },
+        timeoutMs: core.rpc.upstreamTimeoutMs,
+        maxBytes: core.rpc.maxUpstreamBytes,
+      }),
+    }),
+  };
+}
+
+export async function createDaemonRig(seed: number): Promise<DaemonRig> {
+  mould ??= makeMould();
+  const { directory, config, database } = await mould;
+  const folder = mkdtempSync(join(directory, 'life-'));
+  const path = join(folder, 'parhelion.db');
+  copyFileSync(database, path);
+  const open = () => openSqliteStore({ path, busyTimeoutMs: 1_000 });
+  const draw = createSfc32(seed);
+  const steady = createManualClock();
+  let jumpMs = 0;
+  const clock: Clock = {
+    now: () => steady.now() + jumpMs,
+    monotonic: steady.monotonic,
+    timeout: steady.timeout,
+    sleep: steady.sleep,
+  };
+  const world = createWorld(draw, draw.float() < 0.5 ? 12 : 32);
+  const network = createNetwork(steady, draw);
+  const upstreams = UPSTREAMS.map((_, index) => honest(`upstream-${index}`));
+  const faults: StoreFaults = { writes: 0 };
+  const log = createMemoryLog();
+  const store = open();
+
+  async function drive<T>(work: Promise<T>): Promise<T> {
+    let isOver = false;
+    const end = () => {
+      isOver = true;
+    };
+    work.then(end, end);
+    await steady.advance(0);
+    while (!isOver) await steady.advance(DRIVE_MS);
+    return await work;
+  }
+
+  async function start(life: Life = newLife()): Promise<DaemonProcess> {
+    const own = { life, store: open() };
+    const daemon = await createDaemon({
+      ...{ config, version: 'simulated', chains: chainSetups(config.core, null), dataDir: folder },
+      parts: makeParts({ config, clock, draw, faults, world, network, upstreams, log, ...own }),
+      firstProject: { key: PROJECT_KEY },
+      // Whoever watches the process never stops, and there are many daemons in this one.
+      processMetrics: false,
+    });
+    const fatals: unknown[] = [];
+    void daemon.failed.then((error) => {
+      if (!life.isDead) fatals.push(error);
+    });
+    await drive(daemon.start());
+    const { api } = daemon.addresses();
+    if (api === null) throw new Error('it has all roles');
+    return { life, daemon, api, fatals };
+  }
+
+  return {
+    ...{ world, upstreams, clock: steady, draw, network, faults, store, log, start, drive },
+    jump(ms) {
+      jumpMs += ms;
+    },
+    async close() {
+      await store.close();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+function randomOf(draw: Sfc32): Random {
+  return {
+    float: () => draw.float(),
+    bytes: (count) => draw.fill(new Uint8Array(count)),
+    uuid: () => {
+      const hex = Buffer.from(draw.fill(new Uint8Array(16))).toString('hex');
+      return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-4${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+    },
+  };
+}

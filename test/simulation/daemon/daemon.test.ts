@@ -1,0 +1,25 @@
+/** Random lives of a whole daemon; those that once ended wrongly are repeated by their number. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { randomLife } from './random-life.ts';
+
+/** What was found, by the seed that found it. */
+const FOUND: readonly { readonly seed: number; readonly what: string }[] = [];
+
+async function live(seed: number): Promise<void> {
+  const { fault } = await randomLife(seed);
+  assert.equal(fault, null, `repeat with: npm run simulate -- --daemon --from ${seed} --seeds 1`);
+}
+
+for (const { seed, what } of FOUND) test(`seed ${seed}: ${what}`, () => live(seed));
+
+const seeds = Number(process.env['PARHELION_DAEMON_SEEDS'] ?? 40);
+
+test(`random lives of a whole daemon end in the truth: seeds 1 to ${seeds}`, async () => {
+  for (let seed = 1; seed <= seeds; seed += 1) await live(seed);
+});
+
+test('a seed gives the same life again', async () => {
+  const [first, second] = [await randomLife(7), await randomLife(7)];
+  assert.deepEqual(first, second);
+});
