@@ -37,6 +37,8 @@ export interface FaultProxy {
   set(plan: FaultPlan): void;
   /** Passes everything on again; what was swallowed stays lost. */
   clear(): void;
+  /** New connections go to another port of loopback. */
+  aim(port: number): void;
   /** Resets all open connections. */
   cut(): void;
   /** Connections so far, and those that a fault broke off. */
@@ -56,6 +58,7 @@ export async function startFaultProxy(targetPort: number, seed = 1): Promise<Fau
   const links = new Set<Link>();
   const seen = { connections: 0, broken: 0, bytes: 0 };
   let plan: FaultPlan = {};
+  let aimedAt = targetPort;
 
   const breakOff = (link: Link) => {
     seen.broken += 1;
@@ -63,7 +66,7 @@ export async function startFaultProxy(targetPort: number, seed = 1): Promise<Fau
     link.target.resetAndDestroy();
   };
   const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
-    const target = connect({ host: '127.0.0.1', port: targetPort, allowHalfOpen: true, noDelay: true });
+    const target = connect({ host: '127.0.0.1', port: aimedAt, allowHalfOpen: true, noDelay: true });
     const link: Link = { client, target, dice: random.float() };
     seen.connections += 1;
     links.add(link);
@@ -92,6 +95,9 @@ export async function startFaultProxy(targetPort: number, seed = 1): Promise<Fau
     },
     clear: () => {
       plan = {};
+    },
+    aim: (port) => {
+      aimedAt = port;
     },
     cut,
     close: () =>

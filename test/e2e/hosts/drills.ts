@@ -1,0 +1,183 @@
+/** Drills of several hosts on one PostgreSQL: a process or the database is hurt as a seed has it, and everything has to be well again. */
+import assert from 'node:assert/strict';
+import type { TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { startReplica } from '../../helpers/postgres-replica.ts';
+import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
+import { eventually } from '../roles/bed.ts';
+import { endHosts, epochOf, type HostsBed, leading, type Seat, startHosts, untilMoves } from './bed.ts';
+
+const LEASE_MS = 1_000;
+/** With each webhook every payment is delivered once more. */
+const MOST_HOOKS = 8;
+const SETTLE_S = 120;
+
+interface Field {
+  readonly bed: HostsBed;
+  readonly draw: Sfc32;
+  readonly seats: Seat[];
+}
+
+type Drill = (field: Field) => Promise<void>;
+
+const leaderOf = async ({ seats }: Field): Promise<Seat> => {
+  for (const seat of seats) if (seat.role === 'indexer' && (await leading(seat).catch(() => null)) === 1) return seat;
+  return seats.find(({ role }) => role === 'indexer') as Seat;
+};
+const pickOf = ({ draw, seats }: Field): Seat => seats[draw.below(seats.length)] as Seat;
+
+async function pause(seat: Seat, ms: number): Promise<void> {
+  seat.daemon.child.kill('SIGSTOP');
+  await sleep(ms);
+  seat.daemon.child.kill('SIGCONT');
+}
+
+/** Everything that may happen to hosts, by name. Times are long enough for a lease to run out, or too short for it. */
+export const DRILLS: Readonly<Record<string, Drill>> = {
+  'the leader is killed': async (field) => await (await leaderOf(field)).daemon.kill('SIGKILL'),
+  'a process is killed': async (field) => await pickOf(field).daemon.kill('SIGKILL'),
+  'the leader hands over': async (field) => await (await leaderOf(field)).daemon.kill('SIGTERM'),
+  'the leader is paused': async (field) => await pause(await leaderOf(field), field.draw.between(200, 3 * LEASE_MS)),
+  'a process is paused': async (field) => await pause(pickOf(field), field.draw.between(200, 3 * LEASE_MS)),
+  async 'the way to the database breaks'({ bed, draw }) {
+    bed.proxy.set({
+      up: { resetAfterBytes: 0 },
+      down: { resetAfterBytes: 0 },
+      probability: draw.below(2) === 0 ? 1 : 0.5,
+    });
+    bed.proxy.cut();
+    await sleep(draw.between(100, 3_000));
+  },
+  async 'the way to the database swallows everything'({ bed, draw }) {
+    bed.proxy.set({ up: { blackhole: draw.below(2) === 0 }, down: { blackhole: true } });
+    await sleep(draw.between(100, 3_000));
+    // What was swallowed would be waited for.
+    bed.proxy.cut();
+  },
+  async 'the way to the database is slow'({ bed, draw }) {
+    bed.proxy.set({ down: { latencyMs: draw.between(5, 100), jitterMs: 5 } });
+    await sleep(draw.between(500, 3_000));
+  },
+  async 'the database restarts'({ bed, draw }) {
+    await bed.database().down();
+    await sleep(draw.below(1_500));
+    await bed.database().up();
+  },
+  async 'the database crashes'({ bed, draw }) {
+    await bed.database().crash();
+    await sleep(draw.below(1_500));
+    await bed.database().up();
+  },
+  async 'the receiver is down'({ bed, draw }) {
+    bed.receiver.setFallback({ kind: 'answer', status: 503 });
+    await sleep(draw.between(200, 3_000));
+  },
+  'a replica takes the place of the database': failOver,
+};
+
+/** What was acknowledged while commits waited for the replica is there when the first server is lost for good. */
+async function failOver({ bed, seats }: Field): Promise<void> {
+  const replica = await startReplica(bed.database());
+  const api = seats.find(({ role }) => role === 'api') as Seat;
+  let isOver = false;
+  const asking = (async () => {
+    // Some of these are answered before the end, some find the database gone.
+    while (!isOver) {
+      if (bed.ledger.acknowledged < MOST_HOOKS)
+        await bed.ledger.create(api.api, [bed.payments.addresses[0] as string]).catch(() => 0);
+      await sleep(20);
+    }
+  })();
+  await sleep(300);
+  await bed.database().crash();
+  await replica.promote();
+  bed.moveTo(replica);
+  isOver = true;
+  await asking;
+}
+
+/** Everything that was hurt is mended, and what ended is started again, as a service manager would. */
+async function mend({ bed, seats }: Field): Promise<void> {
+  bed.proxy.clear();
+  bed.receiver.setFallback({ kind: 'answer', status: 200 });
+  for (const [at, { role, daemon }] of seats.entries()) {
+    if (daemon.child.exitCode === null && daemon.child.signalCode === null) continue;
+    const { exitCode, signalCode } = daemon.child;
+    assert.ok(
+      signalCode === 'SIGKILL' || exitCode === 0 || exitCode === 75,
+      `${role} ended with ${exitCode}: ${daemon.output()}`,
+    );
+    seats[at] = await bed.seat(role);
+  }
+}
+
+/** One leads, the chain is followed, a new webhook is taken, and everything that was acknowledged is delivered. */
+async function checkField(field: Field): Promise<void> {
+  const { bed, seats } = field;
+  const count = async () => {
+    const each = seats.filter(({ role }) => role === 'indexer').map((seat) => leading(seat).catch(() => null));
+    return (await Promise.all(each)).reduce<number>((sum, value) => sum + (value ?? 0), 0);
+  };
+  // One that was paused may end only now.
+  await eventually(
+    'one leads',
+    async () => {
+      await mend(field);
+      return (await count()) === 1;
+    },
+    bed.said,
+  );
+  await untilMoves(bed);
+  await eventually(
+    'a webhook is taken',
+    async () => {
+      await mend(field);
+      if (bed.ledger.acknowledged >= MOST_HOOKS) return true;
+      const api = seats.find(({ role }) => role === 'api') as Seat;
+      const address = bed.payments.addresses[field.draw.below(bed.payments.addresses.length)] as string;
+      return (await bed.ledger.create(api.api, [address]).catch(() => 0)) === 200;
+    },
+    bed.said,
+  );
+  await bed.payments.pause();
+  await bed.ledger.settle(bed.openStore, SETTLE_S, bed.said);
+  bed.payments.resume();
+}
+
+export interface DrillsReport {
+  readonly drills: readonly string[];
+  readonly deliveries: number;
+  readonly epoch: number;
+}
+
+/** Runs so many drills, one after the other, on the same hosts; the last ones are those of `last`. */
+export async function runDrills(
+  t: Pick<TestContext, 'after'>,
+  options: { readonly seed: number; readonly count: number; readonly last?: readonly string[] },
+  tell: (line: object) => void = () => undefined,
+): Promise<DrillsReport> {
+  const draw = createSfc32(options.seed);
+  const bed = await startHosts(t, LEASE_MS);
+  const seats: Seat[] = [];
+  for (const role of ['api', 'deliverer', 'indexer', 'indexer'] as const) seats.push(await bed.seat(role));
+  const field = { bed, draw, seats };
+  await checkField(field);
+  const names = Object.keys(DRILLS);
+  const drawn = Array.from({ length: options.count }, () => names[draw.below(names.length)] as string);
+  const drills = [...drawn, ...(options.last ?? [])];
+  for (const [at, name] of drills.entries()) {
+    const begunMs = performance.now();
+    try {
+      await (DRILLS[name] as Drill)(field);
+      await mend(field);
+      await checkField(field);
+    } catch (error) {
+      throw new Error(`drill ${at + 1} of seed ${options.seed} (${name}): ${(error as Error).message}`, {
+        cause: error,
+      });
+    }
+    tell({ drill: at + 1, name, seconds: Math.round((performance.now() - begunMs) / 100) / 10 });
+  }
+  const epoch = await epochOf(bed);
+  return { drills, epoch, deliveries: await endHosts(bed, seats) };
+}
