@@ -2,8 +2,8 @@ import type { Log, Store, StoreTx } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { GapBook } from '../../../src/ports/gaps.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
-import { readNote, writeNote } from '../store/notes.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
+import { isBeingRead, noteFill } from './fill-note.ts';
 import type { TreeReader } from './tree-reader.ts';
 
 export interface MissingParts {
@@ -24,15 +24,13 @@ export type Width = 'near' | 'whole';
 /** Has the transactions of trees read again that lie behind what their rows hold. */
 export interface MissingUpdates {
   /**
-   * Asks for what comes after the rows of a tree, in a transaction of its own with `also`. False when it is too much to be fetched
-   * without being asked for. Errors: those of store and reader.
+   * Asks for what comes after the rows of a tree, in a transaction of its own with `also`, which is told from which slot on all is read.
+   * False when it is too much to be fetched without being asked for. Errors: those of store and reader.
    */
-  ask(tree: TreeRow, width: Width, also?: (tx: StoreTx) => Promise<void>): Promise<boolean>;
+  ask(tree: TreeRow, width: Width, also?: (tx: StoreTx, fromSlot: number) => Promise<void>): Promise<boolean>;
   /** Whether what was asked for is still being read. */
   isBeingRead(tree: TreeRow): Promise<boolean>;
 }
-
-const noteOf = ({ id }: Pick<TreeRow, 'id'>) => `fill:${id}`;
 
 export function createMissingUpdates(parts: MissingParts): MissingUpdates {
   const { store, gaps, processor, log } = parts;
@@ -51,25 +49,20 @@ export function createMissingUpdates(parts: MissingParts): MissingUpdates {
       const near = width === 'near' ? await nearSlot(store.read as Db, tree) : null;
       const fromSlot = near ?? (await parts.firstSlot());
       const gap = await store.write(async (tx) => {
-        await also?.(tx);
+        await also?.(tx, fromSlot);
         const db = tx.db as Db;
         const head = await db.selectFrom('compression_head').select('slot').executeTakeFirst();
         const toSlot = Math.max(fromSlot, head?.slot ?? 0);
         const wish = { chain: 'main', processor, fromSlot, toSlot, addresses: addressesOf(tree) } as const;
         const id = await gaps.request(tx, wish);
-        await writeNote(tx, noteOf(tree), String(id));
+        await noteFill(tx, tree, id);
         return id;
       });
       log.warn({ tree: name, seq: tree.seq, fromSlot, gap }, 'missing updates of a Merkle tree are fetched');
       return true;
     },
 
-    async isBeingRead(tree) {
-      const id = await readNote(store.read as Db, noteOf(tree));
-      if (id === null) return false;
-      const open = await gaps.list({ chain: 'main', processor: processor.name, isOpen: true, limit: 1_000 });
-      return open.some((gap) => gap.id === Number(id));
-    },
+    isBeingRead: (tree) => isBeingRead(parts, tree),
   };
 }
 

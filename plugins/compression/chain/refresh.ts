@@ -1,5 +1,6 @@
 import { codeOf, type Log, messageOf, type Store } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import type { TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import { seedTrees } from '../trees/seed-trees.ts';
@@ -33,7 +34,7 @@ export async function refreshTrees(parts: RefreshParts, signal: AbortSignal): Pr
   const missing = trees.filter(({ key }) => !names.has(encode32(key)));
   if (missing.length > 0) await store.write((tx) => seedTrees(tx, parts.hashing, missing));
   for (const row of known) {
-    const tree = trees.find(({ key }) => Buffer.compare(key, row.key) === 0);
+    const tree = trees.find(({ key }) => equalBytes(key, row.key));
     if (tree !== undefined && !isCurrent(row, tree)) await update(parts, row, tree);
   }
   for (const { key, seq } of trees) check.expect(key, seq, slot);
@@ -58,8 +59,7 @@ async function readTrees(
   return trees;
 }
 
-const isSame = (a: Uint8Array | null, b: Uint8Array | null) =>
-  a === null || b === null ? a === b : Buffer.compare(a, b) === 0;
+const isSame = (a: Uint8Array | null, b: Uint8Array | null) => (a === null || b === null ? a === b : equalBytes(a, b));
 
 const isCurrent = (row: TreeRow, tree: ChainTree): boolean =>
   row.height === tree.height &&

@@ -1,10 +1,13 @@
 import type { Clock, Log, Store, StoreTx } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { canBeTakenBack } from '../indexing/undo.ts';
 import { readAtOneSlot } from '../store/snapshot-read.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import { HISTORY } from '../trees/history.ts';
 import { isV1 } from '../trees/leaf-hash.ts';
+import { doubtSpends, settleDoubts } from './doubted-spends.ts';
 import { emptyQueues } from './empty-queues.ts';
 import type { MissingUpdates } from './missing-updates.ts';
 import { QUEUE } from './queue-check.ts';
@@ -77,6 +80,7 @@ export function createRepair(parts: RepairParts): Repair {
         if (!isDue || (await parts.missing?.isBeingRead(tree)) === true) continue;
         await attempt(tree, made, signal);
       }
+      await settleDoubts(store, value, async (tree) => (await parts.missing?.isBeingRead(tree)) === true);
     },
   };
 }
@@ -123,6 +127,7 @@ async function heal(parts: RepairParts, tree: TreeRow, made: Tries, signal: Abor
   await missing.ask(tree, 'whole', async (tx) => {
     if (!(await isStill(tx, tree))) return;
     await resetTree(tx, tree, hashing);
+    await doubtSpends(tx, tree, 0);
     await changeTree(tx, tree.id, { status: 'gap', reason: HISTORY });
   });
   return true;
@@ -130,7 +135,7 @@ async function heal(parts: RepairParts, tree: TreeRow, made: Tries, signal: Abor
 
 /** A batch gave another root than its event told: the tree is as it was before, so what waits is wrong, or the event. */
 const isBatchRefused = ({ type, reason, root, computed_root }: TreeRow): boolean =>
-  !isV1(type) && reason === 'root' && (computed_root === null || Buffer.compare(computed_root, root) !== 0);
+  !isV1(type) && reason === 'root' && (computed_root === null || !equalBytes(computed_root, root));
 
 /** The tree itself is right: what was put into its queues, and its events, are read again. */
 async function refillQueues(
@@ -142,22 +147,13 @@ async function refillQueues(
   // Blocks that may still be taken back would put old rows over what is read anew.
   if (await canBeTakenBack(store.read as Db, made.sinceSlot)) return false;
   log.warn({ tree: encode32(tree.key), seq: tree.seq }, 'what waits for a Merkle tree is read again');
-  await missing.ask(tree, made.count === 0 ? 'near' : 'whole', async (tx) => {
+  await missing.ask(tree, made.count === 0 ? 'near' : 'whole', async (tx, fromSlot) => {
     if (!(await isStill(tx, tree))) return;
+    await doubtSpends(tx, tree, fromSlot);
     await emptyQueues(tx, tree);
     await changeTree(tx, tree.id, { status: 'gap', reason: HISTORY, expected_root: null, computed_root: null });
   });
   return true;
-}
-
-async function canBeTakenBack(db: Db, toSlot: number): Promise<boolean> {
-  const row = await db
-    .selectFrom('compression_undo')
-    .select('slot')
-    .where('slot', '<=', toSlot)
-    .limit(1)
-    .executeTakeFirst();
-  return row !== undefined;
 }
 
 /** Whether the root that the rows give is the one of the chain. */
@@ -168,7 +164,7 @@ async function judge(
   signal: AbortSignal,
 ): Promise<'right' | 'wrong' | 'unknown'> {
   const capacity = tree.root_capacity;
-  const isAsItWas = Buffer.compare(root, tree.root) === 0;
+  const isAsItWas = equalBytes(root, tree.root);
   // A damaged page says nothing against the rows, and a batch that was refused left the tree as it was.
   const isTrusted = isAsItWas && tree.verified_seq === tree.seq;
   if (isTrusted) return 'right';
@@ -176,7 +172,7 @@ async function judge(
   const found = await reader.rootAt(tree, tree.seq, capacity, { signal });
   if (found.root === null || found.seq < tree.seq || found.seq - tree.seq >= capacity / 2)
     return isAsItWas && tree.reason === 'page' ? 'right' : 'unknown';
-  return Buffer.compare(found.root, root) === 0 ? 'right' : 'wrong';
+  return equalBytes(found.root, root) ? 'right' : 'wrong';
 }
 
 async function isStill(tx: StoreTx, tree: TreeRow): Promise<boolean> {

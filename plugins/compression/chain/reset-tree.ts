@@ -12,7 +12,7 @@ const QUEUED = { queued: 1, seq: null, nullifier: null, nullifier_index: null, t
 
 /**
  * Makes a tree what it was before its first leaf, so that its updates can be applied again. Its accounts stay, as they were before any
- * batch and any nullification; what is spent stays spent. The status is the caller's.
+ * batch and any nullification. The status is the caller's.
  */
 export async function resetTree(tx: StoreTx, tree: TreeRow, hashing: Hashing): Promise<void> {
   const db = tx.db as Db;

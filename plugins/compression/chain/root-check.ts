@@ -1,5 +1,6 @@
 import type { Log, Store } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import { readAtOneSlot } from '../store/snapshot-read.ts';
 import type { TreeRow } from '../store/tables.ts';
 import { HISTORY } from '../trees/history.ts';
@@ -94,7 +95,7 @@ function judge(tree: TreeRow, { seq, root }: ChainRoot, capacity: number): Verdi
   if (root === null) return 'unknown';
   if (seq < tree.seq) return 'ahead';
   if (seq - tree.seq >= capacity - Math.min(MOST_MARGIN, capacity / 2)) return 'unknown';
-  return Buffer.compare(root, tree.root) === 0 ? 'right' : 'wrong';
+  return equalBytes(root, tree.root) ? 'right' : 'wrong';
 }
 
 async function learnCapacity({ reader, store }: RootCheckParts, tree: TreeRow, signal: AbortSignal) {
@@ -106,7 +107,7 @@ async function learnCapacity({ reader, store }: RootCheckParts, tree: TreeRow, s
 }
 
 const isSame = (row: TreeRow | null, tree: TreeRow): row is TreeRow =>
-  row !== null && row.seq === tree.seq && Buffer.compare(row.root, tree.root) === 0;
+  row !== null && row.seq === tree.seq && equalBytes(row.root, tree.root);
 
 async function confirm({ store, log, isDoubted }: RootCheckParts, tree: TreeRow, headSlot: number): Promise<void> {
   await store.write(async (tx) => {

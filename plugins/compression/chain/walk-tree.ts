@@ -1,3 +1,4 @@
+import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import { GROUP_LEVELS, GROUP_WIDTH, nodeOffset } from '../../../src/solana/merkle/pages.ts';
 import { HASH_BYTES } from '../../../src/solana/merkle/zero-hashes.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
@@ -50,7 +51,7 @@ export async function walkTree(db: Db, hashing: Hashing, tree: TreeRow): Promise
   }
   await leafNodes.end();
   const root = tops.get(0) ?? zeroAt(hashing, tree.height);
-  if (Buffer.compare(root, tree.root) !== 0) fault('its nodes lead to another root than the one that is stored');
+  if (!equalBytes(root, tree.root)) fault('its nodes lead to another root than the one that is stored');
   return { pages: count, leaves: leafNodes.count(), faults };
 }
 
@@ -90,8 +91,7 @@ const nodeAt = (nodes: Uint8Array, depth: number, index: number): Uint8Array => 
 const zeroAt = ({ zeros }: Hashing, level: number): Uint8Array =>
   zeros.subarray(level * HASH_BYTES, (level + 1) * HASH_BYTES);
 
-const isZero = (hashing: Hashing, level: number, node: Uint8Array): boolean =>
-  Buffer.compare(node, zeroAt(hashing, level)) === 0;
+const isZero = (hashing: Hashing, level: number, node: Uint8Array): boolean => equalBytes(node, zeroAt(hashing, level));
 
 /** Hashes all pairs of a page. Returns what stands above it. */
 function checkInside({ poseidon }: Hashing, nodes: Uint8Array, levels: number, fault: () => void): Uint8Array {
@@ -122,7 +122,7 @@ function checkBelow(
   for (let i = 0; i < GROUP_WIDTH; i += 1) {
     const below = number * GROUP_WIDTH + i;
     const top = tops.get(below) ?? zeroAt(hashing, group * GROUP_LEVELS);
-    if (Buffer.compare(nodeAt(nodes, 0, i), top) !== 0)
+    if (!equalBytes(nodeAt(nodes, 0, i), top))
       fault(`node ${i} of page ${number} of group ${group} is not the top of the page below it`);
     tops.delete(below);
   }
@@ -156,7 +156,7 @@ function createLeafCheck(db: Db, hashing: Hashing, tree: TreeRow, fault: (text: 
           count += 1;
           rows.pop();
         }
-        if (Buffer.compare(nodeAt(nodes, 0, i), expected) !== 0) fault(`leaf ${first + i} is not that of the rows`);
+        if (!equalBytes(nodeAt(nodes, 0, i), expected)) fault(`leaf ${first + i} is not that of the rows`);
       }
     },
     async end(): Promise<void> {

@@ -1,5 +1,6 @@
 import { CodedError, type Command, codeOf } from '../../../src/kernel/plugin.ts';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
+import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import type { TreeReader } from '../chain/tree-reader.ts';
 import { walkTree } from '../chain/walk-tree.ts';
@@ -87,7 +88,7 @@ async function compare(reader: TreeReader | null, row: TreeRow): Promise<Pick<Ve
     // An upstream that is behind us says nothing.
     if (chainSeq < row.seq) return { chain: 'behind', chainSeq };
     if (chainSeq - row.seq >= capacity / 2) return { chain: 'too-old', chainSeq };
-    return { chain: Buffer.compare(found.root, row.root) === 0 ? 'same' : 'different', chainSeq };
+    return { chain: equalBytes(found.root, row.root) ? 'same' : 'different', chainSeq };
   } catch (error) {
     if (codeOf(error)?.startsWith('CHAIN_') !== true) throw error;
     return { chain: 'unknown', chainSeq: null };

@@ -1,6 +1,7 @@
 import type { Log } from '../../../src/kernel/plugin.ts';
 import type { Counter } from '../../../src/ports/metrics.ts';
 import type { TreeRow } from '../store/tables.ts';
+import { HISTORY } from '../trees/history.ts';
 import { createTreeAdmission } from './admit-trees.ts';
 import { applySteps } from './apply-steps.ts';
 import type { CnftBlock } from './cnft-block.ts';
@@ -8,7 +9,6 @@ import type { CnftBooks } from './cnft-books.ts';
 import { CONCURRENT_TREE, type ConcurrentHashing } from './concurrent-tree.ts';
 import { type LeafStep, pendingStep, STEP_KIND } from './leaf-step.ts';
 import { logDivergence } from './log-divergence.ts';
-import { HISTORY } from './tree-history.ts';
 import { someWait, stepsBehind, treesThatAreReady } from './waiting-steps.ts';
 
 export interface CnftIndexer {

@@ -1,11 +1,13 @@
 import type { Clock, Log, Store } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { GapBook } from '../../../src/ports/gaps.ts';
-import { readNote, writeNote } from '../store/notes.ts';
+import { isBeingRead, noteFill } from '../chain/fill-note.ts';
+import { canBeTakenBack } from '../indexing/undo.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
+import { HISTORY } from '../trees/history.ts';
 import { CONCURRENT_TREE, type ConcurrentHashing } from './concurrent-tree.ts';
 import { resetTree } from './reset-tree.ts';
-import { HISTORY, type TreeHistory } from './tree-history.ts';
+import type { TreeHistory } from './tree-history.ts';
 
 export interface CnftRepairParts {
   readonly store: Store;
@@ -53,13 +55,6 @@ export function createCnftRepair(parts: CnftRepairParts): CnftRepair {
     plantedAt = clock.monotonic();
   }
 
-  async function isBeingRead({ id }: TreeRow): Promise<boolean> {
-    const gap = await readNote(store.read as Db, noteOf(id));
-    if (gap === null) return false;
-    const open = await gaps.list({ chain: 'main', processor: parts.processor.name, isOpen: true, limit: 1_000 });
-    return open.some((one) => one.id === Number(gap));
-  }
-
   /** Whether it was tried. */
   async function attempt(tree: TreeRow, { sinceSlot }: Tries, headSlot: number, goal: number | null): Promise<boolean> {
     const name = encode32(tree.key);
@@ -79,7 +74,7 @@ export function createCnftRepair(parts: CnftRepairParts): CnftRepair {
       if (isWhole) await resetTree(tx, parts.hashing, tree);
       const wish = { fromSlot, toSlot: Math.max(fromSlot, headSlot), addresses: [name] };
       const id = await gaps.request(tx, { chain: 'main', processor: parts.processor, ...wish });
-      await writeNote(tx, noteOf(tree.id), String(id));
+      await noteFill(tx, tree, id);
       return id;
     });
     const facts = { tree: name, status: tree.status, reason: tree.reason, seq: tree.seq, fromSlot, gap };
@@ -105,7 +100,7 @@ export function createCnftRepair(parts: CnftRepairParts): CnftRepair {
         tries.set(tree.id, made);
         const waitMs = RETRY_MS * 2 ** Math.min(made.count - 1, MOST_DOUBLINGS);
         if (made.count > 0 && clock.monotonic() - made.at < waitMs) continue;
-        if (await isBeingRead(tree)) continue;
+        if (await isBeingRead({ store, gaps, processor: parts.processor }, tree)) continue;
         if (!(await attempt(tree, made, headSlot, goal))) continue;
         made.count += 1;
         made.at = clock.monotonic();
@@ -113,8 +108,6 @@ export function createCnftRepair(parts: CnftRepairParts): CnftRepair {
     },
   };
 }
-
-const noteOf = (id: number): string => `fill:${id}`;
 
 /** Those that something can be done for. */
 async function refusedTrees(db: Db): Promise<TreeRow[]> {
@@ -138,9 +131,4 @@ async function countMissing(db: Db, { id, seq }: TreeRow): Promise<number> {
     .where('seq', '>', seq)
     .executeTakeFirst();
   return Math.max(0, (first?.seq ?? seq) - seq - 1);
-}
-
-async function canBeTakenBack(db: Db, toSlot: number): Promise<boolean> {
-  const query = db.selectFrom('compression_undo').select('slot').where('slot', '<=', toSlot).limit(1);
-  return (await query.executeTakeFirst()) !== undefined;
 }

@@ -1,8 +1,8 @@
 import type { StoreTx } from '../../../src/kernel/plugin.ts';
 import type { Db } from '../store/tables.ts';
+import { HISTORY } from '../trees/history.ts';
 import { pageRange } from '../trees/page-store.ts';
 import type { ConcurrentHashing } from './concurrent-tree.ts';
-import { HISTORY } from './tree-history.ts';
 
 /**
  * Makes a tree empty again, as it was before its first change, so that all its changes can be read anew. Nothing else brings a diverged

@@ -4,16 +4,11 @@ import { createRowBook } from '../store/row-book.ts';
 import { INDEXED_LEAVES, TREES } from '../store/table-shapes.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
+import { HISTORY } from '../trees/history.ts';
 import { createPageBook } from '../trees/page-book.ts';
 import { createTreeBook } from '../trees/tree-book.ts';
 import type { AccountReader } from './account-reader.ts';
 import { CONCURRENT_TREE, type ConcurrentHashing } from './concurrent-tree.ts';
-
-/**
- * Why a tree has the status `gap` while nothing of it waits: its past is being read from the beginning, and only the account tells where
- * that ends. Until then its root is one that the chain had long ago.
- */
-export const HISTORY = 'history';
 
 export interface TreeHistoryParts {
   readonly store: Store;

@@ -1,4 +1,4 @@
-import { type AccountRow, SUBJECT, type TokenAccountRow } from '../store/tables.ts';
+import { type AccountRow, SPENT, SUBJECT, type TokenAccountRow } from '../store/tables.ts';
 import { accountRow, isTokenProgram, tokenRow } from './account-rows.ts';
 import { type Balances, createBalances } from './balances.ts';
 import type { BlockBooks } from './block-books.ts';
@@ -66,17 +66,16 @@ function spend(books: BlockBooks, balances: Balances, row: AccountRow, { slot, s
     nullifier_index: queued?.nullifierIndex ?? null,
     tx_hash: queued === null ? null : Uint8Array.from(queued.txHash),
   };
-  if (row.spent === 1) {
-    // Its place in the queue was found wrong, and is read again.
-    if (row.nullifier === null && queued !== null) books.accounts.put({ ...row, ...waits });
-    return;
-  }
+  const hasPlace = row.nullifier !== null || queued === null;
+  if (row.spent === SPENT.yes && hasPlace) return;
   const spentBy = Uint8Array.from(signature);
-  books.accounts.put({ ...row, ...waits, spent: 1, slot_spent: slot, spent_by: spentBy });
-  const token = books.tokenAccounts.peek(row.hash) ?? null;
-  if (token !== null) books.tokenAccounts.put({ ...token, spent: 1 });
-  balances.move(row, token, -1);
+  books.accounts.put({ ...row, ...waits, spent: SPENT.yes, slot_spent: slot, spent_by: spentBy });
   noteSubjects(books, row, slot, spentBy);
+  // Balances are without it already where it is told again.
+  if (row.spent !== SPENT.no) return;
+  const token = books.tokenAccounts.peek(row.hash) ?? null;
+  if (token !== null) books.tokenAccounts.put({ ...token, spent: SPENT.yes });
+  balances.move(row, token, -1);
 }
 
 /** Of a spend that came before its account, the transaction may be in the lists already. */

@@ -25,6 +25,11 @@ export interface Indexer {
    * COMPRESSION_TREE_UNDECLARED.
    */
   apply(tx: StoreTx, block: DecodedBlock, options: ApplyOptions): Promise<void>;
+  /**
+   * Changes rows beneath all blocks that can be taken back; those up to `finalSlot` stay, and are none of them. `change` may be called
+   * twice, with other books. Errors: those of the store.
+   */
+  amend(tx: StoreTx, change: (books: BlockBooks) => Promise<void>, finalSlot?: number): Promise<void>;
   /** Restores every row as it was before the block was applied. */
   revert(tx: StoreTx, header: Pick<BlockHeader, 'slot'>): Promise<void>;
   /** Blocks up to this slot stay: what would undo them goes. */
@@ -66,14 +71,8 @@ export function createIndexer(parts: IndexerParts): Indexer {
     { isFinal }: ApplyOptions,
     slots: readonly number[],
   ): Promise<void> {
-    const later: { readonly undo: Undo; readonly others: DecodedBlock['others'] }[] = [];
     const ids = await treeIds(tx);
-    for (const slot of [...slots].reverse()) {
-      const undo = await readUndo(tx, slot);
-      if (undo === null) continue;
-      later.unshift({ undo, others: await recentOf(tx, slot) });
-      await takeBack(tx, undo);
-    }
+    const later = await takeBackAll(tx, slots);
     const named = new Set(keysOf(block).map((key) => keyText([key])));
     const seen = later.flatMap(({ undo }) => undo.redo.newTrees);
     const foreign = later.flatMap(({ undo }) => undo.redo.foreign);
@@ -92,8 +91,15 @@ export function createIndexer(parts: IndexerParts): Indexer {
       await runBlock(parts, books, whole, ids);
       await applyFinal(tx, whole, books, slots);
     } else await applyLive(tx, whole, ids);
-    for (const { undo, others } of later)
-      if (undo.slot !== block.slot) await applyLive(tx, { ...undo.redo, others }, ids);
+    await applyAgain(
+      tx,
+      later.filter(({ undo }) => undo.slot !== block.slot),
+      ids,
+    );
+  }
+
+  async function applyAgain(tx: StoreTx, later: readonly Later[], ids: ReadonlyMap<string, number>): Promise<void> {
+    for (const { undo, others } of later) await applyLive(tx, { ...undo.redo, others }, ids);
   }
 
   return {
@@ -114,6 +120,19 @@ export function createIndexer(parts: IndexerParts): Indexer {
       if (concerns && (await meetsAny(tx, books, slots))) return await applyBelow(tx, block, options, slots);
       await applyFinal(tx, block, books, slots);
     },
+    async amend(tx, change, finalSlot) {
+      if (finalSlot !== undefined) await dropUndo(tx, finalSlot);
+      const books = openBooks(tx, parts.hashing);
+      await change(books);
+      const slots = await undoSlots(tx, 0);
+      if (!(await meetsAny(tx, books, slots))) return await books.flush();
+      const ids = await treeIds(tx);
+      const later = await takeBackAll(tx, slots);
+      const beneath = openBooks(tx, parts.hashing);
+      await change(beneath);
+      await beneath.flush();
+      await applyAgain(tx, later, ids);
+    },
     async revert(tx, { slot }) {
       const undo = await readUndo(tx, slot);
       if (undo === null) return;
@@ -125,6 +144,24 @@ export function createIndexer(parts: IndexerParts): Indexer {
       await pruneRecent(tx, slot);
     },
   };
+}
+
+/** A block that was taken back, and is to be applied again. */
+interface Later {
+  readonly undo: Undo;
+  readonly others: DecodedBlock['others'];
+}
+
+/** In the order of their slots, which are ascending. */
+async function takeBackAll(tx: StoreTx, slots: readonly number[]): Promise<Later[]> {
+  const later: Later[] = [];
+  for (const slot of [...slots].reverse()) {
+    const undo = await readUndo(tx, slot);
+    if (undo === null) continue;
+    later.unshift({ undo, others: await recentOf(tx, slot) });
+    await takeBack(tx, undo);
+  }
+  return later;
 }
 
 async function dropUndo(tx: StoreTx, slot: number): Promise<void> {

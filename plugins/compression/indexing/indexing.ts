@@ -1,4 +1,5 @@
 import type { BlockProcessor, PluginContext } from '../../../src/kernel/plugin.ts';
+import { endDoubts } from '../chain/doubted-spends.ts';
 import { dropContradicted } from '../chain/drop-contradicted.ts';
 import { createTreeReader } from '../chain/tree-reader.ts';
 import { createTreeSource } from '../chain/tree-source.ts';
@@ -29,12 +30,14 @@ export function createIndexing(
   const chain = ctx.chain('main');
   const reader = chain === null ? null : createTreeReader(chain, config, core.follow.commitment);
   const known = knownTrees(config.trees);
+  const indexer = createCompressionIndexer({ log, metrics, config, hashing, cnft });
   const processor = createCompressionProcessor({
     ...{ store, known, log, programId: config.programId },
-    indexer: createCompressionIndexer({ log, metrics, config, hashing, cnft }),
+    indexer,
     source: createTreeSource({ reader, clock, log, signal: stopped.signal }),
     ...(cnft === null ? {} : { decodeConcurrent: cnft.decode }),
-    correct: (tx, block) => dropContradicted(tx, hashing, block, log),
+    correct: (tx, block, options) => dropContradicted({ indexer, hashing, log }, tx, block, options),
+    conclude: (tx) => endDoubts(tx, indexer, log),
     startSlot,
   });
   return {

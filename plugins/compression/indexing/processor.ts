@@ -15,11 +15,11 @@ import { isStateTree } from '../trees/leaf-hash.ts';
 import type { NewTree, TreeSource } from '../trees/tree-source.ts';
 import { createBlockDecoder } from './decode-block.ts';
 import type { DecodedBlock } from './decoded-block.ts';
-import type { Indexer } from './indexer.ts';
+import type { ApplyOptions, Indexer } from './indexer.ts';
 import { namedTrees } from './run-block.ts';
 
 export interface ProcessorParts {
-  readonly indexer: Indexer;
+  readonly indexer: Pick<Indexer, 'apply' | 'revert' | 'finalized'>;
   readonly store: Pick<Store, 'read'>;
   readonly source: TreeSource;
   /** Trees that need no look-up. */
@@ -30,7 +30,9 @@ export interface ProcessorParts {
   /** Where a first start begins; asked when the chain is opened. Undefined: where that is followed from. */
   readonly startSlot: (() => number | undefined) | undefined;
   /** Runs before a block is applied, in its transaction. */
-  readonly correct?: (tx: StoreTx, block: DecodedBlock) => Promise<void>;
+  readonly correct?: (tx: StoreTx, block: DecodedBlock, options: ApplyOptions) => Promise<void>;
+  /** Runs whenever more blocks are final. */
+  readonly conclude?: (tx: StoreTx) => Promise<void>;
   readonly log: Log;
 }
 
@@ -74,15 +76,19 @@ export function createCompressionProcessor(parts: ProcessorParts): BlockProcesso
       const decoded = prepared.get(block) ?? (await lookUp(decode(block)));
       const isHopeless = failing?.slot === block.slot && failing.count >= MOST_FAILURES;
       try {
-        await parts.correct?.(tx, decoded);
-        await indexer.apply(tx, isHopeless ? withoutEvents(decoded) : decoded, { isFinal: how?.isFinal === true });
+        const options = { isFinal: how?.isFinal === true };
+        await parts.correct?.(tx, decoded, options);
+        await indexer.apply(tx, isHopeless ? withoutEvents(decoded) : decoded, options);
       } catch (error) {
         if (isOurs(error)) failing = { slot: block.slot, count: failing?.slot === block.slot ? failing.count + 1 : 1 };
         throw error;
       }
     },
     revert: (tx, header) => indexer.revert(tx, header),
-    finalized: (tx, slot) => indexer.finalized(tx, slot),
+    async finalized(tx, slot) {
+      await indexer.finalized(tx, slot);
+      await parts.conclude?.(tx);
+    },
     addresses: (db, _chain, limit) => treeAddresses(db as Db, limit),
   };
 }

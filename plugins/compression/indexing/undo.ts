@@ -1,9 +1,10 @@
 import { deserialize, serialize } from 'node:v8';
 import type { StoreTx } from '../../../src/kernel/plugin.ts';
 import type { SqlValue } from '../../../src/ports/store.ts';
+import { doubtNote, READING, writeNote } from '../store/notes.ts';
 import { keyText, writeChanges } from '../store/row-book.ts';
-import { UNDONE } from '../store/table-shapes.ts';
-import type { Db } from '../store/tables.ts';
+import { ACCOUNTS, UNDONE } from '../store/table-shapes.ts';
+import { type AccountRow, type Db, SPENT } from '../store/tables.ts';
 import { type PageUndo, restorePages } from '../trees/page-book.ts';
 import { REBUILD_NOTE } from '../trees/rebuild-note.ts';
 import type { BlockBooks } from './block-books.ts';
@@ -60,14 +61,15 @@ export async function takeBack(tx: StoreTx, undo: Undo): Promise<void> {
       place === table ? [{ key, before: {} as never, now: before as never }] : [],
     );
     if (changes.length > 0) await writeChanges(tx, shape, changes);
+    if (shape.name === ACCOUNTS.name) await doubtAgain(tx, changes);
   }
   const damaged = new Set(await restorePages(tx, undo.pages));
   const db = tx.db as Db;
   const rebuilt = await db
     .selectFrom('compression_notes')
     .select('name')
-    .where('name', '>=', REBUILD_NOTE)
-    .where('name', '<', `${REBUILD_NOTE}~`)
+    // The order of signs depends on the database.
+    .where('name', 'like', `${REBUILD_NOTE}%`)
     .execute();
   for (const { name } of rebuilt) damaged.add(Number(name.slice(REBUILD_NOTE.length)));
   if (rebuilt.length > 0)
@@ -86,6 +88,19 @@ export async function takeBack(tx: StoreTx, undo: Undo): Promise<void> {
       .where('id', 'in', [...damaged])
       .execute();
   await db.deleteFrom('compression_undo').where('slot', '=', undo.slot).execute();
+}
+
+/** Spends that are in doubt again may have been settled meanwhile. */
+async function doubtAgain(tx: StoreTx, changes: readonly { readonly now: unknown }[]): Promise<void> {
+  const rows = changes.map(({ now }) => now as AccountRow | null);
+  const trees = new Set(rows.flatMap((row) => (row?.spent === SPENT.doubted ? [row.tree] : [])));
+  for (const tree of trees) await writeNote(tx, doubtNote(tree), READING);
+}
+
+/** Whether a block up to this slot is still kept with its undo row. Errors: those of the store. */
+export async function canBeTakenBack(db: Db, toSlot: number): Promise<boolean> {
+  const query = db.selectFrom('compression_undo').select('slot').where('slot', '<=', toSlot).limit(1);
+  return (await query.executeTakeFirst()) !== undefined;
 }
 
 /** Whether a block that is read and changed in `books` has to do with what this later one did. */

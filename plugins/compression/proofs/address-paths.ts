@@ -1,4 +1,5 @@
 import { encode32 } from '../../../src/lib/base58.ts';
+import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { invalid, notFound } from '../rpc/errors.ts';
 import { byBytes, distinctBytes } from '../rpc/records/by-bytes.ts';
@@ -43,7 +44,7 @@ export async function pathsOfAddresses(
   );
   const paths = new Map<AskedAddress, AddressPath>();
   for (const key of keys) {
-    const mine = asked.filter(({ tree }) => Buffer.compare(tree, key) === 0);
+    const mine = asked.filter(({ tree }) => equalBytes(tree, key));
     const addresses = distinctBytes(mine.map(({ address }) => address));
     const tree = seen.get(key);
     const found =
@@ -104,7 +105,7 @@ async function requireNotQueued(db: Db, tree: TreeRow, addresses: readonly Uint8
 }
 
 function requireFree(elements: readonly LowElement[]): readonly LowElement[] {
-  const same = elements.find(({ value, address }) => Buffer.compare(value, address) === 0);
+  const same = elements.find(({ value, address }) => equalBytes(value, address));
   if (same !== undefined) throw taken(same.address);
   return elements;
 }

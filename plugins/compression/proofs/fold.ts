@@ -1,3 +1,4 @@
+import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import { eachSibling } from '../../../src/solana/merkle/path.ts';
 import type { Poseidon } from '../../../src/solana/merkle/poseidon/index.ts';
 import { HASH_BYTES } from '../../../src/solana/merkle/zero-hashes.ts';
@@ -22,5 +23,5 @@ export function leadsToRoot(
     poseidon.hashPairs(pair, 0, node, 0, 1);
     index = Math.floor(index / 2);
   });
-  return Buffer.compare(node, tree.root) === 0;
+  return equalBytes(node, tree.root);
 }

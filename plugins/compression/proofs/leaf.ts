@@ -1,3 +1,4 @@
+import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import { GROUP_WIDTH, nodeOffset } from '../../../src/solana/merkle/pages.ts';
 import { HASH_BYTES } from '../../../src/solana/merkle/zero-hashes.ts';
 import type { PathPages } from './path-reader.ts';
@@ -6,7 +7,7 @@ import type { PathPages } from './path-reader.ts';
 export function isLeaf([page]: PathPages, leafIndex: number, hash: Uint8Array): boolean {
   if (page == null) return false;
   const offset = nodeOffset(0, leafIndex % GROUP_WIDTH);
-  return Buffer.compare(page.subarray(offset, offset + HASH_BYTES), hash) === 0;
+  return equalBytes(page.subarray(offset, offset + HASH_BYTES), hash);
 }
 
 /** The leaf of a path. */

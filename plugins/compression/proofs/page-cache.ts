@@ -1,4 +1,5 @@
 import { LRUCache } from 'lru-cache';
+import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import { lazy } from '../../../src/lib/lazy.ts';
 
 /**
@@ -44,7 +45,7 @@ export function createPageCache(maxBytes: number): PageCache {
   return {
     state(tree, root) {
       const last = states.get(tree);
-      if (last !== undefined && Buffer.compare(last.root, root) === 0) return last;
+      if (last !== undefined && equalBytes(last.root, root)) return last;
       if (states.size >= MOST_TREES) states.clear();
       const state = { root: Uint8Array.from(root) };
       states.set(tree, state);

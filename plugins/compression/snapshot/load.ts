@@ -1,5 +1,6 @@
 import { CodedError, type Random, type Store, type StoreTx } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import type { SqlValue } from '../../../src/ports/store.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { createKeccakPairs } from '../../../src/solana/concurrent/keccak-pairs.ts';
@@ -106,8 +107,7 @@ async function compareRoots(
     const found = await chain?.reader.rootAt(tree, tree.seq, capacity);
     if (found === undefined || found.root === null) continue;
     if (found.seq - tree.seq >= capacity / 2) rootsTooOld += 1;
-    else if (found.seq < tree.seq || Buffer.compare(found.root, tree.root) !== 0)
-      throw wrong(tree, 'is not the chain’s');
+    else if (found.seq < tree.seq || !equalBytes(found.root, tree.root)) throw wrong(tree, 'is not the chain’s');
     else rootsFound += 1;
   }
   return { rootsFound, rootsTooOld };

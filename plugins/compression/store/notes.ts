@@ -8,6 +8,14 @@ export const NOTES = {
   genesisHash: 'genesis',
 } as const;
 
+/** Names of the notes of trees of which spends are in doubt begin with it. */
+export const DOUBT = 'doubt:';
+/** Values of those notes: the tree is being read again, or it has been and is right. */
+export const READING = 'reading';
+export const READ = 'read';
+
+export const doubtNote = (tree: number): string => `${DOUBT}${tree}`;
+
 export async function readNote(db: Db, name: string): Promise<string | null> {
   const row = await db.selectFrom('compression_notes').select('value').where('name', '=', name).executeTakeFirst();
   return row?.value ?? null;

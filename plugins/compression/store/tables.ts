@@ -29,6 +29,12 @@ export interface TreeRow {
   verified_slot: number | null;
 }
 
+/**
+ * Whether an account was spent. `doubted`: it was told once, and its tree is being read again; the account counts as spent until that is
+ * done, and was never spent if it is not told again.
+ */
+export const SPENT = { no: 0, yes: 1, doubted: 2 } as const;
+
 /** Amounts and lamports are u64: 8 big-endian bytes, which sort as numbers do. */
 export interface AccountRow {
   hash: Uint8Array;
@@ -47,6 +53,7 @@ export interface AccountRow {
   slot_created: number;
   /** 64 bytes. */
   created_by: Uint8Array;
+  /** `SPENT`. */
   spent: number;
   slot_spent: number | null;
   spent_by: Uint8Array | null;

@@ -118,6 +118,15 @@ export async function proofsOf(bed: TreesBed, daemon: TestDaemon): Promise<reado
   return answer.value;
 }
 
+/** What the owner holds: the sum of the accounts that are listed, and the balance that is told. */
+export async function lamportsOf({ owner }: TreesBed, daemon: TestDaemon) {
+  const call = createCall(`${daemon.apiUrl}/?api-key=${KEY}`);
+  type Accounts = { readonly value: { readonly items: readonly { readonly lamports: number }[] } };
+  const { value } = await call<Accounts>('getCompressedAccountsByOwner', { owner });
+  const { value: balance } = await call<{ readonly value: number }>('getCompressedBalanceByOwner', { owner });
+  return { listed: value.items.reduce((sum, { lamports }) => sum + lamports, 0), balance };
+}
+
 /** Newest root of the first tree, as its account has it. */
 export async function chainRoot({ chain, v1 }: TreesBed): Promise<string> {
   const { data } = (await chain.connection.getAccountInfo(v1.tree, 'confirmed'))!;

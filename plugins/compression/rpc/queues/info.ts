@@ -2,6 +2,7 @@ import { Type } from '@sinclair/typebox';
 import { sql } from 'kysely';
 import type { RpcMethod } from '../../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../../src/lib/base58.ts';
+import { equalBytes } from '../../../../src/lib/equal-bytes.ts';
 import { TREE_TYPE } from '../../../../src/solana/compression/events.ts';
 import { readAtOneSlot } from '../../store/snapshot-read.ts';
 import type { Db, TreeRow } from '../../store/tables.ts';
@@ -48,7 +49,7 @@ async function queueSizes(db: Db, keys: readonly Uint8Array[] | null) {
     .where('type', 'in', [TREE_TYPE.stateV2, TREE_TYPE.addressV2])
     .execute();
   const wanted = trees
-    .filter(({ key }) => keys === null || keys.some((one) => Buffer.compare(one, key) === 0))
+    .filter(({ key }) => keys === null || keys.some((one) => equalBytes(one, key)))
     .sort((a, b) => Buffer.compare(a.key, b.key));
   const sizes = [];
   for (const tree of wanted) {
