@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Keypair } from '@solana/web3.js';
 import { chainMissing } from '../../helpers/chain.ts';
 import { eachStore } from '../../helpers/store.ts';
-import { FINALITY, listGaps, makeBed, until } from './bed.ts';
+import { FEW_PLUGINS, FINALITY, listGaps, makeBed, until } from './bed.ts';
 
 const OTHER = Keypair.generate().publicKey.toBase58();
 const skip = (await chainMissing()) ?? false;
@@ -13,7 +13,7 @@ eachStore('gaps whose blocks nobody has', ({ database }) => {
     skip,
     timeout: 120_000,
   }, async (t) => {
-    const bed = await makeBed(t, database);
+    const bed = await makeBed(t, database, FEW_PLUGINS);
     const follow = { pollMs: 50, auditIntervalMs: 250 };
     const first = await bed.start({ config: { follow } });
     await bed.watch(first);
@@ -50,7 +50,7 @@ eachStore('gaps whose blocks nobody has', ({ database }) => {
   });
 
   test('stay open when more addresses are watched than is allowed', { skip, timeout: 120_000 }, async (t) => {
-    const bed = await makeBed(t, database);
+    const bed = await makeBed(t, database, FEW_PLUGINS);
     const follow = { pollMs: 50, auditIntervalMs: 250 };
     const first = await bed.start({ config: { follow } });
     await bed.watch(first);

@@ -6,11 +6,15 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Keypair } from '@solana/web3.js';
+import { openStore } from '../../../src/adapters/store/index.ts';
+import type { Store } from '../../../src/ports/store.ts';
 import { startChain, type TestChain } from '../../helpers/chain.ts';
 import { type StartDaemonOptions, startDaemon, type TestDaemon } from '../../helpers/daemon.ts';
 import { type Receiver, startReceiver } from '../../helpers/receiver.ts';
 
 const KEY = 'backfill-test-key';
+/** Those with a part in gaps; for suites that start many daemons and commands. */
+export const FEW_PLUGINS = ['access', 'webhooks'];
 /** Blocks after which one is final on the test chain. */
 export const FINALITY = 4;
 
@@ -20,6 +24,8 @@ export interface Bed {
   readonly dataDir: string;
   readonly wallet: string;
   options(more?: Partial<StartDaemonOptions>): StartDaemonOptions;
+  /** A look into the store beside the daemons. */
+  openStore(): Promise<Store>;
   /** A daemon in this process on the bed's folder. */
   start(more?: Partial<StartDaemonOptions>): Promise<TestDaemon>;
   /** Makes the webhook on the wallet. */
@@ -36,6 +42,7 @@ export interface Bed {
 export async function makeBed(
   t: TestContext,
   database?: (t: TestContext) => Promise<{ readonly url: string }>,
+  plugins?: readonly string[],
 ): Promise<Bed> {
   const chain = await startChain({ finalityDepth: FINALITY });
   const receiver = await startReceiver();
@@ -55,7 +62,11 @@ export async function makeBed(
     ...{ chain: { rpcUrl: chain.rpcUrl }, dataDir, key: KEY },
     ...(store === undefined ? {} : { store }),
     ...more,
-    config: { webhooks: { allowCidrs: ['127.0.0.0/8'], ratePerSecond: 0 }, ...more.config },
+    config: {
+      ...(plugins === undefined ? {} : { plugins }),
+      webhooks: { allowCidrs: ['127.0.0.0/8'], ratePerSecond: 0 },
+      ...more.config,
+    },
   });
   const received = () =>
     receiver.received.flatMap(({ body }) =>
@@ -65,6 +76,8 @@ export async function makeBed(
     );
   return {
     ...{ chain, receiver, dataDir, wallet, options, received },
+    openStore: () =>
+      openStore({ url: store ?? 'sqlite:', poolSize: 1, busyTimeoutMs: 5_000, statementTimeoutMs: 5_000 }, dataDir),
     async start(more) {
       const daemon = await startDaemon(options(more));
       daemons.push(daemon);
