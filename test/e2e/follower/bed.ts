@@ -145,16 +145,16 @@ export function truthOf(world: World, fromSlot = FIRST_SLOT): LedgerView {
   return { entries, count: entries.length, lastSlot: blocks.at(-1)?.slot ?? -1 };
 }
 
-/** On a busy machine a healed fork alone may take longer than most waits. */
-const SETTLE_TRIES = 4_000;
+/** On a busy machine a daemon that begins again, or a healed fork, may take a minute alone. */
+const TRIES = 6_000;
 
 /** Polls in real time. The suite's own limit ends a wait that never does; the last value tells what was missing. */
-export async function until(check: () => boolean | Promise<boolean>, tries = 1_500): Promise<void> {
+export async function until(check: () => boolean | Promise<boolean>, tries = TRIES): Promise<void> {
   for (let tried = 0; tried < tries && !(await check()); tried += 1) await sleep(10);
 }
 
 export async function settles({ world, store }: Pick<Bed, 'world' | 'store'>, fromSlot?: number): Promise<void> {
   const expected = JSON.stringify(truthOf(world, fromSlot));
-  await until(async () => JSON.stringify(await readLedger(store)) === expected, SETTLE_TRIES);
+  await until(async () => JSON.stringify(await readLedger(store)) === expected);
   assert.deepEqual(await readLedger(store), truthOf(world, fromSlot));
 }

@@ -78,7 +78,12 @@ test('daemons that start and stop in one process leave nothing behind', { skip }
   for (let cycle = 0; cycle < WARM_CYCLES; cycle += 1) await liveOnce(chain, receiver);
   const before = await look();
   for (let cycle = 0; cycle < CYCLES; cycle += 1) await liveOnce(chain, receiver);
-  const after = await look();
+  let after = await look();
+  // Idle connections and timers of the last ones may hold them for a while; what is left behind stays.
+  for (let tries = 0; tries < 60 && after.heapBytes - before.heapBytes >= ROOM_BYTES; tries += 1) {
+    await sleep(500);
+    after = await look();
+  }
   t.diagnostic(JSON.stringify({ before, after }));
   assert.ok(after.heapBytes - before.heapBytes < ROOM_BYTES, `${before.heapBytes} -> ${after.heapBytes} bytes of heap`);
   assert.ok(after.descriptors <= before.descriptors + 3, `${before.descriptors} -> ${after.descriptors} descriptors`);
