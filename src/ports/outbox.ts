@@ -51,12 +51,12 @@ export interface OutboxChange extends OutboxFilter {
  */
 export interface Outbox {
   /**
-   * Newest first; `beforeId` continues a list; at most `limit` rows (default 50, no more than 1,000). With `tx` it reads inside that
-   * transaction.
+   * Newest first, and `beforeId` continues a list; or with `afterId` the oldest of those behind it first. At most `limit` rows
+   * (default 50, no more than 1,000). With `tx` it reads inside that transaction.
    */
   list(
     filter: OutboxFilter,
-    page?: { readonly beforeId?: number; readonly limit?: number; readonly tx?: StoreTx },
+    page?: { readonly beforeId?: number; readonly afterId?: number; readonly limit?: number; readonly tx?: StoreTx },
   ): Promise<OutboxRow[]>;
   get(kind: string, key: string): Promise<OutboxRow | null>;
   /** Counts up to `atMost` rows, default 1,000,000. With `tx` it counts inside that transaction. */

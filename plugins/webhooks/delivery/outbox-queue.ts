@@ -5,6 +5,7 @@ import type { StoreTx } from '../../../src/ports/store.ts';
 import { type DeliveryPayload, deliveryKind } from './payload.ts';
 import type { Delivery, DeliveryQueue, DeliveryStatus } from './queue.ts';
 import { HELD_ALONE, REASONS } from './reasons.ts';
+import { sendAgain } from './send-again.ts';
 
 const STATES: Readonly<Record<DeliveryStatus, readonly OutboxState[]>> = {
   pending: ['pending', 'running', 'held'],
@@ -131,8 +132,8 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
       }
       return sum;
     },
-    async resend(tx, id) {
-      for (const kind of kinds) if ((await outbox.requeue(tx, { kind, ids: [id] })) > 0) return true;
+    async resend(tx, hook, id) {
+      for (const kind of kinds) if ((await sendAgain(outbox, tx, { kind, hook, ids: [id] })) > 0) return true;
       return false;
     },
   };

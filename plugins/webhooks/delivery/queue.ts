@@ -1,6 +1,7 @@
 import type { NewJob } from '../../../src/kernel/plugin.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
+import type { Webhook } from '../model/webhook.ts';
 import type { DeliveryPayload } from './payload.ts';
 
 export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed', 'discarded'] as const;
@@ -66,6 +67,6 @@ export interface DeliveryQueue {
   get(webhookId: string, id: number): Promise<Delivery | null>;
   /** Makes finished deliveries pending again; returns how many. */
   requeueKeys(tx: StoreTx, chain: ChainId, keys: readonly string[]): Promise<number>;
-  /** Makes a finished delivery pending again, with a new series of attempts; false when it is not finished. */
-  resend(tx: StoreTx, id: number): Promise<boolean>;
+  /** Makes a finished delivery pending again, with a new series of attempts and all that it was sent with; false when it is not finished. */
+  resend(tx: StoreTx, hook: Webhook, id: number): Promise<boolean>;
 }

@@ -5,6 +5,7 @@ import type { Store } from '../../../src/ports/store.ts';
 import { chainOf, type Webhook } from '../model/webhook.ts';
 import { deliveryKind } from './payload.ts';
 import { DELIVERY_PRICE } from './run.ts';
+import { sendAgain } from './send-again.ts';
 
 export interface RecoverParts {
   readonly store: Store;
@@ -27,10 +28,12 @@ export interface Recovered {
 }
 
 const MAX_ROWS = 10_000;
-const BATCH = 1_000;
+/** With all that was sent with them no more than the outbox changes at once. */
+const BATCH = 100;
 
 /**
- * Makes finished deliveries of a webhook pending again, the oldest first, each for one attempt, behind what is new, with its old webhook-id.
+ * Makes finished deliveries of a webhook pending again, the oldest first, each for one attempt, behind what is new, with its old webhook-id;
+ * what was sent with one of them goes again with it.
  * Errors: 409 when the webhook is off, 429 with too few credits for all of them.
  */
 export async function recoverDeliveries(parts: RecoverParts, hook: Webhook, range: RecoverRange): Promise<Recovered> {
@@ -46,10 +49,16 @@ export async function recoverDeliveries(parts: RecoverParts, hook: Webhook, rang
   const matching = await outbox.count(filter);
   await refuseUnpaid(parts.charges, hook.projectId, Math.min(matching, MAX_ROWS));
   let queued = 0;
-  let changed = BATCH;
-  while (changed === BATCH && queued < MAX_ROWS) {
-    changed = await store.write((tx) => outbox.requeue(tx, { ...filter, limit: BATCH }, { once: true }));
-    queued += changed;
+  let afterId: number | null = 0;
+  while (afterId !== null && queued < MAX_ROWS) {
+    const from: number = afterId;
+    const page = await store.write(async (tx) => {
+      const rows = await outbox.list(filter, { afterId: from, limit: BATCH, tx });
+      const ids = rows.map(({ id }) => id);
+      return { ids, changed: await sendAgain(outbox, tx, { kind: filter.kind, hook, ids, once: true }) };
+    });
+    queued += page.changed;
+    afterId = page.ids.length < BATCH ? null : (page.ids.at(-1) ?? null);
   }
   return { queued, remaining: queued < MAX_ROWS ? 0 : Math.max(0, matching - queued) };
 }

@@ -5,7 +5,7 @@ import type { StoreTx } from '../../../src/ports/store.ts';
 import type { Webhook } from '../model/webhook.ts';
 import type { Alerts } from '../operational/alerts.ts';
 import { type Attempt, insertAttempts } from '../store/attempts.ts';
-import { endBatches, readBatches } from '../store/batches.ts';
+import { endBatches, keepSent, readBatches } from '../store/batches.ts';
 import { addHealth, type HealthDelta, MINUTE_MS } from '../store/health.ts';
 import { hooksById } from '../store/hooks.ts';
 import { pauseProject } from '../store/pauses.ts';
@@ -84,7 +84,8 @@ async function settleBatches(
     await outbox.finish(tx, { kind: job.kind, ids: members.map(({ id }) => id), reason: REASONS.batch }, end);
     over.push(job.id);
   }
-  await endBatches(tx, [...over, ...(await dropMembers(outbox, tx, settled, reports))]);
+  await keepSent(tx, over);
+  await endBatches(tx, await dropMembers(outbox, tx, settled, reports));
 }
 
 /** A delivery that is dropped because its webhook is off takes those with it that were to travel with it. Returns such leaders. */

@@ -1,5 +1,5 @@
+import { transactionTypes } from '../../../src/solana/transaction-types.ts';
 import type { BodyForm } from '../bodies/form.ts';
-import { transactionTypes } from '../data/transaction-types.ts';
 import type { InputRules } from './fields.ts';
 
 export function createInputRules(

@@ -3,6 +3,7 @@ import type { Clock } from '../../../src/ports/clock.ts';
 import type { Log } from '../../../src/ports/log.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import type { Reports } from '../delivery/reports.ts';
+import { isoTime } from '../model/view.ts';
 import type { Webhook } from '../model/webhook.ts';
 import { type AlertState, readAlerts, writeAlert } from '../store/alerts.ts';
 import type { Operational } from './operational.ts';
@@ -89,5 +90,3 @@ async function tell(
   await operational.tell(tx, 'delivery.exhausted', { ...about, count });
   return { ...state, exhausted: 0, exhaustedToldAt: now };
 }
-
-const isoTime = (ms: number): string => new Date(ms).toISOString();

@@ -131,7 +131,7 @@ function resendRoutes({ context, queue, charges }: DeliveryRouteParts): readonly
         if (!hook.active) throw new RequestError(409, 'webhook is inactive');
         if (delivery.status === 'pending') throw new RequestError(409, 'delivery is still pending');
         await refuseUnpaid(charges, hook.projectId, 1);
-        const queued = await context.store.write((tx) => queue.resend(tx, delivery.id));
+        const queued = await context.store.write((tx) => queue.resend(tx, hook, delivery.id));
         if (!queued) throw new RequestError(409, 'the block of this delivery was rolled back, or it is pending again');
         return json({ deliveryId: String(delivery.id), status: 'pending' }, 202);
       },

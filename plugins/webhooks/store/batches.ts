@@ -9,13 +9,14 @@ export interface Member {
   readonly payload: DeliveryPayload;
 }
 
-/** Fixes what a batch holds, so that every attempt sends the same. */
+/** Fixes what a batch holds, so that every attempt sends the same. What its deliveries were sent in before is forgotten. */
 export async function insertBatch(
   tx: StoreTx,
   leader: { readonly id: number; readonly webhookId: string },
   members: readonly Member[],
   now: number,
 ): Promise<void> {
+  await forgetSent(tx, [leader.id, ...members.map(({ id }) => id)]);
   await tx.insertMany(
     'webhook_batches',
     ['job_id', 'leader_id', 'place', 'webhook_id', 'payload', 'created_at'],
@@ -47,6 +48,7 @@ export async function readBatches(
   return found;
 }
 
+/** Each delivery of these batches goes alone from now on. */
 export async function endBatches(tx: StoreTx, leaderIds: readonly number[]): Promise<void> {
   if (leaderIds.length === 0) return;
   await (tx.db as Db)
@@ -54,6 +56,56 @@ export async function endBatches(tx: StoreTx, leaderIds: readonly number[]): Pro
     .where(inList(tx.dialect, 'leader_id', leaderIds))
     .execute();
 }
+
+/** These batches are over; what they held is kept. */
+export async function keepSent(tx: StoreTx, leaderIds: readonly number[]): Promise<void> {
+  if (leaderIds.length === 0) return;
+  await moveRows(tx, 'webhook_batches', 'webhook_sent_batches', leaderIds);
+}
+
+/** The batches in which these deliveries were sent: the deliveries beside the one that leads, by that one. */
+export async function sentBatches(
+  tx: StoreTx,
+  ids: readonly number[],
+): Promise<ReadonlyMap<number, readonly number[]>> {
+  const rows = await (tx.db as Db)
+    .selectFrom('webhook_sent_batches')
+    .select(['leader_id', 'job_id'])
+    .where('leader_id', 'in', leadersOf(tx, ids))
+    .orderBy('place')
+    .execute();
+  const found = new Map<number, number[]>();
+  for (const { leader_id, job_id } of rows) found.set(leader_id, [...(found.get(leader_id) ?? []), job_id]);
+  return found;
+}
+
+/** Batches that were sent are to be sent again as they were. */
+export async function reopenSent(tx: StoreTx, leaderIds: readonly number[]): Promise<void> {
+  if (leaderIds.length > 0) await moveRows(tx, 'webhook_sent_batches', 'webhook_batches', leaderIds);
+}
+
+/** Forgets the batches in which these deliveries were sent. */
+export async function forgetSent(tx: StoreTx, ids: readonly number[]): Promise<void> {
+  await (tx.db as Db).deleteFrom('webhook_sent_batches').where('leader_id', 'in', leadersOf(tx, ids)).execute();
+}
+
+function leadersOf(tx: StoreTx, ids: readonly number[]) {
+  return (tx.db as Db)
+    .selectFrom('webhook_sent_batches')
+    .select('leader_id')
+    .where((is) => is.or([inList(tx.dialect, 'job_id', ids), inList(tx.dialect, 'leader_id', ids)]));
+}
+
+type BatchTable = 'webhook_batches' | 'webhook_sent_batches';
+
+async function moveRows(tx: StoreTx, from: BatchTable, to: BatchTable, leaderIds: readonly number[]): Promise<void> {
+  const db = tx.db as Db;
+  const moved = inList(tx.dialect, 'leader_id', leaderIds);
+  await db.insertInto(to).columns(COLUMNS).expression(db.selectFrom(from).select(COLUMNS).where(moved)).execute();
+  await db.deleteFrom(from).where(moved).execute();
+}
+
+const COLUMNS = ['job_id', 'leader_id', 'place', 'webhook_id', 'payload', 'created_at'] as const;
 
 /** The deliveries in the batches of a webhook, by the one that leads them. */
 export async function batchesOf(tx: StoreTx, webhookId: string): Promise<ReadonlyMap<number, readonly number[]>> {

@@ -73,8 +73,19 @@ async function addWallet(tx: StoreTx): Promise<void> {
   await sql`ALTER TABLE webhooks ADD COLUMN wallet TEXT`.execute(tx.db);
 }
 
+/** Batches that were sent: what is sent again out of one goes with all of it, under the id that its receiver knows. */
+async function addSentBatches(tx: StoreTx): Promise<void> {
+  const int = sql.raw(tx.dialect === 'sqlite' ? 'INTEGER' : 'BIGINT');
+  const clustered = sql.raw(tx.dialect === 'sqlite' ? ' WITHOUT ROWID' : '');
+  await sql`CREATE TABLE webhook_sent_batches (
+    job_id ${int} PRIMARY KEY, leader_id ${int} NOT NULL, place ${int} NOT NULL, webhook_id TEXT NOT NULL,
+    payload TEXT NOT NULL, created_at ${int} NOT NULL)${clustered}`.execute(tx.db);
+  await sql`CREATE INDEX webhook_sent_batches_by_leader ON webhook_sent_batches (leader_id, place)`.execute(tx.db);
+}
+
 export const migrations: readonly Migration[] = [
   { version: 1, name: 'create webhooks and deliveries', breaking: false, up: createTables },
   { version: 2, name: 'add forms, batches, pauses, alerts and replays', breaking: true, up: addForms },
   { version: 3, name: 'keep the wallet that made a webhook', breaking: false, up: addWallet },
+  { version: 4, name: 'keep what batches held', breaking: false, up: addSentBatches },
 ];

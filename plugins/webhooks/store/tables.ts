@@ -58,14 +58,9 @@ interface Tables {
     failure: string | null;
     excerpt: Uint8Array | null;
   };
-  webhook_batches: {
-    job_id: number;
-    leader_id: number;
-    place: number;
-    webhook_id: string;
-    payload: string;
-    created_at: number;
-  };
+  webhook_batches: BatchRow;
+  /** Those that are over. */
+  webhook_sent_batches: BatchRow;
   webhook_pauses: { project_id: string; since: number };
   webhook_alerts: { number: number; failing_since: number | null; exhausted: number; exhausted_told_at: number };
   webhook_replays: {
@@ -90,6 +85,16 @@ interface Tables {
     attempts_failed: number;
     last_success_at: number;
   };
+}
+
+/** A delivery that travels in the request of another one. */
+interface BatchRow {
+  job_id: number;
+  leader_id: number;
+  place: number;
+  webhook_id: string;
+  payload: string;
+  created_at: number;
 }
 
 /** The plugin's tables behind a query handle. */

@@ -6,6 +6,7 @@ import type { Store, StoreTx } from '../../../src/ports/store.ts';
 import type { WebhooksConfig } from '../config.ts';
 import { deliveryKind, signatureOfKey } from '../delivery/payload.ts';
 import { removeAttempts } from '../store/attempts.ts';
+import { forgetSent } from '../store/batches.ts';
 import { releaseRefs } from '../store/blobs.ts';
 import { CHANGES_KEPT_MS, pruneChanges } from '../store/changes.ts';
 import { MINUTE_MS, pruneHealth } from '../store/health.ts';
@@ -60,10 +61,9 @@ async function pruneBatch(
   finishedBefore: number,
 ): Promise<number> {
   const rows = await outbox.prune(tx, { kind: deliveryKind(chain), state, finishedBefore, limit: BATCH });
-  await removeAttempts(
-    tx.db as Db,
-    rows.map(({ id }) => id),
-  );
+  const ids = rows.map(({ id }) => id);
+  await removeAttempts(tx.db as Db, ids);
+  await forgetSent(tx, ids);
   await releaseRefs(
     tx,
     chain,

@@ -50,11 +50,12 @@ export function createOutbox(options: {
   }
 
   return {
-    async list(filter, { beforeId, limit = DEFAULT_PAGE, tx } = {}) {
+    async list(filter, { beforeId, afterId, limit = DEFAULT_PAGE, tx } = {}) {
       let query = select(jobTables(tx?.db ?? store.read), filter).selectAll();
       if (beforeId !== undefined) query = query.where('id', '<', beforeId);
+      if (afterId !== undefined) query = query.where('id', '>', afterId);
       const rows = await query
-        .orderBy('id', 'desc')
+        .orderBy('id', afterId === undefined ? 'desc' : 'asc')
         .limit(Math.min(Math.max(1, limit), LONGEST_PAGE))
         .execute();
       return rows.map(rowOf);

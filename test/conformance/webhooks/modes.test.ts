@@ -208,21 +208,57 @@ eachStore('webhook modes', (engine) => {
     assert.equal((await post('recover', { since })).status, 409);
   });
 
-  test('a delivery of a range gets one attempt, one that is sent again by itself a new series', async (t) => {
+  test('what was sent in a batch is sent again with it, under the id that its receiver knows', async (t) => {
     const it = await start(t, patient);
     const hook = await it.create({ batchSize: 5 });
     it.receiver.setFallback(answer(403));
     await it.event('a', 'b');
     const [{ deliveryId = '' } = {}] = await it.finished(hook.webhookID);
-    const before = it.receiver.received.length;
+    assert.equal(it.receiver.received.length, 1);
     it.receiver.setFallback(answer(500));
     const since = new Date(Date.now() - 3_600_000).toISOString();
     const path = `/v0/webhooks/${hook.webhookID}`;
-    assert.equal((await it.call('POST', `${path}/recover`, { since })).body.queued, 2);
+    const resend = () => it.call('POST', `${path}/deliveries/${deliveryId}/resend`);
     const attempts = async () => (await it.finished(hook.webhookID)).map((one) => one.attempts.length);
-    assert.deepEqual([await attempts(), it.receiver.received.length - before], [[2, 2], 2]);
-    await it.call('POST', `${path}/deliveries/${deliveryId}/resend`);
-    assert.deepEqual(await attempts(), [5, 2]);
+    // Of a range each request gets one attempt, one that is sent again by itself a new series.
+    assert.equal((await it.call('POST', `${path}/recover`, { since })).body.queued, 2);
+    assert.deepEqual(await attempts(), [2, 2]);
+    assert.equal((await resend()).status, 202);
+    assert.deepEqual(await attempts(), [5, 5]);
+    it.receiver.setFallback(answer(200));
+    await resend();
+    assert.deepEqual(states(await it.finished(hook.webhookID)), ['delivered', 'delivered']);
+    await resend();
+    assert.deepEqual(await attempts(), [7, 7]);
+    const told = new Set(it.receiver.received.map((one) => `${header(one, 'webhook-id')} ${one.body}`));
+    assert.deepEqual([it.receiver.received.length, told.size], [7, 1]);
+    await it.call('PUT', path, { batchSize: 1 });
+    await resend();
+    assert.deepEqual(await attempts(), [8, 7]);
+    const alone = createHash('sha256')
+      .update(`${hook.webhookID}:${signatureOf('b')}`)
+      .digest('hex');
+    assert.equal(header(it.receiver.received[7]!, 'webhook-id'), `msg_${alone.slice(0, 32)}`);
+  });
+
+  test('what was read again from the chain may be batched anew, and is sent again as it went last', async (t) => {
+    const it = await start(t, patient);
+    const hook = await it.create({ batchSize: 5 });
+    it.receiver.setFallback(answer(403));
+    const blocks = ['a', 'b'].map((name, at) => makeBlock({ slot: 50 + at, transactions: [{ name, keys: [1] }] }));
+    for (const block of blocks) await it.apply(block);
+    await it.finished(hook.webhookID);
+    it.receiver.setFallback(answer(200));
+    const path = `/v0/webhooks/${hook.webhookID}`;
+    await it.call('POST', `${path}/replay`, { fromSlot: 50, toSlot: 51, force: true });
+    for (const block of blocks) await it.replay(block);
+    const all = await it.finished(hook.webhookID);
+    assert.deepEqual(states(all), ['delivered', 'delivered']);
+    for (const { deliveryId } of all) {
+      assert.equal((await it.call('POST', `${path}/deliveries/${deliveryId}/resend`)).status, 202);
+      assert.deepEqual(states(await it.finished(hook.webhookID)), ['delivered', 'delivered']);
+    }
+    assert.deepEqual(await it.store.read.selectFrom('webhook_batches').selectAll().execute(), []);
   });
 
   test('slots are read again for one webhook: once, or again with force, and for no other webhook', async (t) => {

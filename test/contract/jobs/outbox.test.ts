@@ -34,6 +34,11 @@ eachStore('outbox', (engine) => {
       next.map(({ key }) => key),
       ['key-12', 'key-10', 'key-8', 'key-6', 'key-4', 'key-2', 'key-0'],
     );
+    const oldest = await outbox.list(g0, { limit: 2, afterId: next.at(-1)!.id });
+    assert.deepEqual(
+      oldest.map(({ key }) => key),
+      ['key-2', 'key-4'],
+    );
     assert.equal(await outbox.get(KIND, 'nothing'), null);
     assert.equal(await outbox.count(g0), 10);
     assert.equal(await outbox.count(g0, { atMost: 4 }), 4);

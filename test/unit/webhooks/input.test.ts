@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { transactionTypes } from '../../../plugins/webhooks/data/transaction-types.ts';
 import { parseInput } from '../../../plugins/webhooks/input/fields.ts';
 import { createInputRules } from '../../../plugins/webhooks/input/rules.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import { transactionTypes } from '../../../src/solana/transaction-types.ts';
 
 const RAW: ReadonlySet<'raw'> = new Set(['raw']);
 const rules = createInputRules(() => null, true, RAW);

@@ -1,1 +1,0 @@
-export { transactionTypes } from '../../../src/solana/transaction-types.ts';
