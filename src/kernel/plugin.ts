@@ -16,6 +16,7 @@ import type { ContributedParser } from '../ports/parsers.ts';
 import type { Role, Roles } from '../ports/role.ts';
 import type { ServiceToken } from '../ports/service.ts';
 import type { Migration, Store, StoreTx } from '../ports/store.ts';
+import type { Tracer } from '../ports/tracing.ts';
 import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
 import type { Command } from './command.ts';
 import type { CoreConfig } from './config/core.ts';
@@ -44,6 +45,7 @@ export type {
   ServiceToken,
   Store,
   StoreTx,
+  Tracer,
   UpstreamConfig,
   UpstreamPool,
 };
@@ -128,6 +130,8 @@ export interface Contribution {
   readonly gate?: Gate;
   readonly services?: readonly ProvidedService[];
   readonly commands?: readonly Command[];
+  /** Told what is done for others, piece by piece. At most one plugin. */
+  readonly tracer?: Tracer;
   /** Tell what transactions are; asked before the built-in ones. */
   readonly parsers?: readonly ContributedParser[];
   /** Opens what the plugin needs; called in the order of `uses`, each within `lifecycle.startTimeoutMs`. */

@@ -71,6 +71,7 @@ export const ADVICE: Readonly<Record<string, string>> = {
   STORE_SCHEMA_NEWER: 'Run the newer version again, or restore a backup from before the upgrade.',
   STORE_WRONG_CHAIN: 'Use a store of its own for each chain, or the upstreams of this one.',
   STREAM_: 'Install @triton-one/yellowstone-grpc, or set `follow.stream.plugin` to null.',
+  TRACES_: 'Set `traces.endpoint`, or take `traces` out of `plugins`.',
   TLS_: 'Check the files that the message names, of `http.tls` or `admin.tls`; `parhelion doctor` looks at both.',
   TOKEN_METADATA_LIST_UNREADABLE: 'Check `token-metadata.tokenList.path`.',
   TOKEN_METADATA_TOO_MANY_MINTS: 'Ask for fewer at once, or raise `token-metadata.maxMintsPerLookUp`.',

@@ -1,5 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { coreConfig } from '../../src/kernel/config/core.ts';
 import { startDaemon } from './daemon.ts';
 import { findProjectRoot } from './project-root.ts';
 
@@ -12,7 +13,12 @@ const HEADER = `# Every metric of the daemon beside those of the process itself 
 /** What a whole daemon declares, sorted by name. */
 export async function renderMetricList(): Promise<string> {
   const chain = { rpcUrl: 'http://127.0.0.1:9' };
-  const config = { upstream: { urls: [chain.rpcUrl], devnet: { urls: [chain.rpcUrl] } } };
+  const config = {
+    upstream: { urls: [chain.rpcUrl], devnet: { urls: [chain.rpcUrl] } },
+    // The usual ones, and those that have metrics of their own when they are asked for.
+    plugins: [...coreConfig.properties.plugins.default, 'traces'],
+    traces: { endpoint: 'http://127.0.0.1:9' },
+  };
   const daemon = await startDaemon({ chain, config });
   try {
     const text = await (await fetch(`${daemon.adminUrl}/metrics`)).text();

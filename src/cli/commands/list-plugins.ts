@@ -37,6 +37,7 @@ function counts(contribution: Contribution): Record<string, number> {
     const { length } = contribution[key] ?? [];
     if (length > 0) found[key] = length;
   }
-  for (const key of ['gate', 'rpcFallback', 'sockets'] as const) if (contribution[key] !== undefined) found[key] = 1;
+  for (const key of ['gate', 'rpcFallback', 'sockets', 'tracer'] as const)
+    if (contribution[key] !== undefined) found[key] = 1;
   return found;
 }

@@ -20,6 +20,8 @@ import { createMetricsRegistry, type MetricsRegistry } from '../metrics.ts';
 import { type Merged, mergeContributions } from '../plugins/merge-contributions.ts';
 import { type ProvisionedPlugin, provisionPlugins } from '../plugins/provision.ts';
 import { type FoundPlugin, hasDuty } from '../plugins/registry.ts';
+import { traceContributions } from '../tracing/trace-contributions.ts';
+import { type TracerSlot, traceOutbound, tracePool } from '../tracing/trace-ways-out.ts';
 import { createDaemonView } from './daemon-view.ts';
 import { createLate, createLateStore, type Late } from './late.ts';
 import type { ChainSetup, DaemonParts, FollowerView } from './parts.ts';
@@ -66,7 +68,9 @@ export interface AssembleOptions {
  * the check of a configuration. Errors: those of `provisionPlugins` and `mergeContributions`.
  */
 export async function assemble(options: AssembleOptions): Promise<Assembly> {
-  const { config, parts, version } = options;
+  const { config, version } = options;
+  const tracing: TracerSlot = { tracer: null };
+  const parts = traceParts(options.parts, tracing);
   const roles = options.roles ?? new Set(ROLES);
   const metrics = createMetricsRegistry({ process: options.processMetrics ?? true });
   const store = createLate<Store>('the store');
@@ -111,8 +115,18 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
       ],
     },
   );
-  merged = mergeContributions(plugins);
+  merged = traceContributions(mergeContributions(plugins));
+  tracing.tracer = merged.tracer;
   return { config, version, roles, metrics, chains, plugins, merged, store, outbox };
+}
+
+/** All ways out of the daemon, in sight of the tracer when there is one. */
+function traceParts(parts: DaemonParts, slot: TracerSlot): DaemonParts {
+  return {
+    ...parts,
+    outbound: traceOutbound(parts.outbound, slot),
+    makePool: (label, upstreams, metrics) => tracePool(parts.makePool(label, upstreams, metrics), slot),
+  };
 }
 
 function assembleChain(setup: ChainSetup, parts: DaemonParts, metrics: MetricsRegistry): AssembledChain {

@@ -93,7 +93,7 @@ export function createFronts({ assembly, parts, health, metricsText, sockets }: 
 function createApi(assembly: Assembly, { clock, random, log }: DaemonParts) {
   const { merged, metrics, version } = assembly;
   const { core } = assembly.config;
-  const { gate, sockets, routes } = merged;
+  const { gate, sockets, routes, tracer } = merged;
   const rpc = createRpcFront({
     ...{ core, log, clock, gate },
     methods: merged.rpc,
@@ -102,7 +102,7 @@ function createApi(assembly: Assembly, { clock, random, log }: DaemonParts) {
   });
   const main = assembly.chains.find(({ setup }) => setup.id === 'main');
   return createHttpFront({
-    ...{ core, routes, clock, random, log, rpc, gate, sockets, version },
+    ...{ core, routes, clock, random, log, rpc, gate, sockets, tracer, version },
     metrics: metrics.scope('http'),
     chainLabel: () => main?.setup.kind ?? null,
   });

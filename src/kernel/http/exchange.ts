@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Caller } from '../../ports/access.ts';
 import type { Log } from '../../ports/log.ts';
+import type { Span } from '../../ports/tracing.ts';
 import { LazySignal } from '../calls/lazy-signal.ts';
 import type { Admission, CallContext, ErrorShape } from '../plugin.ts';
 import type { RouteMeter } from './meter.ts';
@@ -23,6 +24,8 @@ export class Exchange implements CallContext {
   /** Route pattern; `-` where none matched. */
   route = '-';
   meter: RouteMeter | null = null;
+  /** What a tracer knows it by. */
+  span: Span | null = null;
   /** JSON-RPC method or batch size, for the log line. */
   rpcLabel: string | undefined = undefined;
   admission: Admission | null = null;

@@ -4,6 +4,7 @@ import { codeOf, messageOf } from '../../lib/coded-error.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';
+import type { Tracer } from '../../ports/tracing.ts';
 import type { CoreConfig } from '../config/core.ts';
 import type { Gate, Route, SocketHandler } from '../plugin.ts';
 import type { RpcFront } from '../rpc/front.ts';
@@ -24,6 +25,7 @@ export interface HttpFrontOptions {
   readonly rpc: RpcFront;
   readonly gate: Gate | null;
   readonly sockets: SocketHandler | null;
+  readonly tracer?: Tracer | null;
   readonly log: Log;
   /** Scoped to `http`. */
   readonly metrics: Metrics;

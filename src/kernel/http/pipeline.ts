@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Clock, Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';
+import type { Tracer } from '../../ports/tracing.ts';
 import { createDeadlines } from '../calls/deadlines.ts';
 import { faultOf } from '../calls/fault.ts';
 import { createValidator } from '../calls/validation.ts';
@@ -24,6 +25,7 @@ import { handleRoot } from './root.ts';
 import { createRouter, type Match } from './router.ts';
 import { slowestMs } from './slowest.ts';
 import { parseTarget } from './target.ts';
+import { beginTrace, endTrace } from './trace.ts';
 
 export interface PipelineOptions {
   readonly core: CoreConfig;
@@ -36,6 +38,7 @@ export interface PipelineOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly cors: boolean;
+  readonly tracer?: Tracer | null;
   readonly chainLabel?: () => string | null;
   /** Looks at every request before anything else; throws to refuse it. */
   readonly guard?: (request: IncomingMessage) => void;
@@ -136,6 +139,14 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     return handleRest(rest, exchange, compiled, match.params);
   };
 
+  const accept = (exchange: Exchange) => {
+    try {
+      route(exchange, connections.enter(exchange))?.catch((error: unknown) => fail(responder, exchange, error));
+    } catch (error) {
+      fail(responder, exchange, error);
+    }
+  };
+
   return {
     handle: (request, response, expectsContinue) => {
       const exchange = new Exchange({
@@ -150,11 +161,8 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       });
       inFlight.enter(exchange);
       response.on('close', () => finish(exchange));
-      try {
-        route(exchange, connections.enter(exchange))?.catch((error: unknown) => fail(responder, exchange, error));
-      } catch (error) {
-        fail(responder, exchange, error);
-      }
+      if (options.tracer == null) accept(exchange);
+      else beginTrace(options.tracer, exchange, accept);
     },
     beginDrain: () => {
       draining = true;
@@ -198,4 +206,5 @@ function conclude(exchange: Exchange, meter: HttpMeter, log: Log, now: number): 
   const elapsedMs = now - exchange.startedMs;
   (exchange.meter ?? meter.unmatched).done(exchange.status, elapsedMs, exchange.bytesOut);
   logRequest(log, exchange, elapsedMs);
+  endTrace(exchange);
 }

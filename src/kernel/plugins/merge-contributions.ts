@@ -1,5 +1,6 @@
 import { CodedError } from '../../lib/coded-error.ts';
 import type { ContributedParser } from '../../ports/parsers.ts';
+import type { Tracer } from '../../ports/tracing.ts';
 import { EXIT } from '../errors.ts';
 import type {
   BlockProcessor,
@@ -26,6 +27,7 @@ export interface Merged {
   readonly gate: Gate | null;
   readonly rpcFallback: RpcFallback | null;
   readonly sockets: SocketHandler | null;
+  readonly tracer: Tracer | null;
 }
 
 interface Contributor {
@@ -62,6 +64,7 @@ export function mergeContributions(plugins: readonly Contributor[]): Merged {
     gate: all('gate').find((gate) => gate !== undefined) ?? null,
     rpcFallback: all('rpcFallback').find((fallback) => fallback !== undefined) ?? null,
     sockets: all('sockets').find((sockets) => sockets !== undefined) ?? null,
+    tracer: all('tracer').find((tracer) => tracer !== undefined) ?? null,
   };
 }
 
@@ -81,6 +84,7 @@ function claims(contribution: Contribution): string[] {
     ...(contribution.gate === undefined ? [] : ['the gate']),
     ...(contribution.rpcFallback === undefined ? [] : ['the JSON-RPC fallback']),
     ...(contribution.sockets === undefined ? [] : ['the websockets']),
+    ...(contribution.tracer === undefined ? [] : ['the tracer']),
   ];
 }
 

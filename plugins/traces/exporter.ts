@@ -1,0 +1,133 @@
+import { type Clock, codeOf, type Log, type Metrics } from '../../src/kernel/plugin.ts';
+import type { OutboundClient } from '../../src/ports/outbound.ts';
+import { otlpBody, type Resource, rejectedSpans } from './otlp.ts';
+import type { EndedSpan } from './tracer.ts';
+
+export interface ExporterOptions {
+  readonly config: {
+    readonly headers: Readonly<Record<string, string>>;
+    readonly queueSpans: number;
+    readonly batchSpans: number;
+    readonly intervalMs: number;
+    readonly timeoutMs: number;
+  };
+  readonly endpoint: string;
+  readonly resource: Resource;
+  /** Opened with the first batch. */
+  openClient(): OutboundClient;
+  /** Calls without being traced: a span of each export would never let it end. */
+  untraced<T>(work: () => T): T;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+export interface Exporter {
+  /** Never waits: what has no room is dropped and counted. */
+  take(span: EndedSpan): void;
+  /** Sends what is left, as long as the time of an interval allows it. */
+  stop(signal: AbortSignal): Promise<void>;
+}
+
+/** Statuses after which the same batch may be sent again, as OTLP has them. */
+const TEMPORARY = new Set([429, 502, 503, 504]);
+const LONGEST_PAUSE_MS = 60_000;
+const ANSWER_BYTES = 16_384;
+
+type Answer = 'taken' | 'refused' | 'later';
+
+export function createExporter(options: ExporterOptions): Exporter {
+  const { config, endpoint, clock, log, metrics } = options;
+  const exported = metrics.counter('spans_exported_total', 'spans that the collector took');
+  const dropped = metrics.counter('spans_dropped_total', 'spans that were dropped, by reason', ['reason']);
+  const counts = { full: dropped.with('full'), refused: dropped.with('refused') };
+  const stopping = new AbortController();
+  let queue: EndedSpan[] = [];
+  let client: OutboundClient | null = null;
+  let cancel: (() => void) | null = null;
+  let sending: Promise<Answer> | null = null;
+  let isDown = false;
+  let isStopped = false;
+  let pauseMs = config.intervalMs;
+  metrics.observe('queue_spans', 'spans that wait for the collector', () => queue.length);
+
+  async function post(batch: readonly EndedSpan[], signal: AbortSignal): Promise<Answer> {
+    client ??= options.openClient();
+    const body = Buffer.from(otlpBody(batch, options.resource));
+    const headers = { ...config.headers, 'content-type': 'application/json' };
+    const { timeoutMs } = config;
+    const bounds = { timeoutMs, keepBytes: ANSWER_BYTES, maxBytes: ANSWER_BYTES, bodyOptional: true, signal };
+    let reason: string;
+    try {
+      const response = await client.request({ method: 'POST', url: endpoint, headers, body, ...bounds });
+      if (response.status >= 200 && response.status < 300) return settle(batch, rejectedSpans(response.body));
+      reason = `HTTP ${response.status}`;
+      if (!TEMPORARY.has(response.status)) {
+        counts.refused.add(batch.length);
+        tell(reason);
+        return 'refused';
+      }
+    } catch (error) {
+      reason = codeOf(error) ?? 'failed';
+    }
+    tell(reason);
+    return 'later';
+  }
+
+  function settle(batch: readonly EndedSpan[], rejected: number): Answer {
+    counts.refused.add(Math.min(rejected, batch.length));
+    exported.add(batch.length - Math.min(rejected, batch.length));
+    if (isDown) log.info({}, 'the collector takes spans again');
+    isDown = false;
+    return 'taken';
+  }
+
+  /** Once, until it works again. */
+  function tell(reason: string): void {
+    if (!isDown) log.warn({ reason }, 'the collector does not take spans');
+    isDown = true;
+  }
+
+  /** Sends one batch; what comes next depends on how that went. */
+  async function flush(): Promise<void> {
+    if (sending !== null || queue.length === 0) return;
+    const batch = queue.slice(0, config.batchSpans);
+    sending = options.untraced(() => post(batch, stopping.signal));
+    const answer = await sending;
+    sending = null;
+    if (answer !== 'later') queue = queue.slice(batch.length);
+    pauseMs = answer === 'taken' ? config.intervalMs : Math.min(LONGEST_PAUSE_MS, pauseMs * 2);
+    if (queue.length > 0) schedule(answer === 'taken' && queue.length >= config.batchSpans ? 0 : pauseMs);
+  }
+
+  function schedule(ms: number): void {
+    cancel?.();
+    if (isStopped) return;
+    cancel = clock.timeout(ms, () => {
+      cancel = null;
+      void flush();
+    });
+  }
+
+  return {
+    take(span) {
+      if (queue.length >= config.queueSpans || isStopped) return counts.full.add();
+      queue.push(span);
+      if (sending !== null) return;
+      if (cancel === null) schedule(isDown ? pauseMs : config.intervalMs);
+      else if (!isDown && queue.length === config.batchSpans) schedule(0);
+    },
+    async stop(signal) {
+      isStopped = true;
+      cancel?.();
+      const giveUp = () => stopping.abort(new Error('the daemon stops'));
+      const patience = clock.timeout(config.intervalMs, giveUp);
+      signal.addEventListener('abort', giveUp, { once: true });
+      await sending;
+      while (queue.length > 0 && !isDown && !signal.aborted && !stopping.signal.aborted) await flush();
+      patience();
+      if (queue.length > 0) log.info({ spans: queue.length }, 'spans were not sent');
+      await client?.close();
+    },
+  };
+}

@@ -1,0 +1,31 @@
+import { API_VERSION, CodedError, definePlugin } from '../../src/kernel/plugin.ts';
+import { tracesConfig } from './config.ts';
+import { TRACES_ERRORS } from './errors.ts';
+import { createExporter } from './exporter.ts';
+import { createTracer } from './tracer.ts';
+
+/** OpenTelemetry traces of what a daemon does. Not in the usual list of plugins; without it nothing is measured. */
+export default definePlugin({
+  id: 'traces',
+  apiVersion: API_VERSION,
+  summary: 'sends traces of requests, calls and deliveries to an OpenTelemetry collector (OTLP over HTTP)',
+  config: tracesConfig,
+  provision({ config, version, roles, outbound, clock, random, log, metrics }) {
+    const { endpoint, caFile } = config;
+    if (endpoint === null) throw new CodedError('TRACES_CONFIG', TRACES_ERRORS.TRACES_CONFIG, { exitCode: 78 });
+    const tracer = createTracer({ config, clock, random, take: (span) => exporter.take(span) });
+    const facts = {
+      'service.name': config.serviceName,
+      'service.version': version,
+      'parhelion.roles': [...roles].join(','),
+    };
+    // The address is the operator's own choice: any network may be meant, and http within it.
+    const policy = { allowCidrs: ['0.0.0.0/0', '::/0'], allowHttp: true, allowPorts: null, caFile, maxConnections: 1 };
+    const exporter = createExporter({
+      ...{ config, endpoint, clock, log, metrics, untraced: tracer.untraced },
+      resource: { facts, version },
+      openClient: () => outbound.open(policy),
+    });
+    return { tracer, stop: exporter.stop };
+  },
+});

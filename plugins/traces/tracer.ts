@@ -1,0 +1,93 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import type { Clock, Random, Tracer } from '../../src/kernel/plugin.ts';
+import type { Facts, Span, Work } from '../../src/ports/tracing.ts';
+import { formatTraceparent, parseTraceparent, type TraceContext } from './traceparent.ts';
+
+/** A span that is over. */
+export interface EndedSpan {
+  readonly traceId: string;
+  readonly spanId: string;
+  readonly parentSpanId: string | null;
+  readonly kind: Work['kind'];
+  readonly name: string;
+  /** Unix milliseconds with a fraction. */
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly ok: boolean;
+  readonly facts: Facts;
+}
+
+export interface TracerOptions {
+  readonly config: {
+    readonly sampleRatio: number;
+    readonly background: boolean;
+    readonly passToReceivers: boolean;
+  };
+  readonly clock: Clock;
+  readonly random: Random;
+  take(span: EndedSpan): void;
+}
+
+/** Where the work of this moment stands; the clocks are read together once, where a trace begins here. */
+interface Place extends TraceContext {
+  readonly epochMs: number;
+  /** What began the trace here; what it leaves running behind its end is no part of it any more. */
+  readonly root: { isOver: boolean };
+}
+
+export interface ContextTracer extends Tracer {
+  /** Calls `work`; nothing of it is traced. */
+  untraced<T>(work: () => T): T;
+}
+
+const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
+
+/** What begins inside of something else is its child, over all that is awaited. */
+export function createTracer({ config, clock, random, take }: TracerOptions): ContextTracer {
+  const places = new AsyncLocalStorage<Place>();
+  const nowhere: Place = { traceId: '', spanId: '', sampled: false, epochMs: 0, root: { isOver: false } };
+
+  /** Where work begins that belongs to nothing else here. */
+  function rootOf({ kind, traceparent }: Work): Place & { readonly parent: string | null } {
+    const given = parseTraceparent(traceparent);
+    const isBackground = kind === 'upstream' || kind === 'outbound';
+    const sampled = given?.sampled ?? ((!isBackground || config.background) && random.float() < config.sampleRatio);
+    return {
+      traceId: given?.traceId ?? hex(random.bytes(16)),
+      spanId: '',
+      sampled,
+      epochMs: clock.now() - clock.monotonic(),
+      root: { isOver: false },
+      parent: given?.spanId ?? null,
+    };
+  }
+
+  /** Requests and jobs begin a trace of their own: connections outlive requests, and who wakes the jobs is not why they run. */
+  function surroundings(work: Work): Place & { readonly parent: string | null } {
+    const place = work.kind === 'request' || work.kind === 'job' ? undefined : places.getStore();
+    return place === undefined || place.root.isOver ? rootOf(work) : { ...place, parent: place.spanId };
+  }
+
+  return {
+    untraced: (work) => places.run(nowhere, work),
+    begin(work): Span {
+      const { parent, ...around } = surroundings(work);
+      const isRoot = around.root !== places.getStore()?.root;
+      const place: Place = { ...around, spanId: hex(random.bytes(8)) };
+      const { traceId, spanId, sampled, epochMs, root } = place;
+      const startMs = epochMs + clock.monotonic();
+      return {
+        run: (inside) => places.run(place, inside),
+        traceparent: config.passToReceivers && place.traceId !== '' ? formatTraceparent(place) : null,
+        end(ok, facts = {}) {
+          if (isRoot) root.isOver = true;
+          if (!sampled) return;
+          const endMs = epochMs + clock.monotonic();
+          const all = { ...work.facts, ...facts };
+          const name = work.kind === 'request' ? `${work.name} ${all['http.route']}` : work.name;
+          take({ traceId, spanId, parentSpanId: parent, kind: work.kind, name, startMs, endMs, ok, facts: all });
+        },
+      };
+    },
+  };
+}
