@@ -9,6 +9,7 @@ import { createStageRunner, type Stage } from './assembly/stages.ts';
 import { createDuties } from './crew/duties.ts';
 import { ensureSchema } from './schema/ensure-schema.ts';
 import { migrationScopes } from './schema/migration-scopes.ts';
+import { createSchemaWatch } from './schema/schema-watch.ts';
 
 export type { DaemonAddresses } from './assembly/daemon-fronts.ts';
 
@@ -42,6 +43,8 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
   const { parts } = options;
   const { clock, log } = parts;
   const { core } = options.config;
+  const scopes = migrationScopes(assembly.plugins);
+  const watch = createSchemaWatch({ store: assembly.store.get, scopes, clock, fail: end.fail });
   let store: Store | null = null;
   let first: FirstStart = { key: null, operatorToken: null };
 
@@ -58,8 +61,10 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
       name: 'migrate',
       async start() {
         if (options.isMember === true) return;
-        await ensureSchema(assembly.store.get(), migrationScopes(assembly.plugins), core.store.migrate, { clock, log });
+        await ensureSchema(assembly.store.get(), scopes, core.store.migrate, { clock, log });
+        watch.start();
       },
+      stop: () => watch.stop(),
     },
     { name: 'make jobs and followers', start: () => work.make(assembly.store.get()) },
     { name: 'listen for operators', start: () => fronts?.listenAdmin(), stop: () => fronts?.closeAdmin() },

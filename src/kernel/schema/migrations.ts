@@ -67,6 +67,12 @@ export async function migrate(
   return done;
 }
 
+/** Errors: STORE_SCHEMA_NEWER when another process has taken a breaking step that these scopes do not have. */
+export async function refuseNewer(store: Store, scopes: readonly MigrationScope[]): Promise<void> {
+  const rows = await (store.read as Queries<Tables>).selectFrom(TABLE).selectAll().where('breaking', '<>', 0).execute();
+  checkApplied(scopes, rows, undefined);
+}
+
 function checkLists(scopes: readonly MigrationScope[]): void {
   scopes.forEach(({ scope, migrations }, index) => {
     if (scopes.findIndex((other) => other.scope === scope) !== index)
