@@ -104,7 +104,14 @@ function commit(): string {
 }
 
 function machine(): Record<string, string | number> {
-  return { commit: commit(), node: process.version, cpu: cpus()[0]?.model ?? 'unknown', cores: availableParallelism() };
+  const date = new Date().toISOString().slice(0, 10);
+  return {
+    date,
+    commit: commit(),
+    node: process.version,
+    cpu: cpus()[0]?.model ?? 'unknown',
+    cores: availableParallelism(),
+  };
 }
 
 process.exitCode = await main();

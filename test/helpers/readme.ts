@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { docsPages } from './documents.ts';
 import { findProjectRoot } from './project-root.ts';
 
 export interface CodeBlock {
@@ -15,10 +16,22 @@ export function readmeBlocks(): CodeBlock[] {
   }));
 }
 
-/** The only block that holds `marker`. */
-export function readmeBlock(marker: string): string {
-  const found = readmeBlocks().filter(({ text }) => text.includes(marker));
-  if (found.length !== 1) throw new Error(`${found.length} blocks of the README hold ${marker}`);
+/** The README and the pages of docs/. */
+export const guideText = (): string => [readmeText(), ...docsPages().map(({ text }) => text)].join('\n');
+
+/** The only block of the README that holds `marker`. */
+export const readmeBlock = (marker: string): string => onlyOne(readmeBlocks(), marker);
+
+/** The same of the pages of docs/. */
+export const docsBlock = (marker: string): string =>
+  onlyOne(
+    docsPages().flatMap(({ blocks }) => blocks),
+    marker,
+  );
+
+function onlyOne(blocks: readonly CodeBlock[], marker: string): string {
+  const found = blocks.filter(({ text }) => text.includes(marker));
+  if (found.length !== 1) throw new Error(`${found.length} blocks hold ${marker}`);
   return found[0]!.text;
 }
 

@@ -11,7 +11,7 @@ import { parse } from 'yaml';
 import { chainMissing, startChain } from '../../helpers/chain.ts';
 import { runCommand, startDaemon, startDaemonProcess } from '../../helpers/daemon.ts';
 import { findProjectRoot } from '../../helpers/project-root.ts';
-import { commandsOf, readmeBlock, readmeText } from '../../helpers/readme.ts';
+import { commandsOf, docsBlock, guideText, readmeBlock, readmeText } from '../../helpers/readme.ts';
 import { startReceiver } from '../../helpers/receiver.ts';
 
 const curl = spawnSync('curl', ['--version']).status === 0 ? null : 'curl is not installed';
@@ -70,7 +70,7 @@ test('first commands, and a delivery that the snippet verifies', { skip: missing
   const { url, headers, body } = delivery!;
   assert.equal(url, '/hook');
 
-  const [imported, ...statements] = readmeBlock('standardwebhooks').trim().split('\n');
+  const [imported, ...statements] = docsBlock('standardwebhooks').trim().split('\n');
   const path = join(dir, 'receive.mjs');
   writeFileSync(
     path,
@@ -90,7 +90,7 @@ test('the preload sends a client with the hosted addresses inside to the daemon'
   const dir = inFolder(t);
   const daemon = await startDaemonProcess({ config: LOOPBACK });
   t.after(() => daemon.stop());
-  writeFileSync(join(dir, 'shim.mjs'), readmeBlock('PARHELION_BASE'));
+  writeFileSync(join(dir, 'shim.mjs'), docsBlock('PARHELION_BASE'));
   writeFileSync(
     join(dir, 'app.mjs'),
     `import { createHelius } from 'helius-sdk';
@@ -101,7 +101,7 @@ test('the preload sends a client with the hosted addresses inside to the daemon'
     await webhooks.delete(made.webhookID);
     console.log(JSON.stringify([made.webhookID, all.length, (await webhooks.getAll()).length]));`,
   );
-  const command = /`node (--import \.\/shim\.mjs app\.mjs)`/.exec(readmeText())![1]!;
+  const command = /`node (--import \.\/shim\.mjs app\.mjs)`/.exec(guideText())![1]!;
   const env = { PARHELION_BASE: daemon.apiUrl, KEY: daemon.key };
   const [id, before, after] = JSON.parse(await node(command.split(' '), dir, env)) as [string, number, number];
   assert.match(id, /^[0-9a-f-]{36}$/);
@@ -128,8 +128,8 @@ test('the connection of web3.js', { skip: missing ?? false }, async (t) => {
 test('the plugin, with the configuration that stands below it', async (t) => {
   const dir = inFolder(t);
   mkdirSync(join(dir, 'hello'));
-  writeFileSync(join(dir, 'hello', 'index.js'), readmeBlock("id: 'hello'"));
-  const config = parse(readmeBlock('./hello]')) as Record<string, unknown>;
+  writeFileSync(join(dir, 'hello', 'index.js'), docsBlock("id: 'hello'"));
+  const config = parse(docsBlock('./hello]')) as Record<string, unknown>;
   const daemon = await startDaemonProcess({ dataDir: dir, config });
   t.after(() => daemon.stop());
   const ask = (name: string) => fetch(`${daemon.apiUrl}/v0/hello/${name}`, { headers: { 'x-api-key': daemon.key } });
@@ -154,7 +154,7 @@ test('the client library of compressed accounts asks the daemon', { skip: missin
   const daemon = await startDaemon({ chain, config: { follow: { startSlot: 1_000, pollMs: 20, enabled: true } } });
   t.after(() => daemon.stop());
   await chain.seal(1);
-  const real = readmeBlock('createRpc(').replace('http://127.0.0.1:8787', daemon.apiUrl).replace('KEY', daemon.key);
+  const real = docsBlock('createRpc(').replace('http://127.0.0.1:8787', daemon.apiUrl).replace('KEY', daemon.key);
   const lines = [
     "import { PublicKey } from '@solana/web3.js';",
     'const owner = PublicKey.default;',

@@ -6,8 +6,12 @@ import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
 import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
 import { near, oddText, type Schema, webhookBody, wild } from './values.ts';
 
-/** More by `FUZZ_RUNS=100000`; `FUZZ_SEED` repeats a run. */
-const RUNS = Number(process.env['FUZZ_RUNS'] ?? 400);
+/** At least so many requests: `npm run fuzz -- --requests 50000`. `FUZZ_SEED` repeats a run. */
+const REQUESTS = Number(process.env['FUZZ_REQUESTS'] ?? 1_600);
+/** A run of each test below is at least one request, one of the operations two. */
+const RUNS = Math.ceil(REQUESTS / 4);
+/** What may be held after as many requests again: caches that are not full yet, and code that was compiled better. */
+const ROOM_BYTES = 24_000_000;
 const seed = process.env['FUZZ_SEED'] === undefined ? {} : { seed: Number(process.env['FUZZ_SEED']) };
 const PATIENCE_MS = 20_000;
 
@@ -93,7 +97,10 @@ function encode(value: unknown): string {
   return encodeURIComponent(text.slice(0, 3_000).replace(/\p{Cs}/gu, '?')).replaceAll('.', '%2E');
 }
 
+let requests = 0;
+
 async function send(method: string, target: string, body: string | undefined, withKey: boolean) {
+  requests += 1;
   const response = await fetch(`${daemon.apiUrl}${target}`, {
     method,
     headers: withKey ? { 'x-api-key': daemon.key } : {},
@@ -129,7 +136,8 @@ function assertShape(operation: Operation, answer: Sent, what: string): void {
   );
 }
 
-test('every documented operation answers in its documented shape, whatever it is sent', async () => {
+/** Sends so many requests of documented operations; returns the statuses that were answered. */
+async function fuzzOperations(runs: number): Promise<ReadonlySet<number>> {
   const all = Object.entries(api.paths)
     .filter(([path]) => path !== '/')
     .flatMap(([path, methods]) =>
@@ -143,8 +151,13 @@ test('every documented operation answers in its documented shape, whatever it is
       statuses.add(answer.status);
       assertShape(operation, answer, `${method} ${path}`);
     }),
-    { numRuns: RUNS * 2, ...seed },
+    { numRuns: runs, ...seed },
   );
+  return statuses;
+}
+
+test('every documented operation answers in its documented shape, whatever it is sent', async () => {
+  const statuses = await fuzzOperations(RUNS * 2);
   for (const status of [200, 400, 401]) assert.ok(statuses.has(status), `nothing was answered ${status}`);
 });
 
@@ -233,3 +246,34 @@ test('a webhook is always what its last accepted request said', async () => {
   );
   assert.ok(made > 0, 'some were made');
 });
+
+test('nothing is left of it: no request under way, no memory', async (t) => {
+  const held = await heldBytes();
+  await fuzzOperations(RUNS);
+  const grown = (await heldBytes()) - held;
+  const inFlight = await untilNoneIsHandled();
+  t.diagnostic(`${requests} requests; ${(grown / 1e6).toFixed(1)} MB more after the last ${RUNS}`);
+  assert.equal(inFlight, 0);
+  assert.ok(requests >= REQUESTS, String(requests));
+  assert.ok(globalThis.gc === undefined || grown < ROOM_BYTES, `${grown} bytes more`);
+});
+
+async function heldBytes(): Promise<number> {
+  // The upstream of the tests remembers all that it was asked.
+  (upstream.calls as unknown[]).length = 0;
+  for (let round = 0; round < 3; round += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    globalThis.gc?.();
+  }
+  return process.memoryUsage().heapUsed;
+}
+
+async function untilNoneIsHandled(): Promise<number> {
+  let inFlight = -1;
+  for (let round = 0; round < 600 && inFlight !== 0; round += 1) {
+    const text = await (await fetch(`${daemon.adminUrl}/metrics`)).text();
+    inFlight = Number(/^parhelion_http_requests_in_flight (\d+)$/m.exec(text)?.[1] ?? -1);
+    if (inFlight !== 0) await new Promise((resolve) => setTimeout(resolve, 50));
+  }
+  return inFlight;
+}

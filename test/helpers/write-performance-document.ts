@@ -1,0 +1,75 @@
+/**
+ * `npm run performance:write`: takes what `npm run bench` measured (bench-results.json) into docs/performance.md, where no figure is
+ * ever typed by hand. Rows that were not measured this time stay as they are.
+ */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { RowResult } from '../bench/row.ts';
+import { findProjectRoot } from './project-root.ts';
+
+/** A line of bench-results.json. */
+export interface MeasuredRow extends RowResult {
+  readonly size: string;
+  /** ISO, the day only. */
+  readonly date: string;
+  readonly commit: string;
+  readonly node: string;
+  readonly cpu: string;
+  readonly cores: number;
+}
+
+const HEAD = ['row', 'what', 'ours', 'baseline', 'ratio (range)', 'goal', 'verdict', 'size', 'date', 'commit', 'on'];
+
+const INTRODUCTION = `# Performance
+
+What \`npm run bench\` measured: each row compares the daemon with a baseline in the same run on the same machine, pair by pair, so what
+counts is the ratio. Absolute figures belong to the machine of their row and say little about another one. \`ours\` and \`baseline\` are
+medians in the unit that stands behind them.
+
+This page is written by \`npm run performance:write\` from the results of the last run, and every row has its date and commit. To measure a
+row again:
+
+\`\`\`sh
+npm run bench -- G1          # rows whose name begins so; without names all; --full at the sizes of the goals
+npm run performance:write
+\`\`\`
+`;
+
+const tableRow = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
+
+/** The page with these results in place of older ones of the same rows. Those of `--smoke` are no measurements and are left out. */
+export function performanceDocument(page: string, results: readonly MeasuredRow[]): string {
+  const known = page
+    .split('\n')
+    .filter((line) => line.startsWith('| ') && !line.startsWith(`| ${HEAD[0]} |`))
+    .map((line) => [line.slice(2, line.indexOf(' |')), line] as const);
+  const measured = results.filter(({ size }) => size !== 'smoke').map((one) => [one.row, lineOf(one)] as const);
+  const rows = [...new Map([...known, ...measured])].sort(([a], [b]) => a.localeCompare(b, 'en', { numeric: true }));
+  const table = [tableRow(HEAD), `|${HEAD.map(() => '---').join('|')}|`, ...rows.map(([, line]) => line)];
+  return `${INTRODUCTION}\n${table.join('\n')}\n`;
+}
+
+function lineOf(result: MeasuredRow): string {
+  const { row, name, unit, ratio, goal, verdict, size, date, commit, node, cpu, cores } = result;
+  const figure = (samples: readonly number[]) => (samples.length === 0 ? '' : `${median(samples)} ${unit}`);
+  const range = ratio === null ? '' : `${ratio.median.toFixed(2)} (${ratio.min.toFixed(2)} to ${ratio.max.toFixed(2)})`;
+  const machine = `${cores} x ${cpu}, Node ${node.replace(/^v/, '')}`;
+  const cells = [row, name, figure(result.ours), figure(result.baseline), range, goal, verdict, size, date, commit];
+  return tableRow([...cells, machine].map((cell) => cell.replaceAll('|', '\\|').replaceAll('<', '&lt;')));
+}
+
+function median(samples: readonly number[]): string {
+  const middle = [...samples].sort((a, b) => a - b)[Math.floor(samples.length / 2)] as number;
+  return middle >= 1_000 ? Math.round(middle).toLocaleString('en') : String(Number(middle.toPrecision(3)));
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  const root = findProjectRoot();
+  const lines = readFileSync(`${root}bench-results.json`, 'utf8').trim().split('\n');
+  const path = `${root}docs/performance.md`;
+  const page = existsSync(path) ? readFileSync(path, 'utf8') : '';
+  const results = lines.map((line) => JSON.parse(line) as MeasuredRow);
+  writeFileSync(path, performanceDocument(page, results));
+  const left = results.filter(({ size }) => size === 'smoke').length;
+  console.log(`${results.length - left} rows written${left === 0 ? '' : `, ${left} of tiny sizes left out`}`);
+}
