@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Role } from '../../../src/ports/role.ts';
 import { startReplica } from '../../helpers/postgres-replica.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
 import { eventually } from '../roles/bed.ts';
@@ -11,6 +12,7 @@ const LEASE_MS = 1_000;
 /** With each webhook every payment is delivered once more. */
 const MOST_HOOKS = 8;
 const SETTLE_S = 120;
+const START_TRIES = 5;
 
 interface Field {
   readonly bed: HostsBed;
@@ -96,6 +98,16 @@ async function failOver({ bed, seats }: Field): Promise<void> {
   await asking;
 }
 
+/** A start that finds the database in trouble ends with 75, and is tried again. */
+async function seatAgain(bed: HostsBed, role: Role): Promise<Seat> {
+  for (let tries = 1; ; tries += 1)
+    try {
+      return await bed.seat(role);
+    } catch (error) {
+      if (tries >= START_TRIES || !(error as Error).message.includes('ended with 75')) throw error;
+    }
+}
+
 /** Everything that was hurt is mended, and what ended is started again, as a service manager would. */
 async function mend({ bed, seats }: Field): Promise<void> {
   bed.proxy.clear();
@@ -107,7 +119,7 @@ async function mend({ bed, seats }: Field): Promise<void> {
       signalCode === 'SIGKILL' || exitCode === 0 || exitCode === 75,
       `${role} ended with ${exitCode}: ${daemon.output()}`,
     );
-    seats[at] = await bed.seat(role);
+    seats[at] = await seatAgain(bed, role);
   }
 }
 
@@ -159,7 +171,7 @@ export async function runDrills(
   const draw = createSfc32(options.seed);
   const bed = await startHosts(t, LEASE_MS);
   const seats: Seat[] = [];
-  for (const role of ['api', 'deliverer', 'indexer', 'indexer'] as const) seats.push(await bed.seat(role));
+  for (const role of ['api', 'deliverer', 'indexer', 'indexer'] as const) seats.push(await seatAgain(bed, role));
   const field = { bed, draw, seats };
   await checkField(field);
   const names = Object.keys(DRILLS);

@@ -157,5 +157,5 @@ export function createHookBook(): HookBook {
 const keysOf = (texts: readonly string[]) => texts.map((text) => KEY_TEXTS.indexOf(text));
 
 /** Pairs of webhook and transaction, in the form of keys of deliveries. */
-export const pairsOf = (requests: readonly Request[]): ReadonlySet<string> =>
+const pairsOf = (requests: readonly Request[]): ReadonlySet<string> =>
   new Set(requests.flatMap(({ hook, signatures }) => signatures.map((signature) => deliveryKey(hook, signature))));

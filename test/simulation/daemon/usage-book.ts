@@ -23,7 +23,7 @@ export interface UsageBook {
   note(kind: CallKind, answer: ApiAnswer): void;
   /** What the end of a process has taken must be little and new. In words what is wrong. */
   processEnded(store: Store, end: ProcessEnd): Promise<string | null>;
-  /** `tried`: how many deliveries were sent, however often. */
+  /** `tried`: how many deliveries the messages had that were sent, however often. */
   endFault(store: Store, tried: number): Promise<string | null>;
 }
 
@@ -81,7 +81,8 @@ export function createUsageBook(): UsageBook {
       lost += missing;
       isLossless &&= isClean;
       if (isClean) return missing === 0 ? null : `${missing} wallet calls were lost in an orderly stop`;
-      const since = Math.min(atMs - FLUSH_MS - SLACK_MS, failingSinceMs ?? Number.POSITIVE_INFINITY);
+      // What waited to be written when writing began to fail still does.
+      const since = Math.min(atMs, failingSinceMs ?? atMs) - FLUSH_MS - SLACK_MS;
       const recent = answered.filter((one) => one.kind === 'wallet' && one.atMs >= since).length;
       return missing <= recent ? null : `${missing} wallet calls were lost, and ${recent} of them were new`;
     },
