@@ -68,12 +68,15 @@ function options(UPlot) {
         points: { show: true, size: 5, fill: color('--panel') },
       }),
     ],
-    axes: [axis({}), count('credits', {}), count('requests', { side: 1, grid: { show: false } })],
+    axes: [axis({ values: days }), count('credits', {}), count('requests', { side: 1, grid: { show: false } })],
   };
 }
 
 /** Looked up when it is painted. */
 const color = (name) => () => getComputedStyle(document.documentElement).getPropertyValue(name);
+
+/** Month and day, as the table has them. */
+const days = (_plot, unixS) => unixS.map((at) => new Date(at * 1_000).toISOString().slice(5, 10));
 
 const compact = (_plot, values) =>
   values.map((value) => new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 2 }).format(value));

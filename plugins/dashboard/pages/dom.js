@@ -7,8 +7,11 @@ export function h(name, attributes = {}, ...children) {
   for (const [key, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
     if (key.startsWith('on')) element.addEventListener(key.slice(2), value);
-    else if (key === 'value') element.value = value;
-    else element.setAttribute(key, value === true ? '' : String(value));
+    else if (key === 'value') {
+      element.value = value;
+      // What a form goes back to when it is reset.
+      if ('defaultValue' in element) element.defaultValue = value;
+    } else element.setAttribute(key, value === true ? '' : String(value));
   }
   for (const child of children.flat()) if (child !== null && child !== undefined) element.append(child);
   return element;
@@ -94,6 +97,9 @@ export function secretBox(what, secret) {
 
 export const time = (unixMs) =>
   unixMs === null || unixMs === undefined ? '–' : new Date(unixMs).toISOString().replace('T', ' ').slice(0, 19);
+
+/** A time in a table, on one line. */
+export const when = (unixMs) => h('time', {}, time(unixMs));
 
 export const number = (value) =>
   value === null || value === undefined ? '–' : new Intl.NumberFormat('en').format(value);

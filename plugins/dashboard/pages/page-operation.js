@@ -1,7 +1,10 @@
 import { get } from './api.js';
-import { button, h, number, table, time } from './dom.js';
+import { button, h, number, table, when } from './dom.js';
 
 const TREE_TYPES = { 1: 'state V1', 2: 'address V1', 3: 'state V2', 4: 'address V2', 5: 'compressed NFTs' };
+
+/** How states look; all others are bad. */
+const TREE_STATES = { ok: 'good', unverified: 'soft' };
 
 /** Merkle trees of compressed accounts. */
 export async function treesPage(place) {
@@ -14,7 +17,7 @@ export async function treesPage(place) {
         { name: 'Tree', show: ({ tree }) => h('code', {}, tree) },
         { name: 'Type', show: ({ type }) => TREE_TYPES[type] ?? String(type) },
         { name: 'Leaves', show: ({ size }) => number(size), isNumber: true },
-        { name: 'State', show: ({ state }) => h('span', { class: state === 'ok' ? 'good' : 'bad' }, state) },
+        { name: 'State', show: ({ state }) => h('span', { class: TREE_STATES[state] ?? 'bad' }, state) },
         { name: 'Why', show: ({ reason }) => reason ?? '' },
         { name: 'Slots since checked', show: ({ lag }) => number(lag), isNumber: true },
       ],
@@ -85,7 +88,7 @@ export async function auditPage(place, how, cursor = null) {
     table(
       'Actions, newest first',
       [
-        { name: 'Time (UTC)', show: ({ at }) => time(at) },
+        { name: 'Time (UTC)', show: ({ at }) => when(at) },
         { name: 'Who', show: ({ actor }) => actor },
         { name: 'From', show: ({ address }) => address },
         { name: 'Action', show: ({ action }) => h('code', {}, action) },

@@ -1,5 +1,5 @@
 import { call, get, post } from './api.js';
-import { button, field, form, h, note, secretBox, table, time } from './dom.js';
+import { button, field, form, h, note, secretBox, table, when } from './dom.js';
 import { projectChoice } from './project-choice.js';
 
 /** Projects, their keys and the secrets of their owners. */
@@ -37,7 +37,7 @@ function projectTable(projects, made) {
       { name: 'Name', show: ({ name }) => name },
       { name: 'Id', show: ({ id }) => h('code', {}, id) },
       { name: 'Plan', show: ({ plan }) => plan },
-      { name: 'Made (UTC)', show: ({ createdAt }) => time(createdAt) },
+      { name: 'Made (UTC)', show: ({ createdAt }) => when(createdAt) },
       { name: 'Owner', show: (project) => button('New dashboard secret', renew(project)) },
     ],
     projects,
@@ -104,8 +104,8 @@ function keyTable(keys, project, changed) {
       { name: 'Key', show: ({ prefix }) => h('code', {}, `${prefix}…`) },
       { name: 'Name', show: ({ name }) => name },
       { name: 'State', show: ({ state }) => h('span', { class: state === 'active' ? 'good' : 'soft' }, state) },
-      { name: 'Made (UTC)', show: ({ createdAt }) => time(createdAt) },
-      { name: 'Ends (UTC)', show: ({ expiresAt }) => (expiresAt === null ? 'never' : time(expiresAt)) },
+      { name: 'Made (UTC)', show: ({ createdAt }) => when(createdAt) },
+      { name: 'Ends (UTC)', show: ({ expiresAt }) => (expiresAt === null ? 'never' : when(expiresAt)) },
       { name: 'From', show: ({ ips }) => ips?.join(' ') ?? 'everywhere' },
       {
         name: 'Change',

@@ -91,7 +91,7 @@ function dayTable(rows) {
   return table(
     'Days',
     [
-      { name: 'Day (UTC)', show: ({ day }) => day },
+      { name: 'Day (UTC)', show: ({ day }) => h('time', {}, day) },
       { name: 'Product', show: ({ product }) => product },
       { name: 'Credits', show: ({ credits }) => number(credits), isNumber: true },
       { name: 'Requests', show: ({ requests }) => number(requests), isNumber: true },

@@ -1,5 +1,5 @@
 import { hooks } from './api.js';
-import { button, field, form, h, note, secretBox, table, time } from './dom.js';
+import { button, field, form, h, note, secretBox, table, when } from './dom.js';
 import { projectChoice } from './project-choice.js';
 
 const TYPES = ['enhanced', 'raw', 'discord', 'enhancedDevnet', 'rawDevnet', 'discordDevnet'];
@@ -141,7 +141,7 @@ function deliveryTable(deliveries, hook, api, changed) {
   return table(
     'Deliveries, newest first',
     [
-      { name: 'Made (UTC)', show: (delivery) => time(Date.parse(delivery.createdAt) || delivery.createdAt) },
+      { name: 'Made (UTC)', show: (delivery) => when(Date.parse(delivery.createdAt) || delivery.createdAt) },
       { name: 'Signature', show: ({ signature = '' }) => h('code', {}, `${signature.slice(0, 16)}…`) },
       { name: 'State', show: ({ status }) => status },
       { name: 'Attempts', show: attempts },

@@ -68,7 +68,9 @@ async function makeWebhook(page: Page, url: string, address: string): Promise<st
   await page.locator('select[name=type]').selectOption('raw');
   await page.getByLabel('Accounts').fill(address);
   await page.getByRole('button', { name: 'Make webhook' }).click();
-  return (await page.getByRole('alert').locator('code').textContent()) as string;
+  const secret = (await page.getByRole('alert').locator('code').textContent()) as string;
+  assert.equal(await page.getByLabel('Transaction types').inputValue(), 'ANY', 'the form is ready for the next one');
+  return secret;
 }
 
 test('a key works until its networks are limited, and again when they are not', { skip }, async () => {
