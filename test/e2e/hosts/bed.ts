@@ -34,12 +34,13 @@ export interface HostsBed extends WorkBed {
 const STATEMENT_MS = 2_000;
 
 /** Work for many processes on a PostgreSQL server of their own. */
-export async function startHosts(t: Pick<TestContext, 'after'>, leaseMs: number): Promise<HostsBed> {
+export async function startHosts(t: Pick<TestContext, 'after'>, leaseMs: number, payEveryMs = 100): Promise<HostsBed> {
   const servers = [await startPostgresServer()];
   const database = () => servers.at(-1) as PostgresServer;
   const proxy = await startFaultProxy(database().port);
   const url = database().url.replace(`:${database().port}/`, `:${proxy.port}/`);
   const bed = await startWorkBed({
+    payEveryMs,
     config: {
       follow: { pollMs: 100, leaseMs, maxReadyLagSlots: 50 },
       store: { url, statementTimeoutMs: STATEMENT_MS, poolSize: 6 },
