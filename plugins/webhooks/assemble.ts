@@ -8,11 +8,12 @@ import { createBodies } from './bodies/create-bodies.ts';
 import { checkOperational } from './check-operational.ts';
 import { webhookCommands } from './commands/commands.ts';
 import type { WebhooksConfig } from './config.ts';
+import { createHookQuestions } from './delivery/ask-hooks.ts';
 import type { AutoDisableParts } from './delivery/auto-disable.ts';
 import { createDeliveryKind } from './delivery/job-kind.ts';
 import { createDeliveryMetrics } from './delivery/metrics.ts';
 import { createOutboxQueue } from './delivery/outbox-queue.ts';
-import { createPace } from './delivery/pace.ts';
+import { createPace, type Pace } from './delivery/pace.ts';
 import { deliveryKind } from './delivery/payload.ts';
 import { createPost, createSend, userAgentOf } from './delivery/send.ts';
 import { createWaitingDeliveries } from './delivery/waiting.ts';
@@ -69,7 +70,9 @@ export function assembleWebhooks(ctx: PluginContext<WebhooksConfig>, services: W
   const operator = createOperatorAlerts(ctx, { outbox, gaps, chains, processor: PROCESSOR_NAME });
   const { alerts, gapAlerts, stallAlerts, reverted } = operator;
   const { concurrency, ratePerSecond } = config;
-  const pace = createPace({ clock, ...concurrency, ratePerSecond });
+  // One that batches goes one at a time until its first delivery has taken the others with it.
+  const unknown = createHookQuestions(store, (hook) => hook.batchSize === 1 && pace.learn(hook));
+  const pace: Pace = createPace({ clock, ...concurrency, ratePerSecond, unknown });
   const autoDisable: AutoDisableParts = {
     ...{ clock, log, rules: config.autoDisable, alerts, disabled: metrics.disabled },
     becameInactive: waiting.becameInactive,

@@ -25,6 +25,11 @@ export interface PaceOptions {
   readonly perWebhook: number;
   /** 0 = no limit. */
   readonly ratePerSecond: number;
+  /**
+   * Told of a webhook that nothing is known of. Until it is learned one delivery is its limit, and that one may be held by a process
+   * that has ended: then none would be claimed here that tells more.
+   */
+  readonly unknown?: (webhookId: string) => void;
 }
 
 interface Known {
@@ -32,6 +37,7 @@ interface Known {
   at: number;
   /** 1 until it is known what the webhook asks for. */
   limit: number;
+  isLearned: boolean;
   ahead: boolean;
   /** What the receiver was last: `unproven` until its first answer. */
   standing: 'unproven' | 'good' | 'throttled';
@@ -47,7 +53,7 @@ const DOUBTFUL_SHARE = 3 / 4;
  * Limits of sending: deliveries at once and per second of one webhook, one at a time for a struggling receiver, and a share of all slots
  * for those that hang, because each of their requests holds a slot until its time is over.
  */
-export function createPace({ clock, global, perWebhook, ratePerSecond }: PaceOptions): Pace {
+export function createPace({ clock, global, perWebhook, ratePerSecond, unknown }: PaceOptions): Pace {
   // Its room is taken at once: only in the thread that delivers.
   const hooks = createLru<string, Known>({ max: MAX_WEBHOOKS });
   const running = new Map<string, number>();
@@ -58,7 +64,7 @@ export function createPace({ clock, global, perWebhook, ratePerSecond }: PaceOpt
     const now = clock.monotonic();
     let known = hooks.get(id);
     if (known === undefined) {
-      known = { tokens: ratePerSecond, at: now, limit: 1, ahead: false, standing: 'unproven' };
+      known = { tokens: ratePerSecond, at: now, limit: 1, isLearned: false, ahead: false, standing: 'unproven' };
       hooks.set(id, known);
       return known;
     }
@@ -90,12 +96,14 @@ export function createPace({ clock, global, perWebhook, ratePerSecond }: PaceOpt
   return {
     concurrency(id) {
       const known = knownOf(id);
+      if (!known.isLearned) unknown?.(id);
       const most = limitOf(id, known);
       return ratePerSecond === 0 ? most : Math.max(0, Math.min(most, Math.floor(known.tokens)));
     },
     ahead: (id) => knownOf(id).ahead,
     learn({ id, type, ordered, batchSize }) {
       const known = knownOf(id);
+      known.isLearned = true;
       // Discord's own limits are narrow, and messages of a channel are read in order.
       known.limit = ordered || formOf(type) === 'discord' ? 1 : perWebhook;
       // What goes into one request has to be free to be taken.

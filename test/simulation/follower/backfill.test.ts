@@ -89,6 +89,16 @@ test('starts that come too late again and again, before any block was released, 
   await expectTruth(rig);
 });
 
+test('a stretch without blocks that is longer than what is listed at once does not stop the filling', async (t) => {
+  const { rig, store } = await rigOf(t, { processors, follow: { maxCatchupSlots: 20, window: 10 } });
+  await leaveBehind(rig, 8);
+  rig.world.grow(60);
+  grow(rig, 40);
+  await rig.start();
+  await expectTruth(rig);
+  assert.equal((await gapsOf(store))[0]?.status, 'filled');
+});
+
 test('a gap without any block is found empty', async (t) => {
   const { rig, store } = await rigOf(t, { processors, follow: { maxCatchupSlots: 20 } });
   grow(rig, 10);

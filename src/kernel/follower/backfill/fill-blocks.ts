@@ -87,7 +87,8 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
   async function list(): Promise<boolean> {
     const from = Math.max(listedTo + 1, await source.firstAvailable(signal));
     const to = Math.min(end.parentSlot, from + follow.window - 1);
-    const hasWork = buffer.size > 0 || fetcher.openBelow(from);
+    // One block alone is none: its child may be behind a long stretch without blocks.
+    const hasWork = buffer.size > 1 || fetcher.openBelow(from);
     if (to < from || (hasWork && from > doneTo() + follow.window)) return false;
     for (const slot of await source.produced(from, to, ask)) if (slot > doneTo() && slot <= to) fetcher.want(slot);
     listedTo = to;
