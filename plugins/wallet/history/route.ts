@@ -100,9 +100,10 @@ async function elementTexts(
   words: TokenWords,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  const mints = shown.flatMap(({ digest }) => digest.mints);
-  if (mints.length === 0) return shown.map(({ digest }) => digest.text);
-  const facts = await words.needed(mints, signal);
+  const mints = new Set<string>();
+  for (const { digest } of shown) for (const mint of digest.mints) mints.add(mint);
+  if (mints.size === 0) return shown.map(({ digest }) => digest.text);
+  const facts = await words.needed([...mints], signal);
   const isScaled = (mint: string) => (facts.get(mint)?.scale ?? null) !== null;
   const scaled = shown.filter(({ digest }) => digest.mints.some(isScaled)).map(({ row }) => row);
   if (scaled.length === 0) return shown.map(({ digest }) => digest.text);

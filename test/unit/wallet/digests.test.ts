@@ -82,7 +82,7 @@ test('memory has its bound', async () => {
   const read = createDigests(20_000).of(historyDigest);
   await read(view, rows());
   loads.length = 0;
-  await read(view, rows().slice(-10));
+  await read(view, rows().slice(-5));
   assert.equal(loads.length, 0);
   await read(view, rows());
   assert.ok(loads.length > 20, `${loads.length}`);
