@@ -37,7 +37,7 @@ async function pause(seat: Seat, ms: number): Promise<void> {
 }
 
 /** Everything that may happen to hosts, by name. Times are long enough for a lease to run out, or too short for it. */
-export const DRILLS: Readonly<Record<string, Drill>> = {
+const DRILLS: Readonly<Record<string, Drill>> = {
   'the leader is killed': async (field) => await (await leaderOf(field)).daemon.kill('SIGKILL'),
   'a process is killed': async (field) => await pickOf(field).daemon.kill('SIGKILL'),
   'the leader hands over': async (field) => await (await leaderOf(field)).daemon.kill('SIGTERM'),
