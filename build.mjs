@@ -2,26 +2,59 @@
  * Builds `dist`: the program and its built-in plugins, each thread's entry a file of few pieces. Node spends most of a start on
  * finding, reading and compiling files one by one; in three threads that is paid three times. Packages with binaries of their
  * own, and those that few hosts use, stay where npm put them.
+ *
+ * `node build.mjs FOLDER TEST...` builds these tests with the program and the plugins they run into a folder of this tree, for the
+ * same reason: hundreds of test processes load most of the source each. There all packages stay where they are.
  */
 import { readdir, readFile, rm } from 'node:fs/promises';
-import { relative } from 'node:path';
+import { dirname, join, relative } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
 
 const root = import.meta.dirname;
-const out = 'dist';
+const [out = 'dist', ...tests] = process.argv.slice(2);
 
-/** Modules that look for something beside themselves find it as if each were a file of its own in the built tree. */
+/**
+ * Modules that look for something beside themselves find it as if each were a file of its own in the built tree; those of tests find
+ * the sources.
+ */
 const ownPlace = {
   name: 'own-place',
-  setup({ onLoad }) {
+  setup({ onLoad, onResolve }) {
+    onResolve({ filter: /^parhelion\/plugin$/ }, () => ({ path: join(root, 'src/kernel/plugin.ts') }));
     onLoad({ filter: /\.ts$/ }, async ({ path }) => {
       const text = await readFile(path, 'utf8');
-      if (path.includes('/node_modules/') || !text.includes('import.meta.url')) return null;
-      const place = JSON.stringify(relative(root, path).replace(/\.ts$/, '.js'));
-      return { loader: 'ts', contents: text.replaceAll('import.meta.url', `new URL(${place}, builtTree).href`) };
+      if (path.includes('/node_modules/') || !text.includes('import.meta.')) return null;
+      const place = relative(root, path);
+      return { loader: 'ts', contents: place.startsWith('test/') ? inSources(text, path) : inBuiltTree(text, place) };
     });
   },
 };
+
+function inBuiltTree(text, place) {
+  return text.replaceAll('import.meta.url', `new URL(${JSON.stringify(place.replace(/\.ts$/, '.js'))}, builtTree).href`);
+}
+
+function inSources(text, path) {
+  return text
+    .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(path).href))
+    .replaceAll('import.meta.filename', JSON.stringify(path))
+    .replaceAll('import.meta.dirname', JSON.stringify(dirname(path)));
+}
+
+/** A test and what it runs in its process share one copy of each package, where npm put it. */
+const packages =
+  tests.length > 0
+    ? { packages: 'external', sourcemap: true }
+    : {
+        external: ['better-sqlite3', 'litesvm', 'pg-native', 'pino-pretty', 'tsx', '@solana/web3.js'],
+        minifySyntax: true,
+        legalComments: 'linked',
+      };
+const bundledRequire = [
+  "import { createRequire as createBuiltRequire } from 'node:module';",
+  'const require = createBuiltRequire(import.meta.url);',
+];
 
 process.chdir(root);
 await rm(out, { recursive: true, force: true });
@@ -32,6 +65,7 @@ await build({
     'src/adapters/chain/local/child.ts',
     'src/kernel/plugin.ts',
     ...(await readdir('plugins')).map((plugin) => `plugins/${plugin}/index.ts`),
+    ...tests,
   ],
   outdir: out,
   outbase: '.',
@@ -42,14 +76,11 @@ await build({
   platform: 'node',
   target: 'node20',
   conditions: ['parhelion-source'],
-  minifySyntax: true,
-  legalComments: 'linked',
-  external: ['better-sqlite3', 'litesvm', 'pg-native', 'pino-pretty', 'tsx', '@solana/web3.js'],
+  ...packages,
   plugins: [ownPlace],
   banner: {
     js: [
-      "import { createRequire as createBuiltRequire } from 'node:module';",
-      'const require = createBuiltRequire(import.meta.url);',
+      ...(tests.length > 0 ? [] : bundledRequire),
       `const builtTree = import.meta.url.slice(0, import.meta.url.lastIndexOf('/${out}/') + ${out.length + 2});`,
     ].join(' '),
   },

@@ -3,10 +3,10 @@
  * path is a file of its own). Its exit code is 0 only when every test passed.
  * Starts one PostgreSQL server for all store suites, and names every skipped test with its reason at the end.
  */
-import { spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { availableParallelism, tmpdir } from 'node:os';
-import { isAbsolute, join } from 'node:path';
+import { execFileSync, spawn } from 'node:child_process';
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { isAbsolute, join, relative } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { listFiles } from './helpers/list-files.ts';
 import { startPostgresServer } from './helpers/postgres-server.ts';
@@ -17,44 +17,53 @@ const SHARING = 'test/unit/';
 const PER_PROCESS = 16;
 
 async function main(words: readonly string[]): Promise<number> {
-  const files = [
-    ...words.filter((word) => isAbsolute(word)),
-    ...listFiles(`${root}test`, (path) => path.endsWith('.test.ts'))
-      .map((path) => path.slice(root.length))
-      .filter((path) => words.length === 0 || words.some((word) => path.includes(word))),
-  ];
-  if (files.length === 0) {
+  const foreign = words.filter((word) => isAbsolute(word));
+  const files = listFiles(`${root}test`, (path) => path.endsWith('.test.ts'))
+    .map((path) => path.slice(root.length))
+    .filter((path) => words.length === 0 || words.some((word) => path.includes(word)));
+  if (files.length + foreign.length === 0) {
     console.error(`no test file matches ${words.join(' ')}`);
     return 64;
   }
-  const folder = mkdtempSync(join(tmpdir(), 'parhelion-test-'));
+  mkdirSync(join(root, '.cache'), { recursive: true });
+  // Inside of the tree, so that what is built finds its packages.
+  const folder = mkdtempSync(join(root, '.cache', 'tests-'));
   const postgres = await startPostgresServer();
   try {
-    return await runNode(grouped(files, folder), { PARHELION_TEST_POSTGRES_URL: postgres.url });
+    const built = [...foreign, ...grouped(build(files, folder), folder)];
+    return await runNode(built, { PARHELION_TEST_POSTGRES_URL: postgres.url });
   } finally {
     await postgres.stop();
     rmSync(folder, { recursive: true });
   }
 }
 
+/** The files as Node loads them fastest: the loader of TypeScript took a third of the time of a whole run. */
+function build(files: readonly string[], folder: string): string[] {
+  if (files.length === 0) return [];
+  execFileSync(process.execPath, [`${root}build.mjs`, relative(root, folder), ...files], { stdio: 'inherit' });
+  return files.map((file) => join(folder, file.replace(/\.ts$/, '.js')));
+}
+
 /** Puts one file that imports them in the place of the sharing ones of a group. */
 function grouped(files: readonly string[], folder: string): string[] {
-  const sharing = files.filter((file) => file.startsWith(SHARING));
+  const isSharing = (file: string) => relative(folder, file).startsWith(SHARING);
+  const sharing = files.filter(isSharing);
   const groups: string[] = [];
   for (let from = 0; from < sharing.length; from += PER_PROCESS) {
     const group = join(folder, `unit-${groups.length + 1}.mjs`);
-    const urls = sharing.slice(from, from + PER_PROCESS).map((file) => pathToFileURL(`${root}${file}`).href);
+    const urls = sharing.slice(from, from + PER_PROCESS).map((file) => pathToFileURL(file).href);
     writeFileSync(group, urls.map((url) => `import ${JSON.stringify(url)};\n`).join(''));
     groups.push(group);
   }
-  return [...files.filter((file) => !file.startsWith(SHARING)), ...groups];
+  return [...files.filter((file) => !isSharing(file)), ...groups];
 }
 
 function runNode(files: readonly string[], env: Record<string, string>): Promise<number> {
   const child = spawn(
     process.execPath,
     [
-      '--import=tsx',
+      '--enable-source-maps',
       '--import=./test/helpers/leave.mjs',
       '--conditions=parhelion-source',
       '--expose-gc',

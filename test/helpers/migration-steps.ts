@@ -1,5 +1,6 @@
 /** All schema steps of the kernel and of the built-in plugins, those too that are not among the usual ones. */
 
+import { builtInDir } from '../../src/cli/built-in-dir.ts';
 import { findPlugins } from '../../src/kernel/plugins/registry.ts';
 import { type MigrationScope, migrationScopes } from '../../src/kernel/schema/migration-scopes.ts';
 import { findProjectRoot } from './project-root.ts';
@@ -9,7 +10,7 @@ export type SchemaVersions = Readonly<Record<string, number>>;
 
 export async function allScopes(): Promise<readonly MigrationScope[]> {
   const root = findProjectRoot();
-  return migrationScopes(await findPlugins([], { builtInDir: `${root}plugins`, baseDir: root, packageDir: root }));
+  return migrationScopes(await findPlugins([], { builtInDir, baseDir: root, packageDir: root }));
 }
 
 /** The scopes as an older version had them; one that it did not have has no steps. */

@@ -1,6 +1,7 @@
 /** Writes config/parhelion.yaml, the documentation of all keys, from the schemas of kernel and built-in plugins. */
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { builtInDir } from '../../src/cli/built-in-dir.ts';
 import { renderConfigDocument } from '../../src/kernel/config/document.ts';
 import { assembleSchema } from '../../src/kernel/config/schema.ts';
 import { findPlugins } from '../../src/kernel/plugins/registry.ts';
@@ -18,7 +19,7 @@ between levels, case and single underscores do not count), PARHELION_STORE__URL_
 file. SOLANA_RPC_URL sets upstream.urls.`;
 
 export async function configDocument(): Promise<string> {
-  const places = { builtInDir: `${root}plugins`, baseDir: root, packageDir: root };
+  const places = { builtInDir, baseDir: root, packageDir: root };
   const plugins = await findPlugins([], places);
   return renderConfigDocument(assembleSchema(plugins), { header: HEADER });
 }

@@ -1,6 +1,7 @@
 /** Writes docs/errors.md from the tables of the code: exit codes, JSON-RPC codes, refusals of the gate, coded errors. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { tsImport } from 'tsx/esm/api';
 import ts from 'typescript';
 import { faultOf } from '../../src/kernel/calls/fault.ts';
 import { ERRORS, EXIT } from '../../src/kernel/errors.ts';
@@ -22,7 +23,10 @@ const code = (text: string | number) => `\`${text}\``;
 export async function errorTables(): Promise<ReadonlyMap<string, Table>> {
   const tables = new Map<string, Table>([['kernel', ERRORS]]);
   for (const plugin of readdirSync(`${root}plugins`).sort()) {
-    const found = (await import(`${root}plugins/${plugin}/errors.ts`).catch(() => ({}))) as Record<string, Table>;
+    const found = (await tsImport(`${root}plugins/${plugin}/errors.ts`, import.meta.url).catch(() => ({}))) as Record<
+      string,
+      Table
+    >;
     const own = Object.assign({}, ...Object.values(found)) as Table;
     if (Object.keys(own).length > 0) tables.set(plugin, own);
   }

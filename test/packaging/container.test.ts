@@ -5,6 +5,7 @@ import { Value } from '@sinclair/typebox/value';
 import { DockerfileParser, type Instruction } from 'dockerfile-ast';
 import { validate } from 'dockerfile-utils';
 import { parse } from 'yaml';
+import { builtInDir } from '../../src/cli/built-in-dir.ts';
 import { type CoreConfig, coreConfig } from '../../src/kernel/config/core.ts';
 import { readEnvironment } from '../../src/kernel/config/env.ts';
 import { assembleSchema } from '../../src/kernel/config/schema.ts';
@@ -20,7 +21,7 @@ const argumentsOf = (keyword: string, list: readonly Instruction[] = instruction
   list.filter((one) => one.getKeyword() === keyword).map((one) => one.getArgumentsContent() ?? '');
 const lastStage = instructions.slice(instructions.findLastIndex((one) => one.getKeyword() === 'FROM'));
 const manifest = JSON.parse(read('package.json')) as { readonly files: string[]; readonly engines: { node: string } };
-const schema = assembleSchema(await findPlugins([], { builtInDir: `${root}plugins`, baseDir: root, packageDir: root }));
+const schema = assembleSchema(await findPlugins([], { builtInDir, baseDir: root, packageDir: root }));
 const defaults = Value.Default(coreConfig, {}) as CoreConfig;
 
 interface Service {

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
+import { builtInDir } from '../../../src/cli/built-in-dir.ts';
 import { renderConfigDocument } from '../../../src/kernel/config/document.ts';
 import { loadConfig } from '../../../src/kernel/config/load.ts';
 import type { SchemaNode } from '../../../src/kernel/config/node.ts';
@@ -12,7 +13,7 @@ import { configDocument } from '../../helpers/write-config-document.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const path = `${root}config/parhelion.yaml`;
-const places = { builtInDir: `${root}plugins`, baseDir: root, packageDir: root };
+const places = { builtInDir, baseDir: root, packageDir: root };
 const schema: SchemaNode = assembleSchema(await findPlugins([], places));
 
 function* leaves(node: SchemaNode, at: string[] = []): Generator<{ at: string[]; node: SchemaNode }> {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize } from 'node:path';
 import { test } from 'node:test';
+import { builtInDir } from '../../../src/cli/built-in-dir.ts';
 import { commandTable, commonFlags } from '../../../src/cli/command-table.ts';
 import { loadCliConfig } from '../../../src/cli/load-config.ts';
 import { assembleOffline } from '../../../src/cli/offline.ts';
@@ -18,7 +19,7 @@ const pages = docsPages();
 
 const io = { env: {}, cwd: root, out: () => {}, err: () => {}, isTerminal: false, program: 'parhelion' };
 const config = await loadCliConfig({}, { ...io, env: { PARHELION_COMPRESSION__CNFT__TREES: 'all' } });
-const plugins = await findPlugins([], { builtInDir: `${root}plugins`, baseDir: root, packageDir: root });
+const plugins = await findPlugins([], { builtInDir, baseDir: root, packageDir: root });
 const { merged } = await assembleOffline(config);
 const commands = [...commandTable, ...merged.commands];
 

@@ -17,7 +17,8 @@ function write(path: string, text: string): void {
 const source = (id: string, more = '') =>
   `export default { id: '${id}', apiVersion: 1, summary: 's', config: { type: 'object', properties: {}, additionalProperties: false }, provision: () => ({}), ${more} };`;
 
-write('plugins/alpha/index.ts', source('alpha'));
+write('plugins/package.json', '{"type":"module"}');
+write('plugins/alpha/index.js', source('alpha'));
 write('plugins/beta/index.js', source('beta'));
 write('plugins/gamma/index.js', source('gamma', `uses: [{ id: 'service.of.alpha' }]`));
 write('plugins/broken/index.js', 'throw new Error("broken on import")');

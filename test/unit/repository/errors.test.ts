@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { tsImport } from 'tsx/esm/api';
 import { ERRORS } from '../../../src/kernel/errors.ts';
 import { listFiles } from '../../helpers/list-files.ts';
 import { findProjectRoot } from '../../helpers/project-root.ts';
@@ -33,7 +34,10 @@ test('every plugin has a table of the codes it throws, all begin with its name, 
   let codes = 0;
   for (const plugin of readdirSync(`${root}plugins`)) {
     const source = read(`${root}plugins/${plugin}/`, 'errors.ts');
-    const tables = (await import(`${root}plugins/${plugin}/errors.ts`).catch(() => ({}))) as Record<string, object>;
+    const tables = (await tsImport(`${root}plugins/${plugin}/errors.ts`, import.meta.url).catch(() => ({}))) as Record<
+      string,
+      object
+    >;
     const known = Object.values(tables).flatMap((table) => Object.keys(table));
     assert.deepEqual(
       thrownIn(source).filter((code) => !known.includes(code) && !(code in ERRORS)),
