@@ -69,10 +69,7 @@ export function assembleWebhooks(ctx: PluginContext<WebhooksConfig>, services: W
   };
   const operator = createOperatorAlerts(ctx, { outbox, gaps, chains, processor: PROCESSOR_NAME });
   const { alerts, gapAlerts, stallAlerts, reverted } = operator;
-  const { concurrency, ratePerSecond } = config;
-  // One that batches goes one at a time until its first delivery has taken the others with it.
-  const unknown = createHookQuestions(store, (hook) => hook.batchSize === 1 && pace.learn(hook));
-  const pace: Pace = createPace({ clock, ...concurrency, ratePerSecond, unknown });
+  const pace = paceOf(ctx);
   const autoDisable: AutoDisableParts = {
     ...{ clock, log, rules: config.autoDisable, alerts, disabled: metrics.disabled },
     becameInactive: waiting.becameInactive,
@@ -122,3 +119,11 @@ const openClient = ({ config, outbound, id }: PluginContext<WebhooksConfig>): Ou
     maxConnections: config.concurrency.global,
     section: id,
   });
+
+function paceOf({ config, store, clock }: PluginContext<WebhooksConfig>): Pace {
+  const { concurrency, ratePerSecond } = config;
+  // One that batches goes one at a time until its first delivery has taken the others with it.
+  const unknown = createHookQuestions(store, (hook) => hook.batchSize === 1 && pace.learn(hook));
+  const pace: Pace = createPace({ clock, ...concurrency, ratePerSecond, unknown });
+  return pace;
+}
