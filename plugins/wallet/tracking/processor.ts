@@ -6,6 +6,7 @@ import { type OwnedAccount, writeAccounts } from '../store/accounts.ts';
 import { ACCOUNT } from '../store/flags.ts';
 import { readKeyNumbers } from '../store/keys.ts';
 import { positionOf } from '../store/position.ts';
+import { takeRealPlaces } from '../store/real-places.ts';
 import { mergeTail } from '../store/rows.ts';
 import type { Db } from '../store/tables.ts';
 import { packTail, type TailRow } from '../store/tail.ts';
@@ -54,6 +55,7 @@ export function createWalletProcessor(parts: ProcessorParts): BlockProcessor {
         await moveOn(tx, state, block, isCut, parts.isFull);
         if (isCut || toldVersion !== state.version) await tellFollowed(tx, state, block.slot, parts.isFull, isCut);
       }
+      await takeRealPlaces(tx, block);
       const rows = await (parts.isFull ? writeFull(tx, block) : writeFollowed(tx, block, followed));
       tx.onCommit(() => {
         toldVersion = state.version;

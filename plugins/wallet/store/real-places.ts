@@ -1,0 +1,55 @@
+import { sql } from 'kysely';
+import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
+import type { StoreTx } from '../../../src/ports/store.ts';
+import { readKeyNumbers } from './keys.ts';
+import { endOf, MADE_UP_PLACE, positionOf } from './position.ts';
+import type { Db } from './tables.ts';
+import { writeTransactions } from './transactions.ts';
+
+const KEY_WORDS = 8;
+const nameOf = (signature: Uint8Array): string => Buffer.from(signature).toString('latin1');
+
+/**
+ * Transactions whose places were made up, because no upstream had their block, stand where the block has them as soon as it comes:
+ * otherwise what it brings would stand there a second time.
+ */
+export async function takeRealPlaces(tx: StoreTx, block: ChainBlock): Promise<void> {
+  const db = tx.db as Db;
+  const madeUp = await db
+    .selectFrom('wallet_transactions')
+    .select(['n', 'signature'])
+    .where('n', '>=', positionOf(block.slot, MADE_UP_PLACE))
+    .where('n', '<', endOf(block.slot))
+    .execute();
+  if (madeUp.length === 0) return;
+  const numbers = await readKeyNumbers(db);
+  const bySignature = new Map(block.transactions.map((one) => [nameOf(one.signatures[0] as Uint8Array), one]));
+  for (const { n, signature } of madeUp) {
+    const one = bySignature.get(nameOf(signature));
+    if (one === undefined) continue;
+    const real = positionOf(block.slot, one.index);
+    await writeTransactions(tx, [{ n: real, signature, text: null, time: block.blockTime }]);
+    await db.deleteFrom('wallet_transactions').where('n', '=', n).execute();
+    await moveBody(db, n, real);
+    const keys = [...keysOf(one)].map((id) => numbers.at(block.keys.words, id * KEY_WORDS));
+    await moveRows(db, keys, n, real);
+  }
+}
+
+/** Everybody whom a row may tell of it: its accounts, and owners of token accounts among them. */
+function keysOf({ keys, preTokenBalances, postTokenBalances }: NormalTransaction): ReadonlySet<number> {
+  const owners = [...preTokenBalances, ...postTokenBalances].map(({ ownerKey }) => ownerKey).filter((key) => key >= 0);
+  return new Set([...keys, ...owners]);
+}
+
+async function moveBody(db: Db, from: number, to: number): Promise<void> {
+  await sql`UPDATE wallet_bodies SET n = ${to} WHERE n = ${from}
+    AND NOT EXISTS (SELECT 1 FROM wallet_bodies other WHERE other.n = ${to})`.execute(db);
+  await db.deleteFrom('wallet_bodies').where('n', '=', from).execute();
+}
+
+async function moveRows(db: Db, addresses: readonly number[], from: number, to: number): Promise<void> {
+  await sql`UPDATE wallet_rows SET n = ${to} WHERE n = ${from} AND a IN (${sql.join(addresses)})
+    AND NOT EXISTS (SELECT 1 FROM wallet_rows other WHERE other.a = wallet_rows.a AND other.n = ${to})`.execute(db);
+  await db.deleteFrom('wallet_rows').where('n', '=', from).where('a', 'in', addresses).execute();
+}
