@@ -19,7 +19,7 @@ export function describeSchema(schema: SchemaNode): string {
     case 'null':
       return 'null';
     case 'array':
-      return 'a list';
+      return `a list${range({ minimum: schema.minItems, maximum: schema.maxItems })}`;
     case 'object':
       return 'a section';
     default:
@@ -30,7 +30,7 @@ export function describeSchema(schema: SchemaNode): string {
 /** The class of a value, never the value: it may be a secret. */
 export function describeValue(value: unknown): string {
   if (value === null || value === undefined) return 'nothing';
-  if (Array.isArray(value)) return 'a list';
+  if (Array.isArray(value)) return `a list of ${value.length}`;
   if (isPlainObject(value)) return 'a section';
   if (typeof value === 'number') return Number.isInteger(value) ? 'an integer' : 'a number';
   return typeof value === 'boolean' ? 'true or false' : 'text';
@@ -38,7 +38,13 @@ export function describeValue(value: unknown): string {
 
 const formatWords = (schema: SchemaNode) => TEXT_FORMATS.get(schema.format ?? '')?.words;
 
-function range({ minimum, maximum }: SchemaNode): string {
+function range({
+  minimum,
+  maximum,
+}: {
+  readonly minimum?: number | undefined;
+  readonly maximum?: number | undefined;
+}): string {
   if (minimum !== undefined && maximum !== undefined) return ` between ${minimum} and ${maximum}`;
   if (minimum !== undefined) return ` of at least ${minimum}`;
   return maximum === undefined ? '' : ` of at most ${maximum}`;

@@ -10,6 +10,8 @@ export interface SchemaNode {
   readonly additionalProperties?: unknown;
   readonly minimum?: number;
   readonly maximum?: number;
+  readonly minItems?: number;
+  readonly maxItems?: number;
   readonly minLength?: number;
   readonly pattern?: string;
   /** One of the kernel's own (formats.ts); others are documentation. */

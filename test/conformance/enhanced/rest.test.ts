@@ -8,7 +8,6 @@ import { startDaemon, type TestDaemon } from '../../helpers/daemon.ts';
 import { skipWithoutFixtures } from '../../helpers/fixtures.ts';
 import { redirectHostedClients } from '../../helpers/hosted-client.ts';
 import { hostedElements } from '../../helpers/hosted-elements.ts';
-import { findProjectRoot } from '../../helpers/project-root.ts';
 import { type HostedElement, rebuildTransaction } from '../../helpers/rebuild-enhanced.ts';
 import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
 
@@ -22,7 +21,7 @@ function writePlugin(): string {
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ name: 'wonders', type: 'module', main: 'index.js' }));
   writeFileSync(
     join(folder, 'index.js'),
-    `import { API_VERSION, definePlugin, Type } from '${findProjectRoot()}src/kernel/plugin.ts';
+    `import { API_VERSION, definePlugin, Type } from 'parhelion/plugin';
     export default definePlugin({
       id: 'wonders',
       apiVersion: API_VERSION,

@@ -12,7 +12,11 @@ const accept = { result: '"11111111"' };
 function senderBed(t: TestContext, sender: Readonly<Record<string, unknown>> = {}, options: BedOptions = {}) {
   return startBed(t, {
     ...options,
-    config: { sender: { rebroadcast: { enabled: false }, ...sender }, ...options.config },
+    config: {
+      plugins: ['access', 'proxy', 'sender'],
+      sender: { rebroadcast: { enabled: false }, ...sender },
+      ...options.config,
+    },
     prepare: (upstream) => {
       upstream.on('sendTransaction', accept);
       options.prepare?.(upstream);
@@ -187,7 +191,7 @@ test('tips, where they are demanded', async (t) => {
 });
 
 test('bundles go to their own upstream, and only when there is one', async (t) => {
-  const bed = await startBed(t, { upstreams: 2 });
+  const bed = await senderBed(t, {}, { upstreams: 2 });
   const { daemon } = bed;
   const one = legacy([transfer(somewhere, 5)]).base64;
   const bundle = (list: unknown, options: unknown = { encoding: 'base64' }) =>

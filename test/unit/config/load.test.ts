@@ -190,3 +190,12 @@ test('relative plugin paths start at the file; PARHELION_PLUGINS replaces the li
   await loadConfig({ file: null, env: { PARHELION_PLUGINS: '[access]' } }, find);
   assert.deepEqual(seen[2], [{ use: 'access', enabled: true }]);
 });
+
+test('a list that is too long is told with its length', async () => {
+  const names = Type.Array(Type.String(), { default: [], maxItems: 2, description: 'names' });
+  const config = Type.Object({ names }, { additionalProperties: false, default: {} });
+  const long = { file: file('gadget:\n  names: [ a, b, c ]\n'), env: {} };
+  assert.deepEqual(await problemsOf(loadConfig(long, async () => [{ id: 'gadget', config }])), [
+    'line 2, gadget.names: expected a list of at most 2, got a list of 3',
+  ]);
+});
