@@ -1,14 +1,10 @@
 import { Ajv, type ErrorObject } from 'ajv';
 import { nearest } from '../../lib/edit-distance.ts';
-import { lazy } from '../../lib/lazy.ts';
 import { isPlainObject } from '../../lib/plain-object.ts';
 import { describeSchema, describeValue } from './describe.ts';
 import type { ConfigPath } from './file.ts';
 import { TEXT_FORMATS } from './formats.ts';
 import type { SchemaNode } from './node.ts';
-
-/** A check that runs once or twice costs more to optimise than it ever gives back: half of a start's work was that. */
-const RUN_ONCE = { optimize: false } as const;
 
 /** The whole message when no key is near enough to be suggested. */
 export const UNKNOWN_KEY = 'unknown key';
@@ -19,18 +15,18 @@ export interface ConfigProblem {
   readonly message: string;
 }
 
-const makeAjv = lazy(() => {
-  // Formats that are not ours are documentation: without a logger nothing is said about them.
-  const ajv = new Ajv({ allErrors: true, verbose: true, strict: false, logger: false, code: RUN_ONCE });
-  for (const [name, { holds }] of TEXT_FORMATS) ajv.addFormat(name, holds);
-  return ajv;
-});
+/**
+ * A check that runs once: optimising it, and checking its schema by a schema, took half of a start. An instance of its own each time,
+ * because one keeps all that it has ever compiled.
+ */
+const ONCE = { code: { optimize: false }, meta: false, validateSchema: false } as const;
 
 /** Everything that is wrong with a value, in the order of its paths. */
 export function validateConfig(schema: SchemaNode, value: unknown): ConfigProblem[] {
-  const ajv = makeAjv();
+  // Formats that are not ours are documentation: without a logger nothing is said about them.
+  const ajv = new Ajv({ allErrors: true, verbose: true, strict: false, logger: false, ...ONCE });
+  for (const [name, { holds }] of TEXT_FORMATS) ajv.addFormat(name, holds);
   const check = ajv.compile(schema as object);
-  ajv.removeSchema(schema as object);
   if (check(value)) return [];
   const problems = relevant(check.errors ?? []).map(toProblem);
   const seen = new Set<string>();
