@@ -6,8 +6,16 @@ import type { Db } from '../store/tables.ts';
 
 /** The accounts of all mints that the store knows, for matching blocks. */
 export interface MintIndex {
-  /** Brings it up to date. */
-  current(tx: StoreTx): Promise<{ readonly index: AddressIndex; mintOf(owner: number): string }>;
+  /**
+   * Brings it up to date before the block behind `lastSlot` is matched. `late`: mints whose facts were read before `lastSlot` and came to
+   * the store too late to be matched with all blocks since, or may be of a branch that is gone.
+   */
+  current(
+    tx: StoreTx,
+    lastSlot: number,
+  ): Promise<{ readonly index: AddressIndex; mintOf(owner: number): string; readonly late: readonly string[] }>;
+  /** The blocks from this slot on were rolled back. */
+  reverted(slot: number): void;
 }
 
 export interface MintIndexParts {
@@ -22,11 +30,21 @@ const OVERLAP_MS = 10_000;
 /** How often it is made anew, without what has become old. */
 const REBUILD_MS = 600_000;
 const SEED_BYTES = 32;
+/** Rows are written sooner than this, in slots: what is older when a process starts was matched by the one before. */
+const RECENT_SLOTS = 150;
+
+interface Watched {
+  readonly number: number;
+  /** JSON list */
+  keys: string;
+  /** Every block behind this slot is matched. */
+  fromSlot: number;
+}
 
 interface State {
   readonly index: AddressIndex;
   readonly mints: string[];
-  readonly numbers: Map<string, number>;
+  readonly watched: Map<string, Watched>;
   readonly builtAtMs: number;
   readAtMs: number;
 }
@@ -39,44 +57,61 @@ export function createMintIndex({ clock, random, ttlMs, maxMints }: MintIndexPar
   const bytes = random.bytes(SEED_BYTES);
   const seed = new Uint32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + SEED_BYTES));
   let state: State | null = null;
+  let fork = { slot: Number.POSITIVE_INFINITY, untilMs: 0 };
 
-  function add(into: State, mint: string, keys: readonly string[]): void {
-    let number = into.numbers.get(mint);
-    if (number === undefined) {
-      number = into.mints.push(mint) - 1;
-      into.numbers.set(mint, number);
+  /** From which slot on the accounts of a mint are watched. */
+  function add(into: State, mint: string, keys: string, lastSlot: number): number {
+    let entry = into.watched.get(mint);
+    if (entry?.keys === keys) return entry.fromSlot;
+    if (entry === undefined) {
+      const before = state?.watched.get(mint);
+      entry = { number: into.mints.push(mint) - 1, keys, fromSlot: before?.keys === keys ? before.fromSlot : lastSlot };
+      into.watched.set(mint, entry);
+    } else {
+      entry.keys = keys;
+      entry.fromSlot = lastSlot;
     }
-    for (const key of keys) {
+    for (const key of JSON.parse(keys) as string[]) {
       const bytesOfKey = decode32(key);
-      if (bytesOfKey !== null) into.index.add(bytesOfKey, number);
+      if (bytesOfKey !== null) into.index.add(bytesOfKey, entry.number);
     }
+    return entry.fromSlot;
   }
 
   return {
-    async current(tx) {
+    async current(tx, lastSlot) {
       const now = clock.now();
-      const isOld = state === null || now - state.builtAtMs > REBUILD_MS || state.mints.length > 2 * maxMints;
+      const isNew = state === null || now - state.builtAtMs > REBUILD_MS || state.mints.length > 2 * maxMints;
       const next: State =
-        isOld || state === null
+        isNew || state === null
           ? {
               index: createAddressIndex({ seed }),
               mints: [],
-              numbers: new Map(),
+              watched: new Map(),
               builtAtMs: now,
               readAtMs: now - ttlMs,
             }
           : state;
       const rows = await (tx.db as Db)
         .selectFrom('token_metadata_mints')
-        .select(['mint', 'keys', 'read_at'])
+        .select(['mint', 'keys', 'slot', 'read_at'])
         .where('read_at', '>', next.readAtMs)
         .orderBy('read_at', 'desc')
         .limit(maxMints)
         .execute();
-      for (const { mint, keys } of rows) add(next, mint, JSON.parse(keys) as string[]);
+      const late: string[] = [];
+      for (const { mint, keys, slot, read_at } of rows) {
+        const wasSeen = isNew && slot < lastSlot - RECENT_SLOTS;
+        const isLate = slot < add(next, mint, keys, lastSlot) && !wasSeen;
+        if (isLate || (slot >= fork.slot && read_at < fork.untilMs)) late.push(mint);
+      }
       next.readAtMs = Math.max(next.readAtMs, now - OVERLAP_MS);
       state = next;
-      return { index: next.index, mintOf: (owner) => next.mints[owner] ?? '' };
+      return { index: next.index, mintOf: (owner) => next.mints[owner] ?? '', late };
+    },
+    reverted(slot) {
+      const now = clock.now();
+      fork = { slot: now < fork.untilMs ? Math.min(slot, fork.slot) : slot, untilMs: now + OVERLAP_MS };
     },
   };
 }

@@ -16,18 +16,20 @@ export function createWatchProcessor(mints: MintIndex): BlockProcessor {
     version: 1,
     chains: ['main'],
     async apply(tx, block) {
-      const { index, mintOf } = await mints.current(tx);
+      const { index, mintOf, late } = await mints.current(tx, block.parentSlot);
+      if (late.length > 0) await tell(tx, late, block.parentSlot);
       if (index.size === 0) return;
       const changed = [...writtenOwners(block, index)].map(mintOf);
       if (changed.length > 0) await tell(tx, changed, block.slot);
     },
     async revert(tx, header) {
+      mints.reverted(header.slot);
       // What was read in between may be of the branch that is gone.
       const rows = await (tx.db as Db)
         .selectFrom('token_metadata_changes')
         .select('mint')
-        .distinct()
         .where('slot', '=', header.slot)
+        .union((tx.db as Db).selectFrom('token_metadata_mints').select('mint').where('slot', '>=', header.slot))
         .execute();
       const changed = rows.map(({ mint }) => mint);
       if (changed.length > 0) await tell(tx, changed, header.slot);

@@ -9,6 +9,7 @@ import type { Queries } from '../../../src/ports/store.ts';
 import { accessBed, pricedItem, startAccess } from '../../helpers/access-bed.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { eachStore } from '../../helpers/store.ts';
+import { createStoreWatch } from '../../helpers/store-watch.ts';
 
 const reasonOf = async (work: () => unknown): Promise<string> => {
   try {
@@ -65,27 +66,19 @@ eachStore('keys', (engine) => {
   });
 
   test('a busy key is decided on without a promise, for ever; a revoked one ends in time all the same', async (t) => {
-    const bed = await accessBed(await engine.store(t), { plan: 'unlimited' });
+    const watch = createStoreWatch(engine.dialect);
+    const bed = await accessBed(watch.of(await engine.store(t)), { plan: 'unlimited' });
     const { key, id } = await bed.addKey();
     const credentials = { query: [key], header: undefined, bearer: undefined };
     await bed.gate.authenticate(credentials, '127.0.0.1');
-    // Time moves on only when the look-up beside the last call has ended.
-    const rest = async () => {
-      for (let n = 0; n < 50; n += 1) await new Promise((resolve) => setImmediate(resolve));
-      // More than there are connections: one of them comes after the look-up, on its own.
-      const reads = Array.from({ length: 32 }, () =>
-        bed.store.read.selectNoFrom((eb) => eb.lit(1).as('one')).execute(),
-      );
-      await Promise.all(reads);
-      for (let n = 0; n < 50; n += 1) await new Promise((resolve) => setImmediate(resolve));
-    };
     for (let n = 0; n < 20; n += 1) {
       const caller = bed.gate.authenticate(credentials, '127.0.0.1');
       assert.equal(caller instanceof Promise, false, `call ${n}`);
       const admission = bed.gate.admit(await caller, [pricedItem('getSlot')]);
       assert.equal(admission instanceof Promise, false, `call ${n}`);
       (admission as Admission).settle([{ charged: true, bytesOut: 1 }]);
-      await rest();
+      // The look-up beside the call.
+      await watch.settle();
       await bed.clock.advance(200);
     }
     await bed.store.write((tx) => bed.keys.revoke(tx, id));

@@ -19,11 +19,11 @@ import {
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
+import { createStoreWatch } from '../../helpers/store-watch.ts';
 import { deliveryScopes } from './deliveries.ts';
 import { type FakeUpstream, honest } from './fake-node.ts';
 import { createFakeStream } from './fake-stream.ts';
 import { createFakeTransport } from './fake-transport.ts';
-import { createStoreWatch } from './store-watch.ts';
 import { createWorld, FIRST_SLOT, type World } from './world.ts';
 
 export interface RigOptions {

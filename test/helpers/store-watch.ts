@@ -1,5 +1,5 @@
 import type { KyselyPlugin } from 'kysely';
-import type { Dialect, Store } from '../../../src/ports/store.ts';
+import type { Dialect, Store } from '../../src/ports/store.ts';
 
 export interface StoreWatch {
   /** The same store, whose statements are counted while they run. */
