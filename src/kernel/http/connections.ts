@@ -14,22 +14,26 @@ export interface Connections {
  * requests: the others would count as being handled for ever.
  */
 export function createConnections(lost: (exchange: Exchange) => void): Connections {
-  const pending = new WeakMap<Socket, Set<Exchange>>();
+  const pending = new WeakMap<Socket, Exchange[]>();
   return {
     enter: (exchange) => {
       const { socket } = exchange.request;
       let exchanges = pending.get(socket);
       if (exchanges === undefined) {
-        const mine = new Set<Exchange>();
+        const mine: Exchange[] = [];
         socket.once('close', () => {
           for (const one of [...mine]) lost(one);
         });
         pending.set(socket, mine);
         exchanges = mine;
       }
-      exchanges.add(exchange);
-      return exchanges.size;
+      return exchanges.push(exchange);
     },
-    leave: (exchange) => pending.get(exchange.request.socket)?.delete(exchange) === true,
+    leave: (exchange) => {
+      const exchanges = pending.get(exchange.request.socket);
+      const at = exchanges?.indexOf(exchange) ?? -1;
+      if (at >= 0) exchanges?.splice(at, 1);
+      return at >= 0;
+    },
   };
 }

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { InBag } from '../../lib/bag.ts';
 import type { Caller } from '../../ports/access.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Span } from '../../ports/tracing.ts';
@@ -8,7 +9,7 @@ import type { RouteMeter } from './meter.ts';
 import type { Target } from './target.ts';
 
 /** One request on its way through the pipeline, and the context that its handler gets. A class for the sake of its accessors. */
-export class Exchange implements CallContext {
+export class Exchange implements CallContext, InBag {
   readonly request: IncomingMessage;
   readonly response: ServerResponse;
   readonly target: Target;
@@ -34,6 +35,8 @@ export class Exchange implements CallContext {
   #isSettled = false;
   /** An answer has been begun; nothing else may be written. */
   over = false;
+  /** Among the requests that are being handled. */
+  place = -1;
   /** Counts against the requests that are handled at once. */
   busy = false;
   /** Bytes of its body that count against those of all bodies. */

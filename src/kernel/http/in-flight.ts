@@ -1,3 +1,4 @@
+import { Bag } from '../../lib/bag.ts';
 import type { Counter, Gauge } from '../../ports/metrics.ts';
 import type { Exchange } from './exchange.ts';
 
@@ -23,13 +24,13 @@ export interface InFlight {
 }
 
 export function createInFlight(gauge: Gauge, maxBodyBytes: number, refused: Counter): InFlight {
-  const exchanges = new Set<Exchange>();
+  const exchanges = new Bag<Exchange>();
   const waiters = new Set<() => void>();
   let total = 0;
   let busyCount = 0;
   let bodyBytes = 0;
   const setBusy = (exchange: Exchange, busy: boolean) => {
-    if (exchange.busy === busy || (busy && !exchanges.has(exchange))) return;
+    if (exchange.busy === busy || (busy && exchange.place < 0)) return;
     exchange.busy = busy;
     busyCount += busy ? 1 : -1;
   };
@@ -53,7 +54,7 @@ export function createInFlight(gauge: Gauge, maxBodyBytes: number, refused: Coun
         return false;
       }
       // Bytes that come after the end have no owner who would give them back.
-      if (!exchanges.has(exchange)) return true;
+      if (exchange.place < 0) return true;
       exchange.bodyBytes += bytes;
       bodyBytes += bytes;
       return true;
@@ -65,7 +66,7 @@ export function createInFlight(gauge: Gauge, maxBodyBytes: number, refused: Coun
       gauge.set(exchanges.size);
     },
     leave: (exchange) => {
-      exchanges.delete(exchange);
+      exchanges.remove(exchange);
       bodyBytes -= exchange.bodyBytes;
       exchange.bodyBytes = 0;
       setBusy(exchange, false);
@@ -73,7 +74,7 @@ export function createInFlight(gauge: Gauge, maxBodyBytes: number, refused: Coun
       if (exchanges.size === 0) for (const wake of waiters) wake();
     },
     abortAll: (reason) => {
-      for (const exchange of exchanges) exchange.lazy.abort(reason);
+      for (const exchange of exchanges.all()) exchange.lazy.abort(reason);
     },
     idle: (signal) => {
       if (exchanges.size === 0 || signal.aborted) return Promise.resolve();
