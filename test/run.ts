@@ -69,7 +69,7 @@ function runNode(files: readonly string[], env: Record<string, string>): Promise
       '--expose-gc',
       '--test',
       // Many tests wait for a lease or a poll half of their time.
-      `--test-concurrency=${2 * availableParallelism()}`,
+      `--test-concurrency=${Math.max(2, Math.ceil(1.5 * availableParallelism()))}`,
       '--test-timeout=600000',
       '--test-reporter=spec',
       '--test-reporter-destination=stdout',

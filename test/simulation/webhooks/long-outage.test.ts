@@ -86,7 +86,10 @@ test('many events: after a day without any answer it is off; on again it has its
   assert.equal(await it.isActive(), false);
   const states = await it.states();
   assert.ok(states.length >= 44, `it was off after ${states.length} events already`);
-  assert.ok(states.every((state) => state === 'discarded'));
+  // Seven steps take 22 hours at least: of the events of the first eight hours some may have gone through all of them by then.
+  const early = states.slice(0, 16);
+  assert.ok(early.every((state) => state === 'discarded' || state === 'failed'));
+  assert.deepEqual(new Set(states.slice(early.length)), new Set(['discarded']));
   it.network.moods.set(it.id, 'good');
   const path = `/v0/webhooks/${it.id}`;
   const on = it.harness.call('PATCH', path, { active: true });
