@@ -23,7 +23,7 @@ export function createValidator(): Validator {
   });
   return {
     compile: (schema, name) => {
-      // A daemon has more schemas than most of its callers use: compiling all took a tenth of a start.
+      // A daemon has more schemas than most of its callers use, and each start would pay for all.
       const compiled = lazy(() => ajv.compile(schema));
       return (value) => {
         const validate = compiled();
