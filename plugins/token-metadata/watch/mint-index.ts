@@ -36,9 +36,9 @@ const RECENT_SLOTS = 150;
 interface Watched {
   readonly number: number;
   /** JSON list */
-  keys: string;
+  readonly keys: string;
   /** Every block behind this slot is matched. */
-  fromSlot: number;
+  readonly fromSlot: number;
 }
 
 interface State {
@@ -61,21 +61,17 @@ export function createMintIndex({ clock, random, ttlMs, maxMints }: MintIndexPar
 
   /** From which slot on the accounts of a mint are watched. */
   function add(into: State, mint: string, keys: string, lastSlot: number): number {
-    let entry = into.watched.get(mint);
-    if (entry?.keys === keys) return entry.fromSlot;
-    if (entry === undefined) {
-      const before = state?.watched.get(mint);
-      entry = { number: into.mints.push(mint) - 1, keys, fromSlot: before?.keys === keys ? before.fromSlot : lastSlot };
-      into.watched.set(mint, entry);
-    } else {
-      entry.keys = keys;
-      entry.fromSlot = lastSlot;
-    }
+    const known = into.watched.get(mint);
+    if (known?.keys === keys) return known.fromSlot;
+    const before = state?.watched.get(mint);
+    const number = known?.number ?? into.mints.push(mint) - 1;
+    const fromSlot = before?.keys === keys ? before.fromSlot : lastSlot;
+    into.watched.set(mint, { number, keys, fromSlot });
     for (const key of JSON.parse(keys) as string[]) {
       const bytesOfKey = decode32(key);
-      if (bytesOfKey !== null) into.index.add(bytesOfKey, entry.number);
+      if (bytesOfKey !== null) into.index.add(bytesOfKey, number);
     }
-    return entry.fromSlot;
+    return fromSlot;
   }
 
   return {

@@ -1,12 +1,11 @@
 import type { TSchema } from '@sinclair/typebox';
 import { Ajv, type ErrorObject } from 'ajv';
-import { lazy } from '../../lib/lazy.ts';
 
 /** Checks a value in place (defaults are filled in); null when it fits, otherwise one plain sentence. */
 export type Check = (value: unknown) => string | null;
 
 export interface Validator {
-  /** A check by a schema, compiled when it is first used; `name` is what sentences call the value itself. */
+  /** Compiles a schema; `name` is what sentences call the value itself. */
   compile(schema: TSchema, name: string): Check;
 }
 
@@ -23,12 +22,8 @@ export function createValidator(): Validator {
   });
   return {
     compile: (schema, name) => {
-      // A daemon has more schemas than most of its callers use, and each start would pay for all.
-      const compiled = lazy(() => ajv.compile(schema));
-      return (value) => {
-        const validate = compiled();
-        return validate(value) ? null : sentence(validate.errors ?? [], name);
-      };
+      const validate = ajv.compile(schema);
+      return (value) => (validate(value) ? null : sentence(validate.errors ?? [], name));
     },
   };
 }

@@ -1,6 +1,7 @@
 /** A receiver that is down for thirty hours, with the patience that a daemon has by itself. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import { createSystemRandom } from '../../../src/adapters/random.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import { addressOf, makeBlock } from '../../conformance/webhooks/blocks.ts';
 import { startHarness } from '../../conformance/webhooks/harness.ts';
@@ -19,6 +20,8 @@ async function stage(t: TestContext) {
   const network = createNetwork(steady, createSfc32(1));
   const harness = await startHarness(t, {
     ...{ store: await sqliteStore(t), clock, jobs: { pollMs: 12 * HOUR_MS } },
+    // No jitter: with it the first events have now and then gone through all their steps before a day is over.
+    random: { ...createSystemRandom(), float: () => 0.5 },
     outbound: network.outbound({ isDead: false }),
   });
   const body = { webhookURL: 'https://receiver.example/', webhookType: 'raw', accountAddresses: [addressOf(1)] };
@@ -86,10 +89,7 @@ test('many events: after a day without any answer it is off; on again it has its
   assert.equal(await it.isActive(), false);
   const states = await it.states();
   assert.ok(states.length >= 44, `it was off after ${states.length} events already`);
-  // Seven steps take 22 hours at least: of the events of the first eight hours some may have gone through all of them by then.
-  const early = states.slice(0, 16);
-  assert.ok(early.every((state) => state === 'discarded' || state === 'failed'));
-  assert.deepEqual(new Set(states.slice(early.length)), new Set(['discarded']));
+  assert.ok(states.every((state) => state === 'discarded'));
   it.network.moods.set(it.id, 'good');
   const path = `/v0/webhooks/${it.id}`;
   const on = it.harness.call('PATCH', path, { active: true });
