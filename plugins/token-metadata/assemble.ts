@@ -20,6 +20,7 @@ import { createChangedSlots } from './watch/changed-slots.ts';
 import { createChanges } from './watch/changes.ts';
 import { createMintIndex } from './watch/mint-index.ts';
 import { createWatchProcessor } from './watch/processor.ts';
+import { createQuietLook } from './watch/quiet-look.ts';
 
 type Context = PluginContext<TokenMetadataConfig>;
 
@@ -58,6 +59,7 @@ export function assembleTokenMetadata(ctx: Context): Contribution {
   };
   const changes = chain === null || !config.watch ? null : createChanges({ chain, store, clock, log, onChanged });
   const index = createMintIndex({ clock, random, ttlMs: config.factsTtlMs, maxMints: config.maxMints });
+  const quiet = chain === null || !config.watch ? null : createQuietLook({ mints: index, chain, store, clock, log });
   return {
     routes: [tokenMetadataRoute({ load: load?.load ?? null, documents, list, facts, answers, changed, config })],
     services: [
@@ -68,11 +70,13 @@ export function assembleTokenMetadata(ctx: Context): Contribution {
     async start() {
       await changes?.start();
       if (ctx.roles.has('deliverer')) upkeep.start();
+      if (ctx.roles.has('indexer')) quiet?.start();
     },
     async stop() {
       names.stop();
       upkeep.stop();
       changes?.stop();
+      quiet?.stop();
       await close();
       await documentStore.stop();
       await mintStore.stop();

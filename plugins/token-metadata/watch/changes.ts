@@ -20,13 +20,16 @@ export interface ChangesParts {
 }
 
 const PAUSE_MS = 100;
+/** Not every change comes with a block, and hints get lost. */
+const EVERY_MS = 1_000;
 const PER_QUERY = 1_000;
 
-/** Looks after each released block, at most ten times a second. */
+/** Looks after each released block, at most ten times a second, and each second. */
 export function createChanges({ chain, store, clock, log, onChanged }: ChangesParts): Changes {
   let lastId = 0;
   let off = (): void => {};
   let cancel: (() => void) | null = null;
+  let dueMs = 0;
   let stopped = false;
 
   const rows = () =>
@@ -42,19 +45,24 @@ export function createChanges({ chain, store, clock, log, onChanged }: ChangesPa
     for (let found = await rows(); found.length > 0 && !stopped; found = await rows()) {
       for (const { id, mint, slot } of found) {
         onChanged([mint], slot);
-        lastId = id;
+        lastId = Math.max(lastId, id);
       }
       if (found.length < PER_QUERY) return;
     }
   }
 
-  function soon(): void {
+  function lookIn(ms: number): void {
     if (stopped) return;
-    cancel ??= clock.timeout(PAUSE_MS, () => {
-      cancel = null;
+    cancel?.();
+    dueMs = clock.monotonic() + ms;
+    cancel = clock.timeout(ms, () => {
+      lookIn(EVERY_MS);
       look().catch((error: unknown) => log.warn({ err: error }, 'changes of mints cannot be looked up'));
     });
   }
+  const soon = (): void => {
+    if (dueMs - clock.monotonic() > PAUSE_MS) lookIn(PAUSE_MS);
+  };
 
   return {
     async start() {
@@ -63,6 +71,7 @@ export function createChanges({ chain, store, clock, log, onChanged }: ChangesPa
         .select(({ fn }) => fn.max('id').as('id'))
         .executeTakeFirst();
       lastId = Number(newest?.id ?? 0);
+      lookIn(EVERY_MS);
       off = chain.onReleased(soon);
     },
     stop() {

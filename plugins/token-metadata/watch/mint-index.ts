@@ -14,6 +14,8 @@ export interface MintIndex {
     tx: StoreTx,
     lastSlot: number,
   ): Promise<{ readonly index: AddressIndex; mintOf(owner: number): string; readonly late: readonly string[] }>;
+  /** What `current` would call late if a block came now, without taking anything up. */
+  unmatched(db: object, lastSlot: number): Promise<readonly string[]>;
   /** The blocks from this slot on were rolled back. */
   reverted(slot: number): void;
 }
@@ -58,6 +60,8 @@ export function createMintIndex({ clock, random, ttlMs, maxMints }: MintIndexPar
   const seed = new Uint32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + SEED_BYTES));
   let state: State | null = null;
   let fork = { slot: Number.POSITIVE_INFINITY, untilMs: 0 };
+  const isOfFork = (row: { readonly slot: number; readonly read_at: number }): boolean =>
+    row.slot >= fork.slot && row.read_at < fork.untilMs;
 
   /** From which slot on the accounts of a mint are watched. */
   function add(into: State, mint: string, keys: string, lastSlot: number): number {
@@ -99,11 +103,24 @@ export function createMintIndex({ clock, random, ttlMs, maxMints }: MintIndexPar
       for (const { mint, keys, slot, read_at } of rows) {
         const wasSeen = isNew && slot < lastSlot - RECENT_SLOTS;
         const isLate = slot < add(next, mint, keys, lastSlot) && !wasSeen;
-        if (isLate || (slot >= fork.slot && read_at < fork.untilMs)) late.push(mint);
+        if (isLate || isOfFork({ slot, read_at })) late.push(mint);
       }
       next.readAtMs = Math.max(next.readAtMs, now - OVERLAP_MS);
       state = next;
       return { index: next.index, mintOf: (owner) => next.mints[owner] ?? '', late };
+    },
+    async unmatched(db, lastSlot) {
+      const rows = await (db as Db)
+        .selectFrom('token_metadata_mints')
+        .select(['mint', 'keys', 'slot', 'read_at'])
+        .where('read_at', '>', clock.now() - OVERLAP_MS)
+        .execute();
+      const fromSlot = (mint: string, keys: string): number => {
+        const known = state?.watched.get(mint);
+        return known?.keys === keys ? known.fromSlot : lastSlot;
+      };
+      const late = rows.filter((row) => row.slot < fromSlot(row.mint, row.keys) || isOfFork(row));
+      return late.map(({ mint }) => mint);
     },
     reverted(slot) {
       const now = clock.now();

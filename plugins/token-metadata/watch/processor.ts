@@ -1,7 +1,7 @@
-import type { BlockProcessor, StoreTx } from '../../../src/kernel/plugin.ts';
-import { inList } from '../../../src/lib/in-list.ts';
+import type { BlockProcessor } from '../../../src/kernel/plugin.ts';
 import type { Db } from '../store/tables.ts';
 import type { MintIndex } from './mint-index.ts';
+import { tellChanges } from './tell-changes.ts';
 import { writtenOwners } from './written-keys.ts';
 
 /** How long changes are told to those that keep facts in memory, in slots behind finality: about ten minutes. */
@@ -17,10 +17,10 @@ export function createWatchProcessor(mints: MintIndex): BlockProcessor {
     chains: ['main'],
     async apply(tx, block) {
       const { index, mintOf, late } = await mints.current(tx, block.parentSlot);
-      if (late.length > 0) await tell(tx, late, block.parentSlot);
+      if (late.length > 0) await tellChanges(tx, late, block.parentSlot);
       if (index.size === 0) return;
       const changed = [...writtenOwners(block, index)].map(mintOf);
-      if (changed.length > 0) await tell(tx, changed, block.slot);
+      if (changed.length > 0) await tellChanges(tx, changed, block.slot);
     },
     async revert(tx, header) {
       mints.reverted(header.slot);
@@ -32,7 +32,7 @@ export function createWatchProcessor(mints: MintIndex): BlockProcessor {
         .union((tx.db as Db).selectFrom('token_metadata_mints').select('mint').where('slot', '>=', header.slot))
         .execute();
       const changed = rows.map(({ mint }) => mint);
-      if (changed.length > 0) await tell(tx, changed, header.slot);
+      if (changed.length > 0) await tellChanges(tx, changed, header.slot);
     },
     async finalized(tx, slot) {
       if (slot - prunedSlot < PRUNE_EVERY_SLOTS) return;
@@ -47,16 +47,4 @@ export function createWatchProcessor(mints: MintIndex): BlockProcessor {
     // What was missed grows old by itself.
     wantsGaps: false,
   };
-}
-
-async function tell(tx: StoreTx, mints: readonly string[], slot: number): Promise<void> {
-  await (tx.db as Db)
-    .deleteFrom('token_metadata_mints')
-    .where(inList(tx.dialect, 'mint', mints))
-    .execute();
-  await tx.insertMany(
-    'token_metadata_changes',
-    ['mint', 'slot'],
-    mints.map((mint) => [mint, slot]),
-  );
 }

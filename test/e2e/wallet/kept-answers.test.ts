@@ -56,19 +56,13 @@ suite('answers that are kept', { skip: (await chainMissing()) ?? false }, () => 
   });
 
   /** The newest page, asked for until it is what it has to be two times running: the second answer may come from memory. */
-  async function untilPage<T>(
-    path: string,
-    shown: (items: readonly T[]) => unknown,
-    expected: unknown,
-    meanwhile: () => Promise<unknown> = async () => {},
-  ): Promise<void> {
+  async function untilPage<T>(path: string, shown: (items: readonly T[]) => unknown, expected: unknown): Promise<void> {
     const startedMs = performance.now();
     for (let right = 0; right < 2; ) {
       const told = shown((await client.get<Page<T>>(path)).data);
       right = isDeepStrictEqual(told, expected) ? right + 1 : 0;
       if (right > 0) continue;
       if (performance.now() - startedMs > PATIENCE_MS) assert.deepEqual(told, expected, path);
-      await meanwhile();
       await sleep(100);
     }
   }
@@ -160,11 +154,15 @@ suite('answers that are kept', { skip: (await chainMissing()) ?? false }, () => 
       items.flatMap(({ balanceChanges }) => balanceChanges.map((one) => [one.mint, one.amount]));
     const words = (items: readonly TransferItem[]) => items.map(({ symbol, amount }) => [symbol, amount]);
     const check = async (symbol: string, amount: number) => {
-      const sol = ['SOL', 0.001];
-      // The chain goes on, as every real one does: the next block shows facts that were written down too late to be watched.
-      const grow = () => chain.seal(1);
-      await untilPage(`${address}/history`, changes, [sol, [mint.toBase58(), amount]], grow);
-      await untilPage(`${address}/transfers`, words, [sol, [symbol, amount]], grow);
+      const [sol, token] = [0.001, mint.toBase58()];
+      await untilPage(`${address}/history`, changes, [
+        ['SOL', sol],
+        [token, amount],
+      ]);
+      await untilPage(`${address}/transfers`, words, [
+        ['SOL', sol],
+        [symbol, amount],
+      ]);
     };
     await check('OLD', 3);
     const update = createUpdateMultiplierDataInstruction(mint, payer.publicKey, 5, 0n, [], programId);
