@@ -18,6 +18,7 @@ import { checkStoredPlans } from './plans/check-stored.ts';
 import { loadPlans } from './plans/load.ts';
 import { createAccounts } from './projects/accounts.ts';
 import { createBootstrap } from './projects/bootstrap.ts';
+import { createProjectChanges } from './projects/changes.ts';
 import { createKeys } from './projects/keys.ts';
 import { createProjects } from './projects/projects.ts';
 import { createWallets } from './projects/wallets.ts';
@@ -28,8 +29,9 @@ export function assembleAccess(ctx: PluginContext<AccessConfig>): Contribution {
   const { store, clock, random, metrics, log, config } = ctx;
   // A file is read when it is first needed: by `start`, or by a command.
   const plans = lazy(() => loadPlans(config.plansFile));
-  const projects = createProjects(clock, random, plans);
-  const keys = createKeys(clock, random);
+  const changes = createProjectChanges(ctx.hints);
+  const projects = createProjects(clock, random, plans, changes);
+  const keys = createKeys(clock, random, changes);
   const directory = createDirectory({ store, clock, plans, ...config });
   const meter = createMeter({
     ...{ store, clock, log, metrics, plans },
@@ -37,7 +39,15 @@ export function assembleAccess(ctx: PluginContext<AccessConfig>): Contribution {
     writerId: random.uuid(),
   });
   const bootstrap = createBootstrap({ store, projects, keys, plan: config.defaultPlan });
-  const commandParts = { projects, keys, wallets: createWallets(clock), clock, plans, defaultPlan: config.defaultPlan };
+  const commandParts = {
+    projects,
+    keys,
+    wallets: createWallets(clock, changes),
+    clock,
+    plans,
+    defaultPlan: config.defaultPlan,
+  };
+  let off = (): void => {};
   return {
     gate: createGate({ directory, meter, clock, metrics, config }),
     routes: [usageRoute({ store, clock, plans, meter })],
@@ -55,7 +65,13 @@ export function assembleAccess(ctx: PluginContext<AccessConfig>): Contribution {
       ...keyCommands(commandParts),
       ...keyLimitCommands(commandParts),
     ],
-    start: () => checkStoredPlans(store, plans(), config),
-    stop: () => meter.stop(),
+    async start() {
+      await checkStoredPlans(store, plans(), config);
+      off = changes.listen(directory.forget);
+    },
+    async stop() {
+      off();
+      await meter.stop();
+    },
   };
 }

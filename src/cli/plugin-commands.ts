@@ -1,13 +1,12 @@
 import { resolve } from 'node:path';
 import { createSystemClock } from '../adapters/clock.ts';
-import type { Assembly } from '../kernel/assembly/assemble.ts';
 import { EXIT } from '../kernel/errors.ts';
 import type { Command, CommandIo } from '../kernel/plugin.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import type { CliCommand, CommandValues } from './command.ts';
 import type { CliIo } from './io.ts';
 import { loadCliConfig } from './load-config.ts';
-import { assembleOffline } from './offline.ts';
+import { assembleOffline, type OfflineAssembly } from './offline.ts';
 import { needStoreDir, openMigratedStore } from './open-store.ts';
 import { createProgress } from './progress.ts';
 import { findRunFiles } from './run-file.ts';
@@ -40,7 +39,7 @@ function commonValues(args: readonly string[]): CommandValues {
   return { config: given('--config'), dataDir: given('--data-dir') };
 }
 
-function toCliCommand(command: Command, assembly: Assembly): CliCommand {
+function toCliCommand(command: Command, assembly: OfflineAssembly): CliCommand {
   const run = async (values: CommandValues, io: CliIo): Promise<number> => {
     const { core } = assembly.config;
     if (command.needsStoppedDaemon === true) refuseBesideDaemon(resolve(io.cwd, core.dataDir));
@@ -59,6 +58,7 @@ function toCliCommand(command: Command, assembly: Assembly): CliCommand {
       await command.run(values, commandIo);
     } finally {
       await store.close();
+      await assembly.bus.close();
     }
     return EXIT.ok;
   };

@@ -7,6 +7,7 @@ import type { Duplex } from 'node:stream';
 import type { Static, TObject, TSchema } from '@sinclair/typebox';
 import type { Caller } from '../ports/access.ts';
 import type { BlockHeader, ChainBlock } from '../ports/block.ts';
+import type { Hints } from '../ports/bus.ts';
 import type { ChainId, ChainReader } from '../ports/chain.ts';
 import type { Clock, Random } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
@@ -14,7 +15,7 @@ import type { Metrics } from '../ports/metrics.ts';
 import type { Outbound } from '../ports/outbound.ts';
 import type { ContributedParser } from '../ports/parsers.ts';
 import type { Role, Roles } from '../ports/role.ts';
-import type { ServiceToken } from '../ports/service.ts';
+import type { ProvidedService, ServiceToken } from '../ports/service.ts';
 import type { Migration, Store, StoreTx } from '../ports/store.ts';
 import type { Tracer } from '../ports/tracing.ts';
 import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
@@ -35,10 +36,12 @@ export type {
   ChainReader,
   Clock,
   ContributedParser,
+  Hints,
   Log,
   Metrics,
   Migration,
   Outbound,
+  ProvidedService,
   Random,
   Role,
   Roles,
@@ -113,6 +116,8 @@ export interface PluginContext<Config = unknown> {
    * out. Returns how many were added.
    */
   enqueue(tx: StoreTx, jobs: readonly NewJob[]): Promise<number>;
+  /** To this plugin in other threads, and in other processes on PostgreSQL. What they tell must also be found without them. */
+  readonly hints: Hints;
 }
 
 /** Everything a plugin adds to the daemon. All parts are optional. */
@@ -142,11 +147,6 @@ export interface Contribution {
   drain?(): void | Promise<void>;
   /** Always called once `start` was called, in reverse order, also after a failed start. */
   stop?(signal: AbortSignal): void | Promise<void>;
-}
-
-export interface ProvidedService<T = unknown> {
-  readonly token: ServiceToken<T>;
-  readonly service: T;
 }
 
 // ---------------------------------------------------------------------------------------------------------------- HTTP

@@ -13,3 +13,6 @@ export interface Bus {
   /** Gives the ways up; later messages go nowhere. */
   close(): Promise<void>;
 }
+
+/** The bus as a plugin has it, with topics of its own: hints to the same plugin in other threads and processes. */
+export type Hints = Pick<Bus, 'publish' | 'subscribe'>;

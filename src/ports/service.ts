@@ -9,3 +9,8 @@ export interface ServiceToken<T> {
 export function serviceToken<T>(id: string): ServiceToken<T> {
   return { id };
 }
+
+export interface ProvidedService<T = unknown> {
+  readonly token: ServiceToken<T>;
+  readonly service: T;
+}

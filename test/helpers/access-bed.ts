@@ -54,8 +54,9 @@ export async function accessBed(store: Store, options: AccessBedOptions = {}) {
   const clock = options.clock ?? createManualClock();
   const random = createSystemRandom();
   const process = startAccess(store, clock, options.config);
-  const projects = createProjects(clock, random, () => process.plans);
-  const keys = createKeys(clock, random);
+  const changes = { note: () => undefined };
+  const projects = createProjects(clock, random, () => process.plans, changes);
+  const keys = createKeys(clock, random, changes);
   const project = await store.write((tx) => projects.create(tx, { name: 'p', plan: options.plan ?? 'free' }));
   const { overrides } = options;
   if (overrides !== undefined) await store.write((tx) => projects.change(tx, project.id, { overrides }));

@@ -13,7 +13,9 @@ export interface KnownKey {
   readonly rules: KeyRules;
   /** Unix milliseconds. */
   readonly expiresAt: number | null;
-  /** Monotonic milliseconds: from then on it is asked for again beside the call that uses it, */
+  /** Monotonic milliseconds: when it was asked for, */
+  readonly askedMs: number;
+  /** from then on it is asked for again beside the call that uses it, */
   readonly refreshMs: number;
   /** and from then on no call goes before it was. */
   readonly untilMs: number;
@@ -35,6 +37,8 @@ export interface Directory {
   ask(name: string): Promise<KnownKey>;
   /** The account of a project, for calls without a key. Null: no such project. */
   project(id: string): Account | Promise<Account | null>;
+  /** What is remembered of a project and its keys is asked for again before it is used. */
+  forget(projectId: string): void;
 }
 
 /** Unknown keys that are remembered, apart from the known ones, so that guessing cannot push those out. */
@@ -77,6 +81,7 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
       ...{ name, rules, expiresAt },
       account: accountOf(project.state, revision),
       caller: { projectId, keyId, plan: limits.plan, wallet },
+      askedMs,
       refreshMs: askedMs + keyCacheMs / 2,
       untilMs: askedMs + keyCacheMs,
     };
@@ -100,7 +105,7 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
         return undefined;
       }
       const nowMs = clock.monotonic();
-      if (nowMs > key.untilMs) return undefined;
+      if (nowMs > key.untilMs || key.askedMs <= key.account.changedMs) return undefined;
       // Busy keys are never waited for: their next question is put before the last answer is too old.
       if (nowMs > key.refreshMs && !asking.has(name)) ask(name).catch(() => undefined);
       return key;
@@ -114,6 +119,13 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
         projectUntilMs.set(id, clock.monotonic() + keyCacheMs);
         return accountOf(found.state, account?.revision);
       });
+    },
+    forget(projectId) {
+      const account = accounts.peek(projectId);
+      if (account !== undefined) account.changedMs = clock.monotonic();
+      projectUntilMs.delete(projectId);
+      // One of its keys may be new.
+      unknown.clear();
     },
   };
 }

@@ -40,6 +40,8 @@ export interface Account {
   isDirty: boolean;
   /** One more whenever a write begins and when it ends: what was read beside it is out of date. */
   revision: number;
+  /** Monotonic milliseconds: what was asked before is not believed, because the project or one of its keys was changed. */
+  changedMs: number;
   readonly buckets: Buckets;
   readonly adminWindow: SlidingWindow;
 }
@@ -73,6 +75,7 @@ export function createAccount(state: ProjectState, nowMs: number): Account {
     closed: [],
     isDirty: false,
     revision: 0,
+    changedMs: Number.NEGATIVE_INFINITY,
     buckets: new Map(),
     adminWindow: createSlidingWindow(ADMIN_CALLS, ADMIN_WINDOW_MS),
   };

@@ -2,6 +2,7 @@ import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
 import { type ApiKeyRow, tables } from '../tables.ts';
 import { usageError } from '../usage-error.ts';
+import type { ProjectChanges } from './changes.ts';
 import { hashKey, isKeyForm, keyPrefix } from './key-form.ts';
 import { checkNetworks, checkOrigins, checkPermissions } from './key-lists.ts';
 import { demandMember } from './wallets.ts';
@@ -65,7 +66,7 @@ const INFO = [
   'wallet',
 ] as const;
 
-export function createKeys(clock: Clock, random: Random): Keys {
+export function createKeys(clock: Clock, random: Random, changes: Pick<ProjectChanges, 'note'>): Keys {
   return {
     async create(tx, { projectId, name, key = random.uuid(), expiresAt, wallet, ...limits }) {
       if (!isKeyForm(key)) throw usageError('ACCESS_BAD_KEY');
@@ -83,12 +84,14 @@ export function createKeys(clock: Clock, random: Random): Keys {
         ...{ permissions: null, cidrs: null, origins: null, ...columns },
       };
       await db.insertInto('api_keys').values(row).execute();
+      changes.note(tx, projectId);
       return { id: row.id, projectId, key, expiresAt: row.expires_at };
     },
     async revoke(tx, id) {
       const row = await findKeyRow(tx, id);
       if (row.revoked_at !== null) return false;
       await tables(tx.db).updateTable('api_keys').set({ revoked_at: clock.now() }).where('id', '=', id).execute();
+      changes.note(tx, row.project_id);
       return true;
     },
     async rotate(tx, id, overlapMs) {
@@ -111,6 +114,7 @@ export function createKeys(clock: Clock, random: Random): Keys {
         .set({ successor_id: made.id, ...(overlapMs === 0 ? { revoked_at: now } : { expires_at: oldEndsAt }) })
         .where('id', '=', id)
         .execute();
+      changes.note(tx, project_id);
       return { id: made.id, projectId: project_id, key, expiresAt: expires_at, oldEndsAt };
     },
     async limit(tx, id, limits) {
@@ -122,6 +126,7 @@ export function createKeys(clock: Clock, random: Random): Keys {
         .returning(INFO)
         .executeTakeFirst();
       if (row === undefined) throw usageError('ACCESS_UNKNOWN_KEY');
+      changes.note(tx, row.project_id);
       return row;
     },
   };

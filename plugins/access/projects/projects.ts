@@ -5,6 +5,7 @@ import type { Plans } from '../plans/plans.ts';
 import { type Overrides, overridesSchema } from '../plans/schema.ts';
 import { type ProjectRow, tables } from '../tables.ts';
 import { usageError } from '../usage-error.ts';
+import type { ProjectChanges } from './changes.ts';
 import { checkWallet } from './wallets.ts';
 
 export interface NewProject {
@@ -34,7 +35,12 @@ export interface Projects {
 
 const MAX_NAME = 128;
 
-export function createProjects(clock: Clock, random: Random, plans: () => Plans): Projects {
+export function createProjects(
+  clock: Clock,
+  random: Random,
+  plans: () => Plans,
+  changes: Pick<ProjectChanges, 'note'>,
+): Projects {
   const demandPlan = (name: string) => {
     if (!plans().has(name)) throw usageError('ACCESS_UNKNOWN_PLAN', `${name}; there are ${plans().names.join(', ')}`);
   };
@@ -72,6 +78,7 @@ export function createProjects(clock: Clock, random: Random, plans: () => Plans)
         .returningAll()
         .executeTakeFirst();
       if (row === undefined) throw usageError('ACCESS_UNKNOWN_PROJECT');
+      changes.note(tx, id);
       return row;
     },
     async grant(tx, id, credits) {
@@ -84,7 +91,10 @@ export function createProjects(clock: Clock, random: Random, plans: () => Plans)
         .where('prepaid_granted', '<=', Number.MAX_SAFE_INTEGER - credits)
         .returningAll()
         .executeTakeFirst();
-      if (row !== undefined) return row;
+      if (row !== undefined) {
+        changes.note(tx, id);
+        return row;
+      }
       const known = await tables(tx.db).selectFrom('projects').select('id').where('id', '=', id).executeTakeFirst();
       throw usageError(known === undefined ? 'ACCESS_UNKNOWN_PROJECT' : 'ACCESS_BAD_CREDITS');
     },

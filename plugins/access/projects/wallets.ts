@@ -3,6 +3,7 @@ import type { Clock } from '../../../src/ports/clock.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
 import { tables } from '../tables.ts';
 import { usageError } from '../usage-error.ts';
+import type { ProjectChanges } from './changes.ts';
 
 /** The wallets of the people of a project. All errors are ACCESS_… with exit code 64. */
 export interface Wallets {
@@ -14,7 +15,7 @@ export interface Wallets {
 
 const MOST_WALLETS = 1_000;
 
-export function createWallets(clock: Clock): Wallets {
+export function createWallets(clock: Clock, changes: Pick<ProjectChanges, 'note'>): Wallets {
   return {
     async add(tx, projectId, wallet) {
       checkWallet(wallet);
@@ -50,6 +51,7 @@ export function createWallets(clock: Clock): Wallets {
         .where('wallet', '=', wallet)
         .where('revoked_at', 'is', null)
         .executeTakeFirst();
+      changes.note(tx, projectId);
       return Number(numUpdatedRows);
     },
   };

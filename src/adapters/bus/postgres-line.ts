@@ -19,7 +19,9 @@ interface Notice {
   readonly message: unknown;
 }
 
-const CHANNEL = 'parhelion_bus';
+export const CHANNEL = 'parhelion_bus';
+/** Channel and texts; each text is a `Notice`. */
+export const NOTIFY = 'select pg_notify($1, t) from unnest($2::text[]) as t';
 /** The server takes less than 8,000 bytes. */
 const MAX_BYTES = 7_900;
 /** Parcels that wait for the one under way; the oldest go first when there are more. */
@@ -59,7 +61,7 @@ export function postgresLine(options: PostgresLineOptions): Line {
     while (waiting.length > 0 && client !== null) {
       const batch = waiting.splice(0, BATCH);
       try {
-        await client.query('select pg_notify($1, t) from unnest($2::text[]) as t', [CHANNEL, batch]);
+        await client.query(NOTIFY, [CHANNEL, batch]);
       } catch (error) {
         log.debug({ code: codeOf(error), lost: batch.length }, 'messages to other processes are lost');
       }

@@ -103,6 +103,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
       upstreams: (id) => chainOf(id)?.pool ?? null,
       makePool: parts.makePool,
       enqueue: (tx, jobs) => outbox.get().enqueue(tx, jobs),
+      bus: parts.bus,
       services: [
         { token: kernelParsers, service: parserBook },
         { token: kernelView, service: view },

@@ -1,4 +1,5 @@
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import type { Bus, Hints } from '../../ports/bus.ts';
 import type { ChainId, ChainReader } from '../../ports/chain.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
@@ -28,6 +29,7 @@ export interface PluginSurroundings {
   upstreams(id: ChainId): UpstreamPool | null;
   makePool(label: string, upstreams: readonly UpstreamConfig[], metrics: Metrics): UpstreamPool;
   enqueue(tx: StoreTx, jobs: readonly NewJob[]): Promise<number>;
+  readonly bus: Bus;
   /** Offered by the kernel itself. */
   readonly services: readonly ProvidedService[];
 }
@@ -133,5 +135,14 @@ function createContext(
       return services.get(token.id) as T | undefined;
     },
     enqueue: shared.enqueue,
+    hints: hintsOf(shared.bus, id),
+  };
+}
+
+function hintsOf(bus: Bus, id: string): Hints {
+  const own = (topic: string): string => `plugin.${id}.${topic}`;
+  return {
+    publish: (topic, message) => bus.publish(own(topic), message),
+    subscribe: (topic, listener) => bus.subscribe(own(topic), listener),
   };
 }
