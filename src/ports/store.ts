@@ -21,6 +21,11 @@ export interface Store {
   /** Reads committed data on connections of their own: never waits for a writer of this process. */
   readonly read: Queries;
   /**
+   * Another number than before whenever anything was committed since, by this process or another one; null where the engine does not
+   * tell that cheaply (PostgreSQL). Errors: those of a read.
+   */
+  version(): number | null;
+  /**
    * One read-write transaction (SQLite: BEGIN IMMEDIATE; PostgreSQL: READ COMMITTED). Commits when `work` resolves, rolls
    * back when it rejects. On SQLite the writers of a process queue; on PostgreSQL they run beside each other, so rows that are
    * read to be written need a lock (`forUpdate`) or one statement. `work` may run again after a serialisation failure, so it must

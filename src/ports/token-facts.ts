@@ -65,6 +65,8 @@ export interface TokenFacts {
   images(uris: readonly string[]): Promise<ReadonlyMap<string, string>>;
   /** What is in memory now, also when it is somewhat old; undefined: not known. Never asks the chain. */
   peek(mint: string): MintFacts | null | undefined;
+  /** Another number than before whenever what is in memory may have changed. */
+  revision(): number;
 }
 
 /** Offered by the plugin `token-metadata`. */

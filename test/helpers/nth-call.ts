@@ -46,6 +46,7 @@ export function failingStore(parts: DaemonParts, what: StoreFault, at: NthCall, 
       if (what === 'answer' && fails()) throw error();
       return result;
     },
+    version: () => store.version(),
     probe: () => store.probe(),
     close: () => store.close(),
   });

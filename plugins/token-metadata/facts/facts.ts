@@ -47,18 +47,24 @@ const NONE_MS = 60_000;
 export function createFacts(parts: FactsParts): FactsService {
   const { clock, store, list } = parts;
   const memory = createLru<string, Remembered>({ max: REMEMBERED });
+  let revision = 0;
+
+  function remember(mint: string, one: Remembered): void {
+    memory.set(mint, one);
+    revision += 1;
+  }
 
   function learn(records: Iterable<TokenRecord>): void {
     for (const record of records) {
       if (record.kind === 'none') {
-        if (record.error !== 'TIMEOUT') memory.set(record.mint, { facts: null, untilMs: clock.now() + NONE_MS });
+        if (record.error !== 'TIMEOUT') remember(record.mint, { facts: null, untilMs: clock.now() + NONE_MS });
         continue;
       }
       if (record.metadata.kind === 'none' && record.metadata.error === 'TIMEOUT') continue;
       const facts = factsOf(record);
       // Older than the last change that is known: good for a name, and nothing else.
       const isCurrent = parts.changed.isCurrent(record.mint, record.slot);
-      memory.set(record.mint, { facts, untilMs: isCurrent ? clock.now() + parts.ttlMs : 0 });
+      remember(record.mint, { facts, untilMs: isCurrent ? clock.now() + parts.ttlMs : 0 });
       if (isCurrent) store.save({ facts, keys: record.keys, slot: record.slot, readAtMs: clock.now() });
     }
   }
@@ -76,7 +82,7 @@ export function createFacts(parts: FactsParts): FactsService {
     if (unknown.length === 0) return found;
     for (const { facts, readAtMs, slot } of await store.load(unknown.filter(isKey), clock.now() - parts.ttlMs)) {
       if (!parts.changed.isCurrent(facts.mint, slot)) continue;
-      memory.set(facts.mint, { facts, untilMs: readAtMs + parts.ttlMs });
+      remember(facts.mint, { facts, untilMs: readAtMs + parts.ttlMs });
       found.set(facts.mint, facts);
     }
     const unread = unknown.filter((mint) => !found.has(mint));
@@ -141,12 +147,13 @@ export function createFacts(parts: FactsParts): FactsService {
     },
     images: (uris) => images(uris, true),
     peek: (mint) => memory.get(mint)?.facts,
+    revision: () => revision,
     learn,
     drop(mints) {
       for (const mint of mints) {
         const known = memory.peek(mint);
         // Still good enough for a name.
-        if (known !== undefined) memory.set(mint, { ...known, untilMs: 0 });
+        if (known !== undefined) remember(mint, { ...known, untilMs: 0 });
       }
     },
   };

@@ -12,6 +12,7 @@ import type { Digested, Digests } from '../tracking/digests.ts';
 import type { OpenWallet } from '../tracking/open-wallet.ts';
 import { incompleteHistory } from '../tracking/refusals.ts';
 import type { WalletView } from '../tracking/view.ts';
+import type { WholeAnswers } from '../tracking/whole-answers.ts';
 import { type HistoryDigest, historyDigest, typedDigest } from './digest.ts';
 import { historyElement } from './element.ts';
 import { walkTransactions } from './walk.ts';
@@ -19,6 +20,7 @@ import { walkTransactions } from './walk.ts';
 export interface HistoryContext {
   readonly open: OpenWallet;
   readonly digests: Digests;
+  readonly answers: WholeAnswers;
   readonly words: TokenWords;
   readonly scanLimit: number;
 }
@@ -40,7 +42,7 @@ const element = Type.Object({
 const types = lazy(() => new Set(transactionTypes()));
 
 /** GET history: the transactions of a wallet with what they changed for it. */
-export function historyRoute({ open, digests, words, scanLimit }: HistoryContext): Route {
+export function historyRoute({ open, digests, answers, words, scanLimit }: HistoryContext): Route {
   const plain = digests.of(historyDigest);
   const typed = digests.of(typedDigest);
   return defineRoute({
@@ -67,6 +69,10 @@ export function historyRoute({ open, digests, words, scanLimit }: HistoryContext
       checkSignatures([before, after]);
       if (type !== undefined && !types().has(type))
         throw new RequestError(400, 'Invalid type', { details: `'${type.slice(0, 64)}' is no transaction type` });
+      const question = `${params.wallet} ${limit} ${before} ${after} ${type} ${tokenAccounts}`;
+      const known = answers.find(question);
+      if (known !== undefined) return { status: 200, jsonBytes: known };
+      const keep = answers.begin(question);
       const view = await open(key, params.wallet, signal);
       const below = before === undefined ? null : await positionOfCursor(view, before);
       const above = after === undefined ? null : await positionOfCursor(view, after);
@@ -88,7 +94,10 @@ export function historyRoute({ open, digests, words, scanLimit }: HistoryContext
       const last = found.length > limit ? shown.at(-1)?.digest : end.last;
       const nextCursor = hasMore ? (last?.signature ?? null) : null;
       const texts = await elementTexts(view, shown, words, signal);
-      return json(new JsonText(`{"data":[${texts.join()}],"pagination":${JSON.stringify({ hasMore, nextCursor })}}`));
+      const text = `{"data":[${texts.join()}],"pagination":${JSON.stringify({ hasMore, nextCursor })}}`;
+      // It follows from the store and the facts of mints, and not from what the upstream lacks.
+      if (view.isStored && end.reason !== 'pruned') keep(text);
+      return json(new JsonText(text));
     },
   });
 }

@@ -8,6 +8,8 @@ export interface TokenWords {
   known(mints: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, MintFacts>>;
   /** The same where an amount depends on it. Errors: 503. */
   needed(mints: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, MintFacts>>;
+  /** Another number than before whenever something of it may have changed. */
+  revision(): number;
 }
 
 const MOST_AT_ONCE = 500;
@@ -25,6 +27,7 @@ export function createTokenWords(facts: TokenFacts | null, log: Log): TokenWords
   }
 
   return {
+    revision: () => facts?.revision() ?? 0,
     async known(mints, signal) {
       try {
         return await lookUp(mints, signal);

@@ -1,5 +1,4 @@
 import type { LRUCache } from 'lru-cache';
-import type { ChainReader } from '../../../src/kernel/plugin.ts';
 import { decode, decode32, encode32 } from '../../../src/lib/base58.ts';
 import { readAccounts } from '../store/accounts.ts';
 import { ACCOUNT } from '../store/flags.ts';
@@ -9,6 +8,7 @@ import { type ReadRows, unite } from '../store/rows.ts';
 import type { Db } from '../store/tables.ts';
 import { findSignature, slotAtTime, timeBefore } from '../store/transactions.ts';
 import { isJoined, isSettled, type WalletNow } from '../store/wallets.ts';
+import { isFresh } from './is-fresh.ts';
 import { loadRows } from './load.ts';
 import { type Overlay, readOverlay } from './overlay.ts';
 import { beingIndexed, incompleteHistory } from './refusals.ts';
@@ -25,8 +25,6 @@ export interface ViewParts extends TrackerParts {
 }
 
 const POLL_MS = 40;
-/** Slots that the blocks may be behind the chain before the upstream is asked as well. */
-const FRESH_SLOTS = 4;
 const EVERYTHING = Number.MAX_SAFE_INTEGER;
 /** Transactions above the stored part at which it is time to store them. */
 const LONG_OVERLAY = 50;
@@ -93,7 +91,7 @@ export async function createView(
   };
 
   const first = await until(async ({ row }) => row);
-  await above(first);
+  const isStored = (await above(first)) === NOTHING;
   // What is stored of it goes with what was read above.
   current = first;
 
@@ -143,7 +141,7 @@ export async function createView(
   }
 
   return {
-    ...{ key, address, id: first.id, finalSlot, page, locate },
+    ...{ key, address, id: first.id, finalSlot, isStored, page, locate },
     load: (rows) => loadRows({ ...parts, finalSlot, signal }, key, rows),
     async whole() {
       return await until(async ({ row, isSettled }) =>
@@ -187,11 +185,6 @@ export async function createView(
 }
 
 const NOTHING: Overlay = { rows: [], accounts: new Map(), mints: new Map() };
-
-function isFresh(chain: ChainReader): boolean {
-  const { lagSlots, stalled } = chain.status();
-  return stalled === null && lagSlots !== null && lagSlots <= FRESH_SLOTS;
-}
 
 /** Null before the first step. */
 function coveredOf(row: WalletNow, now: number): Covered | null {

@@ -21,6 +21,7 @@ import { createSchedule } from './schedule.ts';
 import { createTracker } from './tracker.ts';
 import { createUpkeep } from './upkeep.ts';
 import { createWalletUpstream } from './upstream.ts';
+import { createWholeAnswers } from './whole-answers.ts';
 
 export interface TrackingPart extends WalletPart {
   readonly processors: readonly BlockProcessor[];
@@ -28,6 +29,8 @@ export interface TrackingPart extends WalletPart {
   readonly commands: readonly Command[];
 }
 
+/** Finished answers take this part of the memory for what answers tell. */
+const PART_OF_ANSWERS = 4;
 /** Searches for first fundings under way at once; more are told to come again. */
 const MOST_SEARCHES = 64;
 
@@ -56,8 +59,10 @@ export function trackingPart(
           cacheBytes,
         });
   const open = createOpenWallet(chain, tracker);
-  const digests = createDigests(cacheBytes);
+  const answerBytes = Math.ceil(cacheBytes / PART_OF_ANSWERS);
   const words = createTokenWords(ctx.use(tokenFacts) ?? null, log);
+  const answers = createWholeAnswers({ store, chain, words, maxBytes: answerBytes });
+  const digests = createDigests(cacheBytes - answerBytes);
   const searches =
     upstream === null
       ? null
@@ -72,7 +77,7 @@ export function trackingPart(
       : refusedAs503('getSlot', upstream.slot({ commitment: 'confirmed', signal }));
   return {
     routes: [
-      historyRoute({ open, digests, words, scanLimit }),
+      historyRoute({ open, digests, answers, words, scanLimit }),
       transfersRoute({ open, digests, words, scanLimit }),
       balanceAtRoute({ open, words, clock, newestSlot }),
       fundedByRoute({ store, searches, labelOf, explorerTxUrl, maxPages }),

@@ -48,6 +48,8 @@ export interface WalletView {
   readonly id: number;
   /** What is stored up to this slot stands for ever; -1 where nobody knows. */
   readonly finalSlot: number;
+  /** Everything that is known is stored: nothing above it was read from the upstream. */
+  readonly isStored: boolean;
   page(range: PageRange): Promise<ViewPage>;
   /** In the order of the rows. */
   load(rows: readonly ViewRow[]): Promise<readonly Loaded[]>;

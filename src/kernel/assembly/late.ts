@@ -44,6 +44,7 @@ export function createLateStore(store: Late<Store>): Store {
     get read() {
       return store.get().read;
     },
+    version: () => store.get().version(),
     write: (work) => store.get().write(work),
     probe: () => store.get().probe(),
     close: () => Promise.reject(new CodedError('PLUGIN_SERVICE', 'the store is closed by the kernel alone')),

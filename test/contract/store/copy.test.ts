@@ -99,6 +99,7 @@ function dying(store: Store, writes: number): Store {
   return {
     dialect: store.dialect,
     read: store.read,
+    version: store.version,
     probe: store.probe,
     close: store.close,
     write: async (work) => {

@@ -182,6 +182,27 @@ eachStore('store contract', (engine) => {
     await assert.rejects(store.read.insertInto('things').values({ id: 7 }).execute(), isCode('STORE_READ_ONLY'));
   });
 
+  test('the version is another one after every commit, whoever made it, and after nothing else', async (t) => {
+    const database = await engine.database(t);
+    const [own, other] = [await database.open(), await database.open()];
+    await createTable(own);
+    if (engine.dialect === 'postgres') {
+      assert.equal(own.version(), null);
+      return;
+    }
+    const add = (store: Store, id: number) => store.write((tx) => tx.insertMany('things', COLUMNS, [rowOf(id)]));
+    const seen = new Set([own.version()]);
+    for (let id = 1; id <= 5; id += 1) {
+      const before = own.version();
+      await ids(own);
+      await assert.rejects(own.write(() => Promise.reject(new Error('no'))));
+      assert.equal(own.version(), before);
+      await add(id % 2 === 0 ? own : other, id);
+      seen.add(own.version());
+      assert.equal(seen.size, id + 1);
+    }
+  });
+
   test('streams rows, also when the reader stops early', async (t) => {
     const store = await engine.store(t);
     await createTable(store);

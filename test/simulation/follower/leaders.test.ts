@@ -22,7 +22,7 @@ function pausable(store: Store) {
     return result;
   };
   return {
-    store: { dialect: store.dialect, read: store.read, probe: store.probe, close: store.close, write },
+    store: { ...store, write },
     pause() {
       gate = new Promise((resolve) => {
         open = resolve;

@@ -72,6 +72,7 @@ export async function openPostgresStore(options: PostgresStoreOptions): Promise<
     dialect: 'postgres',
     read,
     write,
+    version: () => null,
     probe: () => beat(write, read),
     close() {
       closing ??= Promise.allSettled(running).then(closePools);

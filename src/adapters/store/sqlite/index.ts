@@ -15,6 +15,7 @@ import { sqliteInsert } from './insert.ts';
 import { openDatabase } from './library.ts';
 import { createReaderPool } from './readers.ts';
 import { openTurn } from './turn.ts';
+import { createVersionReader } from './version.ts';
 import { createWriter } from './writer.ts';
 
 export interface SqliteStoreOptions {
@@ -48,6 +49,7 @@ export function openSqliteStore(options: SqliteStoreOptions): Store {
   const queueTimeoutMs = options.queueTimeoutMs ?? QUEUE_TIMEOUT_MS;
   const queue = createWriteQueue({ maxWaiting: MAX_WAITING_WRITERS, timeoutMs: queueTimeoutMs });
   const readers = createReaderPool(() => openReader(options), MAX_READERS);
+  const versions = createVersionReader(() => openReader(options));
   const read = new Kysely({
     dialect: createDialect('sqlite', {
       acquire: readers.acquire,
@@ -80,6 +82,7 @@ export function openSqliteStore(options: SqliteStoreOptions): Store {
     await queue.close();
     // The writer closes last: the last connection moves the log into the database.
     readers.close();
+    versions.close();
     turn.close();
     connection.close();
   };
@@ -87,6 +90,7 @@ export function openSqliteStore(options: SqliteStoreOptions): Store {
     dialect: 'sqlite',
     read,
     write,
+    version: versions.read,
     probe: () => beat(write, read),
     close() {
       closing ??= close();

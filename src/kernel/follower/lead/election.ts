@@ -118,7 +118,7 @@ export function createElection(options: ElectionOptions): Election {
   }
 
   return {
-    store: { dialect: store.dialect, read: store.read, write: fenced, probe: store.probe, close: store.close },
+    store: { ...store, write: fenced },
     look,
     async won() {
       while (!stopped.signal.aborted) {
