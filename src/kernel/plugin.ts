@@ -463,7 +463,7 @@ export interface JobKind {
   readonly keepsTime?: boolean;
   /** Loads what the jobs of one claim need in as few queries as possible; the result is handed to `run`. */
   readonly prepare?: (jobs: readonly Job[]) => Promise<unknown>;
-  /** A throw counts as `retry` with the kernel's backoff, and as `failed` after `jobs.maxAttempts`. */
+  /** A throw is a `retry` with the kernel's backoff, and `failed` after `jobs.maxAttempts`; store trouble that may pass does not count. */
   readonly run: (job: Job, prepared: unknown, signal: AbortSignal) => Promise<JobOutcome>;
   /** Writes beside the bookkeeping of finished attempts, many at once, in the same transaction. */
   readonly settle?: (tx: StoreTx, settled: readonly SettledJob[]) => Promise<void>;

@@ -73,22 +73,29 @@ export interface Outbox {
   /** Pending rows become held. */
   hold(tx: StoreTx, change: OutboxChange, reason: string): Promise<number>;
   /**
-   * Pending rows of a group that were never tried and are due become held, in the order of their positions, then oldest first; returns
-   * them. For work that is done for many at once: whoever took them has to `finish` or `release` them.
+   * Pending rows of a group that have no attempt behind them and are due become held, in the order of their positions, then oldest first;
+   * returns them. For work that is done for many at once: they count as begun, and whoever took them has to `finish`, `release` or
+   * `giveBack` them.
    */
   take(
     tx: StoreTx,
     options: { readonly kind: string; readonly group: string; readonly limit: number },
     reason: string,
   ): Promise<readonly OutboxRow[]>;
+  /** Rows that were taken for `reason` and not begun become pending again, as if nothing had happened. */
+  giveBack(
+    tx: StoreTx,
+    rows: { readonly kind: string; readonly ids: readonly number[] },
+    reason: string,
+  ): Promise<void>;
   /** Held rows are over: done, or failed for a reason. */
   finish(
     tx: StoreTx,
     change: OutboxChange,
     end: { readonly state: 'done' } | { readonly state: 'failed'; readonly error: string },
   ): Promise<number>;
-  /** Held rows become pending and due now. */
-  release(tx: StoreTx, change: OutboxChange): Promise<number>;
+  /** Held rows become pending and due now; with `attempts` they have that many behind them. */
+  release(tx: StoreTx, change: OutboxChange, options?: { readonly attempts?: number }): Promise<number>;
   /** Pending and held rows become discarded. */
   discard(tx: StoreTx, change: OutboxChange, reason: string): Promise<number>;
   /**

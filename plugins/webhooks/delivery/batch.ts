@@ -21,6 +21,8 @@ export interface BatchParts {
 export interface Batch {
   readonly members: readonly Member[];
   readonly body: Buffer;
+  /** What is in it was written down before it was sent. */
+  readonly isFixed: boolean;
 }
 
 /** Discord takes no more embeds in one message. */
@@ -43,7 +45,6 @@ export function gatherBatch(
   return store.write(async (tx) => {
     const scope = { kind: job.kind, group: job.group };
     const taken = await outbox.take(tx, { ...scope, limit: batchLimit(hook) - 1 }, REASONS.batch);
-    if (taken.length === 0) return { members: [], body: own };
     const payloads = taken.map(({ payload }) => payload as DeliveryPayload);
     const source = { read: tx.db, dialect: tx.dialect };
     const elements = await readBlobs(source, [...new Set(payloads.map(({ signature }) => signature))]);
@@ -66,13 +67,14 @@ export function gatherBatch(
       members.push({ id, payload });
     }
     const left = taken.slice(members.length).map(({ id }) => id);
-    if (left.length > 0) await outbox.release(tx, { ...scope, ids: left });
-    await insertBatch(tx, { id: job.id, webhookId: hook.id }, members, clock.now());
-    return { members, body: mergeBodies(form, bodies) };
+    await outbox.giveBack(tx, { kind: job.kind, ids: left }, REASONS.batch);
+    const leader = { id: job.id, payload: job.payload as DeliveryPayload, webhookId: hook.id };
+    await insertBatch(tx, leader, members, clock.now());
+    return { members, body: members.length === 0 ? own : mergeBodies(form, bodies), isFixed: true };
   });
 }
 
-/** The webhook wants smaller batches since this one was fixed: from now on each of its deliveries goes alone. */
+/** The webhook wants smaller batches since this one was fixed: from now on each of its deliveries goes alone, with the attempts behind it. */
 export function dissolveBatch(
   { store, outbox }: BatchParts,
   job: Job,
@@ -80,9 +82,10 @@ export function dissolveBatch(
   own: Buffer,
 ): Promise<Batch> {
   return store.write(async (tx) => {
-    await outbox.release(tx, { kind: job.kind, ids: members.map(({ id }) => id), reason: REASONS.batch });
+    const change = { kind: job.kind, ids: members.map(({ id }) => id), reason: REASONS.batch };
+    await outbox.release(tx, change, { attempts: job.attempts });
     await endBatches(tx, [job.id]);
-    return { members: [], body: own };
+    return { members: [], body: own, isFixed: false };
   });
 }
 
@@ -101,5 +104,5 @@ export async function repeatBatch(
     if (element === undefined) return null;
     bodies.push(wrapElement(form, element));
   }
-  return { members, body: mergeBodies(form, bodies) };
+  return { members, body: members.length === 0 ? own : mergeBodies(form, bodies), isFixed: true };
 }

@@ -23,6 +23,8 @@ const STATUSES: Readonly<Record<OutboxState, DeliveryStatus>> = {
 };
 /** Rows that one statement changes. */
 const BATCH = 10_000;
+/** Of the outbox. */
+const LONGEST_PAGE = 1_000;
 /** More than run of one webhook at once, or are claimed for it. */
 const MOST_RUNNING = 1_000;
 const HELD: readonly OutboxState[] = ['held'];
@@ -80,8 +82,22 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
       }
       return found;
     },
-    async releaseMembers(tx, ids) {
-      for (const kind of kinds) await outbox.release(tx, { kind, ids, reason: REASONS.batch });
+    async releaseMembers(tx, batches) {
+      const leaders = [...batches.keys()];
+      const byAttempts = new Map<number, number[]>();
+      for (let from = 0; from < leaders.length; from += LONGEST_PAGE) {
+        const some = leaders.slice(from, from + LONGEST_PAGE);
+        const attempts = new Map<number, number>();
+        for (const kind of kinds)
+          for (const row of await outbox.list({ kind, ids: some }, { limit: LONGEST_PAGE, tx }))
+            attempts.set(row.id, row.attempts);
+        for (const leader of some) {
+          const count = attempts.get(leader) ?? 0;
+          byAttempts.set(count, [...(byAttempts.get(count) ?? []), ...(batches.get(leader) ?? [])]);
+        }
+      }
+      for (const [attempts, ids] of byAttempts)
+        for (const kind of kinds) await outbox.release(tx, { kind, ids, reason: REASONS.batch }, { attempts });
     },
     async discardMembers(tx, ids, reason) {
       for (const kind of kinds) await outbox.discard(tx, { kind, ids, states: HELD, reason: REASONS.batch }, reason);

@@ -46,8 +46,8 @@ export interface DeliveryQueue {
   discardWaiting(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
   /** The deliveries of a webhook that are under way, by id. */
   underWay(tx: StoreTx, webhookId: string): Promise<ReadonlySet<number>>;
-  /** Of deliveries that travel with another one: each goes alone from now on. */
-  releaseMembers(tx: StoreTx, ids: readonly number[]): Promise<void>;
+  /** Of deliveries that travel with another one, by that one: each goes alone from now on, with the attempts of its batch behind it. */
+  releaseMembers(tx: StoreTx, batches: ReadonlyMap<number, readonly number[]>): Promise<void>;
   /** Of deliveries that travel with another one: they end. */
   discardMembers(tx: StoreTx, ids: readonly number[], reason: string): Promise<void>;
   /** Ends deliveries that were made held for this very reason: they fail. */

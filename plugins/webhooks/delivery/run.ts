@@ -21,6 +21,8 @@ export interface Report {
   readonly n: number;
   /** Deliveries that went in the same request. */
   readonly members: readonly Member[];
+  /** That they did, or that there are none, was written down before. */
+  readonly isFixed: boolean;
   /** Of a first attempt, to be settled when its outcome is written. */
   readonly charge: Charge | null;
 }
@@ -83,7 +85,7 @@ async function attempt(
   if (own === undefined || keys.length === 0) return { kind: 'failed', error: 'unsendable' };
   const batch = await batchOf(parts, job, hook, own, prepared.batches.get(job.id));
   if (batch === null) return { kind: 'failed', error: 'unsendable' };
-  const { members, body } = batch;
+  const { members, body, isFixed } = batch;
   const n = job.attempts + 1;
   const count = 1 + members.length;
   const charge =
@@ -110,7 +112,7 @@ async function attempt(
   }
   if (sent.verdict.throttle) pace.throttle(hook.id);
   if (sent.verdict.failure === null) pace.succeeded(hook.id);
-  parts.report(job, { hook, sent, n, members, charge });
+  parts.report(job, { hook, sent, n, members, isFixed, charge });
   return outcomeOf(parts, job, hook, sent);
 }
 
@@ -126,7 +128,7 @@ function batchOf(
       ? repeatBatch(parts, job, fixed, own)
       : dissolveBatch(parts, job, fixed, own);
   }
-  if (hook.batchSize === 1 || job.attempts > 0 || job.once === true) return { members: [], body: own };
+  if (hook.batchSize === 1 || job.attempts > 0 || job.once === true) return { members: [], body: own, isFixed: false };
   return gatherBatch(parts, job, hook, own);
 }
 

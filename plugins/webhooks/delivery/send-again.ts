@@ -25,7 +25,8 @@ export async function sendAgain(
 ): Promise<number> {
   const changed = await outbox.requeue(tx, { kind, ids }, { once });
   if (changed === 0) return 0;
-  const fitting = [...(await sentBatches(tx, ids))].filter(([, members]) => members.length < batchLimit(hook));
+  const limit = batchLimit(hook);
+  const fitting = [...(await sentBatches(tx, ids))].filter(([, members]) => Math.max(1, members.length) < limit);
   const leaders = fitting.map(([leader]) => leader);
   const all = fitting.flat(2);
   const more = await outbox.requeue(tx, { kind, ids: all }, { once });

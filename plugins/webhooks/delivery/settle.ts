@@ -78,11 +78,15 @@ async function settleBatches(
 ): Promise<void> {
   const over: number[] = [];
   for (const { job, outcome } of settled) {
-    const members = reports.get(job.id)?.members ?? [];
-    if (members.length === 0 || (outcome.kind !== 'done' && outcome.kind !== 'failed')) continue;
+    const report = reports.get(job.id);
+    if (report?.isFixed !== true) continue;
+    const { members } = report;
+    const isOver = outcome.kind === 'done' || outcome.kind === 'failed';
+    // One with an attempt behind it that has no batch goes alone anyway.
+    if (isOver || members.length === 0) over.push(job.id);
+    if (!isOver || members.length === 0) continue;
     const end = outcome.kind === 'done' ? ({ state: 'done' } as const) : { state: outcome.kind, error: outcome.error };
     await outbox.finish(tx, { kind: job.kind, ids: members.map(({ id }) => id), reason: REASONS.batch }, end);
-    over.push(job.id);
   }
   await keepSent(tx, over);
   await endBatches(tx, await dropMembers(outbox, tx, settled, reports));

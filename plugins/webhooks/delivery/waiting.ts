@@ -19,19 +19,17 @@ export interface WaitingDeliveries {
 
 export function createWaitingDeliveries(queue: DeliveryQueue, maxHeld: number): WaitingDeliveries {
   /** Ends the batches of a webhook and gives what they held; one that is being sent shares the outcome of its request. */
-  const endIdleBatches = async (tx: StoreTx, webhookId: string): Promise<readonly number[]> => {
+  const endIdleBatches = async (tx: StoreTx, webhookId: string): Promise<ReadonlyMap<number, readonly number[]>> => {
     const underWay = await queue.underWay(tx, webhookId);
-    const idle = [...(await batchesOf(tx, webhookId))].filter(([leader]) => !underWay.has(leader));
-    await endBatches(
-      tx,
-      idle.map(([leader]) => leader),
-    );
-    return idle.flatMap(([, members]) => members);
+    const idle = new Map([...(await batchesOf(tx, webhookId))].filter(([leader]) => !underWay.has(leader)));
+    await endBatches(tx, [...idle.keys()]);
+    return idle;
   };
   const drop: WaitingDeliveries['drop'] = async (tx, webhookId, reason) => {
     // First what waits: then nothing can begin any more.
     await queue.discardWaiting(tx, webhookId, reason);
-    await queue.discardMembers(tx, await endIdleBatches(tx, webhookId), reason);
+    const ended = await endIdleBatches(tx, webhookId);
+    await queue.discardMembers(tx, [...ended.values()].flat(), reason);
   };
   const dropExcess = async (tx: StoreTx, chain: ChainId, webhookId: string): Promise<void> => {
     const excess = (await queue.countWaiting(tx, chain, webhookId, Number.MAX_SAFE_INTEGER)) - maxHeld;

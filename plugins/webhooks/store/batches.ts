@@ -9,22 +9,26 @@ export interface Member {
   readonly payload: DeliveryPayload;
 }
 
-/** Fixes what a batch holds, so that every attempt sends the same. What its deliveries were sent in before is forgotten. */
+/**
+ * Fixes what a batch holds, so that every attempt sends the same: also that it holds nothing beside the delivery that leads it, which is
+ * then in it as its own member. What its deliveries were sent in before is forgotten.
+ */
 export async function insertBatch(
   tx: StoreTx,
-  leader: { readonly id: number; readonly webhookId: string },
+  leader: Member & { readonly webhookId: string },
   members: readonly Member[],
   now: number,
 ): Promise<void> {
+  const inside = members.length === 0 ? [leader] : members;
   await forgetSent(tx, [leader.id, ...members.map(({ id }) => id)]);
   await tx.insertMany(
     'webhook_batches',
     ['job_id', 'leader_id', 'place', 'webhook_id', 'payload', 'created_at'],
-    members.map(({ id, payload }, at) => [id, leader.id, at, leader.webhookId, JSON.stringify(payload), now]),
+    inside.map(({ id, payload }, at) => [id, leader.id, at, leader.webhookId, JSON.stringify(payload), now]),
   );
 }
 
-/** The members of the batches that these deliveries lead, in their order. */
+/** The members of the batches that these deliveries lead, in their order; those of a delivery that goes alone are none. */
 export async function readBatches(
   db: Queries,
   dialect: StoreTx['dialect'],
@@ -40,10 +44,10 @@ export async function readBatches(
     .orderBy('place')
     .execute();
   for (const row of rows) {
-    const member = { id: row.job_id, payload: JSON.parse(row.payload) as DeliveryPayload };
-    const known = found.get(row.leader_id);
-    if (known === undefined) found.set(row.leader_id, [member]);
-    else known.push(member);
+    const known = found.get(row.leader_id) ?? [];
+    found.set(row.leader_id, known);
+    if (row.job_id !== row.leader_id)
+      known.push({ id: row.job_id, payload: JSON.parse(row.payload) as DeliveryPayload });
   }
   return found;
 }
@@ -74,8 +78,16 @@ export async function sentBatches(
     .where('leader_id', 'in', leadersOf(tx, ids))
     .orderBy('place')
     .execute();
+  return byLeader(rows);
+}
+
+function byLeader(rows: readonly { leader_id: number; job_id: number }[]): ReadonlyMap<number, readonly number[]> {
   const found = new Map<number, number[]>();
-  for (const { leader_id, job_id } of rows) found.set(leader_id, [...(found.get(leader_id) ?? []), job_id]);
+  for (const { leader_id, job_id } of rows) {
+    const members = found.get(leader_id) ?? [];
+    found.set(leader_id, members);
+    if (job_id !== leader_id) members.push(job_id);
+  }
   return found;
 }
 
@@ -107,16 +119,15 @@ async function moveRows(tx: StoreTx, from: BatchTable, to: BatchTable, leaderIds
 
 const COLUMNS = ['job_id', 'leader_id', 'place', 'webhook_id', 'payload', 'created_at'] as const;
 
-/** The deliveries in the batches of a webhook, by the one that leads them. */
+/** The deliveries in the batches of a webhook, by the one that leads them; those that go alone are left out. */
 export async function batchesOf(tx: StoreTx, webhookId: string): Promise<ReadonlyMap<number, readonly number[]>> {
   const rows = await (tx.db as Db)
     .selectFrom('webhook_batches')
     .select(['leader_id', 'job_id'])
     .where('webhook_id', '=', webhookId)
+    .whereRef('job_id', '!=', 'leader_id')
     .execute();
-  const found = new Map<number, number[]>();
-  for (const { leader_id, job_id } of rows) found.set(leader_id, [...(found.get(leader_id) ?? []), job_id]);
-  return found;
+  return byLeader(rows);
 }
 
 /** Leaders of batches that were formed before `createdBefore`, at most `limit`. */

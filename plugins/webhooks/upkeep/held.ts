@@ -49,7 +49,7 @@ async function releaseLeft({ store, queue, clock }: HeldParts): Promise<void> {
 }
 
 /** A batch whose leader is over without it, because its process died once too often: the others go on by themselves. */
-async function releaseOrphans({ store, outbox, chains, clock }: HeldParts): Promise<void> {
+async function releaseOrphans({ store, outbox, queue, chains, clock }: HeldParts): Promise<void> {
   const leaders = await oldLeaders(store.read as Db, clock.now() - RECENT_MS, BATCH);
   if (leaders.length === 0) return;
   const alive = new Set<number>();
@@ -61,9 +61,8 @@ async function releaseOrphans({ store, outbox, chains, clock }: HeldParts): Prom
   const dead = leaders.filter((id) => !alive.has(id));
   if (dead.length === 0) return;
   await store.write(async (tx) => {
-    const batches = await readBatches(tx.db, tx.dialect, dead);
-    const ids = [...batches.values()].flat().map(({ id }) => id);
-    for (const chain of chains) await outbox.release(tx, { kind: deliveryKind(chain), ids, reason: REASONS.batch });
+    const batches = [...(await readBatches(tx.db, tx.dialect, dead))];
+    await queue.releaseMembers(tx, new Map(batches.map(([leader, members]) => [leader, members.map(({ id }) => id)])));
     await endBatches(tx, dead);
   });
 }

@@ -3,6 +3,7 @@ import type { Clock, Random } from '../../ports/clock.ts';
 import type { JobKind, JobOutcome } from '../plugin.ts';
 import type { ClaimedJob } from './claim.ts';
 import { type Stopper, stopReason } from './stopper.ts';
+import { isPassingTrouble } from './store-trouble.ts';
 
 export interface AttemptOptions {
   readonly kind: JobKind;
@@ -24,7 +25,7 @@ const LONGEST_STEP_MS = 3_600_000;
 const JITTER = 0.2;
 
 /**
- * Runs a job once. Always resolves: a throw becomes a retry, or a failure after `maxAttempts`; a handler that does not heed its signal
+ * Runs a job once. Always resolves: a throw becomes a retry, or a failure after `maxAttempts` counted ones; a handler that does not heed its signal
  * within the grace is given up.
  */
 export function runAttempt(options: AttemptOptions): Promise<JobOutcome> {
@@ -58,14 +59,15 @@ export function runAttempt(options: AttemptOptions): Promise<JobOutcome> {
   });
 }
 
-/** What a throw counts as. */
+/** What a throw counts as. Trouble of the store that may pass is none of the job's: it is no attempt. */
 export function thrown({ claimed, clock, random, maxAttempts }: AttemptOptions, error: unknown): JobOutcome {
   const message = messageOf(error);
+  const uncounted = isPassingTrouble(error);
   const attempts = claimed.job.attempts + 1;
-  if (attempts >= maxAttempts || claimed.job.once === true) return { kind: 'failed', error: message };
-  const stepMs = Math.min(LONGEST_STEP_MS, FIRST_STEP_MS * 2 ** (attempts - 1));
+  if (!uncounted && (attempts >= maxAttempts || claimed.job.once === true)) return { kind: 'failed', error: message };
+  const stepMs = Math.min(LONGEST_STEP_MS, FIRST_STEP_MS * 2 ** (uncounted ? 0 : attempts - 1));
   const jitter = 1 - JITTER + 2 * JITTER * random.float();
-  return { kind: 'retry', runAt: clock.now() + Math.round(stepMs * jitter), error: message };
+  return { kind: 'retry', runAt: clock.now() + Math.round(stepMs * jitter), error: message, uncounted };
 }
 
 /** It may have had its effect: at least once is what jobs promise. */

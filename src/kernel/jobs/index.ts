@@ -1,4 +1,4 @@
-import { type CodedError, messageOf } from '../../lib/coded-error.ts';
+import { messageOf } from '../../lib/coded-error.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';
@@ -14,9 +14,10 @@ import { createJobMetrics } from './job-metrics.ts';
 import { nextDueAt } from './next-due.ts';
 import type { Finished } from './record.ts';
 import { createRenewer } from './renewer.ts';
-import { isStoreTrouble, settleAll, settleSingly } from './settle.ts';
+import { settleAll, settleSingly } from './settle.ts';
 import { createSlots } from './slots.ts';
 import { createStopper } from './stopper.ts';
+import { isPassingTrouble, isStoreTrouble } from './store-trouble.ts';
 import { giveBack } from './sweep.ts';
 import { createSweeper } from './sweeper.ts';
 import { createWaker } from './waker.ts';
@@ -188,7 +189,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
         pauseMs = FIRST_PAUSE_MS;
         if (!isMore && !isOver()) await waker.sleep(await idleMs());
       } catch (error) {
-        const isFinal = isStoreTrouble(error) && !(error as CodedError).retryable;
+        const isFinal = isStoreTrouble(error) && !isPassingTrouble(error);
         log.error({ error: messageOf(error), isFinal }, 'outcomes of jobs, or claims, cannot be written');
         if (isFinal) {
           state = 'ended';

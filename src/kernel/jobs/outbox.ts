@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import type { Clock } from '../../ports/clock.ts';
 import type { Outbox, OutboxChange, OutboxFilter, OutboxRow, OutboxState } from '../../ports/outbox.ts';
 import type { Queries, Store, StoreTx } from '../../ports/store.ts';
-import { type JobTables, jobTables, ONCE_LANE, type OutboxTable } from './table.ts';
+import { type JobTables, jobTables, laneOf, ONCE_LANE, type OutboxTable } from './table.ts';
 
 const DEFAULT_PAGE = 50;
 const LONGEST_PAGE = 1_000;
@@ -97,8 +97,25 @@ export function createOutbox(options: {
       if (tx.dialect === 'postgres') due = due.forUpdate().skipLocked();
       const rows = await due.execute();
       const ids = rows.map(({ id }) => id);
-      if (ids.length > 0) await update(tx, { kind, ids }, ['pending'], { state: 'held', error: reason });
+      if (ids.length > 0)
+        await db
+          .updateTable('outbox')
+          .set((row) => ({ state: 'held', error: reason, claims: row('claims', '+', 1) }))
+          .where('id', 'in', ids)
+          .execute();
       return rows.map((row) => rowOf({ ...row, state: 'held', error: reason }));
+    },
+    async giveBack(tx, { kind, ids }, reason) {
+      if (ids.length === 0) return;
+      await jobTables(tx.db)
+        .updateTable('outbox')
+        .set((row) => ({ state: 'pending', error: null, claims: row('claims', '-', 1) }))
+        .where('kind', '=', kind)
+        .where('id', 'in', [...ids])
+        .where('state', '=', 'held')
+        .where('error', '=', reason)
+        .execute();
+      tx.onCommit(wake);
     },
     finish: (tx, change, end) =>
       update(tx, change, ['held'], {
@@ -106,7 +123,10 @@ export function createOutbox(options: {
         finished_at: clock.now(),
         error: end.state === 'failed' ? end.error : null,
       }),
-    release: (tx, change) => update(tx, change, ['held'], { state: 'pending', run_at: clock.now(), error: null }),
+    release: (tx, change, { attempts } = {}) => {
+      const behind = attempts === undefined ? {} : { attempts, lane: laneOf(attempts) };
+      return update(tx, change, ['held'], { state: 'pending', run_at: clock.now(), error: null, ...behind });
+    },
     discard: (tx, change, reason) =>
       update(tx, change, ['pending', 'held'], { state: 'discarded', finished_at: clock.now(), error: reason }),
     async discardUntried(tx, { kind, fromSlot, toSlot, groups }) {

@@ -3,6 +3,7 @@ import type { Log } from '../../ports/log.ts';
 import type { Store, StoreTx } from '../../ports/store.ts';
 import type { JobKind, JobOutcome, SettledJob } from '../plugin.ts';
 import { type Finished, recordOutcomes } from './record.ts';
+import { isStoreTrouble } from './store-trouble.ts';
 
 /** Writes outcomes and what their kinds write beside them. Returns the outcomes that counted. */
 export async function settleAll(
@@ -46,12 +47,4 @@ export async function settleSingly(
     }
   }
   return recorded;
-}
-
-/** Whether the store itself is in trouble, rather than what was asked of it. */
-export function isStoreTrouble(error: unknown): boolean {
-  const code = (error as { readonly code?: unknown } | null)?.code;
-  return (
-    typeof code === 'string' && code.startsWith('STORE_') && code !== 'STORE_CONFLICT' && code !== 'STORE_CONSTRAINT'
-  );
 }

@@ -84,6 +84,45 @@ eachStore('outbox', (engine) => {
     assert.equal(await store.write((tx) => outbox.discardUntried(tx, range)), 2, 'and rolled back once more');
   });
 
+  test('what is taken counts as begun, unless it is given back', async (t) => {
+    const store = await engine.store(t);
+    await migrateJobs(store);
+    const outbox = createOutbox({ store, clock: createManualClock(), wake: () => {} });
+    await store.write((tx) =>
+      insertJobs(
+        tx,
+        newJobs(4, (index) => ({ slot: index })),
+        1,
+      ),
+    );
+    const scope = { kind: KIND, group: 'group' };
+    await store.write(async (tx) => {
+      const taken = await outbox.take(tx, { ...scope, limit: 3 }, 'batch');
+      assert.deepEqual(
+        taken.map(({ key, state }) => [key, state]),
+        [0, 1, 2].map((at) => [`key-${at}`, 'held']),
+      );
+      await outbox.giveBack(tx, { kind: KIND, ids: [taken[2]!.id] }, 'batch');
+      await outbox.giveBack(tx, { kind: KIND, ids: [taken[1]!.id] }, 'another reason');
+      await outbox.release(tx, { kind: KIND, ids: [taken[0]!.id] }, { attempts: 3 });
+    });
+    const rows = await store.read
+      .selectFrom('outbox')
+      .select(['state', 'claims', 'attempts', 'lane'])
+      .orderBy('id')
+      .execute();
+    assert.deepEqual(
+      rows.map(({ state, claims, attempts, lane }) => [state, claims, attempts, lane]),
+      [
+        ['pending', 1, 3, 1],
+        ['held', 1, 0, 0],
+        ['pending', 0, 0, 0],
+        ['pending', 0, 0, 0],
+      ],
+    );
+    assert.equal(await store.write((tx) => outbox.discardUntried(tx, { kind: KIND, fromSlot: 0, toSlot: 9 })), 2);
+  });
+
   test('prunes what was over long ago, oldest first and a piece at a time', async (t) => {
     const store = await engine.store(t);
     await migrateJobs(store);

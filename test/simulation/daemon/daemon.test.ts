@@ -6,6 +6,9 @@ import { randomLife } from './random-life.ts';
 /** What was found, by the seed that found it. */
 const FOUND: readonly { readonly seed: number; readonly what: string }[] = [
   { seed: 147, what: 'a wallet is read while no node gives its blocks, and the blocks come later' },
+  { seed: 177, what: 'what went in a batch is given free by a fork, and what went alone goes in a batch after a kill' },
+  { seed: 178, what: 'what went in a batch is given free by a fork' },
+  { seed: 111, what: 'the store is in trouble before the first attempt at a delivery' },
 ];
 
 async function live(seed: number): Promise<void> {

@@ -34,7 +34,7 @@ export interface HookBook {
   mayHave(keys: readonly number[]): void;
   /** Learns from a list what unknown answers have done; what else it shows must be as the book has it. In words what is wrong. */
   compare(list: readonly ListedHook[]): string | null;
-  /** What nobody should have been sent, and bodies that changed between attempts; from the nth request on. */
+  /** What nobody should have been sent, bodies that changed between attempts, and events that came under two ids; from the nth request on. */
   requestFault(requests: readonly Request[], from: number): string | null;
   /** What is wrong with the outbox once everything has come to its end. */
   endFault(store: Store, world: World, network: Network): Promise<string | null>;
@@ -51,6 +51,8 @@ export function createHookBook(): HookBook {
   const ages = new Map<string, number>();
   const unknown: (readonly number[])[] = [];
   const bodies = new Map<string, string>();
+  /** The message that a pair of webhook and transaction came in. */
+  const messages = new Map<string, string>();
   const hookOf = (id: string) => hooks.find((hook) => hook.id === id);
 
   /** Whether a webhook may have been sent a transaction. */
@@ -117,6 +119,11 @@ export function createHookBook(): HookBook {
         bodies.set(id, body);
         const wrong = signatures.find((signature) => !isAllowed(hook, signature));
         if (wrong !== undefined) return `webhook ${hook} got ${wrong}, which it never watched`;
+        for (const pair of signatures.map((signature) => deliveryKey(hook, signature))) {
+          const before = messages.get(pair);
+          if (before !== undefined && before !== id) return `${pair} came in the messages ${before} and ${id}`;
+          messages.set(pair, id);
+        }
       }
       return null;
     },
@@ -157,5 +164,5 @@ export function createHookBook(): HookBook {
 const keysOf = (texts: readonly string[]) => texts.map((text) => KEY_TEXTS.indexOf(text));
 
 /** Pairs of webhook and transaction, in the form of keys of deliveries. */
-const pairsOf = (requests: readonly Request[]): ReadonlySet<string> =>
+export const pairsOf = (requests: readonly Request[]): ReadonlySet<string> =>
   new Set(requests.flatMap(({ hook, signatures }) => signatures.map((signature) => deliveryKey(hook, signature))));

@@ -3,7 +3,7 @@ import type { CodedError } from '../../../src/lib/coded-error.ts';
 import { listOf } from '../follower/fake-accounts.ts';
 import { honest } from '../follower/fake-node.ts';
 import { misbehave, positionFault } from '../follower/random-run.ts';
-import type { Mood, Network } from '../webhooks/network.ts';
+import type { Mood } from '../webhooks/network.ts';
 import { create, list, randomCall, type WalletPage } from './calls.ts';
 import { type ApiAnswer, callAll } from './client.ts';
 import { createDaemonRig, type DaemonRig } from './daemon-rig.ts';
@@ -57,9 +57,9 @@ async function begin(rig: DaemonRig): Promise<Scene> {
   const hooks = createHookBook();
   hooks.look(rig.world);
   return {
-    ...{ rig, process, hooks, usage: createUsageBook(), wallets: new Set(), endings: [] },
+    ...{ rig, process, hooks, usage: createUsageBook(rig.network.requests), wallets: new Set(), endings: [] },
     projectId: process.daemon.first().key?.projectId ?? '',
-    ...{ processes: 1, calls: 0, failingSinceMs: null, checked: 0 },
+    ...{ processes: 1, calls: 0, failing: null, checked: 0 },
   };
 }
 
@@ -94,8 +94,11 @@ function randomCalls(scene: Scene): readonly Planned[] {
 }
 
 function setFaults(scene: Scene, writes: number): void {
+  const now = scene.rig.clock.monotonic();
+  const isFailing = scene.failing !== null && scene.failing.untilMs === null;
   scene.rig.faults.writes = writes;
-  scene.failingSinceMs = writes === 0 ? null : (scene.failingSinceMs ?? scene.rig.clock.monotonic());
+  if (writes > 0 && !isFailing) scene.failing = { sinceMs: now, untilMs: null };
+  if (writes === 0 && scene.failing !== null && isFailing) scene.failing = { ...scene.failing, untilMs: now };
 }
 
 const isTemporary = (error: unknown) => (error as Partial<CodedError>).exitCode === EXIT.temporary;
@@ -117,7 +120,7 @@ async function restart(scene: Scene): Promise<void> {
   await rig.clock.advance(0);
   const isClean = !process.life.isDead && !wasFailing;
   const atMs = process.life.diedAtMs ?? rig.clock.monotonic();
-  demand(await scene.usage.processEnded(rig.store, { atMs, isClean, failingSinceMs: scene.failingSinceMs }));
+  demand(await scene.usage.processEnded(rig.store, { atMs, isClean, failing: scene.failing }));
   for (let tries = 1; ; tries += 1) {
     const life = newLife();
     if (rig.draw.float() < 0.1) life.writesToLive = rig.draw.below(6);
@@ -196,15 +199,9 @@ async function checkEnd(scene: Scene): Promise<void> {
   await callNow(scene, [list(scene)]);
   for (const address of scene.wallets) demand(await historyFault(scene, address));
   await rig.drive(scene.process.daemon.stop());
-  const end = { atMs: rig.clock.monotonic(), isClean: true, failingSinceMs: null };
+  const end = { atMs: rig.clock.monotonic(), isClean: true, failing: scene.failing };
   demand(await usage.processEnded(rig.store, end));
-  demand(await usage.endFault(rig.store, countSent(rig.network)));
-}
-
-/** Deliveries of each message, however often it was sent. */
-function countSent({ requests }: Network): number {
-  const sizes = new Map(requests.map(({ id, signatures }) => [id, signatures.length]));
-  return [...sizes.values()].reduce((sum, size) => sum + size, 0);
+  demand(await usage.endFault(rig.store));
 }
 
 /** A history, page by page, against the chain. */

@@ -1,7 +1,7 @@
 import type { ApiAnswer, ApiCall } from './client.ts';
 import type { DaemonProcess, DaemonRig } from './daemon-rig.ts';
 import type { HookBook } from './hook-book.ts';
-import type { CallKind, UsageBook } from './usage-book.ts';
+import type { CallKind, Failing, UsageBook } from './usage-book.ts';
 
 /** A life under way, and what was learnt of it. */
 export interface Scene {
@@ -16,8 +16,8 @@ export interface Scene {
   process: DaemonProcess;
   processes: number;
   calls: number;
-  /** Since when writes fail; null while they do not. */
-  failingSinceMs: number | null;
+  /** When writes failed last, or do now; null when they never did. */
+  failing: Failing | null;
   /** Requests of the receivers that were looked at. */
   checked: number;
 }

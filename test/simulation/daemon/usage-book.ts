@@ -1,6 +1,8 @@
-/** Calls that were answered and cost something, against what the store counts of them. */
+/** What was answered and sent and costs something, against what the store counts of it. */
 import type { Store } from '../../../src/ports/store.ts';
+import type { Request } from '../webhooks/network.ts';
 import type { ApiAnswer } from './client.ts';
+import { pairsOf } from './hook-book.ts';
 
 /** `free` ones are of another product. */
 export type CallKind = 'wallet' | 'write' | 'list' | 'free';
@@ -15,16 +17,20 @@ export interface ProcessEnd {
   readonly atMs: number;
   /** It stopped in order, and its last writes did not fail. */
   readonly isClean: boolean;
-  /** Since when writes fail, if they do. */
-  readonly failingSinceMs: number | null;
+  readonly failing: Failing | null;
+}
+
+/** When writes failed; `untilMs` is null while they do. */
+export interface Failing {
+  readonly sinceMs: number;
+  readonly untilMs: number | null;
 }
 
 export interface UsageBook {
   note(kind: CallKind, answer: ApiAnswer): void;
   /** What the end of a process has taken must be little and new. In words what is wrong. */
   processEnded(store: Store, end: ProcessEnd): Promise<string | null>;
-  /** `tried`: how many deliveries the messages had that were sent, however often. */
-  endFault(store: Store, tried: number): Promise<string | null>;
+  endFault(store: Store): Promise<string | null>;
 }
 
 interface Counted {
@@ -32,14 +38,17 @@ interface Counted {
   readonly credits: number;
 }
 
-export function createUsageBook(): UsageBook {
+/** `requests`: all that receivers got; the book sees them grow. */
+export function createUsageBook(requests: readonly Request[]): UsageBook {
   const answered: { readonly kind: CallKind; readonly atMs: number }[] = [];
   const unknown = { wallet: 0, write: 0, list: 0, free: 0 };
+  /** What may have gone with the processes that held it: each of them takes what was new. */
+  const mayBeLost = { write: 0, list: 0, events: 0 };
   /** Wallet calls that the store does not hold, and calls without an answer that it does. */
   let lost = 0;
   let extra = 0;
-  let isLossless = true;
-  const count = (kind: CallKind) => answered.filter((one) => one.kind === kind).length;
+  const count = (kind: CallKind, sinceMs = 0) =>
+    answered.filter((one) => one.kind === kind && one.atMs >= sinceMs).length;
 
   async function walletsFault(store: Store): Promise<string | null> {
     const { requests, credits } = await countedOf(store, 'walletApi');
@@ -51,19 +60,29 @@ export function createUsageBook(): UsageBook {
       : `${requests} wallet calls are counted with ${credits} credits`;
   }
 
-  /** Deliveries are counted with the calls of this product, each with one credit for its first attempt. */
-  async function webhooksFault(store: Store, tried: number): Promise<string | null> {
-    const { requests, credits } = await countedOf(store, 'webhooks');
-    const calls = count('write') + count('list');
-    const most = CREDITS.write * (count('write') + unknown.write) + tried;
-    if (credits > most) return `${credits} credits of webhooks are counted, ${most} at most were spent`;
-    if (requests > calls + unknown.write + unknown.list + tried) return `${requests} calls of webhooks are counted`;
-    if (!isLossless || unknown.write + unknown.list > 0) return null;
-    const deliveries = requests - calls;
-    const wanted = CREDITS.write * count('write') + deliveries;
-    return credits === wanted && deliveries >= 0
-      ? null
-      : `${credits} credits of webhooks are counted and not ${wanted}`;
+  /**
+   * Deliveries are counted with the calls of this product. Each pair of webhook and transaction costs one credit, however often and in
+   * whichever messages it was sent: when the outcome of its first attempt is written. Where nothing may be lost or unknown, the bounds meet,
+   * except for what was only ever sent in attempts that were given up on the way.
+   */
+  async function webhooksFault(store: Store): Promise<string | null> {
+    const counted = await countedOf(store, 'webhooks');
+    const ended = pairsOf(requests.filter(({ status }) => status !== null)).size;
+    const least = { writes: count('write') - mayBeLost.write, lists: count('list') - mayBeLost.list };
+    const events = Math.max(0, ended - mayBeLost.events);
+    const most = { writes: count('write') + unknown.write, lists: count('list') + unknown.list };
+    const tried = pairsOf(requests).size;
+    const calls = [least.writes + least.lists + events, most.writes + most.lists + tried] as const;
+    const credits = [CREDITS.write * least.writes + events, CREDITS.write * most.writes + tried] as const;
+    return (
+      outside('calls of webhooks', counted.requests, calls) ?? outside('credits of webhooks', counted.credits, credits)
+    );
+  }
+
+  function loseSince(sinceMs: number): void {
+    mayBeLost.write += count('write', sinceMs);
+    mayBeLost.list += count('list', sinceMs);
+    mayBeLost.events += pairsOf(requests.filter(({ endedMs }) => endedMs === null || endedMs >= sinceMs)).size;
   }
 
   return {
@@ -71,23 +90,29 @@ export function createUsageBook(): UsageBook {
       if (status === null) unknown[kind] += 1;
       else if (status === 200) answered.push({ kind, atMs });
     },
-    async processEnded(store, { atMs, isClean, failingSinceMs }) {
-      const { requests } = await countedOf(store, 'walletApi');
-      const missing = count('wallet') - lost + extra - requests;
+    async processEnded(store, { atMs, isClean, failing }) {
+      // What waited to be written when writing began to fail still does, and does so until the next time that it is tried.
+      const isBehind = failing !== null && (failing.untilMs ?? atMs) + FLUSH_MS + SLACK_MS >= atMs;
+      const sinceMs = Math.min(atMs, isBehind ? failing.sinceMs : atMs) - FLUSH_MS - SLACK_MS;
+      if (!isClean) loseSince(sinceMs);
+      const wallets = await countedOf(store, 'walletApi');
+      const missing = count('wallet') - lost + extra - wallets.requests;
       if (missing < 0) {
         extra -= missing;
         return extra > unknown.wallet ? `${-missing} wallet calls are counted twice` : null;
       }
       lost += missing;
-      isLossless &&= isClean;
       if (isClean) return missing === 0 ? null : `${missing} wallet calls were lost in an orderly stop`;
-      // What waited to be written when writing began to fail still does.
-      const since = Math.min(atMs, failingSinceMs ?? atMs) - FLUSH_MS - SLACK_MS;
-      const recent = answered.filter((one) => one.kind === 'wallet' && one.atMs >= since).length;
+      const recent = count('wallet', sinceMs);
       return missing <= recent ? null : `${missing} wallet calls were lost, and ${recent} of them were new`;
     },
-    endFault: async (store, tried) => (await walletsFault(store)) ?? (await webhooksFault(store, tried)),
+    endFault: async (store) => (await walletsFault(store)) ?? (await webhooksFault(store)),
   };
+}
+
+function outside(what: string, counted: number, [least, most]: readonly [number, number]): string | null {
+  if (counted < least) return `${counted} ${what} are counted, and there were ${least} at least`;
+  return counted > most ? `${counted} ${what} are counted, and there were ${most} at most` : null;
 }
 
 async function countedOf(store: Store, product: string): Promise<Counted> {

@@ -14,6 +14,8 @@ export interface Request {
   readonly body: string;
   readonly signatures: readonly string[];
   readonly startedMs: number;
+  /** Null while it is under way. */
+  endedMs: number | null;
   readonly process: { readonly isDead: boolean };
   /** Null while it is under way, or was given up. */
   status: number | null;
@@ -50,6 +52,7 @@ export function createNetwork(clock: Clock, random: Sfc32): Network {
         ({ transaction }) => transaction.signatures[0] ?? '',
       ),
       startedMs: clock.monotonic(),
+      endedMs: null,
     };
     requests.push(entry);
     const mood = moods.get(hook) ?? 'good';
@@ -58,6 +61,7 @@ export function createNetwork(clock: Clock, random: Sfc32): Network {
       const end = (finish: () => void) => {
         if (!entry.isOpen) return;
         entry.isOpen = false;
+        entry.endedMs = clock.monotonic();
         cancel();
         finish();
       };

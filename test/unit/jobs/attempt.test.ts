@@ -4,6 +4,7 @@ import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { GRACE_MS, runAttempt } from '../../../src/kernel/jobs/attempt.ts';
 import { createStopper } from '../../../src/kernel/jobs/stopper.ts';
 import type { Job, JobKind } from '../../../src/kernel/plugin.ts';
+import { CodedError } from '../../../src/lib/coded-error.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 
 const TIMEOUT_MS = 1_000;
@@ -83,4 +84,14 @@ test('a handler that throws before it promises anything counts as one that rejec
     const outcome = await setUp({ run }).run();
     assert.ok(outcome.kind === 'retry' && outcome.error === 'at once');
   }
+});
+
+test('trouble of the store that may pass is no attempt of the job; any other throw is', async () => {
+  const outcomes = [];
+  for (const retryable of [true, false]) {
+    const error = new CodedError('STORE_BUSY', 'locked', { retryable });
+    const outcome = await setUp({ run: async () => Promise.reject(error) }).run();
+    outcomes.push(outcome.kind === 'retry' && outcome.uncounted);
+  }
+  assert.deepEqual(outcomes, [true, false]);
 });
