@@ -50,7 +50,7 @@ export function createPools({ clock, maxConnections, ca }: PoolsOptions): Pools 
   };
   const sweep = (): void => {
     cancelSweep = null;
-    const limit = clock.now() - POOL_IDLE_MS;
+    const limit = clock.monotonic() - POOL_IDLE_MS;
     for (const [key, entry] of entries) {
       if (entry.leases === 0 && entry.idleSince <= limit) discard(key, entry);
     }
@@ -81,7 +81,7 @@ export function createPools({ clock, maxConnections, ca }: PoolsOptions): Pools 
       bodyTimeout: 0,
       connect: vettedConnector(addresses, ca),
     });
-    const entry = { pool, leases: 0, idleSince: clock.now() };
+    const entry = { pool, leases: 0, idleSince: clock.monotonic() };
     entries.set(key, entry);
     planSweep();
     return entry;
@@ -96,7 +96,7 @@ export function createPools({ clock, maxConnections, ca }: PoolsOptions): Pools 
         pool: entry.pool,
         release: () => {
           entry.leases -= 1;
-          entry.idleSince = clock.now();
+          entry.idleSince = clock.monotonic();
         },
       };
     },

@@ -40,7 +40,7 @@ export function createResolver(lookup: LookupAll, addresses: AddressPolicy, cloc
       answer = await withDeadline(lookup(host), clock);
     } catch (error) {
       const failure = codeText(error);
-      kept.set(host, { until: clock.now() + KEEP_FAILURE_MS, failure });
+      kept.set(host, { until: clock.monotonic() + KEEP_FAILURE_MS, failure });
       throw dnsFailure(failure, error);
     }
     if (answer.length === 0) throw dnsFailure('no address');
@@ -49,18 +49,18 @@ export function createResolver(lookup: LookupAll, addresses: AddressPolicy, cloc
       throw new CodedError('OUTBOUND_BLOCKED_ADDRESS', 'the host resolves to an address that is not allowed');
     }
     const sorted = [...answer].sort((a, b) => (a.address < b.address ? -1 : 1));
-    kept.set(host, { until: clock.now() + KEEP_MS, addresses: sorted });
+    kept.set(host, { until: clock.monotonic() + KEEP_MS, addresses: sorted });
     return sorted;
   };
 
   return {
     known(host) {
       const found = kept.get(host);
-      return found !== undefined && 'addresses' in found && found.until > clock.now() ? found.addresses : null;
+      return found !== undefined && 'addresses' in found && found.until > clock.monotonic() ? found.addresses : null;
     },
     async resolve(host) {
       const known = kept.get(host);
-      if (known !== undefined && known.until > clock.now()) {
+      if (known !== undefined && known.until > clock.monotonic()) {
         if ('failure' in known) throw dnsFailure(known.failure);
         return known.addresses;
       }

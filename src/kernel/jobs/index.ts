@@ -110,6 +110,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     if (finished.length + back.length === 0 && room.total <= 0 && ahead.total <= 0) return false;
     const now = clock.now();
     const startedMs = clock.monotonic();
+    sweeper.saw(now, startedMs);
     // Every commit of new jobs wakes the runner: while it has plenty to do, a look now and then is enough.
     const isIdle = finished.length + back.length === 0 && room.total <= 0 && isFed();
     if (isIdle && startedMs - lookedAtMs < BLOCKED_POLL_MS) return false;

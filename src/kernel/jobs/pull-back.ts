@@ -3,7 +3,7 @@ import type { JobKind } from '../plugin.ts';
 import { AHEAD_WAIT_MS, leaseMsOf } from './claim.ts';
 import { change, createParameters } from './statement.ts';
 
-/** Clocks of processes that share a store may differ by this much. */
+/** Clocks of processes that share a store may differ by this much: what one plans is late by no more with another. */
 export const CLOCK_SKEW_MS = 60_000;
 
 /**
@@ -25,25 +25,47 @@ export async function cutLeases(tx: StoreTx, kinds: Iterable<JobKind>, now: numb
 }
 
 /**
- * Pending jobs that were planned by a clock that was ahead would wait until the real time gets there. Those that were made in the
- * future are moved to now, with their delay; retries that are further ahead than their kind ever plans run now. Returns how many
- * there were.
+ * Pending jobs that a clock which is ahead of this one has made would wait until this one gets there: they are moved to now, with
+ * their delay. Only those without a late retry behind them are looked at, because they are few. Returns how many there were.
  */
-export async function pullBack(tx: StoreTx, kinds: Iterable<JobKind>, now: number): Promise<number> {
+export async function pullNew(tx: StoreTx, kinds: Iterable<JobKind>, now: number): Promise<number> {
+  let count = 0;
+  for (const { kind } of kinds) count += await pullMade(tx, kind, 'lane = 0', now);
+  return count;
+}
+
+/**
+ * The same for all pending jobs, after a clock was set back by `byMs`. Retries that lie further ahead than that come earlier by as
+ * much: those that it had planned come in time then, others a little early. Retries that are further ahead than their kind ever
+ * plans run now. Infinite: by how much is not known.
+ */
+export async function pullBack(tx: StoreTx, kinds: Iterable<JobKind>, now: number, byMs: number): Promise<number> {
   let count = 0;
   for (const { kind, longestDelayMs } of kinds) {
-    const parameters = createParameters(tx.dialect);
-    const ahead = now + CLOCK_SKEW_MS;
-    const moved = `update outbox set run_at = run_at - created_at + ${parameters.add(now)}, created_at = ${parameters.add(now)}
-      where state = 'pending' and kind = ${parameters.add(kind)} and lane in (0, 1)
-      and run_at > ${parameters.add(ahead)} and created_at > ${parameters.add(ahead)}`;
-    count += await change(tx.db, moved, parameters);
+    count += await pullMade(tx, kind, 'lane in (0, 1)', now);
     if (longestDelayMs === undefined) continue;
-    const late = createParameters(tx.dialect);
-    const retried = `update outbox set run_at = ${late.add(now)}
-      where state = 'pending' and kind = ${late.add(kind)} and lane in (0, 1)
-      and run_at > ${late.add(ahead + Math.ceil(longestDelayMs))}`;
-    count += await change(tx.db, retried, late);
+    if (Number.isFinite(byMs)) {
+      const parameters = createParameters(tx.dialect);
+      // It was set back at some time since the last look.
+      const early = `update outbox set run_at = run_at - ${parameters.add(Math.trunc(byMs))}
+        where state = 'pending' and kind = ${parameters.add(kind)} and lane in (0, 1) and attempts > 0
+        and run_at > ${parameters.add(now + Math.trunc(byMs) - CLOCK_SKEW_MS)}`;
+      count += await change(tx.db, early, parameters);
+    }
+    const parameters = createParameters(tx.dialect);
+    const never = `update outbox set run_at = ${parameters.add(now)}
+      where state = 'pending' and kind = ${parameters.add(kind)} and lane in (0, 1)
+      and run_at > ${parameters.add(now + CLOCK_SKEW_MS + Math.ceil(longestDelayMs))}`;
+    count += await change(tx.db, never, parameters);
   }
   return count;
+}
+
+async function pullMade(tx: StoreTx, kind: string, lanes: string, now: number): Promise<number> {
+  const parameters = createParameters(tx.dialect);
+  const ahead = now + CLOCK_SKEW_MS;
+  const text = `update outbox set run_at = run_at - created_at + ${parameters.add(now)}, created_at = ${parameters.add(now)}
+    where state = 'pending' and kind = ${parameters.add(kind)} and ${lanes}
+    and run_at > ${parameters.add(ahead)} and created_at > ${parameters.add(ahead)}`;
+  return await change(tx.db, text, parameters);
 }

@@ -4,7 +4,7 @@ import type { Log } from '../../ports/log.ts';
 import type { Store } from '../../ports/store.ts';
 import type { JobKind } from '../plugin.ts';
 import type { JobMetrics } from './job-metrics.ts';
-import { CLOCK_SKEW_MS, cutLeases, pullBack } from './pull-back.ts';
+import { CLOCK_SKEW_MS, cutLeases, pullBack, pullNew } from './pull-back.ts';
 import { returnExpired, spreadOverdue } from './sweep.ts';
 
 export interface SweeperOptions {
@@ -22,6 +22,8 @@ export interface SweeperOptions {
 export interface Sweeper {
   /** Spreads overdue retries, mends times that lie ahead, returns leases that ran out, then goes on doing the latter two. */
   start(): Promise<void>;
+  /** Notes what the wall clock says at a moment of the monotonic one: one that is ahead may be so between two looks only. */
+  saw(now: number, monotonicMs: number): void;
   stop(): Promise<void>;
 }
 
@@ -35,18 +37,19 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   /** Short leases are looked at as often as they may run out. */
   const intervalMs = Math.min(INTERVAL_MS, ...[...kinds.values()].map(({ leaseMs }) => leaseMs ?? INTERVAL_MS));
   let loop: Promise<void> = Promise.resolve();
-  /** Wall clock less monotonic: it falls when the clock is set back. */
+  /** Wall clock less monotonic, the most since the last look: it is less when the clock was set back. */
   let offsetMs = Number.POSITIVE_INFINITY;
 
   async function mend(): Promise<void> {
     const now = clock.now();
     const before = offsetMs;
     const offset = now - clock.monotonic();
-    const isSetBack = offset < before - CLOCK_SKEW_MS;
-    const count = await store.write(
-      async (tx) =>
-        (await cutLeases(tx, kinds.values(), now)) + (isSetBack ? await pullBack(tx, kinds.values(), now) : 0),
-    );
+    const byMs = before - offset;
+    const isSetBack = byMs > CLOCK_SKEW_MS;
+    const count = await store.write(async (tx) => {
+      const cut = await cutLeases(tx, kinds.values(), now);
+      return cut + (await (isSetBack ? pullBack(tx, kinds.values(), now, byMs) : pullNew(tx, kinds.values(), now)));
+    });
     offsetMs = offset;
     if (count === 0) return;
     log.warn({ jobs: count }, 'jobs that a clock ahead of this one had planned are due again');
@@ -85,6 +88,9 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   }
 
   return {
+    saw(now, monotonicMs) {
+      offsetMs = Math.max(offsetMs, now - monotonicMs);
+    },
     async start() {
       await sweep();
       await spread();

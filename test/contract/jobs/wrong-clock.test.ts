@@ -99,6 +99,60 @@ eachStore('jobs under a clock that was wrong', (engine) => {
     assert.ok(clock.now() - start < 120_000, `${clock.now() - start} ms of the clock`);
   });
 
+  test('what a process with a clock ahead makes, while both run, is late by two sweeps at most', async (t) => {
+    const store = await engine.store(t);
+    const { clock, kind, done } = await bed(store);
+    const ahead = shifted(clock, () => HOUR_MS);
+    const ran: string[] = [];
+    const maker = makeRunner(t, { store, kinds: [], clock: ahead });
+    const runner = makeRunner(t, { store, kinds: [kind(ran, clock)], clock });
+    await runner.start();
+    await clock.advance(40_000);
+    await store.write((tx) => maker.enqueue(tx, newJobs(3)));
+    const start = clock.now();
+    await until(done(3));
+    assert.ok(clock.now() - start <= 61_000, `${clock.now() - start} ms of the clock`);
+  });
+
+  test('retries that were planned in a moment when the clock was ahead are not late, however long its kind may wait', async (t) => {
+    const store = await engine.store(t);
+    const { clock, outbox } = await bed(store);
+    let byMs = 0;
+    const wall = shifted(clock, () => byMs);
+    const patient = (delayMs: number) => ({ kind: 'retry', runAt: wall.now() + delayMs, error: 'later' }) as const;
+    const kind = makeKind(
+      async ({ key, attempts }) => (attempts > 0 ? DONE : patient(key === 'patient' ? 10 * HOUR_MS : RETRY_MS)),
+      { longestDelayMs: 24 * HOUR_MS },
+    );
+    const runner = makeRunner(t, { store, kinds: [kind], clock: wall });
+    await runner.start();
+    const tried = async (key: string, attempts: number) => (await outbox.get(KIND, key))?.attempts === attempts;
+    const make = (key: string) => store.write((tx) => runner.enqueue(tx, newJobs(1, { key })));
+    await make('patient');
+    await until(() => tried('patient', 1));
+    const planned = async () => {
+      const row = await store.read
+        .selectFrom('outbox')
+        .select('run_at')
+        .where('key', '=', 'patient')
+        .executeTakeFirst();
+      return Number(row?.['run_at']) - clock.now();
+    };
+    await clock.advance(40_000);
+    byMs = HOUR_MS;
+    await make('hasty');
+    await until(() => tried('hasty', 1));
+    byMs = 0;
+    const start = clock.now();
+    await until(async () => {
+      await clock.advance(1_000);
+      return await tried('hasty', 2);
+    });
+    assert.ok(clock.now() - start <= 61_000, `${clock.now() - start} ms of the clock`);
+    const left = await planned();
+    assert.ok(left > 8 * HOUR_MS && left < 10 * HOUR_MS, `the patient one comes in ${left} ms`);
+  });
+
   test('plans of a clock that was right stay as they are', async (t) => {
     const store = await engine.store(t);
     const { clock, kind } = await bed(store);
