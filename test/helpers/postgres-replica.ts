@@ -2,11 +2,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { cp, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { crashServer, freePort, POSTGRES_FLAGS, type PostgresServer } from './postgres-server.ts';
+import { crashServer, freePort, POSTGRES_FLAGS, type PostgresServer, reviveServer } from './postgres-server.ts';
 
 export interface PostgresReplica extends PostgresServer {
   /** Ends recovery: from then on it takes writes. */
@@ -38,11 +37,11 @@ export async function runSql(
 const textOf = async (url: string, statement: string): Promise<string> =>
   String(Object.values((await runSql(url, statement))[0] ?? {})[0]);
 
-/** Copies the server while it runs and follows it. From then on the server answers no commit that its replica has not taken. */
+/** Copies the server while it runs, into a folder beside its own, and follows it. From then on the server answers no commit that its replica has not taken. */
 export async function startReplica(primary: Pick<PostgresServer, 'url' | 'port'>): Promise<PostgresReplica> {
   const from = await textOf(primary.url, 'show data_directory');
   const binaries = await textOf(primary.url, `select setting from pg_config() where name = 'BINDIR'`);
-  const directory = await mkdtemp(join(tmpdir(), 'parhelion-replica-'));
+  const directory = await mkdtemp(join(dirname(from), 'parhelion-replica-'));
   await copyRunning(primary.url, from, directory);
   const { user, password } = { user: 'parhelion', password: 'parhelion' };
   const source = `host=127.0.0.1 port=${primary.port} user=${user} password=${password} application_name=${NAME}`;
@@ -64,6 +63,10 @@ export async function startReplica(primary: Pick<PostgresServer, 'url' | 'port'>
       server = await start();
     },
     crash: () => crashServer(directory),
+    revive: () =>
+      reviveServer(url, async () => {
+        server = await start();
+      }),
     async stop() {
       await down('SIGINT');
       await rm(directory, { recursive: true, force: true });

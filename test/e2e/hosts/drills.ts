@@ -4,9 +4,13 @@ import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Role } from '../../../src/ports/role.ts';
 import { startReplica } from '../../helpers/postgres-replica.ts';
-import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
+import { createSfc32 } from '../../helpers/sfc32.ts';
+import { mountDisk } from '../../helpers/small-disk.ts';
 import { eventually } from '../roles/bed.ts';
 import { endHosts, epochOf, type HostsBed, leading, type Seat, startHosts, untilMoves } from './bed.ts';
+import { stepClock } from './clock-drill.ts';
+import { fillDisk } from './disk-drill.ts';
+import { type Drill, type Field, leaderOf, pickOf } from './field.ts';
 
 const LEASE_MS = 1_000;
 /** With each webhook every payment is delivered once more. */
@@ -15,20 +19,10 @@ const MOST_HOOKS = 5;
 const PAY_EVERY_MS = 300;
 const SETTLE_S = 120;
 const START_TRIES = 5;
-
-interface Field {
-  readonly bed: HostsBed;
-  readonly draw: Sfc32;
-  readonly seats: Seat[];
-}
-
-type Drill = (field: Field) => Promise<void>;
-
-const leaderOf = async ({ seats }: Field): Promise<Seat> => {
-  for (const seat of seats) if (seat.role === 'indexer' && (await leading(seat).catch(() => null)) === 1) return seat;
-  return seats.find(({ role }) => role === 'indexer') as Seat;
-};
-const pickOf = ({ draw, seats }: Field): Seat => seats[draw.below(seats.length)] as Seat;
+/** Only as much memory as is written is used. */
+const DISK_BYTES = 1_073_741_824;
+/** Needs a disk for the database alone. */
+const ON_DISK = 'the disk of the database is full';
 
 async function pause(seat: Seat, ms: number): Promise<void> {
   seat.daemon.child.kill('SIGSTOP');
@@ -77,6 +71,8 @@ const DRILLS: Readonly<Record<string, Drill>> = {
     await sleep(draw.between(200, 3_000));
   },
   'a replica takes the place of the database': failOver,
+  'the clock of a process steps': stepClock,
+  [ON_DISK]: fillDisk,
 };
 
 /** What was acknowledged while commits waited for the replica is there when the first server is lost for good. */
@@ -95,7 +91,7 @@ async function failOver({ bed, seats }: Field): Promise<void> {
   await sleep(300);
   await bed.database().crash();
   await replica.promote();
-  bed.moveTo(replica);
+  await bed.moveTo(replica);
   isOver = true;
   await asking;
 }
@@ -158,8 +154,19 @@ async function checkField(field: Field): Promise<void> {
   bed.payments.resume();
 }
 
+export interface DrillsOptions {
+  readonly seed: number;
+  readonly count: number;
+  /** Names to draw from; default: all. */
+  readonly only?: readonly string[];
+  /** Drills beside the drawn ones. */
+  readonly last?: readonly string[];
+}
+
 export interface DrillsReport {
   readonly drills: readonly string[];
+  /** Those that this machine does not allow. */
+  readonly leftOut: readonly string[];
   readonly deliveries: number;
   readonly epoch: number;
 }
@@ -167,31 +174,38 @@ export interface DrillsReport {
 /** Runs so many drills, one after the other, on the same hosts; the last ones are those of `last`. */
 export async function runDrills(
   t: Pick<TestContext, 'after'>,
-  options: { readonly seed: number; readonly count: number; readonly last?: readonly string[] },
+  { seed, count, only = Object.keys(DRILLS), last = [] }: DrillsOptions,
   tell: (line: object) => void = () => undefined,
 ): Promise<DrillsReport> {
-  const draw = createSfc32(options.seed);
-  const bed = await startHosts(t, LEASE_MS, PAY_EVERY_MS);
+  const unknown = [...only, ...last].filter((name) => !Object.hasOwn(DRILLS, name));
+  assert.deepEqual(unknown, [], `there are ${Object.keys(DRILLS).join('; ')}`);
+  const draw = createSfc32(seed);
+  const disk = mountDisk(DISK_BYTES);
+  const leftOut = disk === null ? [ON_DISK] : [];
+  if (disk !== null) t.after(disk.unmount);
+  const folder = disk === null ? {} : { folder: disk.path };
+  const bed = await startHosts(t, LEASE_MS, { payEveryMs: PAY_EVERY_MS, ...folder });
   const seats: Seat[] = [];
   for (const role of ['api', 'deliverer', 'indexer', 'indexer'] as const) seats.push(await seatAgain(bed, role));
-  const field = { bed, draw, seats };
+  let drawn: object = {};
+  const field: Field = { bed, disk, draw, seats, note: (values) => (drawn = values) };
   await checkField(field);
-  const names = Object.keys(DRILLS);
-  const drawn = Array.from({ length: options.count }, () => names[draw.below(names.length)] as string);
-  const drills = [...drawn, ...(options.last ?? [])];
+  const names = only.filter((name) => !leftOut.includes(name));
+  const all = Array.from({ length: names.length === 0 ? 0 : count }, () => names[draw.below(names.length)] as string);
+  const drills = [...all, ...last.filter((name) => !leftOut.includes(name))];
   for (const [at, name] of drills.entries()) {
     const begunMs = performance.now();
+    drawn = {};
     try {
       await (DRILLS[name] as Drill)(field);
       await mend(field);
       await checkField(field);
     } catch (error) {
-      throw new Error(`drill ${at + 1} of seed ${options.seed} (${name}): ${(error as Error).message}`, {
-        cause: error,
-      });
+      const what = `${name} ${JSON.stringify(drawn)}`;
+      throw new Error(`drill ${at + 1} of seed ${seed} (${what}): ${(error as Error).message}`, { cause: error });
     }
-    tell({ drill: at + 1, name, seconds: Math.round((performance.now() - begunMs) / 100) / 10 });
+    tell({ drill: at + 1, name, ...drawn, seconds: Math.round((performance.now() - begunMs) / 100) / 10 });
   }
   const epoch = await epochOf(bed);
-  return { drills, epoch, deliveries: await endHosts(bed, seats) };
+  return { drills, leftOut, epoch, deliveries: await endHosts(bed, seats) };
 }

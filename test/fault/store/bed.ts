@@ -1,11 +1,9 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { BuiltDaemon } from '../../helpers/built-daemon.ts';
+import { mountDisk, type SmallDisk } from '../../helpers/small-disk.ts';
 import type { WorkBed } from '../../helpers/work-bed.ts';
 
 /** Looks at a daemon from outside while its store fails. */
@@ -76,38 +74,11 @@ export function assertSaid(witness: Witness, daemon: BuiltDaemon, pattern: RegEx
   assert.match(daemon.output(), pattern);
 }
 
-/** A folder on a file system of its own, or null where one cannot be mounted. */
-export interface SmallDisk {
-  readonly path: string;
-  /** Leaves only so many bytes free. */
-  fill(leaveBytes: number): void;
-  empty(): void;
-  remount(option: 'ro' | 'rw'): void;
-}
-
 export function mountSmallDisk(t: TestContext, bytes: number): SmallDisk | null {
-  const path = mkdtempSync(join(tmpdir(), 'parhelion-disk-'));
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${bytes}`, 'tmpfs', path], { stdio: 'ignore' });
-  } catch {
-    rmSync(path, { recursive: true, force: true });
-    t.skip('needs the right to mount a tmpfs');
-    return null;
-  }
-  t.after(() => {
-    execFileSync('umount', ['-l', path]);
-    rmSync(path, { recursive: true, force: true });
-  });
-  const ballast = join(path, 'ballast');
-  return {
-    path,
-    fill(leaveBytes) {
-      const { bavail, bsize } = statfsSync(path);
-      writeFileSync(ballast, Buffer.alloc(Math.max(0, bavail * bsize - leaveBytes)));
-    },
-    empty: () => rmSync(ballast, { force: true }),
-    remount: (option) => void execFileSync('mount', ['-o', `remount,${option}`, path]),
-  };
+  const disk = mountDisk(bytes);
+  if (disk === null) t.skip('needs the right to mount a tmpfs');
+  else t.after(disk.unmount);
+  return disk;
 }
 
 /** Arguments that make system calls of a daemon fail with `error` from the `from`th of each thread on; null without strace. */
