@@ -29,7 +29,7 @@ export function createLive(context: PageContext, ctx: Pick<PluginContext, 'chain
     method: 'GET',
     path: `${API}/live`,
     summary: 'Live values as server-sent events',
-    replies: { 200: Type.String(), ...REFUSALS },
+    replies: { 200: Type.String({ contentMediaType: 'text/event-stream' }), ...REFUSALS },
     handler(request) {
       // Sessions that end while it runs end it with the next look.
       guard.enter(request);

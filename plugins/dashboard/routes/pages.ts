@@ -28,7 +28,7 @@ export function pageRoutes(files: () => ReadonlyMap<string, PageFile>): readonly
       ...common,
       path: '/dashboard',
       summary: 'The dashboard',
-      replies: { 200: Type.String() },
+      replies: { 200: Type.String({ contentMediaType: 'text/html' }) },
       handler: ({ headers }) => serve('index.html', headers['if-none-match']),
     }),
     defineRoute({
@@ -36,7 +36,7 @@ export function pageRoutes(files: () => ReadonlyMap<string, PageFile>): readonly
       path: '/dashboard/:file',
       summary: 'A file of the dashboard',
       params: Type.Object({ file: Type.String({ maxLength: 64 }) }),
-      replies: { 200: Type.String(), 404: Type.Object({ error: Type.String() }) },
+      replies: { 200: Type.String({ contentMediaType: '*/*' }), 404: Type.Object({ error: Type.String() }) },
       handler: ({ params, headers }) => serve(params.file, headers['if-none-match']),
     }),
   ];

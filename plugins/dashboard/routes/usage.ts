@@ -49,7 +49,7 @@ function csvRoute({ access, guard }: PageContext): Route {
     summary: 'The days as CSV',
     params: projectParams,
     query: daysQuery,
-    replies: { 200: Type.String(), ...REFUSALS },
+    replies: { 200: Type.String({ contentMediaType: 'text/csv' }), ...REFUSALS },
     async handler(request) {
       const { project } = request.params;
       demandProject(guard.enter(request), project);

@@ -43,14 +43,14 @@ export interface DaemonFronts {
 }
 
 export function createFronts({ assembly, parts, health, metricsText, sockets }: FrontsOptions): DaemonFronts {
-  const { merged, metrics } = assembly;
+  const { merged, metrics, version } = assembly;
   const { core } = assembly.config;
   const { clock, random, log } = parts;
   const isApi = assembly.roles.has('api');
   const secure = (section: TlsSection) => (core[section].tls.certFile === null ? '' : 's');
   const http = isApi ? createApi(assembly, parts) : null;
   const admin = createAdminFront({
-    ...{ core, clock, random, log, health },
+    ...{ core, clock, random, log, health, version },
     routes: isApi ? merged.routes : [],
     registry: { text: metricsText, contentType: metrics.contentType },
     metrics: metrics.scope('admin'),

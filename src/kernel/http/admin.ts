@@ -8,6 +8,7 @@ import type { CoreConfig } from '../config/core.ts';
 import type { Health } from '../health.ts';
 import type { MetricsRegistry } from '../metrics.ts';
 import { defineRoute, json, RequestError, type Route } from '../plugin.ts';
+import { documentRoute } from './document-routes.ts';
 import { closeListener, createListener, listenOn } from './listener.ts';
 import { createListenerTls } from './listener-tls.ts';
 import { createPipeline } from './pipeline.ts';
@@ -24,6 +25,8 @@ export interface AdminFrontOptions {
   readonly metrics: Metrics;
   readonly clock: Clock;
   readonly random: Random;
+  /** Version in the OpenAPI document. */
+  readonly version: string;
 }
 
 export interface AdminFront {
@@ -35,14 +38,18 @@ export interface AdminFront {
   close(deadline: AbortSignal): Promise<void>;
 }
 
+const DESCRIPTION = 'Admin listener: health, metrics and what plugins have for operators.';
+
 /** Health, metrics and the operators' routes on a listener of their own. It needs no key: who may reach it decides. */
 export function createAdminFront(options: AdminFrontOptions): AdminFront {
   const { core } = options;
-  const routes = [
+  const operators = [
     ...healthRoutes(options.health),
     metricsRoute(options.registry),
     ...options.routes.filter((route) => route.auth === 'admin'),
   ];
+  const described = { routes: operators, methods: [], version: options.version, description: DESCRIPTION };
+  const routes = [...operators, documentRoute(described, 'admin')];
   const guard = hostGuard(core.admin.host, core.admin.allowedHosts);
   const pipeline = createPipeline({ ...options, routes, rpc: null, gate: null, cors: false, guard });
   const limits = { ...core.http, handlerTimeoutMs: slowestMs(core, routes) };
@@ -126,7 +133,7 @@ function metricsRoute(registry: AdminFrontOptions['registry']): Route {
     tag: 'Operation',
     auth: 'admin',
     errors: 'plain',
-    replies: { 200: Type.String() },
+    replies: { 200: Type.String({ contentMediaType: 'text/plain' }) },
     handler: async () => ({
       status: 200,
       bytes: Buffer.from(await registry.text()),

@@ -5,4 +5,6 @@ export interface DocumentOptions {
   readonly routes: readonly Route[];
   readonly methods: readonly RpcMethod[];
   readonly version: string;
+  /** Default: that of the API. */
+  readonly description?: string;
 }

@@ -4,21 +4,26 @@ import { docsPage } from './docs-page.ts';
 import type { DocumentOptions } from './document-options.ts';
 import { openApiDocument } from './openapi.ts';
 
-/** `/openapi.json` and `/docs`, both written once from the declarations of routes and methods. */
-export function documentRoutes(options: DocumentOptions): readonly Route[] {
+/** `/openapi.json`, written once from the declarations of routes and methods. */
+export function documentRoute(options: DocumentOptions, auth: 'none' | 'admin'): Route {
   const document = new JsonText(JSON.stringify(openApiDocument(options)));
+  return defineRoute({
+    method: 'GET',
+    path: '/openapi.json',
+    summary: 'This interface as an OpenAPI 3.1 document',
+    tag: 'Documentation',
+    auth,
+    errors: 'plain',
+    replies: { 200: Type.Unknown() },
+    handler: () => json(document),
+  });
+}
+
+/** `/openapi.json` and `/docs`. */
+export function documentRoutes(options: DocumentOptions): readonly Route[] {
   const page = docsPage(options);
   return [
-    defineRoute({
-      method: 'GET',
-      path: '/openapi.json',
-      summary: 'This interface as an OpenAPI 3.1 document',
-      tag: 'Documentation',
-      auth: 'none',
-      errors: 'plain',
-      replies: { 200: Type.Unknown() },
-      handler: () => json(document),
-    }),
+    documentRoute(options, 'none'),
     defineRoute({
       method: 'GET',
       path: '/docs',
@@ -26,7 +31,7 @@ export function documentRoutes(options: DocumentOptions): readonly Route[] {
       tag: 'Documentation',
       auth: 'none',
       errors: 'plain',
-      replies: { 200: Type.String() },
+      replies: { 200: Type.String({ contentMediaType: 'text/html' }) },
       handler: () => ({
         status: 200,
         bytes: page.html,

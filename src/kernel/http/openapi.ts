@@ -6,7 +6,7 @@ import type { DocumentOptions } from './document-options.ts';
 const KEY_SECURITY = [{ keyInQuery: [] }, { keyInHeader: [] }];
 
 /** The OpenAPI 3.1 document. TypeBox schemas are JSON Schema already, so they stand in it as they are. */
-export function openApiDocument({ routes, methods, version }: DocumentOptions): object {
+export function openApiDocument({ routes, methods, version, description }: DocumentOptions): object {
   const paths: Record<string, Record<string, unknown>> = {};
   if (methods.length > 0) paths['/'] = { post: rpcOperation(methods) };
   for (const route of routes) {
@@ -20,7 +20,7 @@ export function openApiDocument({ routes, methods, version }: DocumentOptions): 
     info: {
       title: 'parhelion',
       version,
-      description: 'Data service for Solana: JSON-RPC, wallet and token data, webhooks.',
+      description: description ?? 'Data service for Solana: JSON-RPC, wallet and token data, webhooks.',
       license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
     },
     paths,
@@ -94,8 +94,10 @@ function responses(route: Route): object {
   return Object.fromEntries(entries);
 }
 
+/** Answers are in the form of the errors, or in the one that their schema names. */
 function contentOf(route: Route, schema: TSchema): object {
-  return { [route.errors === 'text' ? 'text/plain' : 'application/json']: { schema } };
+  const type = schema['contentMediaType'] ?? (route.errors === 'text' ? 'text/plain' : 'application/json');
+  return { [type]: { schema } };
 }
 
 function errorRef(shape: ErrorShape): string {

@@ -78,6 +78,7 @@ before(async () => {
     metrics: registry.scope('admin'),
     clock,
     random: createSystemRandom(),
+    version: '0.0.0-test',
   });
   ({ port } = await admin.listen());
 });
@@ -177,4 +178,14 @@ test('only routes of operators are served', async () => {
   assert.deepEqual(JSON.parse((await post('/reload')).body), { got: {} });
   assert.equal((await post('/public')).status, 404);
   assert.equal((await post('/')).status, 404);
+});
+
+test('a document describes what this listener serves, and nothing of the other one', async () => {
+  const answer = await ask('/openapi.json');
+  assert.equal(answer.status, 200);
+  const { paths } = JSON.parse(answer.body) as { paths: Record<string, Record<string, { security?: unknown }>> };
+  assert.deepEqual(Object.keys(paths).sort(), ['/healthz', '/metrics', '/readyz', '/reload']);
+  assert.deepEqual(Object.keys(paths['/reload'] ?? {}), ['post']);
+  const metrics = paths['/metrics']?.['get'] as unknown as { responses: { 200: { content: object } } };
+  assert.deepEqual(Object.keys(metrics.responses[200].content), ['text/plain']);
 });

@@ -1,155 +1,40 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import { Ajv } from 'ajv';
 import fc from 'fast-check';
-import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
-import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
-import { near, oddText, type Schema, webhookBody, wild } from './values.ts';
+import { type FuzzBed, type Listener, startFuzz } from './bed.ts';
+import { callsOf, createShapes, type Hints } from './operations.ts';
+import { operatorHints } from './operator-hints.ts';
+import { oddText, webhookBody, wild } from './values.ts';
 
 /** At least so many requests: `npm run fuzz -- --requests 50000`. `FUZZ_SEED` repeats a run. */
 const REQUESTS = Number(process.env['FUZZ_REQUESTS'] ?? 1_600);
-/** A run of each test below is at least one request, one of the operations two. */
+/** A run of each test below is at least one request. */
 const RUNS = Math.ceil(REQUESTS / 4);
 /** What may be held after as many requests again: caches that are not full yet, and code that was compiled better. */
 const ROOM_BYTES = 24_000_000;
 const seed = process.env['FUZZ_SEED'] === undefined ? {} : { seed: Number(process.env['FUZZ_SEED']) };
-const PATIENCE_MS = 20_000;
 
-interface Parameter {
-  readonly name: string;
-  readonly in: 'path' | 'query';
-  readonly schema: Schema;
-}
-interface Operation {
-  readonly parameters?: readonly Parameter[];
-  readonly requestBody?: { readonly content: { readonly 'application/json': { readonly schema: Schema } } };
-  readonly responses: Readonly<
-    Record<string, { readonly content?: Readonly<Record<string, { readonly schema: object }>> }>
-  >;
-}
-interface ApiDocument {
-  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
-  readonly components: { readonly schemas: Readonly<Record<string, object>> };
-  readonly 'x-rpc': Readonly<Record<string, { readonly params?: Schema }>>;
-}
-
-let daemon: DaemonInProcess;
-let upstream: TestUpstream;
-let api: ApiDocument;
-const ajv = new Ajv({ strict: false, validateFormats: false });
+let bed: FuzzBed;
 
 before(async () => {
-  upstream = await startUpstream();
-  daemon = await startDaemon({
-    chain: { rpcUrl: upstream.url },
-    config: { follow: { enabled: false }, log: { level: 'silent' } },
-  });
-  api = (await (await fetch(`${daemon.apiUrl}/openapi.json`)).json()) as ApiDocument;
-  ajv.addSchema({ $id: 'api:', components: api.components });
+  bed = await startFuzz();
 });
-after(async () => {
-  await daemon?.stop();
-  await upstream?.stop();
-});
+after(() => bed?.stop());
 
-interface Call {
-  readonly method: string;
-  readonly path: string;
-  readonly operation: Operation;
-  readonly target: string;
-  readonly body: string | undefined;
-  readonly withKey: boolean;
-}
+const send = (method: string, target: string, body: string | undefined, isKnown: boolean) =>
+  bed.api.send({ method, target, body, isKnown });
 
-/** Targets and bodies of one documented operation. */
-function callsOf(path: string, method: string, operation: Operation): fc.Arbitrary<Call> {
-  const parameters = operation.parameters ?? [];
-  const schema = operation.requestBody?.content['application/json'].schema;
-  const bodies =
-    schema === undefined
-      ? fc.constant(undefined)
-      : fc.oneof(near(schema), wild, path.includes('webhooks') ? webhookBody : wild);
-  return fc
-    .record({
-      values: fc.tuple(...parameters.map((one) => fc.option(near(one.schema), { nil: undefined }))),
-      body: fc.oneof(
-        { weight: 6, arbitrary: bodies.map((value) => (value === undefined ? undefined : JSON.stringify(value))) },
-        { weight: 1, arbitrary: oddText },
-      ),
-      extra: fc.option(fc.tuple(oddText, oddText), { nil: undefined }),
-      withKey: fc.integer({ min: 0, max: 4 }).map((dice) => dice > 0),
-    })
-    .map(({ values, body, extra, withKey }) => {
-      const query: string[] = [];
-      let filled = path;
-      parameters.forEach((one, i) => {
-        const text = encode(values[i]);
-        if (one.in === 'path') filled = filled.replace(`{${one.name}}`, text === '' ? 'x' : text);
-        else if (values[i] !== undefined) query.push(`${one.name}=${text}`);
-      });
-      if (extra !== undefined) query.push(`${encode(extra[0])}=${encode(extra[1])}`);
-      return { method: method.toUpperCase(), path, operation, target: `${filled}?${query.join('&')}`, body, withKey };
-    });
-}
-
-function encode(value: unknown): string {
-  const text = value === undefined ? '' : typeof value === 'string' ? value : JSON.stringify(value);
-  return encodeURIComponent(text.slice(0, 3_000).replace(/\p{Cs}/gu, '?')).replaceAll('.', '%2E');
-}
-
-let requests = 0;
-
-async function send(method: string, target: string, body: string | undefined, withKey: boolean) {
-  requests += 1;
-  const response = await fetch(`${daemon.apiUrl}${target}`, {
-    method,
-    headers: withKey ? { 'x-api-key': daemon.key } : {},
-    ...(body === undefined || method === 'GET' ? {} : { body }),
-    signal: AbortSignal.timeout(PATIENCE_MS),
-  });
-  return { status: response.status, type: response.headers.get('content-type') ?? '', text: await response.text() };
-}
-
-type Sent = Awaited<ReturnType<typeof send>>;
-
-const compiled = new Map<object, ReturnType<Ajv['compile']>>();
-function checkOf(schema: object): ReturnType<Ajv['compile']> {
-  const known = compiled.get(schema);
-  if (known !== undefined) return known;
-  const check = ajv.compile(JSON.parse(JSON.stringify(schema).replaceAll('"#/', '"api:#/')) as object);
-  compiled.set(schema, check);
-  return check;
-}
-
-/** The documented shape of an answer with this status. */
-function assertShape(operation: Operation, answer: Sent, what: string): void {
-  assert.notEqual(answer.status, 500, `${what}: ${answer.text}`);
-  const { content } = operation.responses[answer.status] ?? operation.responses['default'] ?? {};
-  const [[type, { schema }] = ['', { schema: {} }]] = Object.entries(content ?? {});
-  if (answer.text === '') return;
-  assert.ok(answer.type.startsWith(type), `${what}: ${answer.type} instead of ${type}`);
-  if (!type.startsWith('application/json')) return;
-  const check = checkOf(schema);
-  assert.ok(
-    check(JSON.parse(answer.text)),
-    `${what}: ${answer.status} ${answer.text.slice(0, 300)} ${ajv.errorsText(check.errors ?? null)}`,
-  );
-}
+const webhookHints: Hints = { bodies: { '/webhooks': webhookBody, '/{webhookID}': webhookBody } };
 
 /** Sends so many requests of documented operations; returns the statuses that were answered. */
-async function fuzzOperations(runs: number): Promise<ReadonlySet<number>> {
-  const all = Object.entries(api.paths)
-    .filter(([path]) => path !== '/')
-    .flatMap(([path, methods]) =>
-      Object.entries(methods).map(([method, operation]) => callsOf(path, method, operation)),
-    );
-  assert.ok(all.length > 10);
+async function fuzzOperations({ document, send }: Listener, hints: Hints, runs: number): Promise<ReadonlySet<number>> {
+  const assertShape = createShapes(document);
   const statuses = new Set<number>();
   await fc.assert(
-    fc.asyncProperty(fc.oneof(...all), async ({ method, path, operation, target, body, withKey }) => {
-      const answer = await send(method, target, body, withKey);
+    fc.asyncProperty(callsOf(document, hints), async (call) => {
+      const answer = await send(call);
       statuses.add(answer.status);
-      assertShape(operation, answer, `${method} ${path}`);
+      assertShape(call.operation, answer, `${call.method} ${call.path}`);
     }),
     { numRuns: runs, ...seed },
   );
@@ -157,8 +42,17 @@ async function fuzzOperations(runs: number): Promise<ReadonlySet<number>> {
 }
 
 test('every documented operation answers in its documented shape, whatever it is sent', async () => {
-  const statuses = await fuzzOperations(RUNS * 2);
+  const statuses = await fuzzOperations(bed.api, webhookHints, RUNS);
   for (const status of [200, 400, 401]) assert.ok(statuses.has(status), `nothing was answered ${status}`);
+});
+
+test('so does every operation of the admin listener', async () => {
+  const { document } = bed.admin;
+  for (const path of ['/healthz', '/readyz', '/metrics', '/v0/admin/wallets', '/v0/admin/compression/trees'])
+    assert.ok(document.paths[path], path);
+  const statuses = await fuzzOperations(bed.admin, operatorHints(bed), RUNS);
+  for (const status of [200, 201, 400, 401, 403, 404])
+    assert.ok(statuses.has(status), `nothing was answered ${status}`);
 });
 
 test('JSON-RPC answers have the form of JSON-RPC, whatever is called', async () => {
@@ -171,7 +65,7 @@ test('JSON-RPC answers have the form of JSON-RPC, whatever is called', async () 
     'getSignaturesForAddress',
     'sendTransaction',
     'accountSubscribe',
-    ...Object.keys(api['x-rpc']),
+    ...Object.keys(bed.api.document['x-rpc']),
   ];
   const calls = fc.oneof(
     { weight: 1, arbitrary: wild },
@@ -248,32 +142,14 @@ test('a webhook is always what its last accepted request said', async () => {
 });
 
 test('nothing is left of it: no request under way, no memory', async (t) => {
-  const held = await heldBytes();
-  await fuzzOperations(RUNS);
-  const grown = (await heldBytes()) - held;
-  const inFlight = await untilNoneIsHandled();
-  t.diagnostic(`${requests} requests; ${(grown / 1e6).toFixed(1)} MB more after the last ${RUNS}`);
+  const held = await bed.heldBytes();
+  await fuzzOperations(bed.api, webhookHints, RUNS);
+  await fuzzOperations(bed.admin, operatorHints(bed), RUNS / 4);
+  const grown = (await bed.heldBytes()) - held;
+  const inFlight = await bed.inFlight();
+  const requests = bed.requests();
+  t.diagnostic(`${requests} requests; ${(grown / 1e6).toFixed(1)} MB more after the last ${1.25 * RUNS}`);
   assert.equal(inFlight, 0);
   assert.ok(requests >= REQUESTS, String(requests));
   assert.ok(globalThis.gc === undefined || grown < ROOM_BYTES, `${grown} bytes more`);
 });
-
-async function heldBytes(): Promise<number> {
-  // The upstream of the tests remembers all that it was asked.
-  (upstream.calls as unknown[]).length = 0;
-  for (let round = 0; round < 3; round += 1) {
-    await new Promise((resolve) => setTimeout(resolve, 50));
-    globalThis.gc?.();
-  }
-  return process.memoryUsage().heapUsed;
-}
-
-async function untilNoneIsHandled(): Promise<number> {
-  let inFlight = -1;
-  for (let round = 0; round < 600 && inFlight !== 0; round += 1) {
-    const text = await (await fetch(`${daemon.adminUrl}/metrics`)).text();
-    inFlight = Number(/^parhelion_http_requests_in_flight (\d+)$/m.exec(text)?.[1] ?? -1);
-    if (inFlight !== 0) await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  return inFlight;
-}
