@@ -25,7 +25,8 @@ const upstreamEntry = Type.Union([
       archive: Type.Optional(
         Type.Boolean({
           default: false,
-          description: 'keeps the whole history; the past of wallets is then read from such upstreams only',
+          description:
+            'keeps the whole history: such upstreams alone are read for the past of wallets, and asked first for what is old in calls that are passed on',
         }),
       ),
     },
