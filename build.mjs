@@ -42,10 +42,22 @@ function inSources(text, path) {
     .replaceAll('import.meta.dirname', JSON.stringify(dirname(path)));
 }
 
-/** A test and what it runs in its process share one copy of each package, where npm put it. */
+/** Packages of hundreds of small files, which nothing outside of the built tests loads as well. */
+const TAKEN_IN = /^(kysely|@sinclair\/typebox)(\/|$)/;
+
+/** A test and what it runs in its process share one copy of each other package, where npm put it. */
+const sharedPackages = {
+  name: 'shared-packages',
+  setup({ onResolve }) {
+    onResolve({ filter: /^[^./]/ }, ({ path, kind }) =>
+      kind === 'entry-point' || path === 'parhelion/plugin' || TAKEN_IN.test(path) ? null : { path, external: true },
+    );
+  },
+};
+
 const packages =
   tests.length > 0
-    ? { packages: 'external', sourcemap: true }
+    ? { sourcemap: true }
     : {
         external: ['better-sqlite3', 'litesvm', 'pg-native', 'pino-pretty', 'tsx', '@solana/web3.js'],
         minifySyntax: true,
@@ -77,7 +89,7 @@ await build({
   target: 'node20',
   conditions: ['parhelion-source'],
   ...packages,
-  plugins: [ownPlace],
+  plugins: tests.length > 0 ? [ownPlace, sharedPackages] : [ownPlace],
   banner: {
     js: [
       ...(tests.length > 0 ? [] : bundledRequire),
