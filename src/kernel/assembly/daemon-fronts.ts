@@ -1,5 +1,6 @@
 import type { Clock } from '../../ports/clock.ts';
 import type { InheritedSockets } from '../../ports/inherited-sockets.ts';
+import { createValidator, type Validator } from '../calls/validation.ts';
 import type { CoreConfig } from '../config/core.ts';
 import type { TlsSection } from '../config/tls.ts';
 import type { Health } from '../health.ts';
@@ -45,12 +46,12 @@ export interface DaemonFronts {
 export function createFronts({ assembly, parts, health, metricsText, sockets }: FrontsOptions): DaemonFronts {
   const { merged, metrics, version } = assembly;
   const { core } = assembly.config;
-  const { clock, random, log } = parts;
+  const { clock, random, log, validator = createValidator() } = parts;
   const isApi = assembly.roles.has('api');
   const secure = (section: TlsSection) => (core[section].tls.certFile === null ? '' : 's');
-  const http = isApi ? createApi(assembly, parts) : null;
+  const http = isApi ? createApi(assembly, parts, validator) : null;
   const admin = createAdminFront({
-    ...{ core, clock, random, log, health, version },
+    ...{ core, clock, random, log, health, version, validator },
     routes: isApi ? merged.routes : [],
     registry: { text: metricsText, contentType: metrics.contentType },
     metrics: metrics.scope('admin'),
@@ -90,19 +91,19 @@ export function createFronts({ assembly, parts, health, metricsText, sockets }: 
   };
 }
 
-function createApi(assembly: Assembly, { clock, random, log }: DaemonParts) {
+function createApi(assembly: Assembly, { clock, random, log }: DaemonParts, validator: Validator) {
   const { merged, metrics, version } = assembly;
   const { core } = assembly.config;
   const { gate, sockets, routes, tracer } = merged;
   const rpc = createRpcFront({
-    ...{ core, log, clock, gate },
+    ...{ core, log, clock, gate, validator },
     methods: merged.rpc,
     fallback: merged.rpcFallback,
     metrics: metrics.scope('rpc'),
   });
   const main = assembly.chains.find(({ setup }) => setup.id === 'main');
   return createHttpFront({
-    ...{ core, routes, clock, random, log, rpc, gate, sockets, tracer, version },
+    ...{ core, routes, clock, random, log, rpc, gate, sockets, tracer, version, validator },
     metrics: metrics.scope('http'),
     chainLabel: () => main?.setup.kind ?? null,
   });

@@ -7,6 +7,7 @@ import type { Metrics } from '../../ports/metrics.ts';
 import type { Outbound } from '../../ports/outbound.ts';
 import type { Store } from '../../ports/store.ts';
 import type { UpstreamConfig, UpstreamPool } from '../../ports/upstream.ts';
+import type { Validator } from '../calls/validation.ts';
 import type { CoreConfig } from '../config/core.ts';
 
 /** A chain as the configuration has it. */
@@ -37,6 +38,8 @@ export interface DaemonParts {
   readonly outbound: Outbound;
   /** To the other roles, where there are any; closed by whoever made it. */
   readonly bus: Bus;
+  /** Shared by daemons of one process, so that each schema is compiled once; default one of its own. */
+  readonly validator?: Validator;
   /** Changes the least level of `log`; a reload may ask for it. */
   setLogLevel(level: CoreConfig['log']['level']): void;
   openStore(config: CoreConfig['store'], dataDir: string): Promise<Store>;

@@ -5,6 +5,7 @@ import type { Clock, Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';
 import type { Tracer } from '../../ports/tracing.ts';
+import type { Validator } from '../calls/validation.ts';
 import type { CoreConfig } from '../config/core.ts';
 import type { Gate, Route, SocketHandler } from '../plugin.ts';
 import type { RpcFront } from '../rpc/front.ts';
@@ -31,6 +32,7 @@ export interface HttpFrontOptions {
   readonly metrics: Metrics;
   readonly clock: Clock;
   readonly random: Random;
+  readonly validator?: Validator;
   /** Version in the OpenAPI document. */
   readonly version: string;
   /** `local` marks every answer with `x-parhelion-chain: local`. */

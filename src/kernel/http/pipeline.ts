@@ -5,7 +5,7 @@ import type { Metrics } from '../../ports/metrics.ts';
 import type { Tracer } from '../../ports/tracing.ts';
 import { createDeadlines } from '../calls/deadlines.ts';
 import { faultOf } from '../calls/fault.ts';
-import { createValidator } from '../calls/validation.ts';
+import { createValidator, type Validator } from '../calls/validation.ts';
 import type { CoreConfig } from '../config/core.ts';
 import { type Gate, RequestError, type Route } from '../plugin.ts';
 import type { RpcFront } from '../rpc/front.ts';
@@ -38,6 +38,7 @@ export interface PipelineOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly cors: boolean;
+  readonly validator?: Validator;
   readonly tracer?: Tracer | null;
   readonly chainLabel?: () => string | null;
   /** Looks at every request before anything else; throws to refuse it. */
@@ -62,7 +63,7 @@ const ROOT_GRACE_MS = 1_000;
 export function createPipeline(options: PipelineOptions): Pipeline {
   const { core, clock, log } = options;
   const meter = createHttpMeter(options.metrics);
-  const validator = createValidator();
+  const { validator = createValidator() } = options;
   const router = createRouter(
     options.routes.map((route) => compileRoute(route, core.http, validator, meter)),
     core.http.targetLimitBytes,

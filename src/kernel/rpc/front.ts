@@ -5,6 +5,7 @@ import type { Metrics } from '../../ports/metrics.ts';
 import { createDeadlines } from '../calls/deadlines.ts';
 import { faultOf } from '../calls/fault.ts';
 import { isPromise } from '../calls/is-promise.ts';
+import type { Validator } from '../calls/validation.ts';
 import type { CoreConfig } from '../config/core.ts';
 import { withoutMark } from '../http/body.ts';
 import {
@@ -39,6 +40,7 @@ export interface RpcFrontOptions {
   /** Scoped to `rpc`. */
   readonly metrics: Metrics;
   readonly clock: Clock;
+  readonly validator?: Validator;
 }
 
 export interface RpcFront {
@@ -57,7 +59,7 @@ interface Shared extends RpcFrontOptions, RunParts {
 }
 
 export function createRpcFront(options: RpcFrontOptions): RpcFront {
-  const table = createMethodTable(options.methods, options.fallback, options.core.rpc);
+  const table = createMethodTable(options.methods, options.fallback, options.core.rpc, options.validator);
   const shared: Shared = {
     ...options,
     table,

@@ -1,5 +1,5 @@
 import { faultOf, type RpcFault } from '../calls/fault.ts';
-import { type Check, createValidator } from '../calls/validation.ts';
+import { type Check, createValidator, type Validator } from '../calls/validation.ts';
 import type { CoreConfig } from '../config/core.ts';
 import { type Price, RpcError, type RpcFallback, type RpcMethod } from '../plugin.ts';
 
@@ -31,8 +31,8 @@ export function createMethodTable(
   methods: readonly RpcMethod[],
   fallback: RpcFallback | null,
   config: CoreConfig['rpc'],
+  validator: Validator = createValidator(),
 ): MethodTable {
-  const validator = createValidator();
   const local = new Map<string, Destination>();
   for (const method of methods) local.set(method.name, { kind: 'local', local: compile(method, validator.compile) });
   const denied = new Set(config.denyMethods);

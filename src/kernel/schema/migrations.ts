@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
@@ -90,8 +91,7 @@ function checkLists(scopes: readonly MigrationScope[]): void {
 
 /** What is applied, empty for a fresh database. Every scope's rows must begin at 1 and have no hole. */
 async function readApplied(store: Store): Promise<readonly StepRow[]> {
-  const tables = await store.read.introspection.getTables();
-  if (!tables.some(({ name }) => name === TABLE)) return [];
+  if (!(await hasTable(store))) return [];
   const rows = await (store.read as Queries<Tables>)
     .selectFrom(TABLE)
     .selectAll()
@@ -106,6 +106,16 @@ async function readApplied(store: Store): Promise<readonly StepRow[]> {
     }
   });
   return rows;
+}
+
+/** Asked for by its name: a look at all tables with their columns is among the longest questions of a start. */
+async function hasTable({ read, dialect }: Store): Promise<boolean> {
+  const question =
+    dialect === 'postgres'
+      ? sql`select to_regclass(${TABLE}) as name`
+      : sql`select name from sqlite_master where type = 'table' and name = ${TABLE}`;
+  const { rows } = await sql<{ readonly name: string | null }>`${question}`.execute(read);
+  return (rows[0]?.name ?? null) !== null;
 }
 
 function checkApplied(scopes: readonly MigrationScope[], applied: readonly StepRow[], log: Log | undefined): void {

@@ -2,6 +2,9 @@
 import { copyFileSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
+import { knownTrees } from '../../../plugins/compression/trees/known-trees.ts';
+import { seedTrees } from '../../../plugins/compression/trees/seed-trees.ts';
 import { createBus } from '../../../src/adapters/bus/index.ts';
 import { createChainReader, createRpcChainSource, createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
 import { openSqliteStore } from '../../../src/adapters/store/sqlite/index.ts';
@@ -9,6 +12,7 @@ import { chainSetups } from '../../../src/cli/chain-setups.ts';
 import { loadCliConfig } from '../../../src/cli/load-config.ts';
 import { assemble } from '../../../src/kernel/assembly/assemble.ts';
 import type { DaemonParts } from '../../../src/kernel/assembly/parts.ts';
+import { type Check, createValidator, type Validator } from '../../../src/kernel/calls/validation.ts';
 import type { LoadedConfig } from '../../../src/kernel/config/load.ts';
 import { createDaemon, type Daemon } from '../../../src/kernel/daemon.ts';
 import type { FoundPlugin } from '../../../src/kernel/plugins/registry.ts';
@@ -43,11 +47,12 @@ const SECTIONS = {
 };
 const DRIVE_MS = 10;
 
-/** What all lives share: the configuration, and a database with its tables. */
+/** What all lives share: the configuration, a database with its tables, and compiled checks of requests. */
 interface Mould {
   readonly directory: string;
   readonly config: LoadedConfig<FoundPlugin>;
   readonly database: string;
+  readonly validator: Validator;
 }
 
 export interface DaemonProcess {
@@ -93,8 +98,10 @@ async function makeMould(): Promise<Mould> {
   const chains = chainSetups(config.core, null);
   const { plugins } = await assemble({ config, parts, chains, version: 'simulated', processMetrics: false });
   await migrate(store, migrationScopes(plugins));
+  // As each first start does: what stands in them takes a while to hash, and is always the same.
+  await store.write((tx) => seedTrees(tx, createHashing({ add: () => undefined }), knownTrees([])));
   await store.close();
-  return { directory, config, database };
+  return { directory, config, database, validator: sharedValidator() };
 
   function partsOf(some: Pick<PartsOptions, 'clock' | 'draw' | 'store' | 'life' | 'faults'>): DaemonParts {
     const world = createWorld(some.draw);
@@ -158,7 +165,7 @@ function makeParts({
 
 export async function createDaemonRig(seed: number): Promise<DaemonRig> {
   mould ??= makeMould();
-  const { directory, config, database } = await mould;
+  const { directory, config, database, validator } = await mould;
   const folder = mkdtempSync(join(directory, 'life-'));
   const path = join(folder, 'parhelion.db');
   copyFileSync(database, path);
@@ -194,7 +201,7 @@ export async function createDaemonRig(seed: number): Promise<DaemonRig> {
     const own = { life, store: open() };
     const daemon = await createDaemon({
       ...{ config, version: 'simulated', chains: chainSetups(config.core, null), dataDir: folder },
-      parts: makeParts({ config, clock, draw, faults, world, network, upstreams, log, ...own }),
+      parts: { ...makeParts({ config, clock, draw, faults, world, network, upstreams, log, ...own }), validator },
       firstProject: { key: PROJECT_KEY },
       // Whoever watches the process never stops, and there are many daemons in this one.
       processMetrics: false,
@@ -217,6 +224,20 @@ export async function createDaemonRig(seed: number): Promise<DaemonRig> {
     async close() {
       await store.close();
       rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+/** Schemas are made anew by each daemon, and are the same. */
+function sharedValidator(): Validator {
+  const validator = createValidator();
+  const known = new Map<string, Check>();
+  return {
+    compile(schema, name) {
+      const text = `${name} ${JSON.stringify(schema)}`;
+      const check = known.get(text) ?? validator.compile(schema, name);
+      known.set(text, check);
+      return check;
     },
   };
 }
