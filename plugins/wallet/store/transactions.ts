@@ -67,6 +67,20 @@ export async function findSignature(db: Db, signature: Uint8Array): Promise<numb
   return rows.find((row) => Buffer.compare(row.signature, signature) === 0)?.n ?? null;
 }
 
+/** All places at which any of these transactions is stored: two, while the index has yet to hear of a fork. */
+export async function findPlaces(db: Db, signatures: readonly Uint8Array[]): Promise<ReadonlySet<number>> {
+  const wanted = new Set(signatures.map((signature) => Buffer.from(signature).toString('hex')));
+  const found = new Set<number>();
+  for (let at = 0; at < signatures.length; at += KEYS_PER_QUERY) {
+    const tags = [...new Set(signatures.slice(at, at + KEYS_PER_QUERY).map(tagOf))];
+    const query = db.selectFrom('wallet_transactions').select(['n', 'signature']).where('tag', 'in', tags);
+    for (const { n, signature } of await query.execute()) {
+      if (wanted.has(Buffer.from(signature).toString('hex'))) found.add(n);
+    }
+  }
+  return found;
+}
+
 /** By position, 64 bytes each; missing ones are left out. */
 export async function readSignatures(db: Db, ns: readonly number[]): Promise<Map<number, Uint8Array>> {
   const found = new Map<number, Uint8Array>();

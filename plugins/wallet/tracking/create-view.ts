@@ -1,12 +1,12 @@
 import type { LRUCache } from 'lru-cache';
 import { decode, decode32, encode32 } from '../../../src/lib/base58.ts';
 import { readAccounts } from '../store/accounts.ts';
-import { ACCOUNT } from '../store/flags.ts';
+import { ACCOUNT, type HistoryRow } from '../store/flags.ts';
 import { readKeyNumbers } from '../store/keys.ts';
 import { endOf, firstOf, MADE_UP_PLACE, positionOf } from '../store/position.ts';
 import { type ReadRows, unite } from '../store/rows.ts';
 import type { Db } from '../store/tables.ts';
-import { findSignature, slotAtTime, timeBefore } from '../store/transactions.ts';
+import { findPlaces, findSignature, slotAtTime, timeBefore } from '../store/transactions.ts';
 import { isJoined, isSettled, type WalletNow } from '../store/wallets.ts';
 import { isFresh } from './is-fresh.ts';
 import { loadRows } from './load.ts';
@@ -90,6 +90,14 @@ export async function createView(
     return overlay;
   };
 
+  /** Rows without those of transactions that were read above: after a fork that the index has yet to hear of they are stored elsewhere too. */
+  async function withoutMoved(stored: readonly HistoryRow[], read: readonly ViewRow[]): Promise<readonly HistoryRow[]> {
+    const signatures = read.flatMap(({ at }) => (at === undefined ? [] : [decode(at.signature) as Uint8Array]));
+    if (stored.length === 0 || signatures.length === 0) return stored;
+    const places = await findPlaces(db, signatures);
+    return stored.filter(({ n }) => !places.has(n));
+  }
+
   const first = await until(async ({ row }) => row);
   const isStored = (await above(first)) === NOTHING;
   // What is stored of it goes with what was read above.
@@ -107,16 +115,15 @@ export async function createView(
         if (!isSettled) return null;
         throw incompleteHistory(row.pruned_below ?? 0);
       }
-      const [stored, { rows }] = await Promise.all([
-        readRows(row.id, {
-          ...{ mask, limit, order },
-          above: Math.max(low, covered.above),
-          below: Math.min(high, covered.below),
-        }),
-        above(row),
-      ]);
+      const { rows } = await above(row);
+      const stored = await readRows(row.id, {
+        ...{ mask, order },
+        limit: limit + rows.length,
+        above: Math.max(low, covered.above),
+        below: Math.min(high, covered.below),
+      });
       const fresh = rows.filter(({ n, flags }) => n > low && n < high && (flags & mask) !== 0);
-      const found = unite<ViewRow>(stored, fresh, order).slice(0, limit);
+      const found = unite<ViewRow>(await withoutMoved(stored, rows), fresh, order).slice(0, limit);
       if (found.length >= limit || !isCut || row.is_complete === 1) return { rows: found, prunedBelow: null };
       return isSettled ? { rows: found, prunedBelow: row.pruned_below } : null;
     });
@@ -125,10 +132,11 @@ export async function createView(
   async function locate(signature: string): Promise<number | null> {
     const bytes = decode(signature);
     if (bytes === null) return null;
-    const known = await findSignature(db, bytes);
-    if (known !== null) return known;
+    // First what was read above: what is stored may be where it stood before a fork.
     const fresh = (await above(first)).rows.find(({ at }) => at?.signature === signature);
     if (fresh !== undefined) return fresh.n;
+    const known = await findSignature(db, bytes);
+    if (known !== null) return known;
     const ask = { commitment: parts.commitment, signal };
     const fetched = await parts.upstream.transaction(signature, ask);
     if (fetched === null) return null;
@@ -151,16 +159,16 @@ export async function createView(
     async accountRows(account, below, limit) {
       const row = (await readWallet(address)) ?? first;
       const covered = coveredOf(row, clock.now());
+      const fresh = (await above(row)).accounts.get(account.address) ?? [];
       const stored =
         covered === null
           ? []
           : await readRows(account.id, {
-              ...{ mask: ACCOUNT, limit, order: 'desc', above: -1 },
+              ...{ mask: ACCOUNT, limit: limit + fresh.length, order: 'desc', above: -1 },
               below: Math.min(below, covered.below),
             });
-      const fresh = (await above(row)).accounts.get(account.address) ?? [];
       return unite<ViewRow>(
-        stored,
+        await withoutMoved(stored, fresh),
         fresh.filter(({ n }) => n < below),
         'desc',
       ).slice(0, limit);

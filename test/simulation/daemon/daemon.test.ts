@@ -9,6 +9,8 @@ const FOUND: readonly { readonly seed: number; readonly what: string }[] = [
   { seed: 177, what: 'what went in a batch is given free by a fork, and what went alone goes in a batch after a kill' },
   { seed: 178, what: 'what went in a batch is given free by a fork' },
   { seed: 111, what: 'the store is in trouble before the first attempt at a delivery' },
+  { seed: 449, what: 'an upstream lists a transaction that another one does not have' },
+  { seed: 605, what: 'a wallet is read while the index has yet to hear of a fork' },
 ];
 
 async function live(seed: number): Promise<void> {
