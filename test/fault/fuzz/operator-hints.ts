@@ -29,13 +29,17 @@ const cursor = fc.constantFrom('0', '1', '999999999999999', '000', '1-1', '99999
 
 /** Values with which pages of operators get past the first check. */
 export function operatorHints({ known, plans }: FuzzBed): Hints {
-  const projectId = fc.constantFrom(known.project, UUID, '__proto__');
+  const projectId = fc.oneof(
+    { weight: 4, arbitrary: fc.constant(known.project) },
+    { weight: 1, arbitrary: fc.constantFrom(UUID, '__proto__') },
+  );
   const call = fc.record(
     {
       method: fc.constantFrom('GET', 'POST', 'PUT', 'PATCH', 'DELETE'),
       path: fc.oneof(
+        fc.constantFrom('/v0/webhooks', '/v0/webhooks?limit=1'),
         fc
-          .constantFrom('', `/${UUID}`, '/x', '/a/b/c/d', '?limit=1', `/${UUID}/deliveries?limit=0`)
+          .constantFrom('/x', '/a/b/c/d', `/${UUID}`, `/${UUID}/deliveries?limit=0`)
           .map((rest) => `/v0/webhooks${rest}`),
         fc.constantFrom('/v0/webhooks/..', '/v0/webhooks/%2e%2e/admin', '/v0/webhooks//', '/v0/admin/wallets'),
       ),
