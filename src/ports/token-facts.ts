@@ -65,7 +65,7 @@ export interface TokenFacts {
   images(uris: readonly string[]): Promise<ReadonlyMap<string, string>>;
   /** What is in memory now, also when it is somewhat old; undefined: not known. Never asks the chain. */
   peek(mint: string): MintFacts | null | undefined;
-  /** Another number than before whenever what is in memory may have changed. */
+  /** Another number than before whenever more, or something else, may be known than before, images among it. */
   revision(): number;
 }
 

@@ -147,7 +147,7 @@ export function createFacts(parts: FactsParts): FactsService {
     },
     images: (uris) => images(uris, true),
     peek: (mint) => memory.get(mint)?.facts,
-    revision: () => revision,
+    revision: () => revision + parts.documents.revision(),
     learn,
     drop(mints) {
       for (const mint of mints) {

@@ -14,6 +14,8 @@ export interface Documents {
   known(uris: readonly string[]): Promise<ReadonlyMap<string, OffChainAnswer>>;
   /** Fetches what is not known, without anybody who waits. */
   later(uris: readonly string[]): void;
+  /** Another number than before whenever one more is known. */
+  revision(): number;
   readonly turns: Turns;
 }
 
@@ -48,10 +50,12 @@ export function createDocuments(parts: DocumentsParts): Documents {
     maxWaiting: config.maxWaiting,
   });
   const running = new Map<string, Promise<OffChainAnswer>>();
+  let revision = 0;
 
   function keep(uri: string, answer: OffChainAnswer, untilMs: number): void {
     const ttl = untilMs - clock.now();
     if (ttl > 0) memory.set(uri, answer, { ttl });
+    revision += 1;
   }
 
   /** Shares what is under way for the same uri. */
@@ -115,6 +119,7 @@ export function createDocuments(parts: DocumentsParts): Documents {
     later(uris) {
       for (const uri of uris) if (uri !== '') void fetch(uri);
     },
+    revision: () => revision,
     turns,
   };
 }

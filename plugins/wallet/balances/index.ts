@@ -29,7 +29,7 @@ export function balancesRoutes(ctx: PluginContext<WalletConfig>, { balances, com
   const images: TokenFacts['images'] = async (uris) => (await facts?.images(uris)) ?? new Map();
   const nfts = createNftReader({ chain, lookUp, images, sources, commitment, log, metrics });
   return {
-    routes: [balancesRoute({ tables, lookUp, nfts })],
+    routes: [balancesRoute({ tables, lookUp, nfts, factsRevision: () => facts?.revision() ?? 0 })],
     stop: () => assets?.close(),
   };
 }

@@ -1,5 +1,4 @@
 import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
-import { json } from '../../../src/kernel/request.ts';
 import { WRAPPED_SOL_MINT } from '../../../src/solana/address/known-programs.ts';
 import { walletKey, walletParams } from '../input/address.ts';
 import { WALLET_REFUSALS, WALLET_ROUTE } from '../input/common.ts';
@@ -7,16 +6,27 @@ import type { LookUpFacts } from './facts.ts';
 import type { NftReader } from './nfts.ts';
 import { cutPage, solRow, tokenRow, totalValue } from './page.ts';
 import { balancesQuery, balancesReply } from './schemas.ts';
+import type { HoldingTable } from './table.ts';
 import type { Tables } from './tables.ts';
 
 export interface BalancesContext {
   readonly tables: Tables;
   readonly lookUp: LookUpFacts;
   readonly nfts: NftReader;
+  /** Another number whenever something else may be known of mints. */
+  readonly factsRevision: () => number;
+}
+
+/** The answer that was made last of a table. */
+interface Finished {
+  readonly question: string;
+  readonly revision: number;
+  readonly bytes: Uint8Array;
 }
 
 /** GET balances: SOL, tokens by value, and NFTs where they are asked for. */
-export function balancesRoute({ tables, lookUp, nfts }: BalancesContext): Route {
+export function balancesRoute({ tables, lookUp, nfts, factsRevision }: BalancesContext): Route {
+  const finished = new WeakMap<HoldingTable, Finished>();
   return defineRoute({
     ...WALLET_ROUTE,
     method: 'GET',
@@ -29,6 +39,11 @@ export function balancesRoute({ tables, lookUp, nfts }: BalancesContext): Route 
       walletKey(wallet);
       const { page, limit, showZeroBalance: withZeros, showNfts } = query;
       const table = await tables.read(wallet, { page, withZeros });
+      const question = `${page} ${limit} ${query.showNative}`;
+      const known = finished.get(table);
+      const revision = factsRevision();
+      if (!showNfts && known?.question === question && known.revision === revision)
+        return { status: 200, jsonBytes: known.bytes };
       const cut = cutPage(table, query);
       const mints = new Set([...(cut.withSol ? [WRAPPED_SOL_MINT] : []), ...cut.rows.map(({ mint }) => mint)]);
       const [facts, shownNfts] = await Promise.all([
@@ -39,12 +54,15 @@ export function balancesRoute({ tables, lookUp, nfts }: BalancesContext): Route 
         ...(cut.withSol ? [solRow(table, facts.get(WRAPPED_SOL_MINT) ?? null)] : []),
         ...cut.rows.map((row) => tokenRow(row, facts.get(row.mint) ?? null)),
       ];
-      return json({
+      const answer = {
         balances,
         ...(shownNfts === null ? {} : { nfts: shownNfts }),
         totalUsdValue: totalValue(balances),
         pagination: { page, limit, hasMore: cut.hasMore },
-      });
+      };
+      const bytes = Buffer.from(JSON.stringify(answer));
+      if (!showNfts) finished.set(table, { question, revision, bytes });
+      return { status: 200, jsonBytes: bytes };
     },
   });
 }
