@@ -22,18 +22,30 @@ export async function takeRealPlaces(tx: StoreTx, block: ChainBlock): Promise<vo
     .where('n', '<', endOf(block.slot))
     .execute();
   if (madeUp.length === 0) return;
-  const numbers = await readKeyNumbers(db);
   const bySignature = new Map(block.transactions.map((one) => [nameOf(one.signatures[0] as Uint8Array), one]));
   for (const { n, signature } of madeUp) {
     const one = bySignature.get(nameOf(signature));
-    if (one === undefined) continue;
-    const real = positionOf(block.slot, one.index);
-    await writeTransactions(tx, [{ n: real, signature, text: null, time: block.blockTime }]);
-    await db.deleteFrom('wallet_transactions').where('n', '=', n).execute();
-    await moveBody(db, n, real);
-    const keys = [...keysOf(one)].map((id) => numbers.at(block.keys.words, id * KEY_WORDS));
-    await moveRows(db, keys, n, real);
+    if (one !== undefined) await takeRealPlace(tx, block, one, n, one.index);
   }
+}
+
+/** The same for one transaction of a block, whose place is told with it. */
+export async function takeRealPlace(
+  tx: StoreTx,
+  block: ChainBlock,
+  one: NormalTransaction,
+  madeUp: number,
+  place: number,
+): Promise<void> {
+  const db = tx.db as Db;
+  const numbers = await readKeyNumbers(db);
+  const real = positionOf(block.slot, place);
+  const signature = one.signatures[0] as Uint8Array;
+  await writeTransactions(tx, [{ n: real, signature, text: null, time: block.blockTime }]);
+  await db.deleteFrom('wallet_transactions').where('n', '=', madeUp).execute();
+  await moveBody(db, madeUp, real);
+  const keys = [...keysOf(one)].map((id) => numbers.at(block.keys.words, id * KEY_WORDS));
+  await moveRows(db, keys, madeUp, real);
 }
 
 /** Everybody whom a row may tell of it: its accounts, and owners of token accounts among them. */

@@ -67,15 +67,22 @@ export async function findSignature(db: Db, signature: Uint8Array): Promise<numb
   return rows.find((row) => Buffer.compare(row.signature, signature) === 0)?.n ?? null;
 }
 
-/** All places at which any of these transactions is stored: two, while the index has yet to hear of a fork. */
-export async function findPlaces(db: Db, signatures: readonly Uint8Array[]): Promise<ReadonlySet<number>> {
-  const wanted = new Set(signatures.map((signature) => Buffer.from(signature).toString('hex')));
-  const found = new Set<number>();
+/** Signatures as keys of maps. */
+export const signatureText = (signature: Uint8Array): string => Buffer.from(signature).toString('latin1');
+
+/** All places at which these transactions are stored, by signature: two, while the index has yet to hear of a fork. */
+export async function findPlaces(
+  db: Db,
+  signatures: readonly Uint8Array[],
+): Promise<ReadonlyMap<string, readonly number[]>> {
+  const wanted = new Set(signatures.map(signatureText));
+  const found = new Map<string, number[]>();
   for (let at = 0; at < signatures.length; at += KEYS_PER_QUERY) {
     const tags = [...new Set(signatures.slice(at, at + KEYS_PER_QUERY).map(tagOf))];
     const query = db.selectFrom('wallet_transactions').select(['n', 'signature']).where('tag', 'in', tags);
     for (const { n, signature } of await query.execute()) {
-      if (wanted.has(Buffer.from(signature).toString('hex'))) found.add(n);
+      const text = signatureText(signature);
+      if (wanted.has(text)) found.set(text, [...(found.get(text) ?? []), n]);
     }
   }
   return found;

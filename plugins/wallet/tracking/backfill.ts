@@ -147,7 +147,7 @@ async function fillAccount(run: Run, address: string, head: number): Promise<voi
     // Only the list of the account: the others are covered.
     openList: (text) =>
       text === address
-        ? createAddressList({ upstream, address, belowSlot: head + 1, before: null, ask })
+        ? createAddressList({ upstream, address, belowSlot: head + 1, before: null, minSlot: head, ask })
         : emptyList(text),
     fetch: (signature) => upstream.transaction(signature, ask),
   });
@@ -214,7 +214,8 @@ async function downward(run: Run): Promise<Gatherer> {
         // One that shows up on the way down may have been closed by others meanwhile, without a word in the wallet's own list.
         ...{ upstream, address, belowSlot: known.has(address) ? floor : (wallet.head as number) + 1, ask },
         before,
-        ...(before === null ? { minSlot: run.finalSlot } : {}),
+        // A node that is behind what counts as covered would have a hole there: an earlier run may have asked one that was ahead of it.
+        minSlot: before === null ? Math.max(run.finalSlot, wallet.head as number) : (wallet.head as number),
       });
     },
     fetch: (signature) => upstream.transaction(signature, ask),

@@ -94,7 +94,7 @@ export async function createView(
   async function withoutMoved(stored: readonly HistoryRow[], read: readonly ViewRow[]): Promise<readonly HistoryRow[]> {
     const signatures = read.flatMap(({ at }) => (at === undefined ? [] : [decode(at.signature) as Uint8Array]));
     if (stored.length === 0 || signatures.length === 0) return stored;
-    const places = await findPlaces(db, signatures);
+    const places = new Set([...(await findPlaces(db, signatures)).values()].flat());
     return stored.filter(({ n }) => !places.has(n));
   }
 

@@ -5,11 +5,12 @@ import type { OwnedAccount } from '../store/accounts.ts';
 import { writeAccounts } from '../store/accounts.ts';
 import { ACCOUNT } from '../store/flags.ts';
 import { readKeyNumbers } from '../store/keys.ts';
-import { endOf, firstOf, MADE_UP_PLACE, placeOf, positionOf } from '../store/position.ts';
+import { endOf, firstOf, MADE_UP_PLACE, placeOf, positionOf, slotOf } from '../store/position.ts';
+import { takeRealPlace } from '../store/real-places.ts';
 import { writeRows } from '../store/rows.ts';
 import type { Db } from '../store/tables.ts';
 import type { TailRow } from '../store/tail.ts';
-import { writeTransactions } from '../store/transactions.ts';
+import { findPlaces, signatureText, writeTransactions } from '../store/transactions.ts';
 import type { Gathered } from './gather.ts';
 
 /** Final transactions of a wallet as they were gathered, newest first. */
@@ -43,25 +44,34 @@ export async function keepBatch(tx: StoreTx, { wallet, transactions, accounts }:
   return placed.filter(({ one }) => one.flags !== 0).length;
 }
 
+const signatureOf = ({ tx }: Gathered): Uint8Array => tx.signatures[0] as Uint8Array;
+
 function keyOf(text: string): Uint8Array {
   const key = decode32(text);
   if (key === null) throw new RangeError('no address');
   return key;
 }
 
-/** Where each transaction stands. Those that are stored stay where they are; places that nobody tells are made up. */
+/** Where each transaction stands. Places that nobody tells are made up, and taken back when somebody does. */
 async function place(
   tx: StoreTx,
   transactions: readonly Gathered[],
 ): Promise<readonly { readonly n: number; readonly one: Gathered }[]> {
   const placed: { n: number; one: Gathered }[] = [];
   const unplaced = new Map<number, Gathered[]>();
+  const db = tx.db as Db;
+  // Its place may have been made up before, and only now be told.
+  const stored = await findPlaces(db, transactions.map(signatureOf));
   for (const one of transactions) {
-    if (one.place !== null) placed.push({ n: positionOf(one.slot, one.place), one });
+    const known = stored.get(signatureText(signatureOf(one)))?.find((n) => slotOf(n) === one.slot);
+    if (one.place !== null) {
+      const isMadeUp = known !== undefined && placeOf(known) >= MADE_UP_PLACE && placeOf(known) !== one.place;
+      if (isMadeUp) await takeRealPlace(tx, one.fetched.block, one.tx, known, one.place);
+      placed.push({ n: positionOf(one.slot, one.place), one });
+    } else if (known !== undefined) placed.push({ n: known, one });
     else unplaced.set(one.slot, [one, ...(unplaced.get(one.slot) ?? [])]);
   }
   if (unplaced.size === 0) return placed;
-  const db = tx.db as Db;
   // Two processes must not make up the same place.
   await db.updateTable('wallet_state').set({ version: sql`version` }).where('id', '=', 1).execute();
   for (const [slot, list] of unplaced) {
@@ -71,12 +81,11 @@ async function place(
       .where('n', '>=', firstOf(slot))
       .where('n', '<', endOf(slot))
       .execute();
-    const known = new Map(rows.map(({ n, signature }) => [Buffer.from(signature).toString('latin1'), n]));
+    const known = new Map(rows.map(({ n, signature }) => [signatureText(signature), n]));
     let next = Math.max(MADE_UP_PLACE, ...rows.map(({ n }) => placeOf(n) + 1));
     // Oldest first: places ascend in the order of the list.
     for (const one of list) {
-      const text = Buffer.from(one.tx.signatures[0] as Uint8Array).toString('latin1');
-      placed.push({ n: known.get(text) ?? positionOf(slot, next++), one });
+      placed.push({ n: known.get(signatureText(signatureOf(one))) ?? positionOf(slot, next++), one });
     }
   }
   return placed;
