@@ -16,6 +16,8 @@ export interface Load {
   readonly counts: Readonly<
     Record<'calls' | 'refused' | 'failed' | 'sockets' | 'notices' | 'webhooks' | 'reloads', number>
   >;
+  /** p95 of the calls that were answered since this was asked before, in ms; 0 without any. */
+  callMs(): number;
   stop(): Promise<void>;
 }
 
@@ -28,6 +30,7 @@ const RELOAD_MS = 20_000;
 export function startLoad(target: Target, seed: number): Load {
   const random = createSfc32(seed);
   const counts = { calls: 0, refused: 0, failed: 0, sockets: 0, notices: 0, webhooks: 0, reloads: 0 };
+  let times: number[] = [];
   const ended = new AbortController();
   const every = async (ms: number, work: () => Promise<void> | void) => {
     while (!ended.signal.aborted) {
@@ -38,7 +41,11 @@ export function startLoad(target: Target, seed: number): Load {
     }
   };
   const running = [
-    every(CALL_MS, () => call(target, random, counts)),
+    every(CALL_MS, async () => {
+      const begunMs = performance.now();
+      await call(target, random, counts);
+      times.push(performance.now() - begunMs);
+    }),
     every(SOCKET_MS, () => void openSocket(target, random, counts)),
     every(WEBHOOK_MS, () => comeAndGo(target, random, counts)),
     every(RELOAD_MS, () => {
@@ -48,6 +55,11 @@ export function startLoad(target: Target, seed: number): Load {
   ];
   return {
     counts,
+    callMs() {
+      const sorted = times.sort((a, b) => a - b);
+      times = [];
+      return sorted[Math.floor(sorted.length * 0.95)] ?? 0;
+    },
     async stop() {
       ended.abort();
       await Promise.all(running);

@@ -1,6 +1,6 @@
 /**
  * `tsx test/soak/run.ts --minutes 10 [--seed 1] [--store URL] [--json FILE]`: the built daemon under steady traffic, with a sample
- * every ten seconds. Ends with 0 when memory, descriptors, threads, lags and the outbox stay flat, else with 1. Needs `npm run build`.
+ * every ten seconds. Ends with 0 when memory, descriptors, threads, lags, latency, the outbox and the growth of the data stay flat, else with 1. Needs `npm run build`.
  */
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';

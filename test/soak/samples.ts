@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
 
 /** One look at a daemon from outside. */
 export interface Sample {
@@ -12,15 +13,29 @@ export interface Sample {
   readonly chainLagSlots: number;
   /** Deliveries that are not over. */
   readonly openDeliveries: number;
+  /** p95 of the calls since the sample before, as a client has it. */
+  readonly callMs: number;
+  /** Of the data folder. */
+  readonly diskMb: number;
 }
 
 export type Quantity = Exclude<keyof Sample, 'atSeconds'>;
 
 export const QUANTITIES: readonly Quantity[] = [
   ...(['rssMb', 'heapMb', 'descriptors', 'threads', 'loopLagMs', 'chainLagSlots', 'openDeliveries'] as const),
+  ...(['callMs', 'diskMb'] as const),
 ];
 
-export async function takeSample(pid: number, admin: string, atSeconds: number): Promise<Sample> {
+/** Where a daemon is looked at. */
+export interface Sight {
+  readonly pid: number;
+  readonly admin: string;
+  readonly dataDir: string;
+  /** p95 of the calls since this was asked before, in ms. */
+  callMs(): number;
+}
+
+export async function takeSample({ pid, admin, dataDir, callMs }: Sight, atSeconds: number): Promise<Sample> {
   const status = readFileSync(`/proc/${pid}/status`, 'utf8');
   const field = (name: string) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1] ?? Number.NaN);
   const metrics = await (await fetch(`${admin}/metrics`)).text();
@@ -34,7 +49,17 @@ export async function takeSample(pid: number, admin: string, atSeconds: number):
     loopLagMs: round(largest(metrics, 'parhelion_nodejs_eventloop_lag_p99_seconds') * 1_000),
     chainLagSlots: ready.chain[0]?.lagSlots ?? 0,
     openDeliveries: sum(metrics, 'parhelion_jobs_pending_rows') + sum(metrics, 'parhelion_jobs_running'),
+    callMs: round(callMs()),
+    diskMb: round(bytesOf(dataDir) / 1_048_576),
   };
+}
+
+function bytesOf(folder: string): number {
+  const files = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile());
+  return files.reduce((total, { parentPath, name }) => {
+    // Some come and go.
+    return total + (statSync(join(parentPath, name), { throwIfNoEntry: false })?.size ?? 0);
+  }, 0);
 }
 
 const round = (value: number) => Math.round(value * 10) / 10;

@@ -24,10 +24,10 @@ test('half a minute of the soak: everything is measured, everything happens', { 
 });
 
 test('the verdict: a line that rises is not flat, noise and a warm-up are', () => {
-  const made = (rss: (index: number) => number): Sample[] =>
+  const made = (rss: (index: number) => number, disk = (index: number) => 20 + index): Sample[] =>
     Array.from({ length: 60 }, (_, index) => ({
       ...{ atSeconds: index * 10, rssMb: rss(index), heapMb: 50, descriptors: 40, threads: 11 },
-      ...{ loopLagMs: 12, chainLagSlots: 1, openDeliveries: 5 },
+      ...{ loopLagMs: 12, chainLagSlots: 1, openDeliveries: 5, callMs: 8, diskMb: disk(index) },
     }));
   const isFlat = (rss: (index: number) => number) => trendsOf(made(rss)).every((trend) => trend.isFlat);
   assert.equal(
@@ -44,6 +44,15 @@ test('the verdict: a line that rises is not flat, noise and a warm-up are', () =
   );
   assert.equal(
     isFlat((index) => 150 + index),
+    false,
+  );
+  const isEven = (disk: (index: number) => number) => trendsOf(made(() => 150, disk)).every((trend) => trend.isFlat);
+  assert.equal(
+    isEven((index) => 20 + 3 * index),
+    true,
+  );
+  assert.equal(
+    isEven((index) => 20 + index * index),
     false,
   );
   const [rss] = trendsOf(made((index) => 150 + index));

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { startReceiver } from '../helpers/receiver.ts';
 import { startWorkBed } from '../helpers/work-bed.ts';
 import { createWebhook, type Load, startLoad } from './load.ts';
-import { type Sample, takeSample } from './samples.ts';
+import { type Sample, type Sight, takeSample } from './samples.ts';
 import { type Trend, trendsOf } from './verdict.ts';
 
 export interface SoakOptions {
@@ -48,7 +48,8 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
     for (const [index] of bed.payments.addresses.entries())
       await createWebhook(target, index % receivers.length, index);
     const load = startLoad(target, seed);
-    const samples = await sampleFor(daemon.child.pid as number, admin, seconds, sampleSeconds, options.onSample);
+    const sight = { pid: daemon.child.pid as number, admin, dataDir: bed.dataDir, callMs: load.callMs };
+    const samples = await sampleFor(sight, seconds, sampleSeconds, options.onSample);
     await load.stop();
     await daemon.kill('SIGTERM');
     const trends = trendsOf(samples);
@@ -65,8 +66,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
 }
 
 async function sampleFor(
-  pid: number,
-  admin: string,
+  sight: Sight,
   seconds: number,
   sampleSeconds: number,
   onSample: SoakOptions['onSample'],
@@ -76,7 +76,7 @@ async function sampleFor(
   const elapsed = () => (performance.now() - startedMs) / 1_000;
   while (elapsed() < seconds) {
     await sleep(sampleSeconds * 1_000);
-    const sample = await takeSample(pid, admin, Math.round(elapsed()));
+    const sample = await takeSample(sight, Math.round(elapsed()));
     samples.push(sample);
     onSample?.(sample);
   }

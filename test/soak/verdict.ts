@@ -1,6 +1,6 @@
 import { QUANTITIES, type Quantity, type Sample } from './samples.ts';
 
-/** How a quantity went over the run: medians of the second and the last quarter, and a line through the second half. */
+/** How a quantity went over the run: medians of the second and the last quarter, or what it grew by in them, and a line. */
 export interface Trend {
   readonly quantity: Quantity;
   readonly secondQuarter: number;
@@ -20,14 +20,21 @@ const ROOM: Readonly<Record<Quantity, { readonly share: number; readonly least: 
   loopLagMs: { share: 1, least: 60 },
   chainLagSlots: { share: 0, least: 5 },
   openDeliveries: { share: 0.5, least: 60 },
+  callMs: { share: 1, least: 60 },
+  diskMb: { share: 0.5, least: 20 },
 };
+/** What is kept for hours or days grows with the traffic: here it is the growth of a quarter that has to stay the same. */
+const GROWING: ReadonlySet<Quantity> = new Set<Quantity>(['diskMb']);
 
 export function trendsOf(samples: readonly Sample[]): readonly Trend[] {
   const quarter = Math.floor(samples.length / 4);
   const second = samples.slice(quarter, 2 * quarter);
   const last = samples.slice(samples.length - quarter);
   return QUANTITIES.map((quantity) => {
-    const of = (list: readonly Sample[]) => median(list.map((sample) => sample[quantity]));
+    const of = (list: readonly Sample[]) =>
+      GROWING.has(quantity)
+        ? (list.at(-1)?.[quantity] ?? 0) - (list[0]?.[quantity] ?? 0)
+        : median(list.map((sample) => sample[quantity]));
     const { share, least } = ROOM[quantity];
     const secondQuarter = of(second);
     const lastQuarter = of(last);
