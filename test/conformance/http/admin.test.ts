@@ -27,6 +27,9 @@ const status = (more: Partial<ChainStatus> = {}): ChainStatus => ({
   ...more,
 });
 
+/** How long probes share what one found. */
+const SHARED_MS = 500;
+
 let chain = status();
 let check: HealthCheck['run'] = async () => ({ ok: true, detail: 'fine' });
 let checks = 0;
@@ -141,8 +144,11 @@ test('readiness follows start, checks, chain and drain', async () => {
   check = async () => ({ ok: true, detail: 'fine' });
   await freshChecks();
   const before = checks;
+  const begunMs = performance.now();
   await Promise.all(Array.from({ length: 20 }, () => ask('/readyz')));
-  assert.equal(checks - before, 1, 'many probes share one run');
+  // On a busy machine they take longer than a run is shared.
+  const runs = 1 + Math.floor((performance.now() - begunMs) / SHARED_MS);
+  assert.ok(checks > before && checks - before <= runs, `many probes share one run: ${checks - before} of ${runs}`);
   health.setDraining();
   const draining = await ready();
   assert.deepEqual([draining.status, draining.body.draining], [503, true]);
