@@ -463,7 +463,14 @@ export interface JobKind {
   readonly keepsTime?: boolean;
   /** Loads what the jobs of one claim need in as few queries as possible; the result is handed to `run`. */
   readonly prepare?: (jobs: readonly Job[]) => Promise<unknown>;
+<<<<<<< HEAD
   /** A throw is a `retry` with the kernel's backoff, and `failed` after `jobs.maxAttempts`; store trouble that may pass does not count. */
+=======
+  /**
+   * A throw counts as `retry` with the kernel's backoff, and as `failed` after `jobs.maxAttempts`; trouble of the store is a retry that does not
+   * count.
+   */
+>>>>>>> 64c371d (Trouble of the store is never an attempt of a job; the simulation of the whole daemon runs 200 seeds over three files, with the named seeds beside them)
   readonly run: (job: Job, prepared: unknown, signal: AbortSignal) => Promise<JobOutcome>;
   /** Writes beside the bookkeeping of finished attempts, many at once, in the same transaction. */
   readonly settle?: (tx: StoreTx, settled: readonly SettledJob[]) => Promise<void>;

@@ -3,7 +3,7 @@ import type { Clock, Random } from '../../ports/clock.ts';
 import type { JobKind, JobOutcome } from '../plugin.ts';
 import type { ClaimedJob } from './claim.ts';
 import { type Stopper, stopReason } from './stopper.ts';
-import { isPassingTrouble } from './store-trouble.ts';
+import { isStoreTrouble } from './store-trouble.ts';
 
 export interface AttemptOptions {
   readonly kind: JobKind;
@@ -59,10 +59,10 @@ export function runAttempt(options: AttemptOptions): Promise<JobOutcome> {
   });
 }
 
-/** What a throw counts as. Trouble of the store that may pass is none of the job's: it is no attempt. */
+/** What a throw counts as. Trouble of the store is none of the job's: it is no attempt. */
 export function thrown({ claimed, clock, random, maxAttempts }: AttemptOptions, error: unknown): JobOutcome {
   const message = messageOf(error);
-  const uncounted = isPassingTrouble(error);
+  const uncounted = isStoreTrouble(error);
   const attempts = claimed.job.attempts + 1;
   if (!uncounted && (attempts >= maxAttempts || claimed.job.once === true)) return { kind: 'failed', error: message };
   const stepMs = Math.min(LONGEST_STEP_MS, FIRST_STEP_MS * 2 ** (uncounted ? 0 : attempts - 1));

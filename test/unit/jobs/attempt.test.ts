@@ -86,12 +86,12 @@ test('a handler that throws before it promises anything counts as one that rejec
   }
 });
 
-test('trouble of the store that may pass is no attempt of the job; any other throw is', async () => {
+test('trouble of the store is no attempt of the job; what it refuses is', async () => {
   const outcomes = [];
-  for (const retryable of [true, false]) {
-    const error = new CodedError('STORE_BUSY', 'locked', { retryable });
+  for (const code of ['STORE_BUSY', 'STORE_FULL', 'STORE_CONSTRAINT']) {
+    const error = new CodedError(code, 'not now');
     const outcome = await setUp({ run: async () => Promise.reject(error) }).run();
     outcomes.push(outcome.kind === 'retry' && outcome.uncounted);
   }
-  assert.deepEqual(outcomes, [true, false]);
+  assert.deepEqual(outcomes, [true, true, false]);
 });

@@ -1,0 +1,3 @@
+import { manyLives } from './many-lives.ts';
+
+manyLives(2);
