@@ -423,16 +423,16 @@ export type JobOutcome =
       readonly kind: 'retry';
       readonly runAt: number;
       readonly error: string;
-      /** It was no attempt. */
-      readonly uncounted?: boolean;
+      /** It was no attempt; `untouched`: nothing was done at all, so that a fork may still take the job away. */
+      readonly uncounted?: boolean | 'untouched';
     }
   | { readonly kind: 'failed'; readonly error: string }
   | { readonly kind: 'discarded'; readonly error: string }
   | {
       readonly kind: 'held';
       readonly error: string;
-      /** It was no attempt. */
-      readonly uncounted?: boolean;
+      /** As of `retry`. */
+      readonly uncounted?: boolean | 'untouched';
     };
 
 export interface SettledJob<Payload = unknown> {
@@ -463,14 +463,7 @@ export interface JobKind {
   readonly keepsTime?: boolean;
   /** Loads what the jobs of one claim need in as few queries as possible; the result is handed to `run`. */
   readonly prepare?: (jobs: readonly Job[]) => Promise<unknown>;
-<<<<<<< HEAD
-  /** A throw is a `retry` with the kernel's backoff, and `failed` after `jobs.maxAttempts`; store trouble that may pass does not count. */
-=======
-  /**
-   * A throw counts as `retry` with the kernel's backoff, and as `failed` after `jobs.maxAttempts`; trouble of the store is a retry that does not
-   * count.
-   */
->>>>>>> 64c371d (Trouble of the store is never an attempt of a job; the simulation of the whole daemon runs 200 seeds over three files, with the named seeds beside them)
+  /** A throw is a `retry` with the kernel's backoff, and `failed` after `jobs.maxAttempts`; trouble of the store does not count. */
   readonly run: (job: Job, prepared: unknown, signal: AbortSignal) => Promise<JobOutcome>;
   /** Writes beside the bookkeeping of finished attempts, many at once, in the same transaction. */
   readonly settle?: (tx: StoreTx, settled: readonly SettledJob[]) => Promise<void>;

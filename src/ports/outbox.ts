@@ -100,7 +100,8 @@ export interface Outbox {
   discard(tx: StoreTx, change: OutboxChange, reason: string): Promise<number>;
   /**
    * For roll-backs: discards the jobs of `fromSlot` to `toSlot` that nobody ever began, and frees their keys, so that the same event in
-   * another block makes a new job. Jobs that were begun stay as they are. All groups, or the given ones.
+   * another block makes a new job. One that is claimed at that moment goes when its claim ends with nothing done (`untouched`). Jobs that
+   * were begun stay as they are. All groups, or the given ones. Returns how many are discarded now.
    */
   discardUntried(
     tx: StoreTx,

@@ -55,13 +55,15 @@ export async function runDelivery(
   if (found === undefined) return { kind: 'discarded', error: REASONS.deleted };
   const { hook } = found;
   if (!hook.active) {
-    return hook.onInactive === 'hold' ? held(REASONS.inactive) : { kind: 'discarded', error: REASONS.disabled };
+    return hook.onInactive === 'hold'
+      ? held(REASONS.inactive, 'untouched')
+      : { kind: 'discarded', error: REASONS.disabled };
   }
-  if (prepared.paused.has(hook.projectId)) return held(REASONS.credits);
+  if (prepared.paused.has(hook.projectId)) return held(REASONS.credits, 'untouched');
   const { pace, clock, random } = parts;
   if (!pace.enter(hook.id)) {
     const runAt = clock.now() + COME_AGAIN_MS * (1 + random.float());
-    return { kind: 'retry', runAt, error: 'too many at once', uncounted: true };
+    return { kind: 'retry', runAt, error: 'too many at once', uncounted: 'untouched' };
   }
   try {
     return await attempt(parts, job, found, prepared, signal);
@@ -70,7 +72,7 @@ export async function runDelivery(
   }
 }
 
-const held = (error: string): JobOutcome => ({ kind: 'held', error, uncounted: true });
+const held = (error: string, uncounted: true | 'untouched' = true): JobOutcome => ({ kind: 'held', error, uncounted });
 
 async function attempt(
   parts: RunParts,

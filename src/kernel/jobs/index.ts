@@ -118,7 +118,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     try {
       const { recorded, claim } = await store.write(async (tx) => {
         const recorded = await settleAll(tx, kinds, finished, now);
-        await giveBack(tx, back);
+        await giveBack(tx, back, now);
         return { recorded, claim: await claimJobs(tx, { kinds, room, ahead, walk, now }) };
       });
       isBlocked = claim.isMoreDue || dispatcher.waiting > 0;
@@ -225,7 +225,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     for (const one of slots.running) slots.free(one);
     if (left.length === 0) return;
     await store
-      .write((tx) => giveBack(tx, left))
+      .write((tx) => giveBack(tx, left, clock.now()))
       .catch((error: unknown) => {
         log.warn({ jobs: left.length, error: messageOf(error) }, 'leases are left to run out');
       });

@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import type { Clock } from '../../ports/clock.ts';
 import type { Outbox, OutboxChange, OutboxFilter, OutboxRow, OutboxState } from '../../ports/outbox.ts';
 import type { Queries, Store, StoreTx } from '../../ports/store.ts';
+import { discardForked, FORKED, withoutMark } from './forked.ts';
 import { type JobTables, jobTables, laneOf, ONCE_LANE, type OutboxTable } from './table.ts';
 
 const DEFAULT_PAGE = 50;
@@ -9,8 +10,6 @@ const LONGEST_PAGE = 1_000;
 const MOST_CHANGED = 10_000;
 const MOST_COUNTED = 1_000_000;
 const PRUNE_BATCH = 1_000;
-/** Why jobs of a block that was rolled back are over; their keys are free again. */
-const FORKED = 'forked';
 
 /** The outbox as its owners see it. `wake` is called after commits that make rows due. */
 export function createOutbox(options: {
@@ -129,28 +128,12 @@ export function createOutbox(options: {
     },
     discard: (tx, change, reason) =>
       update(tx, change, ['pending', 'held'], { state: 'discarded', finished_at: clock.now(), error: reason }),
-    async discardUntried(tx, { kind, fromSlot, toSlot, groups }) {
-      let query = jobTables(tx.db)
-        .updateTable('outbox')
-        // The key is given free; the id makes the new one unique.
-        .set({
-          state: 'discarded',
-          finished_at: clock.now(),
-          error: FORKED,
-          key: sql<string>`key || '#forked#' || id`,
-        })
-        .where('kind', '=', kind)
-        .where('slot', '>=', fromSlot)
-        .where('slot', '<=', toSlot)
-        // Written out, because a partial index is only found by its very condition.
-        .where(sql<boolean>`claims = 0`)
-        .where('state', 'in', ['pending', 'held']);
-      if (groups !== undefined) query = query.where('grp', 'in', [...groups]);
-      return Number((await query.executeTakeFirst()).numUpdatedRows);
-    },
+    discardUntried: (tx, range) => discardForked(tx, range, clock.now()),
     async moveSlot(tx, kind, keys, slot) {
       if (keys.length === 0) return 0;
-      const query = jobTables(tx.db).updateTable('outbox').set({ slot });
+      const query = jobTables(tx.db)
+        .updateTable('outbox')
+        .set({ slot, error: sql<string | null>`${sql.raw(withoutMark)}` });
       const { numUpdatedRows } = await query
         .where('kind', '=', kind)
         .where('key', 'in', [...keys])

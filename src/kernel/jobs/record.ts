@@ -1,6 +1,7 @@
 import type { StoreTx } from '../../ports/store.ts';
 import type { JobOutcome } from '../plugin.ts';
 import type { ClaimedJob } from './claim.ts';
+import { endOfClaim } from './forked.ts';
 import { createParameters, padded, query } from './statement.ts';
 import { laneOf } from './table.ts';
 
@@ -10,7 +11,7 @@ export interface Finished {
   readonly outcome: JobOutcome;
 }
 
-const CASTS = ['bigint', 'integer', 'text', 'integer', 'integer', 'bigint', 'bigint', 'text'] as const;
+const CASTS = ['bigint', 'integer', 'integer', 'text', 'integer', 'integer', 'bigint', 'bigint', 'text'] as const;
 
 /**
  * Writes the outcomes into their rows with one statement. Returns those that were written: where another process has taken the job
@@ -25,9 +26,10 @@ export async function recordOutcomes(tx: StoreTx, finished: readonly Finished[],
     // Types of the first row are those of all.
     return `(${(index === 0 ? places.map((place, column) => `cast(${place} as ${CASTS[column]})`) : places).join(',')})`;
   });
-  const text = `with v(id, claims, state, attempts, lane, run_at, finished_at, error) as (values ${rows.join(',')})
-    update outbox set state = v.state, attempts = v.attempts, lane = v.lane, run_at = coalesce(v.run_at, outbox.run_at),
-      finished_at = v.finished_at, error = v.error, lease_until = null
+  const text = `with v(id, claims, undone, state, attempts, lane, run_at, finished_at, error) as (values ${rows.join(',')})
+    update outbox set claims = outbox.claims - v.undone, attempts = v.attempts, lane = v.lane,
+      run_at = coalesce(v.run_at, outbox.run_at), lease_until = null,
+      ${endOfClaim('v.undone = 1', parameters.add(now), { state: 'v.state', finishedAt: 'v.finished_at', error: 'v.error' })}
     from v where outbox.id = v.id and outbox.claims = v.claims and outbox.state = 'running' returning outbox.id as id`;
   const written = new Set((await query<{ readonly id: number }>(tx.db, text, parameters)).map(({ id }) => id));
   return finished.filter(({ claimed }) => written.has(claimed.job.id));
@@ -35,12 +37,14 @@ export async function recordOutcomes(tx: StoreTx, finished: readonly Finished[],
 
 /** In the order of the columns of `v`. */
 function valuesOf({ claimed, outcome }: Finished, now: number): readonly (string | number | null)[] {
-  const isUncounted = (outcome.kind === 'retry' || outcome.kind === 'held') && outcome.uncounted === true;
+  const uncounted = (outcome.kind === 'retry' || outcome.kind === 'held') && (outcome.uncounted ?? false);
+  const isUncounted = uncounted !== false;
   const attempts = claimed.job.attempts + (isUncounted ? 0 : 1);
   const isOver = outcome.kind !== 'retry' && outcome.kind !== 'held';
   return [
     claimed.job.id,
     claimed.claim,
+    uncounted === 'untouched' ? 1 : 0,
     outcome.kind === 'retry' ? 'pending' : outcome.kind,
     attempts,
     isUncounted ? claimed.lane : laneOf(attempts),

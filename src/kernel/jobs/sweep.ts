@@ -1,5 +1,6 @@
 import type { StoreTx } from '../../ports/store.ts';
 import { type ClaimedJob, claimRows } from './claim.ts';
+import { endOfClaim } from './forked.ts';
 import { change, createParameters } from './statement.ts';
 
 const GIVEN_AT_ONCE = 256;
@@ -20,11 +21,12 @@ export async function returnExpired(tx: StoreTx, now: number, maxLost: number): 
 }
 
 /** Jobs that were claimed and not begun become pending again, as if nothing had happened. */
-export async function giveBack(tx: StoreTx, jobs: readonly ClaimedJob[]): Promise<void> {
+export async function giveBack(tx: StoreTx, jobs: readonly ClaimedJob[], now: number): Promise<void> {
   for (let from = 0; from < jobs.length; from += GIVEN_AT_ONCE) {
     const parameters = createParameters(tx.dialect);
+    const pending = { state: "'pending'", finishedAt: 'null', error: 'outbox.error' };
     const text = `with v(id, claims) as (values ${claimRows(jobs.slice(from, from + GIVEN_AT_ONCE), parameters)})
-      update outbox set state = 'pending', lease_until = null, claims = outbox.claims - 1
+      update outbox set lease_until = null, claims = outbox.claims - 1, ${endOfClaim('true', parameters.add(now), pending)}
       from v where outbox.id = v.id and outbox.claims = v.claims and outbox.state = 'running'`;
     await change(tx.db, text, parameters);
   }

@@ -10,6 +10,8 @@ import { eachStore } from '../../helpers/store.ts';
 const KIND = 'test.job';
 const HOUR_MS = 3_600_000;
 const RETRY_MS = 20_000;
+/** Two sweeps, and what the clock goes on by while a real store answers: much less than clocks are wrong by here. */
+const LATE_MS = 10 * 60_000;
 
 /** The same clock with its wall time shifted by what `byMs` says at each reading. */
 const shifted = (clock: ManualClock, byMs: () => number): Clock => ({ ...clock, now: () => clock.now() + byMs() });
@@ -111,7 +113,7 @@ eachStore('jobs under a clock that was wrong', (engine) => {
     await store.write((tx) => maker.enqueue(tx, newJobs(3)));
     const start = clock.now();
     await until(done(3));
-    assert.ok(clock.now() - start <= 61_000, `${clock.now() - start} ms of the clock`);
+    assert.ok(clock.now() - start < LATE_MS, `${clock.now() - start} ms of the clock`);
   });
 
   test('retries that were planned in a moment when the clock was ahead are not late, however long its kind may wait', async (t) => {
@@ -148,7 +150,7 @@ eachStore('jobs under a clock that was wrong', (engine) => {
       await clock.advance(1_000);
       return await tried('hasty', 2);
     });
-    assert.ok(clock.now() - start <= 61_000, `${clock.now() - start} ms of the clock`);
+    assert.ok(clock.now() - start < LATE_MS, `${clock.now() - start} ms of the clock`);
     const left = await planned();
     assert.ok(left > 8 * HOUR_MS && left < 10 * HOUR_MS, `the patient one comes in ${left} ms`);
   });

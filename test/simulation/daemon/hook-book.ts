@@ -133,13 +133,13 @@ export function createHookBook(): HookBook {
       const sent = pairsOf(network.requests);
       const rows = await store.read
         .selectFrom('outbox')
-        .select(['key', 'grp', 'slot', 'state', 'claims', 'error'])
+        .select(['key', 'grp', 'slot', 'state', 'claims', 'lost', 'error'])
         .where('kind', '=', 'webhooks.deliver')
         .execute();
       const slots = new Map(
         world.chain.flatMap(({ slot, signatures }) => signatures.map((one) => [one, slot] as const)),
       );
-      for (const { key, grp, slot, state, claims, error } of rows) {
+      for (const { key, grp, slot, state, claims, lost, error } of rows) {
         const what = `${key} at ${slot} is ${state}: ${error}`;
         if (String(key).includes('#forked#')) {
           if (state !== 'discarded' || claims !== 0) return `a forked delivery: ${what}`;
@@ -147,8 +147,9 @@ export function createHookBook(): HookBook {
         }
         const signature = String(key).slice(String(key).indexOf(':') + 1);
         if (!isAllowed(String(grp), signature)) return `a delivery of what was never watched: ${what}`;
-        if (!slots.has(signature) && !sent.has(String(key)) && state !== 'discarded')
-          return `a delivery of no block: ${what}`;
+        // Nobody but this network knows whether a process sent it before it died.
+        const isKnown = !sent.has(String(key)) && lost === 0;
+        if (!slots.has(signature) && isKnown && state !== 'discarded') return `a delivery of no block: ${what}`;
         if ((wanted.get(String(key)) ?? slot) !== slot) return `not at ${wanted.get(String(key))}: ${what}`;
         if (state === 'done' && !taken.has(String(key))) return `nobody took it: ${what}`;
         if (state === 'discarded' && hookOf(String(grp))?.wasOff === false && slots.has(signature))
