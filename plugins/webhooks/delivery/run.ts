@@ -1,4 +1,4 @@
-import type { Job, JobOutcome } from '../../../src/kernel/plugin.ts';
+import { codeOf, type Job, type JobOutcome, messageOf } from '../../../src/kernel/plugin.ts';
 import type { AccessCharges, Charge } from '../../../src/ports/access.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { WebhooksConfig } from '../config.ts';
@@ -43,6 +43,7 @@ export interface RunParts extends BatchParts {
 export const DELIVERY_PRICE = { product: 'webhooks', credits: 1 } as const;
 /** A delivery that was claimed on older knowledge comes again after about this time. */
 const COME_AGAIN_MS = 100;
+const STORE_PAUSE_MS = 1_000;
 
 /** Makes one attempt at a delivery and says what comes next. */
 export async function runDelivery(
@@ -74,6 +75,13 @@ export async function runDelivery(
 
 const held = (error: string, uncounted: true | 'untouched' = true): JobOutcome => ({ kind: 'held', error, uncounted });
 
+/** What becomes of a delivery when the store cannot tell what goes with it. */
+function unsent({ clock, random }: RunParts, error: unknown): JobOutcome {
+  if (codeOf(error)?.startsWith('STORE_') !== true) throw error;
+  const runAt = clock.now() + STORE_PAUSE_MS * (1 + random.float());
+  return { kind: 'retry', runAt, error: messageOf(error), uncounted: 'untouched' };
+}
+
 async function attempt(
   parts: RunParts,
   job: Job,
@@ -85,7 +93,12 @@ async function attempt(
   const payload = job.payload as DeliveryPayload;
   const own = prepared.body(payload);
   if (own === undefined || keys.length === 0) return { kind: 'failed', error: 'unsendable' };
-  const batch = await batchOf(parts, job, hook, own, prepared.batches.get(job.id));
+  let batch: Batch | null;
+  try {
+    batch = await batchOf(parts, job, hook, own, prepared.batches.get(job.id));
+  } catch (error) {
+    return unsent(parts, error);
+  }
   if (batch === null) return { kind: 'failed', error: 'unsendable' };
   const { members, body, isFixed } = batch;
   const n = job.attempts + 1;

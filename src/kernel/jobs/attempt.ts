@@ -48,7 +48,7 @@ export function runAttempt(options: AttemptOptions): Promise<JobOutcome> {
       stopper.listeners.delete(onStop);
       resolve(outcome);
     };
-    if (stopper.isStopping) return finish(stopped(options));
+    if (stopper.isStopping) return finish(stopped(options, 'untouched'));
     stopper.listeners.add(onStop);
     const onError = (error: unknown) => finish(stopper.isStopping ? stopped(options) : thrown(options, error));
     try {
@@ -59,18 +59,23 @@ export function runAttempt(options: AttemptOptions): Promise<JobOutcome> {
   });
 }
 
-/** What a throw counts as. Trouble of the store is none of the job's: it is no attempt. */
-export function thrown({ claimed, clock, random, maxAttempts }: AttemptOptions, error: unknown): JobOutcome {
+/** What a throw counts as. Trouble of the store is none of the job's: it is no attempt. `untouched`: before the job was run. */
+export function thrown(
+  { claimed, clock, random, maxAttempts }: AttemptOptions,
+  error: unknown,
+  began: true | 'untouched' = true,
+): JobOutcome {
   const message = messageOf(error);
-  const uncounted = isStoreTrouble(error);
+  const uncounted = isStoreTrouble(error) && began;
   const attempts = claimed.job.attempts + 1;
-  if (!uncounted && (attempts >= maxAttempts || claimed.job.once === true)) return { kind: 'failed', error: message };
-  const stepMs = Math.min(LONGEST_STEP_MS, FIRST_STEP_MS * 2 ** (uncounted ? 0 : attempts - 1));
+  if (uncounted === false && (attempts >= maxAttempts || claimed.job.once === true))
+    return { kind: 'failed', error: message };
+  const stepMs = Math.min(LONGEST_STEP_MS, FIRST_STEP_MS * 2 ** (uncounted === false ? attempts - 1 : 0));
   const jitter = 1 - JITTER + 2 * JITTER * random.float();
   return { kind: 'retry', runAt: clock.now() + Math.round(stepMs * jitter), error: message, uncounted };
 }
 
 /** It may have had its effect: at least once is what jobs promise. */
-function stopped({ claimed }: AttemptOptions): JobOutcome {
-  return { kind: 'retry', runAt: claimed.runAt, error: 'the daemon stopped', uncounted: true };
+function stopped({ claimed }: AttemptOptions, uncounted: true | 'untouched' = true): JobOutcome {
+  return { kind: 'retry', runAt: claimed.runAt, error: 'the daemon stopped', uncounted };
 }

@@ -77,7 +77,9 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     try {
       prepared = await load(kind, [...jobs, ...later.map(({ claimed }) => claimed)]);
     } catch (error) {
-      for (const one of jobs) over(one, thrown(attemptOptions(kind, one, undefined, kind.timeoutMs), error), startedMs);
+      const outcome = (one: ClaimedJob) =>
+        thrown(attemptOptions(kind, one, undefined, kind.timeoutMs), error, 'untouched');
+      for (const one of jobs) over(one, outcome(one), startedMs);
       return options.giveBack(waiting.remove(later));
     }
     const at = clock.monotonic();
