@@ -13,7 +13,8 @@ export function randomCall(scene: Scene): Planned | null {
   const hook = living[draw.below(Math.max(1, living.length))];
   const dice = draw.below(12);
   if (dice < 2 || hook === undefined) return living.length < MOST_HOOKS ? create(scene, someKeys(scene)) : null;
-  if (dice < 4) return edit(scene, hook, someKeys(scene));
+  if (dice < 4)
+    return scene.rig.faults.isHarsh && draw.below(3) === 0 ? resize(scene, hook) : edit(scene, hook, someKeys(scene));
   if (dice < 6) return toggle(scene, hook, draw.below(3) > 0);
   if (dice < 7) return remove(hook);
   if (dice < 8) return usage(scene);
@@ -37,7 +38,7 @@ export function create({ hooks, rig: { draw } }: Scene, keys: readonly number[])
     take({ status, body }) {
       if (status !== 200) return hooks.mayHave(keys);
       const id = (body as ListedHook).webhookID;
-      const known = { isSure: true, deleted: 'no', wasOff: false } as const;
+      const known = { isSure: true, deleted: 'no', wasOff: false, wasRefused: false, wasResized: false } as const;
       hooks.hooks.push({ id, keys, active: true, ever: new Set(keys), since: hooks.now, ...known });
     },
   };
@@ -56,6 +57,14 @@ function edit({ hooks }: Scene, hook: BookedHook, keys: readonly number[]): Plan
     ...{ kind: 'write', method: 'PUT', path: `/v0/webhooks/${hook.id}` },
     body: { accountAddresses: keys.map((key) => KEY_TEXTS[key]) },
     take: ({ status }) => settleChange(hooks, hook, status, { keys }),
+  };
+}
+
+function resize({ hooks, rig: { draw } }: Scene, hook: BookedHook): Planned {
+  hook.wasResized = true;
+  return {
+    ...{ kind: 'write', method: 'PUT', path: `/v0/webhooks/${hook.id}`, body: { batchSize: 1 + draw.below(3) } },
+    take: ({ status }) => settleChange(hooks, hook, status, {}),
   };
 }
 

@@ -27,7 +27,7 @@ import { type FakeUpstream, honest } from '../follower/fake-node.ts';
 import { createFakeTransport } from '../follower/fake-transport.ts';
 import { createWorld, FIRST_SLOT, type World } from '../follower/world.ts';
 import { createNetwork, type Network } from '../webhooks/network.ts';
-import { type Life, newLife, outboundOf, type StoreFaults, storeOf } from './process.ts';
+import { ALL_FAULTS_FROM, type Life, newLife, outboundOf, type StoreFaults, storeOf } from './process.ts';
 
 export const PROJECT_KEY = '3d3b7f0e-4a52-4c8e-9d1f-2b6f0c117e4a';
 const MEMORY = '/dev/shm';
@@ -94,7 +94,13 @@ async function makeMould(): Promise<Mould> {
   const database = join(directory, 'mould.db');
   const store = openSqliteStore({ path: database, busyTimeoutMs: 1_000 });
   const clock = createManualClock();
-  const parts = partsOf({ clock, draw: createSfc32(1), store, life: newLife(), faults: { writes: 0 } });
+  const parts = partsOf({
+    clock,
+    draw: createSfc32(1),
+    store,
+    life: newLife(),
+    faults: { writes: 0, slowMs: 0, isHarsh: false },
+  });
   const chains = chainSetups(config.core, null);
   const { plugins } = await assemble({ config, parts, chains, version: 'simulated', processMetrics: false });
   await migrate(store, migrationScopes(plugins));
@@ -182,7 +188,7 @@ export async function createDaemonRig(seed: number): Promise<DaemonRig> {
   const world = createWorld(draw, draw.float() < 0.5 ? 12 : 32);
   const network = createNetwork(steady, draw);
   const upstreams = UPSTREAMS.map((_, index) => honest(`upstream-${index}`));
-  const faults: StoreFaults = { writes: 0 };
+  const faults: StoreFaults = { writes: 0, slowMs: 0, isHarsh: seed >= ALL_FAULTS_FROM };
   const log = createMemoryLog();
   const store = open();
 

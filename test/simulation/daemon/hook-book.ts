@@ -20,6 +20,10 @@ export interface BookedHook {
   deleted: 'no' | 'maybe' | 'yes';
   /** What waited for it may have been dropped. */
   wasOff: boolean;
+  /** Its receiver refused some for good. */
+  wasRefused: boolean;
+  /** Batches may have been taken apart: what was in them goes on under other ids. */
+  wasResized: boolean;
 }
 
 export interface HookBook {
@@ -107,7 +111,7 @@ export function createHookBook(): HookBook {
         if (hookOf(id) !== undefined) continue;
         const keys = keysOf(accountAddresses);
         if (!unknown.some((one) => String(one) === String(keys))) return `nobody made webhook ${id}`;
-        const state = { isSure: true, deleted: 'no', wasOff: false } as const;
+        const state = { isSure: true, deleted: 'no', wasOff: false, wasRefused: false, wasResized: false } as const;
         hooks.push({ id, keys, active, ever: new Set(keys), since: ages.size, ...state });
       }
       return null;
@@ -121,7 +125,8 @@ export function createHookBook(): HookBook {
         if (wrong !== undefined) return `webhook ${hook} got ${wrong}, which it never watched`;
         for (const pair of signatures.map((signature) => deliveryKey(hook, signature))) {
           const before = messages.get(pair);
-          if (before !== undefined && before !== id) return `${pair} came in the messages ${before} and ${id}`;
+          const isOther = before !== undefined && before !== id && hookOf(hook)?.wasResized !== true;
+          if (isOther) return `${pair} came in the messages ${before} and ${id}`;
           messages.set(pair, id);
         }
       }
@@ -154,7 +159,8 @@ export function createHookBook(): HookBook {
         if (state === 'done' && !taken.has(String(key))) return `nobody took it: ${what}`;
         if (state === 'discarded' && hookOf(String(grp))?.wasOff === false && slots.has(signature))
           return `dropped: ${what}`;
-        if (wanted.delete(String(key)) && state !== 'done') return `a delivery that must be: ${what}`;
+        const isRefused = state === 'failed' && hookOf(String(grp))?.wasRefused === true && sent.has(String(key));
+        if (wanted.delete(String(key)) && state !== 'done' && !isRefused) return `a delivery that must be: ${what}`;
       }
       const [missing] = wanted;
       return missing === undefined ? null : `no delivery for ${missing[0]} at ${missing[1]}`;

@@ -15,13 +15,25 @@ export interface Life {
 
 export const newLife = (): Life => ({ isDead: false, diedAtMs: null, writesToLive: Number.POSITIVE_INFINITY });
 
-/** Share of the writes that fail; the same for all processes. */
+/** The same for all processes. */
 export interface StoreFaults {
+  /** Share of the writes that fail. */
   writes: number;
+  /** Writes wait so long at most before they begin. */
+  slowMs: number;
+  /** Whether they also fail because the disk is full or broken, which ends the process. */
+  readonly isHarsh: boolean;
 }
+
+/** Lives from this seed on draw all kinds of faults; those below are repeated as they were when there were fewer. */
+export const ALL_FAULTS_FROM = 1_000_000;
 
 const killed = () => new CodedError('STORE_CLOSED', 'the process was killed');
 const busy = () => new CodedError('STORE_BUSY', 'the database was locked', { exitCode: 75, retryable: true });
+const full = () => new CodedError('STORE_FULL', 'the disk is full', { exitCode: 75 });
+const unwritable = () => new CodedError('STORE_IO', 'the database could not write its files', { exitCode: 75 });
+/** Most trouble passes; a full disk or one that fails ends the process. */
+const REFUSALS = [busy, busy, busy, busy, full, unwritable];
 const broken = () => new CodedError('STORE_UNREACHABLE', 'the connection broke', { exitCode: 75, retryable: true });
 
 /** Writes fail before anything happened, within the transaction, and after the commit whose answer is lost. The dead write nothing. */
@@ -30,12 +42,13 @@ export function storeOf(life: Life, faults: StoreFaults, store: Store, draw: Sfc
   return {
     ...store,
     async write(work) {
+      if (faults.slowMs > 0) await clock.sleep(draw.below(faults.slowMs));
       if (life.isDead) throw killed();
       life.writesToLive -= 1;
       const diesAt = life.writesToLive < 0 ? draw.below(3) : -1;
       if (diesAt >= 0) Object.assign(life, { isDead: true, diedAtMs: clock.monotonic() });
       if (diesAt === 0) throw killed();
-      if (fails()) throw busy();
+      if (fails()) throw (faults.isHarsh ? REFUSALS[draw.below(REFUSALS.length)]! : busy)();
       const breaksInside = fails();
       const result = await store.write(async (tx) => {
         const value = await work(tx);

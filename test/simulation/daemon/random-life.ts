@@ -23,14 +23,19 @@ export interface LifeReport {
 
 const ROUNDS = { least: 3, most: 7 };
 const MOODS: readonly Mood[] = ['good', 'good', 'good', 'bad', 'mixed', 'silent', 'lost'];
+const ALL_MOODS: readonly Mood[] = [...MOODS, 'good', 'refused'];
 const START_TRIES = 2;
 const RESTART_MS = 500;
 const SETTLE_MS = 300_000;
 const JUMP_MS = 20_000;
+const SLOW_ANSWER_MS = 3_000;
+const SLOW_WRITE_MS = 60;
+/** What receivers answered last is written by then. */
+const WRITTEN_MS = 3_000;
 
 /**
  * One random life of a whole daemon: the chain grows, skips and forks; upstreams lie and fail; writes fail before, in and after their
- * commits; receivers are down, slow or lose answers; the wall clock jumps; the daemon stops in order or is killed at a write; and all the
+ * commits, wait, and find the disk full; receivers are down, slow, refuse or lose answers; the wall clock jumps; the daemon stops in order or is killed at a write; and all the
  * while webhooks are made, changed and deleted, wallets and usage are read. Then the faults end, and everything has to come to the truth.
  */
 export async function randomLife(seed: number): Promise<LifeReport> {
@@ -66,9 +71,20 @@ async function begin(rig: DaemonRig): Promise<Scene> {
 async function liveOn(scene: Scene): Promise<void> {
   const { rig, hooks } = scene;
   const { draw, world, clock } = rig;
-  for (const upstream of rig.upstreams) misbehave(upstream, draw, world);
+  const { isHarsh } = rig.faults;
+  const moods = isHarsh ? ALL_MOODS : MOODS;
+  for (const upstream of rig.upstreams) {
+    misbehave(upstream, draw, world);
+    upstream.slowMs = isHarsh && draw.float() < 0.15 ? draw.below(SLOW_ANSWER_MS) : 0;
+  }
+  rig.faults.slowMs = isHarsh && draw.float() < 0.2 ? SLOW_WRITE_MS : 0;
   setFaults(scene, draw.float() < 0.3 ? 0.15 : 0);
-  for (const { id } of hooks.hooks) if (draw.float() < 0.4) rig.network.moods.set(id, MOODS[draw.below(MOODS.length)]!);
+  for (const hook of hooks.hooks) {
+    if (draw.float() >= 0.4) continue;
+    const mood = moods[draw.below(moods.length)]!;
+    rig.network.moods.set(hook.id, mood);
+    if (mood === 'refused') hook.wasRefused = true;
+  }
   if (draw.float() < 0.15) rig.jump(draw.between(-JUMP_MS, JUMP_MS));
   for (let part = 0; part < 2; part += 1) {
     const blocks = draw.below(5);
@@ -160,6 +176,7 @@ async function heal(scene: Scene): Promise<void> {
     Object.assign(upstream, { ...honest(upstream.label), lost: upstream.lost });
   }
   rig.network.moods.clear();
+  rig.faults.slowMs = 0;
   setFaults(scene, 0);
   const { life, fatals } = scene.process;
   if (life.isDead || fatals.length > 0 || rig.draw.below(2) === 0) await restart(scene);
@@ -168,6 +185,7 @@ async function heal(scene: Scene): Promise<void> {
     await restart(scene);
     scene.process.life.writesToLive = Number.POSITIVE_INFINITY;
   }
+  if (rig.faults.isHarsh) await rig.clock.advance(WRITTEN_MS);
   await callNow(scene, [list(scene)]);
   // A branch shows itself only by a block above the cursor.
   const { highestSlot, slot } = rig.world;

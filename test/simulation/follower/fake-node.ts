@@ -7,6 +7,8 @@ export interface FakeUpstream {
   readonly label: string;
   /** Blocks that it is behind. */
   lag: number;
+  /** What each answer takes longer. */
+  slowMs: number;
   /** Calls that fail on the way: statuses, resets, time-outs, half and foreign bodies. */
   failRate: number;
   /** Answers with one of the errors that mean "later" or "not me". */
@@ -31,7 +33,7 @@ export interface FakeUpstream {
 }
 
 export const honest = (label: string): FakeUpstream => ({
-  ...{ label, lag: 0, failRate: 0, unwellRate: 0, wrongSkipRate: 0, hideRate: 0, notYetRate: 0, lieRate: 0 },
+  ...{ label, lag: 0, slowMs: 0, failRate: 0, unwellRate: 0, wrongSkipRate: 0, hideRate: 0, notYetRate: 0, lieRate: 0 },
   ...{ brokenRate: 0, tipBackBy: 0, lost: new Set<number>(), prunedBelow: 0, frozen: null },
 });
 
