@@ -4,10 +4,9 @@ import type { StoreTx } from '../../../src/ports/store.ts';
 import { readKeyNumbers } from './keys.ts';
 import { endOf, MADE_UP_PLACE, positionOf } from './position.ts';
 import type { Db } from './tables.ts';
-import { writeTransactions } from './transactions.ts';
+import { signatureText, writeTransactions } from './transactions.ts';
 
 const KEY_WORDS = 8;
-const nameOf = (signature: Uint8Array): string => Buffer.from(signature).toString('latin1');
 
 /**
  * Transactions whose places were made up, because no upstream had their block, stand where the block has them as soon as it comes:
@@ -22,9 +21,9 @@ export async function takeRealPlaces(tx: StoreTx, block: ChainBlock): Promise<vo
     .where('n', '<', endOf(block.slot))
     .execute();
   if (madeUp.length === 0) return;
-  const bySignature = new Map(block.transactions.map((one) => [nameOf(one.signatures[0] as Uint8Array), one]));
+  const bySignature = new Map(block.transactions.map((one) => [signatureText(one.signatures[0] as Uint8Array), one]));
   for (const { n, signature } of madeUp) {
-    const one = bySignature.get(nameOf(signature));
+    const one = bySignature.get(signatureText(signature));
     if (one !== undefined) await takeRealPlace(tx, block, one, n, one.index);
   }
 }

@@ -5,7 +5,7 @@ import { createParameters, type Parameters, query } from './statement.ts';
 export const FORKED = 'forked';
 /** The same of jobs that were claimed at that moment: whether they were begun shows when their claim ends. */
 const MAYBE = 'forked while claimed';
-const FREED_KEY = "key || '#forked#' || id";
+const FREED_KEY = "outbox.key || '#forked#' || outbox.id";
 
 /** For rows whose claim ends with nothing done: whether their block is gone, so that they are over as well. */
 const isGone = `outbox.claims = 1 and outbox.error = '${MAYBE}'`;
@@ -23,7 +23,7 @@ export function endOfClaim(
   return `state = case when ${gone} then 'discarded' else ${values.state} end,
     finished_at = case when ${gone} then cast(${now} as bigint) else ${values.finishedAt} end,
     error = case when ${gone} then '${FORKED}' else ${values.error} end,
-    key = case when ${gone} then ${FREED_KEY.replaceAll(/\b(key|id)\b/g, 'outbox.$1')} else outbox.key end`;
+    key = case when ${gone} then ${FREED_KEY} else outbox.key end`;
 }
 
 export interface ForkedRange {
