@@ -40,7 +40,7 @@ export function runAttempt(options: AttemptOptions): Promise<JobOutcome> {
     let cancel = clock.timeout(options.timeoutMs, onTime);
     const onStop = () => {
       cancel();
-      cancel = clock.timeout(GRACE_MS, () => finish(stopped(options)));
+      cancel = clock.timeout(GRACE_MS, () => finish(stopped(claimed)));
       control?.abort(stopReason());
     };
     const finish = (outcome: JobOutcome) => {
@@ -48,9 +48,9 @@ export function runAttempt(options: AttemptOptions): Promise<JobOutcome> {
       stopper.listeners.delete(onStop);
       resolve(outcome);
     };
-    if (stopper.isStopping) return finish(stopped(options, 'untouched'));
+    if (stopper.isStopping) return finish(stopped(claimed, 'untouched'));
     stopper.listeners.add(onStop);
-    const onError = (error: unknown) => finish(stopper.isStopping ? stopped(options) : thrown(options, error));
+    const onError = (error: unknown) => finish(stopper.isStopping ? stopped(claimed) : thrown(options, error));
     try {
       kind.run(claimed.job, prepared, control?.signal ?? stopper.signal).then(finish, onError);
     } catch (error) {
@@ -75,7 +75,7 @@ export function thrown(
   return { kind: 'retry', runAt: clock.now() + Math.round(stepMs * jitter), error: message, uncounted };
 }
 
-/** It may have had its effect: at least once is what jobs promise. */
-function stopped({ claimed }: AttemptOptions, uncounted: true | 'untouched' = true): JobOutcome {
-  return { kind: 'retry', runAt: claimed.runAt, error: 'the daemon stopped', uncounted };
+/** Once begun it may have had its effect: at least once is what jobs promise. */
+export function stopped({ runAt }: ClaimedJob, uncounted: true | 'untouched' = true): JobOutcome {
+  return { kind: 'retry', runAt, error: 'the daemon stopped', uncounted };
 }

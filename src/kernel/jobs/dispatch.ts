@@ -36,6 +36,8 @@ export interface Dispatcher {
   pump(): void;
   /** Takes back what waits: its leases are to be given back. */
   clear(): ClaimedJob[];
+  /** Jobs that have a slot and were not begun yet: what they need is being loaded. */
+  loading(): ClaimedJob[];
 }
 
 /** What a kind loaded for a waiting job is loaded anew after this time: a webhook may have been disabled meanwhile. */
@@ -46,6 +48,7 @@ const UNBLOCK_MS = 50;
 export function createDispatcher(options: DispatcherOptions): Dispatcher {
   const { kinds, slots, clock, random, metrics, stopper, maxAttempts } = options;
   const waiting = createWaiting(kinds, slots);
+  const loads = new Set<readonly ClaimedJob[]>();
   let unblockedAt = Number.NEGATIVE_INFINITY;
 
   function attempt(kind: JobKind, claimed: ClaimedJob, prepared: unknown, startedMs: number): void {
@@ -74,6 +77,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
   async function runAll(kind: JobKind, jobs: readonly ClaimedJob[], later: readonly WaitingJob[]): Promise<void> {
     const startedMs = clock.monotonic();
     let prepared: unknown;
+    loads.add(jobs);
     try {
       prepared = await load(kind, [...jobs, ...later.map(({ claimed }) => claimed)]);
     } catch (error) {
@@ -81,6 +85,8 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
         thrown(attemptOptions(kind, one, undefined, kind.timeoutMs), error, 'untouched');
       for (const one of jobs) over(one, outcome(one), startedMs);
       return options.giveBack(waiting.remove(later));
+    } finally {
+      loads.delete(jobs);
     }
     const at = clock.monotonic();
     for (const one of later) one.prepared = { value: prepared, at };
@@ -136,5 +142,6 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     },
     pump,
     clear: () => waiting.takeOlder(Number.POSITIVE_INFINITY),
+    loading: () => [...loads].flat(),
   };
 }

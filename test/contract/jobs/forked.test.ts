@@ -2,7 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createOutbox } from '../../../src/kernel/jobs/outbox.ts';
-import type { JobOutcome } from '../../../src/kernel/plugin.ts';
+import type { JobKind, JobOutcome } from '../../../src/kernel/plugin.ts';
+import { CodedError } from '../../../src/lib/coded-error.ts';
+import type { Store } from '../../../src/ports/store.ts';
 import { DONE, makeKind, makeRunner, migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { eachStore } from '../../helpers/store.ts';
@@ -67,4 +69,55 @@ eachStore('jobs of a block that is rolled back while they are claimed', (engine)
       await runner.stop(AbortSignal.timeout(1_000));
     }
   });
+});
+
+/** How a runner ends while jobs are under way that do not heed it. */
+const STOPS = ['its time is over', 'its store failed for good'] as const;
+
+eachStore('jobs of a block that is rolled back after their process stopped', (engine) => {
+  for (const why of STOPS)
+    test(`go with it when they were not begun, and stay when they were: ${why}`, async (t) => {
+      const store = await engine.store(t);
+      await migrateJobs(store);
+      let isBroken = false;
+      const broken: Store = {
+        ...store,
+        write: (work) => (isBroken ? Promise.reject(new CodedError('STORE_IO', 'broken')) : store.write(work)),
+      };
+      const under: string[] = [];
+      const never = () => new Promise<never>(() => {});
+      const begun = makeKind(({ key }) => {
+        under.push(key);
+        return never();
+      });
+      const loaded: JobKind = {
+        ...makeKind(never),
+        kind: 'test.loaded',
+        prepare: (jobs) => {
+          under.push(...jobs.map(({ key }) => key));
+          return never();
+        },
+      };
+      const fatals: unknown[] = [];
+      const runner = makeRunner(t, {
+        ...{ store: broken, kinds: [begun, loaded], fatal: (error) => fatals.push(error) },
+        config: { pollMs: 10 },
+      });
+      await runner.start();
+      const jobs = newJobs(4, (index) => ({ slot: 7, kind: index < 2 ? KIND : 'test.loaded' }));
+      await store.write((tx) => runner.enqueue(tx, jobs));
+      await until(() => under.length === 4);
+      if (why === STOPS[1]) {
+        isBroken = true;
+        runner.wake();
+        await until(() => fatals.length === 1);
+        isBroken = false;
+      }
+      await runner.stop(AbortSignal.timeout(20));
+      const outbox = createOutbox({ store, clock: createManualClock(), wake: () => {} });
+      const gone = async (kind: string) =>
+        await store.write((tx) => outbox.discardUntried(tx, { kind, fromSlot: 7, toSlot: 9 }));
+      assert.deepEqual([await gone(KIND), await gone('test.loaded')], [0, 2]);
+      assert.equal(await outbox.count({ kind: KIND, states: ['pending'] }), 2);
+    });
 });

@@ -14,6 +14,8 @@ const FOUND: readonly { readonly seed: number; readonly what: string }[] = [
   { seed: 605, what: 'a wallet is read while the index has yet to hear of a fork' },
   { seed: 824, what: 'a wallet is filled from a node that is behind the one that began it' },
   { seed: 912, what: 'a place that was made up for one wallet is told when another one is filled' },
+  { seed: 2689, what: 'a process is killed just after outcomes were written that had long failed to be' },
+  { seed: 1_002_602, what: 'the disk fails while a batch is being sent, and then its block is rolled back' },
 ];
 
 for (const { seed, what } of FOUND) test(`seed ${seed}: ${what}`, () => live(seed));

@@ -10,6 +10,8 @@ export type CallKind = 'wallet' | 'write' | 'list' | 'free';
 /** Usage is written so often; what was answered since the last time may be lost with the process. */
 const FLUSH_MS = 1_000;
 const SLACK_MS = 200;
+/** Outcomes of deliveries that could not be written are tried again after such a pause at most, and cost something only then. */
+const LONGEST_PAUSE_MS = 5_000;
 const CREDITS = { wallet: 100, write: 100 } as const;
 
 export interface ProcessEnd {
@@ -79,10 +81,10 @@ export function createUsageBook(requests: readonly Request[]): UsageBook {
     );
   }
 
-  function loseSince(sinceMs: number): void {
+  function loseSince(sinceMs: number, eventsSinceMs: number): void {
     mayBeLost.write += count('write', sinceMs);
     mayBeLost.list += count('list', sinceMs);
-    mayBeLost.events += pairsOf(requests.filter(({ endedMs }) => endedMs === null || endedMs >= sinceMs)).size;
+    mayBeLost.events += pairsOf(requests.filter(({ endedMs }) => endedMs === null || endedMs >= eventsSinceMs)).size;
   }
 
   return {
@@ -91,10 +93,8 @@ export function createUsageBook(requests: readonly Request[]): UsageBook {
       else if (status === 200) answered.push({ kind, atMs });
     },
     async processEnded(store, { atMs, isClean, failing }) {
-      // What waited to be written when writing began to fail still does, and does so until the next time that it is tried.
-      const isBehind = failing !== null && (failing.untilMs ?? atMs) + FLUSH_MS + SLACK_MS >= atMs;
-      const sinceMs = Math.min(atMs, isBehind ? failing.sinceMs : atMs) - FLUSH_MS - SLACK_MS;
-      if (!isClean) loseSince(sinceMs);
+      const sinceMs = unwrittenSince(atMs, failing, 0);
+      if (!isClean) loseSince(sinceMs, unwrittenSince(atMs, failing, LONGEST_PAUSE_MS));
       const wallets = await countedOf(store, 'walletApi');
       const missing = count('wallet') - lost + extra - wallets.requests;
       if (missing < 0) {
@@ -108,6 +108,12 @@ export function createUsageBook(requests: readonly Request[]): UsageBook {
     },
     endFault: async (store) => (await walletsFault(store)) ?? (await webhooksFault(store)),
   };
+}
+
+/** What waited to be written when writing began to fail still does, and does so until the next time that it is tried. */
+function unwrittenSince(atMs: number, failing: Failing | null, pauseMs: number): number {
+  const isBehind = failing !== null && (failing.untilMs ?? atMs) + pauseMs + FLUSH_MS + SLACK_MS >= atMs;
+  return Math.min(atMs, isBehind ? failing.sinceMs : atMs) - FLUSH_MS - SLACK_MS;
 }
 
 function outside(what: string, counted: number, [least, most]: readonly [number, number]): string | null {
