@@ -23,6 +23,8 @@ export interface Batch {
 
 /** Stores a batch. Returns how many of its transactions the wallet shows. */
 export async function keepBatch(tx: StoreTx, { wallet, transactions, accounts }: Batch): Promise<number> {
+  // One process at a time, as with blocks: none must make up a place that another one has, or is about to be told.
+  await (tx.db as Db).updateTable('wallet_state').set({ version: sql`version` }).where('id', '=', 1).execute();
   const numbers = await readKeyNumbers(tx.db as Db);
   await writeAccounts(tx, wallet, accounts.values());
   const placed = await place(tx, transactions);
@@ -72,8 +74,6 @@ async function place(
     else unplaced.set(one.slot, [one, ...(unplaced.get(one.slot) ?? [])]);
   }
   if (unplaced.size === 0) return placed;
-  // Two processes must not make up the same place.
-  await db.updateTable('wallet_state').set({ version: sql`version` }).where('id', '=', 1).execute();
   for (const [slot, list] of unplaced) {
     const rows = await db
       .selectFrom('wallet_transactions')

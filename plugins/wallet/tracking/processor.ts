@@ -63,8 +63,8 @@ export function createWalletProcessor(parts: ProcessorParts): BlockProcessor {
       });
     },
     async revert(tx, { slot, parentSlot }) {
-      await forgetSlot(tx, slot);
       await (tx.db as Db).updateTable('wallet_state').set({ live_slot: parentSlot }).where('id', '=', 1).execute();
+      await forgetSlot(tx, slot);
     },
     async finalized(tx, slot) {
       const rows = await mergeTail(tx, slot);

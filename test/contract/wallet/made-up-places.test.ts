@@ -45,20 +45,22 @@ async function open(store: Store) {
   await store.write((tx) => registerWallet(tx, { key: wallet, address: encode32(wallet), now: 1 }));
   const numbers = await readKeyNumbers(store.read as Db);
   const block = makeBlock();
-  /** As a backfill keeps them when no node gives the block. */
-  const keep = (places: readonly number[]) =>
-    store.write((tx) =>
-      keepBatch(tx, {
+  /** As a backfill keeps them when no node gives the block, or one does (`isTold`). `kept` may hold the commit back. */
+  const keep = (places: readonly number[], isTold = false, kept: () => Promise<void> = async () => {}) =>
+    store.write(async (tx) => {
+      await keepBatch(tx, {
         wallet: numbers.of(wallet),
         accounts: new Map(),
         transactions: places.toReversed().map((place) => {
           const one = block.transactions[place]!;
-          const fetched = { block, transaction: one, place: null, text: `{"at":${place}}` };
+          const at = isTold ? place : null;
+          const fetched = { block, transaction: one, place: at, text: `{"at":${place}}` };
           const signature = encode64(one.signatures[0] as Uint8Array);
-          return { signature, slot: SLOT, place: null, fetched: fetched as never, tx: one, flags: NAMED, accounts: [] };
+          return { signature, slot: SLOT, place: at, fetched: fetched as never, tx: one, flags: NAMED, accounts: [] };
         }),
-      }),
-    );
+      });
+      await kept();
+    });
   const rows = async () => (await createRowReader(store)(numbers.of(wallet), EVERYTHING)).map(({ n }) => n);
   return { block, keep, rows };
 }
@@ -88,5 +90,22 @@ eachStore('made-up places', (engine) => {
       // Read again without places, they stay where they are.
       await keep([0, 3]);
       assert.deepEqual(await rows(), places);
+    });
+
+  for (const isToldFirst of [false, true])
+    test(`two processes keep a transaction at once, and only the ${isToldFirst ? 'first' : 'second'} knows its place`, async (t) => {
+      const store = await engine.store(t);
+      const { keep, rows } = await open(store);
+      let isBoth = false;
+      const first = keep([0, 3], isToldFirst, async () => {
+        // Long enough for the other one to read what is there, if nothing keeps it from that.
+        for (let turns = 0; turns < 50 && !isBoth; turns += 1) await new Promise((resolve) => setTimeout(resolve, 5));
+      });
+      const second = keep([0, 3], !isToldFirst).then(() => {
+        isBoth = true;
+      });
+      await Promise.all([first, second]);
+      assert.deepEqual(await rows(), [positionOf(SLOT, 0), positionOf(SLOT, 3)]);
+      assert.equal((await (store.read as Db).selectFrom('wallet_transactions').select('n').execute()).length, 2);
     });
 });
