@@ -1,8 +1,10 @@
+import { setMaxListeners } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import WebSocket from 'ws';
 import { BOOTSTRAP_KEY, type BuiltDaemon } from '../helpers/built-daemon.ts';
 import type { Payments } from '../helpers/payments.ts';
 import { createSfc32, type Sfc32 } from '../helpers/sfc32.ts';
+import { drawCall, rpc } from './calls.ts';
 
 export interface Target {
   readonly daemon: BuiltDaemon;
@@ -13,10 +15,11 @@ export interface Target {
 }
 
 export interface Load {
+  /** `answers`: of the busy clients, by status. */
   readonly counts: Readonly<
     Record<'calls' | 'refused' | 'failed' | 'sockets' | 'notices' | 'webhooks' | 'reloads', number>
-  >;
-  /** p95 of the calls that were answered since this was asked before, in ms; 0 without any. */
+  > & { readonly answers: Readonly<Record<string, number>> };
+  /** p95 of the calls of the busy clients that were answered since this was asked before, in ms; 0 without any. */
   callMs(): number;
   stop(): Promise<void>;
 }
@@ -26,12 +29,14 @@ const SOCKET_MS = 400;
 const WEBHOOK_MS = 2_000;
 const RELOAD_MS = 20_000;
 
-/** Steady traffic of every kind, with clients that behave badly among the others. */
-export function startLoad(target: Target, seed: number): Load {
+/** Traffic of every kind: busy clients, each of which calls again as soon as it is answered, and others that behave badly. */
+export function startLoad(target: Target, seed: number, clients: number): Load {
   const random = createSfc32(seed);
-  const counts = { calls: 0, refused: 0, failed: 0, sockets: 0, notices: 0, webhooks: 0, reloads: 0 };
+  const answers: Record<string, number> = {};
+  const counts = { calls: 0, refused: 0, failed: 0, sockets: 0, notices: 0, webhooks: 0, reloads: 0, answers };
   let times: number[] = [];
   const ended = new AbortController();
+  setMaxListeners(0, ended.signal);
   const every = async (ms: number, work: () => Promise<void> | void) => {
     while (!ended.signal.aborted) {
       await Promise.resolve(work()).catch(() => {
@@ -40,12 +45,16 @@ export function startLoad(target: Target, seed: number): Load {
       await sleep(ms, undefined, { signal: ended.signal }).catch(() => undefined);
     }
   };
+  const busy = async () => {
+    const begunMs = performance.now();
+    const status = await callWell(target, random);
+    times.push(performance.now() - begunMs);
+    counts.calls += 1;
+    answers[status] = (answers[status] ?? 0) + 1;
+  };
   const running = [
-    every(CALL_MS, async () => {
-      const begunMs = performance.now();
-      await call(target, random, counts);
-      times.push(performance.now() - begunMs);
-    }),
+    ...Array.from({ length: clients }, () => every(0, busy)),
+    every(CALL_MS, () => callBadly(target, random, counts)),
     every(SOCKET_MS, () => void openSocket(target, random, counts)),
     every(WEBHOOK_MS, () => comeAndGo(target, random, counts)),
     every(RELOAD_MS, () => {
@@ -67,21 +76,21 @@ export function startLoad(target: Target, seed: number): Load {
   };
 }
 
-type Counts = { -readonly [Name in keyof Load['counts']]: number };
+type Counts = { -readonly [Name in Exclude<keyof Load['counts'], 'answers'>]: number };
 
-async function call({ api, payments }: Target, random: Sfc32, counts: Counts): Promise<void> {
+async function callWell({ api, payments }: Target, random: Sfc32): Promise<number> {
+  const { method, path, body } = drawCall(payments, random);
+  const url = `${api}${path}${path.includes('?') ? '&' : '?'}api-key=${BOOTSTRAP_KEY}`;
+  const signal = AbortSignal.timeout(30_000);
+  const response = await fetch(url, { method, signal, ...(body === undefined ? {} : { body }) });
+  await response.text();
+  return response.status;
+}
+
+/** Now and then with a key that is wrong, without patience, or what nobody understands. */
+async function callBadly({ api, payments }: Target, random: Sfc32, counts: Counts): Promise<void> {
   const address = payments.addresses[random.below(payments.addresses.length)];
-  const signature = payments.sent.get(address ?? '')?.at(-1) ?? '';
-  const ask = (method: string, params: string) => `{"jsonrpc":"2.0","id":1,"method":"${method}","params":${params}}`;
-  const bodies = [
-    ask('getSlot', '[]'),
-    ask('getBalance', `["${address}"]`),
-    ask('getTransaction', `["${signature}",{"maxSupportedTransactionVersion":0}]`),
-    ask('getSignaturesForAddress', `["${address}",{"limit":20}]`),
-    `[${ask('getSlot', '[]')},${ask('getLatestBlockhash', '[]')},${ask('getBlockHeight', '[]')}]`,
-    ask('noSuchMethod', '[]'),
-    '{"jsonrpc":',
-  ];
+  const bodies = [rpc('getBalance', `["${address}"]`), rpc('noSuchMethod', '[]'), '{"jsonrpc":'];
   const key = random.below(20) === 0 ? `wrong-${random.below(100_000)}` : BOOTSTRAP_KEY;
   const signal = random.below(30) === 0 ? AbortSignal.timeout(1) : AbortSignal.timeout(10_000);
   const body = bodies[random.below(bodies.length)] as string;

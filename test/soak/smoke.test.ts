@@ -13,7 +13,12 @@ test('half a minute of the soak: everything is measured, everything happens', { 
   assert.ok(report.samples.length >= 4);
   for (const sample of report.samples)
     for (const quantity of QUANTITIES) assert.ok(Number.isFinite(sample[quantity]), `${quantity} ${sample[quantity]}`);
-  const { calls, refused, sockets, notices, webhooks, reloads } = report.counts;
+  const { calls, refused, sockets, notices, webhooks, reloads, answers } = report.counts;
+  assert.deepEqual(
+    Object.keys(answers).sort(),
+    ['200', '404'],
+    'unknown leaves and wallets without a name are 404, reloads hurt nobody',
+  );
   for (const count of [calls, refused, sockets, notices, webhooks, reloads, report.delivered])
     assert.ok(count > 0, JSON.stringify(report.counts));
   assert.equal(report.exitCode, 0);

@@ -11,6 +11,10 @@ export interface SoakOptions {
   /** Default SQLite. */
   readonly store?: string;
   readonly seed?: number;
+  /** Clients that call without a pause. Default: 1. */
+  readonly clients?: number;
+  /** Between two payments, about. Default: 150. */
+  readonly payEveryMs?: number;
   readonly onSample?: (sample: Sample) => void;
 }
 
@@ -24,12 +28,12 @@ export interface SoakReport {
   readonly isFlat: boolean;
 }
 
-/** Runs a built daemon under steady traffic and looks at it from outside. */
+/** Runs a built daemon under traffic and looks at it from outside. */
 export async function runSoak(options: SoakOptions): Promise<SoakReport> {
-  const { seconds, sampleSeconds, store, seed = 1 } = options;
+  const { seconds, sampleSeconds, store, seed = 1, clients = 1, payEveryMs = 150 } = options;
   const bed = await startWorkBed({
     ...(store === undefined ? {} : { store }),
-    ...{ wallets: 6, payEveryMs: 150, receiverMs: 20 },
+    ...{ wallets: 6, payEveryMs, receiverMs: 20 },
     config: {
       log: { level: 'warn', format: 'json' },
       webhooks: { allowCidrs: ['127.0.0.0/8'], defaultPreset: 'compat', autoDisable: { enabled: false } },
@@ -47,7 +51,7 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
     const target = { daemon, api, payments: bed.payments, receivers };
     for (const [index] of bed.payments.addresses.entries())
       await createWebhook(target, index % receivers.length, index);
-    const load = startLoad(target, seed);
+    const load = startLoad(target, seed, clients);
     const sight = { pid: daemon.child.pid as number, admin, dataDir: bed.dataDir, callMs: load.callMs };
     const samples = await sampleFor(sight, seconds, sampleSeconds, options.onSample);
     await load.stop();

@@ -1,12 +1,13 @@
 /**
- * Long mode: npm run simulate -- [--daemon] --seeds 10000 [--from 1] [--workers 2]. Lives of the follower, or with --daemon of the whole
- * daemon. A seed that fails is repeated with --from SEED --seeds 1.
+ * Long mode: npm run simulate -- [--daemon] --seeds 10000 [--from SEED] [--workers 2]. Lives of the follower, or with --daemon of the whole
+ * daemon, by default from the first seed that draws all kinds of faults. A seed that fails is repeated with --from SEED --seeds 1.
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { ALL_FAULTS_FROM } from '../daemon/process.ts';
 import { randomLife } from '../daemon/random-life.ts';
 import { quickStore } from './quick-store.ts';
 import { isGood, type RunReport, randomRun } from './random-run.ts';
@@ -15,13 +16,13 @@ const { values } = parseArgs({
   options: {
     daemon: { type: 'boolean', default: false },
     seeds: { type: 'string', default: '1000' },
-    from: { type: 'string', default: '1' },
+    from: { type: 'string' },
     workers: { type: 'string', default: '1' },
     /** Every so many seeds one, for a worker. */
     step: { type: 'string', default: '1' },
   },
 });
-const from = Number(values.from);
+const from = Number(values.from ?? (values.daemon ? ALL_FAULTS_FROM + 1 : 1));
 const end = from + Number(values.seeds);
 const workers = Number(values.workers);
 
