@@ -1,10 +1,12 @@
 import { sql } from 'kysely';
+import { encode64 } from '../../../src/lib/base58.ts';
 import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
+import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';
 import { readKeyNumbers } from './keys.ts';
 import { endOf, MADE_UP_PLACE, positionOf } from './position.ts';
 import type { Db } from './tables.ts';
-import { signatureText, writeTransactions } from './transactions.ts';
+import { readBodies, signatureText, writeTransactions } from './transactions.ts';
 
 const KEY_WORDS = 8;
 
@@ -13,13 +15,7 @@ const KEY_WORDS = 8;
  * otherwise what it brings would stand there a second time.
  */
 export async function takeRealPlaces(tx: StoreTx, block: ChainBlock): Promise<void> {
-  const db = tx.db as Db;
-  const madeUp = await db
-    .selectFrom('wallet_transactions')
-    .select(['n', 'signature'])
-    .where('n', '>=', positionOf(block.slot, MADE_UP_PLACE))
-    .where('n', '<', endOf(block.slot))
-    .execute();
+  const madeUp = await madeUpOf(tx, block.slot);
   if (madeUp.length === 0) return;
   const bySignature = new Map(block.transactions.map((one) => [signatureText(one.signatures[0] as Uint8Array), one]));
   for (const { n, signature } of madeUp) {
@@ -28,8 +24,32 @@ export async function takeRealPlaces(tx: StoreTx, block: ChainBlock): Promise<vo
   }
 }
 
-/** The same for one transaction of a block, whose place is told with it. */
-export async function takeRealPlace(
+/** The same where no block comes, and an upstream tells only the order in it, by signature (base58). */
+export async function takeOrder(tx: StoreTx, slot: number, order: ReadonlyMap<string, number>): Promise<void> {
+  const madeUp = await madeUpOf(tx, slot);
+  const texts = await readBodies(
+    tx.db as Db,
+    madeUp.map(({ n }) => n),
+  );
+  for (const { n, signature } of madeUp) {
+    const place = order.get(encode64(signature));
+    const text = texts.get(n);
+    if (place === undefined || text === undefined) continue;
+    const block = decodeTransaction(JSON.parse(text));
+    const [one] = block.transactions;
+    if (one !== undefined) await takeRealPlace(tx, block, one, n, place);
+  }
+}
+
+const madeUpOf = (tx: StoreTx, slot: number) =>
+  (tx.db as Db)
+    .selectFrom('wallet_transactions')
+    .select(['n', 'signature'])
+    .where('n', '>=', positionOf(slot, MADE_UP_PLACE))
+    .where('n', '<', endOf(slot))
+    .execute();
+
+async function takeRealPlace(
   tx: StoreTx,
   block: ChainBlock,
   one: NormalTransaction,

@@ -13,6 +13,8 @@ export interface Gathered {
   readonly slot: number;
   /** Place in the block; null where nobody tells it: then the order of the list stands. */
   place: number | null;
+  /** Places of all transactions of the block by signature (base58), where they had to be looked up and an upstream has them. */
+  order: ReadonlyMap<string, number> | null;
   readonly fetched: FetchedTransaction;
   readonly tx: NormalTransaction;
   /** What it has to do with the wallet. */
@@ -136,7 +138,7 @@ async function fetchOne(
   const accounts = new Set([...listed, ...touch.accounts.map(({ account }) => encode32(account))]);
   return {
     gathered: {
-      ...{ signature, slot: fetched.block.slot, place: fetched.place, fetched, tx, flags },
+      ...{ signature, slot: fetched.block.slot, place: fetched.place, order: null, fetched, tx, flags },
       accounts: [...accounts],
     },
     owned: touch.accounts,
@@ -153,7 +155,10 @@ async function inOrder(
   const orders = new Map(
     await Promise.all([...slots].map(async (slot) => [slot, await upstream.order(slot, ask)] as const)),
   );
-  for (const one of list) one.place ??= orders.get(one.slot)?.get(one.signature) ?? null;
+  for (const one of list) {
+    one.order = orders.get(one.slot) ?? null;
+    one.place ??= one.order?.get(one.signature) ?? null;
+  }
   const rank = new Map(listed.map((signature, at) => [signature, at]));
   return list.toSorted(
     (left, right) =>

@@ -6,7 +6,7 @@ import { writeAccounts } from '../store/accounts.ts';
 import { ACCOUNT } from '../store/flags.ts';
 import { readKeyNumbers } from '../store/keys.ts';
 import { endOf, firstOf, MADE_UP_PLACE, placeOf, positionOf, slotOf } from '../store/position.ts';
-import { takeRealPlace } from '../store/real-places.ts';
+import { takeOrder } from '../store/real-places.ts';
 import { writeRows } from '../store/rows.ts';
 import type { Db } from '../store/tables.ts';
 import type { TailRow } from '../store/tail.ts';
@@ -64,15 +64,18 @@ async function place(
   const db = tx.db as Db;
   // Its place may have been made up before, and only now be told.
   const stored = await findPlaces(db, transactions.map(signatureOf));
+  const ordered = new Map<number, ReadonlyMap<string, number>>();
   for (const one of transactions) {
     const known = stored.get(signatureText(signatureOf(one)))?.find((n) => slotOf(n) === one.slot);
-    if (one.place !== null) {
-      const isMadeUp = known !== undefined && placeOf(known) >= MADE_UP_PLACE && placeOf(known) !== one.place;
-      if (isMadeUp) await takeRealPlace(tx, one.fetched.block, one.tx, known, one.place);
+    const isMadeUp = known !== undefined && placeOf(known) >= MADE_UP_PLACE;
+    // All of a slot take their real places or none does: else they would not be in their order.
+    if (isMadeUp && one.order !== null) ordered.set(one.slot, one.order);
+    if (one.place !== null && (!isMadeUp || one.order !== null))
       placed.push({ n: positionOf(one.slot, one.place), one });
-    } else if (known !== undefined) placed.push({ n: known, one });
+    else if (known !== undefined) placed.push({ n: known, one });
     else unplaced.set(one.slot, [one, ...(unplaced.get(one.slot) ?? [])]);
   }
+  for (const [slot, order] of ordered) await takeOrder(tx, slot, order);
   if (unplaced.size === 0) return placed;
   for (const [slot, list] of unplaced) {
     const rows = await db

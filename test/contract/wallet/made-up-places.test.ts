@@ -16,6 +16,7 @@ import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import { encode32, encode64 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
+import { rawTransaction } from '../../../src/solana/raw-transaction.ts';
 import { blockOf, entryOf, sampleMessage } from '../../helpers/rpc-block.ts';
 import { eachStore } from '../../helpers/store.ts';
 
@@ -45,6 +46,7 @@ async function open(store: Store) {
   await store.write((tx) => registerWallet(tx, { key: wallet, address: encode32(wallet), now: 1 }));
   const numbers = await readKeyNumbers(store.read as Db);
   const block = makeBlock();
+  const order = new Map(block.transactions.map(({ signatures: [one] }, at) => [encode64(one as Uint8Array), at]));
   /** As a backfill keeps them when no node gives the block, or one does (`isTold`). `kept` may hold the commit back. */
   const keep = (places: readonly number[], isTold = false, kept: () => Promise<void> = async () => {}) =>
     store.write(async (tx) => {
@@ -54,9 +56,19 @@ async function open(store: Store) {
         transactions: places.toReversed().map((place) => {
           const one = block.transactions[place]!;
           const at = isTold ? place : null;
-          const fetched = { block, transaction: one, place: at, text: `{"at":${place}}` };
+          const text = JSON.stringify(rawTransaction(one, block));
+          const fetched = { block, transaction: one, place: at, text } as never;
           const signature = encode64(one.signatures[0] as Uint8Array);
-          return { signature, slot: SLOT, place: at, fetched: fetched as never, tx: one, flags: NAMED, accounts: [] };
+          return {
+            signature,
+            slot: SLOT,
+            place: at,
+            order: isTold ? order : null,
+            fetched,
+            tx: one,
+            flags: NAMED,
+            accounts: [],
+          };
         }),
       });
       await kept();
@@ -91,6 +103,15 @@ eachStore('made-up places', (engine) => {
       await keep([0, 3]);
       assert.deepEqual(await rows(), places);
     });
+
+  test('one that is told later takes all of its slot along, so that they stay in their order', async (t) => {
+    const store = await engine.store(t);
+    const { keep, rows } = await open(store);
+    await keep([0, 3]);
+    await keep([3], true);
+    assert.deepEqual(await rows(), [positionOf(SLOT, 0), positionOf(SLOT, 3)]);
+    assert.equal((await readBodies(store.read as Db, await rows())).size, 2);
+  });
 
   for (const isToldFirst of [false, true])
     test(`two processes keep a transaction at once, and only the ${isToldFirst ? 'first' : 'second'} knows its place`, async (t) => {
