@@ -1,7 +1,8 @@
+import type { Failing } from '../../helpers/usage-bounds.ts';
 import type { ApiAnswer, ApiCall } from './client.ts';
 import type { DaemonProcess, DaemonRig } from './daemon-rig.ts';
 import type { HookBook } from './hook-book.ts';
-import type { CallKind, Failing, UsageBook } from './usage-book.ts';
+import type { CallKind, UsageBook } from './usage-book.ts';
 
 /** A life under way, and what was learnt of it. */
 export interface Scene {

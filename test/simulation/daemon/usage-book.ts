@@ -1,5 +1,6 @@
 /** What was answered and sent and costs something, against what the store counts of it. */
 import type { Store } from '../../../src/ports/store.ts';
+import { countedOf, type Failing, outside, unwrittenSince } from '../../helpers/usage-bounds.ts';
 import type { Request } from '../webhooks/network.ts';
 import type { ApiAnswer } from './client.ts';
 import { pairsOf } from './hook-book.ts';
@@ -22,22 +23,11 @@ export interface ProcessEnd {
   readonly failing: Failing | null;
 }
 
-/** When writes failed; `untilMs` is null while they do. */
-export interface Failing {
-  readonly sinceMs: number;
-  readonly untilMs: number | null;
-}
-
 export interface UsageBook {
   note(kind: CallKind, answer: ApiAnswer): void;
   /** What the end of a process has taken must be little and new. In words what is wrong. */
   processEnded(store: Store, end: ProcessEnd): Promise<string | null>;
   endFault(store: Store): Promise<string | null>;
-}
-
-interface Counted {
-  readonly requests: number;
-  readonly credits: number;
 }
 
 /** `requests`: all that receivers got; the book sees them grow. */
@@ -93,8 +83,8 @@ export function createUsageBook(requests: readonly Request[]): UsageBook {
       else if (status === 200) answered.push({ kind, atMs });
     },
     async processEnded(store, { atMs, isClean, failing }) {
-      const sinceMs = unwrittenSince(atMs, failing, 0);
-      if (!isClean) loseSince(sinceMs, unwrittenSince(atMs, failing, LONGEST_PAUSE_MS));
+      const sinceMs = unwrittenSince(atMs, failing, FLUSH_MS + SLACK_MS);
+      if (!isClean) loseSince(sinceMs, unwrittenSince(atMs, failing, FLUSH_MS + SLACK_MS, LONGEST_PAUSE_MS));
       const wallets = await countedOf(store, 'walletApi');
       const missing = count('wallet') - lost + extra - wallets.requests;
       if (missing < 0) {
@@ -108,21 +98,4 @@ export function createUsageBook(requests: readonly Request[]): UsageBook {
     },
     endFault: async (store) => (await walletsFault(store)) ?? (await webhooksFault(store)),
   };
-}
-
-/** What waited to be written when writing began to fail still does, and does so until the next time that it is tried. */
-function unwrittenSince(atMs: number, failing: Failing | null, pauseMs: number): number {
-  const isBehind = failing !== null && (failing.untilMs ?? atMs) + pauseMs + FLUSH_MS + SLACK_MS >= atMs;
-  return Math.min(atMs, isBehind ? failing.sinceMs : atMs) - FLUSH_MS - SLACK_MS;
-}
-
-function outside(what: string, counted: number, [least, most]: readonly [number, number]): string | null {
-  if (counted < least) return `${counted} ${what} are counted, and there were ${least} at least`;
-  return counted > most ? `${counted} ${what} are counted, and there were ${most} at most` : null;
-}
-
-async function countedOf(store: Store, product: string): Promise<Counted> {
-  const rows = await store.read.selectFrom('usage_days').selectAll().where('product', '=', product).execute();
-  const sum = (column: 'requests' | 'credits') => rows.reduce((all, row) => all + Number(row[column]), 0);
-  return { requests: sum('requests'), credits: sum('credits') };
 }
