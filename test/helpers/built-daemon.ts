@@ -9,7 +9,7 @@ import type { Role } from '../../src/ports/role.ts';
 const MAIN = fileURLToPath(new URL('../../dist/src/cli/main.js', import.meta.url));
 const WARM_START = new URL('warm-start.mjs', import.meta.url).href;
 const SETPRIV = '/usr/bin/setpriv';
-const MOST_LINES = 300;
+const MOST_LINES = 2_000;
 export const BOOTSTRAP_KEY = '0b7e4a52-6d0f-4a5e-9a44-3f1f2b6f0c11';
 
 export interface BuiltDaemon {

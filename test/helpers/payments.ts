@@ -8,11 +8,15 @@ export interface Payments {
   readonly sent: ReadonlyMap<string, readonly string[]>;
   /** Payments of a wallet that were begun so far: what is sent later has a higher position in `sent`. */
   begun(address: string): number;
+  /** Lamports of the first so many payments of a wallet. */
+  sumOf(address: string, count: number): number;
   /** No more payments until `resume`; resolves when the last one has landed. */
   pause(): Promise<void>;
   resume(): void;
   stop(): Promise<void>;
 }
+
+const LEAST_LAMPORTS = 1_000_000;
 
 /** Sends real transfers to new wallets in turn, one each `everyMs`, until it is stopped. */
 export function startPayments(chain: TestChain, wallets: number, everyMs: number): Payments {
@@ -27,7 +31,7 @@ export function startPayments(chain: TestChain, wallets: number, everyMs: number
     while (running) {
       const address = addresses[turn % wallets] as string;
       begun.set(address, (begun.get(address) ?? 0) + 1);
-      sent.get(address)?.push(await chain.fund(address, 1_000_000 + turn));
+      sent.get(address)?.push(await chain.fund(address, LEAST_LAMPORTS + turn));
       turn += 1;
       await new Promise((resolve) => setTimeout(resolve, everyMs));
     }
@@ -42,5 +46,13 @@ export function startPayments(chain: TestChain, wallets: number, everyMs: number
     loop = loop.then(pay);
   };
   resume();
-  return { addresses, sent, begun: (address) => begun.get(address) ?? 0, pause, resume, stop: pause };
+  return {
+    ...{ addresses, sent, pause, resume, stop: pause },
+    begun: (address) => begun.get(address) ?? 0,
+    sumOf(address, count) {
+      const first = addresses.indexOf(address);
+      // Its payments are those of every so manieth turn.
+      return count * (LEAST_LAMPORTS + first) + (wallets * count * (count - 1)) / 2;
+    },
+  };
 }

@@ -5,7 +5,14 @@ import { cp, mkdtemp, rm, stat, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
-import { crashServer, freePort, POSTGRES_FLAGS, type PostgresServer, reviveServer } from './postgres-server.ts';
+import {
+  crashServer,
+  freePort,
+  POSTGRES_FLAGS,
+  POSTGRES_PASSWORD,
+  type PostgresServer,
+  reviveServer,
+} from './postgres-server.ts';
 
 export interface PostgresReplica extends PostgresServer {
   /** Ends recovery: from then on it takes writes. */
@@ -43,7 +50,7 @@ export async function startReplica(primary: Pick<PostgresServer, 'url' | 'port'>
   const binaries = await textOf(primary.url, `select setting from pg_config() where name = 'BINDIR'`);
   const directory = await mkdtemp(join(dirname(from), 'parhelion-replica-'));
   await copyRunning(primary.url, from, directory);
-  const { user, password } = { user: 'parhelion', password: 'parhelion' };
+  const { user, password } = { user: 'parhelion', password: POSTGRES_PASSWORD };
   const source = `host=127.0.0.1 port=${primary.port} user=${user} password=${password} application_name=${NAME}`;
   const port = await freePort();
   const { uid, gid } = await stat(from);

@@ -25,6 +25,9 @@ export interface PostgresServer {
   stop(): Promise<void>;
 }
 
+/** Like nothing else that is ever written: no log may have it. */
+export const POSTGRES_PASSWORD = 'word-of-the-test-database';
+
 const START_TRIES = 3;
 const REVIVE_TRIES = 300;
 
@@ -54,7 +57,7 @@ async function startOnce(folder: string): Promise<PostgresServer> {
     databaseDir,
     port,
     user: 'parhelion',
-    password: 'parhelion',
+    password: POSTGRES_PASSWORD,
     persistent: true,
     createPostgresUser: process.getuid?.() === 0,
     initdbFlags: ['--no-sync', '--encoding=UTF8'],
@@ -70,7 +73,7 @@ async function startOnce(folder: string): Promise<PostgresServer> {
     await clean();
     throw new Error(`PostgreSQL did not start: ${messages.slice(-10).join('')}`, { cause: error });
   }
-  const url = `postgres://parhelion:parhelion@127.0.0.1:${port}/postgres`;
+  const url = `postgres://parhelion:${POSTGRES_PASSWORD}@127.0.0.1:${port}/postgres`;
   const up = () => server.start();
   // The library would wait for the end of a process that has ended.
   const forget = () => Reflect.set(server, 'process', undefined);

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { LocalChainOptions } from '../../src/adapters/chain/local/index.ts';
 import { openStore } from '../../src/adapters/store/index.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { type BuiltDaemon, type BuiltDaemonOptions, startBuiltDaemon } from './built-daemon.ts';
@@ -36,13 +37,15 @@ export interface WorkBedOptions {
   readonly payEveryMs?: number;
   /** How long the receiver takes to answer: long enough that kills hit deliveries under way. */
   readonly receiverMs?: number;
+  /** As the chain takes them; default: no Light programs. */
+  readonly lightAssets?: LocalChainOptions['lightAssets'];
   /** Sections of the configuration beside those of the bed. */
   readonly config?: Readonly<Record<string, unknown>>;
 }
 
 export async function startWorkBed(options: WorkBedOptions = {}): Promise<WorkBed> {
-  const { wallets = 3, payEveryMs = 100, receiverMs = 60, store = 'sqlite:' } = options;
-  const chain = await startChain({ slotMs: 200, time: { kind: 'wall' } });
+  const { wallets = 3, payEveryMs = 100, receiverMs = 60, store = 'sqlite:', lightAssets = false } = options;
+  const chain = await startChain({ slotMs: 200, time: { kind: 'wall' }, lightAssets });
   const receiver = await startReceiver();
   receiver.setFallback({ kind: 'answer', status: 200, delayMs: receiverMs });
   const payments = startPayments(chain, wallets, payEveryMs);

@@ -3,12 +3,12 @@ import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { openStore } from '../../../src/adapters/store/index.ts';
 import type { Role } from '../../../src/ports/role.ts';
-import type { BuiltDaemon } from '../../helpers/built-daemon.ts';
+import { BOOTSTRAP_KEY, type BuiltDaemon } from '../../helpers/built-daemon.ts';
 import { type FaultProxy, startFaultProxy } from '../../helpers/fault-proxy.ts';
 import { runSql } from '../../helpers/postgres-replica.ts';
-import { type PostgresServer, startPostgresServer } from '../../helpers/postgres-server.ts';
+import { POSTGRES_PASSWORD, type PostgresServer, startPostgresServer } from '../../helpers/postgres-server.ts';
 import { createSteppedClock, type SteppedClock } from '../../helpers/stepped-clock.ts';
-import { startWorkBed, type WorkBed } from '../../helpers/work-bed.ts';
+import { startWorkBed, type WorkBed, type WorkBedOptions } from '../../helpers/work-bed.ts';
 import { eventually, metricsOf, readinessOf, sampleOf } from '../roles/bed.ts';
 
 /** A process with one role; several may have the same. */
@@ -18,6 +18,8 @@ export interface Seat {
   readonly api: string;
   readonly admin: string;
   readonly clock: SteppedClock;
+  /** Monotonic; null while it runs. */
+  endedMs: number | null;
 }
 
 export interface HostsBed extends WorkBed {
@@ -30,30 +32,34 @@ export interface HostsBed extends WorkBed {
   /** Starts a process and waits until it listens. */
   seat(role: Role): Promise<Seat>;
   said(): string;
+  /** Pieces of what processes printed that had a key or a password in them. */
+  leaks(): readonly string[];
   /** Runs a statement on a connection of its own, past the proxy. */
   query(text: string): Promise<readonly Record<string, unknown>[]>;
 }
 
 const STATEMENT_MS = 2_000;
+const SECRETS = [BOOTSTRAP_KEY, POSTGRES_PASSWORD];
 
 interface HostsOptions {
   readonly payEveryMs?: number;
   /** Where the data of PostgreSQL is; default: with other temporary files. */
   readonly folder?: string;
+  readonly lightAssets?: WorkBedOptions['lightAssets'];
 }
 
 /** Work for many processes on a PostgreSQL server of their own. */
 export async function startHosts(
   t: Pick<TestContext, 'after'>,
   leaseMs: number,
-  { payEveryMs = 100, folder }: HostsOptions = {},
+  { payEveryMs = 100, folder, lightAssets = false }: HostsOptions = {},
 ): Promise<HostsBed> {
   let current = await startPostgresServer(folder);
   const database = () => current;
   const proxy = await startFaultProxy(database().port);
   const url = database().url.replace(`:${database().port}/`, `:${proxy.port}/`);
   const bed = await startWorkBed({
-    payEveryMs,
+    ...{ payEveryMs, lightAssets },
     config: {
       follow: { pollMs: 100, leaseMs, maxReadyLagSlots: 50 },
       store: { url, statementTimeoutMs: STATEMENT_MS, poolSize: 6 },
@@ -65,7 +71,8 @@ export async function startHosts(
     await current.stop();
   });
   const seats: Seat[] = [];
-  let clocks = 0;
+  const leaks: string[] = [];
+  let count = 0;
   return {
     ...bed,
     ...{ database, proxy },
@@ -79,15 +86,36 @@ export async function startHosts(
       await before.stop();
     },
     async seat(role) {
-      const clock = createSteppedClock(join(bed.dataDir, `clock-${clocks++}`));
-      const daemon = bed.start({ role, env: clock.env });
-      const seat = { role, daemon, clock, ...(await daemon.ready()) };
+      const name = `parhelion-${role}-${count++}`;
+      const clock = createSteppedClock(join(bed.dataDir, `clock-${name}`));
+      // The database knows by the name of a connection who writes.
+      const store = `${url}?application_name=${name}`;
+      const daemon = bed.start({ role, env: { ...clock.env, PARHELION_STORE__URL: store } });
+      watchOutput(daemon, leaks);
+      const seat: Seat = { role, daemon, clock, endedMs: null, ...(await daemon.ready()) };
+      void daemon.ended.then(() => {
+        seat.endedMs = performance.now();
+      });
       seats.push(seat);
       return seat;
     },
     said: () => seats.map(({ role, daemon }) => `--- ${role} ${daemon.child.pid}\n${daemon.output()}`).join('\n'),
+    leaks: () => leaks,
     query: (text) => runSql(database().url, text),
   };
+}
+
+/** Also where a secret is cut in two by the way that it is read. */
+function watchOutput({ child }: BuiltDaemon, leaks: string[]): void {
+  const longest = Math.max(...SECRETS.map(({ length }) => length));
+  for (const stream of [child.stdout, child.stderr]) {
+    let rest = '';
+    stream?.on('data', (chunk: Buffer) => {
+      const text = rest + chunk.toString();
+      for (const secret of SECRETS) if (text.includes(secret)) leaks.push(text.replaceAll(secret, '<secret>'));
+      rest = text.slice(-longest + 1);
+    });
+  }
 }
 
 /** 1 for the process that leads, 0 for one that stands by. */

@@ -1,6 +1,9 @@
 import type { Sfc32 } from '../../helpers/sfc32.ts';
 import type { SmallDisk } from '../../helpers/small-disk.ts';
 import { type HostsBed, leading, type Seat } from './bed.ts';
+import type { Witness } from './witness.ts';
+
+export const LEASE_MS = 1_000;
 
 /** What a drill works with. */
 export interface Field {
@@ -9,6 +12,9 @@ export interface Field {
   readonly seats: Seat[];
   /** The one that the database is on; null where none of its own can be mounted. */
   readonly disk: SmallDisk | null;
+  readonly witness: Witness;
+  /** The one that runs, or was the last to run; monotonic time. */
+  drill: { readonly begunMs: number; readonly hurtsStore: boolean };
   /** Notes what was drawn beside the name of the drill. */
   note(drawn: object): void;
 }
