@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import type { StoreTx } from '../../../src/kernel/plugin.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { KEYS_PER_STATEMENT } from '../store/by-keys.ts';
@@ -37,6 +38,9 @@ export interface TreeBookParts {
   }>;
   readonly pages: PageBook;
 }
+
+/** Any number: processes that share a database agree on it. */
+const INSERT_LOCK = 7_036_874_418;
 
 export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookParts): TreeBook {
   const names = new Map<string, number>();
@@ -78,14 +82,13 @@ export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookPa
       trees.put({ ...book.byId(id), ...changes });
     },
     async insert(fresh, ids = new Map()) {
-      const known = new Set<string>();
-      const missing = fresh.filter(({ key }) => {
-        const text = keyText([key]);
-        const isNew = !known.has(text) && book.find(key) === null;
-        known.add(text);
-        return isNew;
-      });
-      if (missing.length === 0) return;
+      if (missingOf(fresh).length === 0) return;
+      if (tx.dialect === 'postgres') {
+        // Another process may be adding the same ones, or giving away the same ids, at this moment.
+        await sql`select pg_advisory_xact_lock(${INSERT_LOCK})`.execute(tx.db);
+        await book.load(missingOf(fresh).map(({ key }) => key));
+      }
+      const missing = missingOf(fresh);
       const last = await (tx.db as Db)
         .selectFrom('compression_trees')
         .select((is) => is.fn.max('id').as('id'))
@@ -99,6 +102,17 @@ export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookPa
     },
     rows: () => trees.rows(),
   };
+
+  /** Each once. */
+  function missingOf(fresh: readonly NewTree[]): readonly NewTree[] {
+    const known = new Set<string>();
+    return fresh.filter(({ key }) => {
+      const text = keyText([key]);
+      const isNew = !known.has(text) && book.find(key) === null;
+      known.add(text);
+      return isNew;
+    });
+  }
 
   async function plant({ key, type, queue, height, rootCapacity, nextTree }: NewTree, id: number): Promise<TreeRow> {
     const { seq, nextIndex, values, leaves: changes } = freshTree(hashing, type);

@@ -1,0 +1,30 @@
+/** Trees are added by whoever comes first, however many processes begin on an empty database at once. */
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Db } from '../../../plugins/compression/store/tables.ts';
+import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
+import { knownTrees } from '../../../plugins/compression/trees/known-trees.ts';
+import { seedTrees } from '../../../plugins/compression/trees/seed-trees.ts';
+import { createCompressionTables, keyOf } from '../../helpers/compression-rows.ts';
+import { eachStore } from '../../helpers/store.ts';
+
+const PROCESSES = 4;
+
+eachStore('trees that are added', (engine) => {
+  test('the same ones and others by several processes at once: each is there once, with an id of its own', async (t) => {
+    const database = await engine.database(t);
+    const stores = await Promise.all(Array.from({ length: PROCESSES }, () => database.open()));
+    await createCompressionTables(stores[0]!);
+    const hashing = createHashing({ add: () => undefined });
+    const known = knownTrees([]);
+    const [pattern] = known;
+    const own = (process: number) => ({ ...pattern!, key: keyOf(100 + process), queue: keyOf(200 + process) });
+    await Promise.all(
+      stores.map((store, process) => store.write((tx) => seedTrees(tx, hashing, [...known, own(process)]))),
+    );
+    const rows = await (stores[0]!.read as Db).selectFrom('compression_trees').select(['id', 'key']).execute();
+    assert.equal(rows.length, known.length + PROCESSES);
+    for (const column of ['id', 'key'] as const)
+      assert.equal(new Set(rows.map((row) => String(row[column]))).size, rows.length, column);
+  });
+});
