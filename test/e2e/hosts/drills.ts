@@ -1,6 +1,7 @@
 /** Drills of several hosts on one PostgreSQL: a process or the database is hurt as a seed has it, and everything has to be well again. */
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { lightMissing } from '../../helpers/light/missing.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { mountDisk } from '../../helpers/small-disk.ts';
@@ -12,6 +13,7 @@ import { type Figures, startWitness } from './witness.ts';
 
 /** What was paid during a drill has to be delivered after it, also on a slow machine. */
 const PAY_EVERY_MS = 300;
+const MOST_CALM_MS = 1_200;
 /** Only as much memory as is written is used. */
 const DISK_BYTES = 1_073_741_824;
 /** Clients draw beside the drills, which are the same for a seed however long they take. */
@@ -53,6 +55,8 @@ export async function runDrills(
   const all = Array.from({ length: names.length === 0 ? 0 : count }, () => names[draw.below(names.length)] as string);
   const drills = [...all, ...last.filter((name) => !leftOut.includes(name))];
   for (const [at, name] of drills.entries()) {
+    // Clients are in the middle of something when it begins.
+    await sleep(draw.below(MOST_CALM_MS));
     const begunMs = performance.now();
     field.drill = { begunMs, hurtsStore: STORE_DRILLS.has(name) };
     drawn = {};
