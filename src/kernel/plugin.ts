@@ -467,6 +467,11 @@ export interface JobKind {
   readonly run: (job: Job, prepared: unknown, signal: AbortSignal) => Promise<JobOutcome>;
   /** Writes beside the bookkeeping of finished attempts, many at once, in the same transaction. */
   readonly settle?: (tx: StoreTx, settled: readonly SettledJob[]) => Promise<void>;
+  /**
+   * Told once an outcome is in the store, once, by the process that made it; after `settle`, and also where nobody heard that its
+   * transaction was committed. Must not throw or wait.
+   */
+  readonly written?: (settled: readonly SettledJob[]) => void;
 }
 
 // ------------------------------------------------------------------------------------------------------------- the rest

@@ -48,13 +48,12 @@ export function createDeliveryKind(kind: string, parts: JobKindParts): JobKind {
     async settle(tx, settled) {
       const suspects = await bookDeliveries(parts, tx, settled, reports);
       await disableFailing(parts.autoDisable, tx, suspects);
-      // A transaction may run again: reports go only when it is through.
-      tx.onCommit(() => {
-        for (const { job, outcome } of settled) {
-          reports.take(job.id)?.charge?.settle(true);
-          metrics.settled(outcome.kind);
-        }
-      });
+    },
+    written(settled) {
+      for (const { job, outcome } of settled) {
+        reports.take(job.id)?.charge?.settle(true);
+        metrics.settled(outcome.kind);
+      }
     },
   };
 }

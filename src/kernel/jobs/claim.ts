@@ -14,6 +14,8 @@ export interface ClaimedJob {
   readonly claim: number;
   /** Unix milliseconds: since when it was due. */
   readonly runAt: number;
+  /** Claims before it that ended without an outcome. */
+  readonly lost: number;
 }
 
 /** Free slots of this process, and its memory of who was served. */
@@ -136,11 +138,12 @@ interface ClaimedRow {
   readonly lane: number;
   readonly attempts: number;
   readonly claims: number;
+  readonly lost: number;
   readonly run_at: number;
   readonly created_at: number;
 }
 
-const RETURNED = 'id, kind, key, grp, payload, slot, lane, attempts, claims, run_at, created_at';
+const RETURNED = 'id, kind, key, grp, payload, slot, lane, attempts, claims, lost, run_at, created_at';
 
 async function lease(
   tx: StoreTx,
@@ -183,6 +186,7 @@ function claimedOf(row: ClaimedRow): ClaimedJob {
     lane: row.lane === 0 ? 0 : 1,
     claim: row.claims,
     runAt: row.run_at,
+    lost: row.lost,
   };
 }
 

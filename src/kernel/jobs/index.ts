@@ -163,7 +163,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
       await settleSingly(store, kinds, finished, now, log);
       release(finished.map(({ claimed }) => claimed));
     } catch (failure) {
-      outcomes = [...finished, ...outcomes];
+      outcomes = [...finished.map((one) => ({ ...one, isUnsure: true as const })), ...outcomes];
       throw failure;
     }
   }

@@ -9,6 +9,8 @@ import { laneOf } from './table.ts';
 export interface Finished {
   readonly claimed: ClaimedJob;
   readonly outcome: JobOutcome;
+  /** Writing it has failed before, and may have happened nevertheless. */
+  readonly isUnsure?: true;
 }
 
 const CASTS = ['bigint', 'integer', 'integer', 'text', 'integer', 'integer', 'bigint', 'bigint', 'text'] as const;
@@ -35,9 +37,33 @@ export async function recordOutcomes(tx: StoreTx, finished: readonly Finished[],
   return finished.filter(({ claimed }) => written.has(claimed.job.id));
 }
 
+/**
+ * Of outcomes that could not be written: those that this process has written before without hearing of it: an attempt more is counted, and no claim was lost meanwhile,
+ * so that nobody else can have made it.
+ */
+export async function writtenBefore(tx: StoreTx, finished: readonly Finished[]): Promise<Finished[]> {
+  const unsure = finished.filter(({ outcome }) => uncountedOf(outcome) === false);
+  if (unsure.length === 0) return [];
+  const parameters = createParameters(tx.dialect);
+  const ids = padded<number | null>(
+    unsure.map(({ claimed }) => claimed.job.id),
+    null,
+  ).map((id) => parameters.add(id));
+  type Row = { readonly id: number; readonly attempts: number; readonly lost: number };
+  const rows = await query<Row>(tx.db, `select id, attempts, lost from outbox where id in (${ids})`, parameters);
+  const now = new Map(rows.map((row) => [row.id, row]));
+  return unsure.filter(({ claimed: { job, lost } }) => {
+    const row = now.get(job.id);
+    return row !== undefined && row.attempts > job.attempts && row.lost === lost;
+  });
+}
+
+const uncountedOf = (outcome: JobOutcome) =>
+  (outcome.kind === 'retry' || outcome.kind === 'held') && (outcome.uncounted ?? false);
+
 /** In the order of the columns of `v`. */
 function valuesOf({ claimed, outcome }: Finished, now: number): readonly (string | number | null)[] {
-  const uncounted = (outcome.kind === 'retry' || outcome.kind === 'held') && (outcome.uncounted ?? false);
+  const uncounted = uncountedOf(outcome);
   const isUncounted = uncounted !== false;
   const attempts = claimed.job.attempts + (isUncounted ? 0 : 1);
   const isOver = outcome.kind !== 'retry' && outcome.kind !== 'held';

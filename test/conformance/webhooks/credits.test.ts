@@ -2,16 +2,51 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { sql } from 'kysely';
 import { createCharges } from '../../../plugins/access/metering/charges.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
+import { CodedError } from '../../../src/lib/coded-error.ts';
+import type { Store, StoreTx } from '../../../src/ports/store.ts';
 import { accessBed } from '../../helpers/access-bed.ts';
 import { answer, startReceiver } from '../../helpers/receiver.ts';
 import { eachStore } from '../../helpers/store.ts';
 import { patient, stage } from './stage.ts';
 
+/** The connection breaks when an outcome has been committed, so many times: nobody hears of it, and nothing that waited for it runs. */
+function losingAnswers(store: Store, times: number): Store {
+  let left = times;
+  const attempts = async (tx: StoreTx) =>
+    Number((await sql<{ n: number }>`select coalesce(sum(attempts), 0) as n from outbox`.execute(tx.db)).rows[0]?.n);
+  return {
+    ...store,
+    async write<T>(work: (tx: StoreTx) => Promise<T>): Promise<T> {
+      if (left === 0) return await store.write(work);
+      const toldLater: (() => void)[] = [];
+      const { result, isOutcome } = await store.write(async (tx) => {
+        const before = left > 0 && (await isMade(tx)) ? await attempts(tx) : 0;
+        const result = await work({ ...tx, onCommit: (tell) => void toldLater.push(tell) });
+        return { result, isOutcome: (await isMade(tx)) && (await attempts(tx)) > before };
+      });
+      if (isOutcome) {
+        left -= 1;
+        throw new CodedError('STORE_UNREACHABLE', 'the connection broke', { exitCode: 75, retryable: true });
+      }
+      for (const tell of toldLater) tell();
+      return result;
+    },
+  };
+}
+
+/** Whether there is an outbox yet. */
+async function isMade({ db, dialect }: StoreTx): Promise<boolean> {
+  const tables = dialect === 'sqlite' ? 'sqlite_master' : 'pg_tables';
+  const name = dialect === 'sqlite' ? 'name' : 'tablename';
+  return (await sql`select 1 from ${sql.table(tables)} where ${sql.ref(name)} = 'outbox'`.execute(db)).rows.length > 0;
+}
+
 eachStore('credits of deliveries', (engine) => {
-  async function start(t: TestContext, creditsLimit: number, webhooks: object = {}) {
-    const store = await engine.store(t);
+  async function start(t: TestContext, creditsLimit: number, webhooks: object = {}, lost = 0) {
+    const store = losingAnswers(await engine.store(t), lost);
     const clock = createSystemClock();
     const bed = await accessBed(store, { clock: clock as never, overrides: { creditsLimit } });
     const charges = createCharges({ ...bed, clock });
@@ -50,6 +85,18 @@ eachStore('credits of deliveries', (engine) => {
     assert.deepEqual(await it.used(), [9, 9]);
     assert.equal((await it.call('POST', `/v0/webhooks/${hook.webhookID}/test`)).body.delivered, true);
     assert.deepEqual(await it.used(), [9, 9]);
+  });
+
+  test('one each, also when nobody hears that the outcomes of first attempts were written', async (t) => {
+    const it = await start(t, 1_000, {}, 4);
+    const hook = await it.create();
+    it.receiver.script(answer(200), answer(500), answer(200), answer(403));
+    for (const name of ['a', 'b', 'c', 'd']) {
+      await it.event(name);
+      await it.finished(hook.webhookID);
+    }
+    assert.equal(it.receiver.received.length, 5);
+    assert.deepEqual(await it.used(), [4, 4]);
   });
 
   test('used up: nothing goes out or is lost, the operator is told once, and it goes on with new credits', async (t) => {

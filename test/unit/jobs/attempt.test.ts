@@ -32,7 +32,7 @@ function setUp(more: Partial<JobKind>) {
     ...more,
   };
   const options = {
-    ...{ kind, claimed: { job, lane: 0, claim: 1, runAt: 0 } as const, prepared: null, timeoutMs: TIMEOUT_MS },
+    ...{ kind, claimed: { job, lane: 0, claim: 1, runAt: 0, lost: 0 } as const, prepared: null, timeoutMs: TIMEOUT_MS },
     ...{ stopper, clock, random: createSystemRandom(), maxAttempts: 3 },
   };
   return { clock, stop: stopper.stop, signals, run: () => runAttempt(options) };

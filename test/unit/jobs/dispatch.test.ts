@@ -12,7 +12,7 @@ import { createManualClock } from '../../helpers/manual-clock.ts';
 
 const claimed = (id: number): ClaimedJob => ({
   job: { ...{ id, kind: 'test.job', key: `k${id}`, group: 'g', payload: null, slot: null }, attempts: 0, createdAt: 0 },
-  ...{ lane: 0, claim: 1, runAt: 0 },
+  ...{ lane: 0, claim: 1, runAt: 0, lost: 0 },
 });
 
 test('a job that was claimed ahead and finds no slot gives its lease back before others take it for lost', async () => {
