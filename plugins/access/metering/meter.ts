@@ -41,10 +41,11 @@ export function createMeter(parts: MeterParts): Meter {
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
   );
   const dirty = new Set<Account>();
-  parts.metrics.observe('unwritten_projects', 'projects whose usage waits to be written', () => dirty.size);
   let nextSeq = 1;
   /** A write that failed: whether it happened is asked by its number when it is tried again. */
   let unsure: Batch | null = null;
+  const unwritten = () => new Set([...dirty, ...(unsure?.entries.map(({ account }) => account) ?? [])]).size;
+  parts.metrics.observe('unwritten_projects', 'projects whose usage waits to be written', unwritten);
   let running: Promise<void> = Promise.resolve();
   let cancelTimer: (() => void) | null = null;
   let isFailing = false;
@@ -59,13 +60,12 @@ export function createMeter(parts: MeterParts): Meter {
   };
 
   async function writeAll(): Promise<void> {
+    if (unsure !== null) await write(unsure);
     const due = [...dirty];
-    dirty.clear();
-    try {
-      if (unsure !== null) await write(unsure);
-      while (due.length > 0) await write(collect(nextSeq++, due.splice(0, MAX_PROJECTS)));
-    } finally {
-      for (const account of due) dirty.add(account);
+    while (due.length > 0) {
+      const some = due.splice(0, MAX_PROJECTS);
+      for (const account of some) dirty.delete(account);
+      await write(collect(nextSeq++, some));
     }
   }
 

@@ -191,6 +191,8 @@ eachStore('usage', (engine) => {
       fault = next;
       if (next === null) await bed.meter.flush();
       else await assert.rejects(bed.meter.flush(), { code: 'STORE_UNREACHABLE' });
+      const waiting = next === null ? 0 : 1;
+      assert.match(await bed.registry.text(), new RegExp(`access_unwritten_projects ${waiting}\\n`));
     }
     await assertUsage(bed, ledger);
     assert.equal(bed.log.lines.filter(({ level }) => level === 'error').length, 2, 'each outage is logged once');

@@ -13,7 +13,8 @@ import { type Figures, startWitness } from './witness.ts';
 
 /** What was paid during a drill has to be delivered after it, also on a slow machine. */
 const PAY_EVERY_MS = 300;
-const MOST_CALM_MS = 1_200;
+/** Longer than usage waits to be written: what was counted before must not be lost. */
+const MOST_CALM_MS = 2_500;
 /** Only as much memory as is written is used. */
 const DISK_BYTES = 1_073_741_824;
 /** Clients draw beside the drills, which are the same for a seed however long they take. */
