@@ -63,6 +63,7 @@ export async function checkField(field: Field): Promise<Figures> {
     'one leads',
     async () => {
       await mend(field);
+      await field.witness.look();
       return (await count()) === 1;
     },
     bed.said,
