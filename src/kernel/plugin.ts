@@ -456,10 +456,7 @@ export interface JobKind {
   readonly leaseMs?: number;
   /** No retry of this kind is planned further ahead than this; one that is was planned by a clock that was wrong, and runs. */
   readonly longestDelayMs?: number;
-  /**
-   * `run` ends within `timeoutMs` by itself, whatever happens. Its signal is then one that all such jobs share and only tells that
-   * the daemon stops: making one for each costs more than much else that is done for a short job.
-   */
+  /** `run` ends within `timeoutMs` by itself. Its signal only tells that the daemon stops: all share one, as making one for each costs much. */
   readonly keepsTime?: boolean;
   /** Loads what the jobs of one claim need in as few queries as possible; the result is handed to `run`. */
   readonly prepare?: (jobs: readonly Job[]) => Promise<unknown>;
@@ -467,10 +464,7 @@ export interface JobKind {
   readonly run: (job: Job, prepared: unknown, signal: AbortSignal) => Promise<JobOutcome>;
   /** Writes beside the bookkeeping of finished attempts, many at once, in the same transaction. */
   readonly settle?: (tx: StoreTx, settled: readonly SettledJob[]) => Promise<void>;
-  /**
-   * Told once an outcome is in the store, once, by the process that made it; after `settle`, and also where nobody heard that its
-   * transaction was committed. Must not throw or wait.
-   */
+  /** Told once, when an outcome is in the store, also where nobody heard that its transaction was committed. Must not throw or wait. */
   readonly written?: (settled: readonly SettledJob[]) => void;
 }
 
