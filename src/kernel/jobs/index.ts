@@ -6,12 +6,12 @@ import type { Store, StoreTx } from '../../ports/store.ts';
 import type { CoreConfig } from '../config/core.ts';
 import type { JobKind, NewJob } from '../plugin.ts';
 import type { AheadRoom } from './ahead.ts';
-import { stopped } from './attempt.ts';
 import { type ClaimedJob, claimJobs } from './claim.ts';
 import { createDispatcher } from './dispatch.ts';
 import { insertJobs } from './enqueue.ts';
 import type { GroupWalk } from './find-due.ts';
 import { createJobMetrics } from './job-metrics.ts';
+import { leaveJobs } from './leave.ts';
 import { nextDueAt } from './next-due.ts';
 import type { Finished } from './record.ts';
 import { createRenewer } from './renewer.ts';
@@ -222,26 +222,10 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     renewer.stop();
     state = 'ended';
     waker.wake();
-    await leave();
-  }
-
-  /** The last write: what is over, and leases. What was begun may have had its effect and is not as if it had never been claimed. */
-  async function leave(): Promise<void> {
-    const loading = new Set(dispatcher.loading());
-    const begun = [...slots.running].filter((one) => !loading.has(one));
-    const finished = [...outcomes, ...begun.map((claimed) => ({ claimed, outcome: stopped(claimed) }))];
-    const back = [...loading, ...returns, ...dispatcher.clear()];
-    for (const one of slots.running) slots.free(one);
-    if (finished.length + back.length === 0) return;
-    const now = clock.now();
-    try {
-      await store.write(async (tx) => {
-        await settleAll(tx, kinds, finished, now);
-        await giveBack(tx, back, now);
-      });
-    } catch (error) {
-      log.warn({ jobs: finished.length + back.length, error: messageOf(error) }, 'leases are left to run out');
-    }
+    const running = [...slots.running];
+    for (const one of running) slots.free(one);
+    const waiting = [...returns, ...dispatcher.clear()];
+    await leaveJobs({ store, kinds, clock, log }, { outcomes, running, loading: dispatcher.loading(), waiting });
   }
 
   return {
