@@ -37,6 +37,8 @@ export async function runSoak(options: SoakOptions): Promise<SoakReport> {
     config: {
       log: { level: 'warn', format: 'json' },
       webhooks: { allowCidrs: ['127.0.0.0/8'], defaultPreset: 'compat', autoDisable: { enabled: false } },
+      // Full long before the second quarter: what grows later is no cache.
+      wallet: { transactions: { cacheBytes: 4_194_304 } },
     },
   });
   const slow = await startReceiver();
