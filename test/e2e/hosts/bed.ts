@@ -13,6 +13,8 @@ import { eventually, metricsOf, readinessOf, sampleOf } from '../roles/bed.ts';
 
 /** A process with one role; several may have the same. */
 export interface Seat {
+  /** Of its connections to the database. */
+  readonly name: string;
   readonly role: Role;
   readonly daemon: BuiltDaemon;
   readonly api: string;
@@ -92,7 +94,7 @@ export async function startHosts(
       const store = `${url}?application_name=${name}`;
       const daemon = bed.start({ role, env: { ...clock.env, PARHELION_STORE__URL: store } });
       watchOutput(daemon, leaks);
-      const seat: Seat = { role, daemon, clock, endedMs: null, ...(await daemon.ready()) };
+      const seat: Seat = { name, role, daemon, clock, endedMs: null, ...(await daemon.ready()) };
       void daemon.ended.then(() => {
         seat.endedMs = performance.now();
       });

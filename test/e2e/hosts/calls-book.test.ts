@@ -22,10 +22,10 @@ test('what a process of the same role has not written may be lost; a call withou
   const book = createCallsBook();
   const begunMs = performance.now();
   book.answered('create');
-  book.ended('deliverer', begunMs);
+  book.ended('deliverer', begunMs, performance.now());
   assert.match(book.check(counted(0, 0), []).fault ?? '', /1 at least/);
   book.answered('create');
-  book.ended('api', begunMs);
+  book.ended('api', begunMs, performance.now());
   book.answered('list');
   assert.deepEqual(book.check(counted(1, 0), []), {
     ...{ fault: null, calls: 2, unknown: 0, mayBeLost: 1, lost: 1 },

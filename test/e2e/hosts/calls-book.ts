@@ -22,8 +22,8 @@ export interface CallsBook {
   answered(kind: CallKind): void;
   /** The connection broke before there was an answer: whether it counts is not known. */
   unknown(kind: CallKind): void;
-  /** A process has ended without its last write: what it counted since may be gone. */
-  ended(role: Role, sinceMs: number): void;
+  /** A process has ended without its last write: what it counted between these times may be gone. */
+  ended(role: Role, sinceMs: number, atMs: number): void;
   /**
    * Compares what the store has counted since the last time, once nothing waits to be written: exactly, where no process has ended and no
    * connection broke. `delivered`: when deliveries were. Times are monotonic.
@@ -78,7 +78,7 @@ export function createCallsBook(): CallsBook {
   return {
     answered: (kind) => void spent.push({ ...PRICES[kind], atMs: performance.now(), role: 'api' }),
     unknown: (kind) => void unknown.push(PRICES[kind]),
-    ended: (role, sinceMs) => void ends.push({ role, sinceMs, atMs: performance.now() }),
+    ended: (role, sinceMs, atMs) => void ends.push({ role, sinceMs, atMs }),
     check(counted, delivered) {
       const calls = spent.length;
       spent.push(...delivered.map((atMs) => ({ ...DELIVERY, atMs, role: 'deliverer' as const })));

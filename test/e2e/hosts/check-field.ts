@@ -10,9 +10,8 @@ import type { Figures } from './witness.ts';
 const MOST_HOOKS = 5;
 const SETTLE_S = 120;
 const START_TRIES = 5;
-/** Usage is written so often by default, and on a busy machine a little later. */
-const FLUSH_MS = 1_000;
-const SLACK_MS = 500;
+/** Usage is written every second by default, and on a busy machine a while later. */
+const FLUSH_MS = 16_000;
 
 /** Asks for a webhook, unless there are enough of them. Whether there are, or it was made. */
 export async function createHook({ bed, seats, witness }: Field, address: string): Promise<boolean> {
@@ -46,7 +45,7 @@ export async function mend({ bed, seats, drill, witness }: Field): Promise<void>
     );
     const failing = drill.hurtsStore ? { sinceMs: drill.begunMs, untilMs: null } : null;
     const endedMs = seat.endedMs ?? performance.now();
-    if (exitCode !== 0) witness.ended(role, unwrittenSince(endedMs, failing, FLUSH_MS + SLACK_MS));
+    if (exitCode !== 0) witness.ended(seat, unwrittenSince(endedMs, failing, FLUSH_MS));
     seats[at] = await seatAgain(bed, role);
   }
 }

@@ -6,6 +6,8 @@ export interface HistoryRules {
   take(writes: readonly Write[]): string | null;
   /** Unix ms at which the outcomes of first attempts were written, since the last time they were asked for. */
   takeFirstAttempts(): readonly number[];
+  /** Unix ms until which a process has written what it counted; null when it never has. */
+  writtenUntil(process: string): number | null;
   readonly deliveries: number;
   readonly blocks: number;
 }
@@ -13,8 +15,13 @@ export interface HistoryRules {
 export function createHistoryRules(): HistoryRules {
   const cursor = createCursorRules();
   const outbox = createOutboxRules(cursor);
+  const usage = new Map<string, number>();
   const faultOf = (write: Write): string | null => {
     if (write.what === 'cursor') return cursor.fault(write);
+    if (write.what === 'usage') {
+      usage.set(write.process, write.begunAt);
+      return null;
+    }
     return write.what === 'header' ? headerFault(write, cursor.last) : outbox.fault(write);
   };
   return {
@@ -26,6 +33,7 @@ export function createHistoryRules(): HistoryRules {
       return null;
     },
     takeFirstAttempts: outbox.takeFirstAttempts,
+    writtenUntil: (process) => usage.get(process) ?? null,
     get deliveries() {
       return outbox.count();
     },

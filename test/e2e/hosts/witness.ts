@@ -1,6 +1,5 @@
 /** Clients that go on calling through all drills, and what is checked once a drill is over and everything has come to rest. */
 import assert from 'node:assert/strict';
-import type { Role } from '../../../src/ports/role.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import type { Sfc32 } from '../../helpers/sfc32.ts';
 import { countedOf } from '../../helpers/usage-bounds.ts';
@@ -16,8 +15,8 @@ import { createWriteHistory } from './write-history.ts';
 
 export interface Witness {
   readonly client: Client;
-  /** A process has ended without its last write: what it counted since may be gone. */
-  ended(role: Role, sinceMs: number): void;
+  /** A process has ended without its last write: what it counted since the one before may be gone, but nothing from before `sinceMs`. */
+  ended(seat: Seat, sinceMs: number): void;
   /** Takes a look at what was written until now. */
   look(): Promise<void>;
   /** Clients and compressed accounts wait until `resume`. */
@@ -40,6 +39,10 @@ interface WitnessParts {
 }
 
 const EVERY_MS = 100;
+/** A call is counted when its answer has gone out, a little after a client has it, and collected a little before the write begins. */
+const COUNTED_MS = 500;
+
+const monotonic = (unixMs: number) => unixMs - Date.now() + performance.now();
 
 export async function startWitness({ bed, draw, hasLight, api }: WitnessParts): Promise<Witness> {
   const book = createCallsBook();
@@ -48,6 +51,7 @@ export async function startWitness({ bed, draw, hasLight, api }: WitnessParts): 
   const history = createWriteHistory(bed.query);
   await history.install();
   const faults: unknown[] = [];
+  let ends: { readonly seat: Seat; readonly sinceMs: number; readonly atMs: number }[] = [];
   const failed = (error: unknown) => void faults.push(error);
   const wallets = createWallets(bed.payments, client);
   const leaves = hasLight ? await startLeaves({ chain: bed.chain, client, draw, failed }) : null;
@@ -75,7 +79,14 @@ export async function startWitness({ bed, draw, hasLight, api }: WitnessParts): 
       await readHistory(store);
       const counted = new Map<string, Awaited<ReturnType<typeof countedOf>>>();
       for (const product of PRODUCTS) counted.set(product, await countedOf(store, product));
-      const monotonic = (unixMs: number) => unixMs - Date.now() + performance.now();
+      for (const { seat, sinceMs, atMs } of ends) {
+        // Where writing failed, a write that came through may be one that was collected long before.
+        const isKilled = seat.daemon.child.signalCode === 'SIGKILL';
+        const writtenAt = isKilled ? rules.writtenUntil(seat.name) : null;
+        const writtenMs = writtenAt === null ? sinceMs : monotonic(writtenAt) - COUNTED_MS;
+        book.ended(seat.role, Math.max(sinceMs, writtenMs), atMs);
+      }
+      ends = [];
       const delivered = rules.takeFirstAttempts().map(monotonic);
       const { fault, ...figures } = book.check(counted, delivered);
       assert.equal(fault, null, `${fault} (${JSON.stringify(figures)})\n${bed.said()}`);
@@ -86,7 +97,8 @@ export async function startWitness({ bed, draw, hasLight, api }: WitnessParts): 
   }
 
   return {
-    ...{ client, look, ended: book.ended },
+    ...{ client, look },
+    ended: (seat, sinceMs) => void ends.push({ seat, sinceMs, atMs: performance.now() }),
     async pause() {
       await Promise.all(works.map((work) => work.pause()));
     },
@@ -109,8 +121,8 @@ export async function startWitness({ bed, draw, hasLight, api }: WitnessParts): 
 
 /** Nothing of what was counted waits. */
 async function isWritten(seats: readonly Seat[]): Promise<boolean> {
-  for (const { admin } of seats)
-    if (sampleOf(await metricsOf(admin), 'parhelion_access_unwritten_projects') !== 0) return false;
+  for (const { admin, endedMs } of seats)
+    if (endedMs === null && sampleOf(await metricsOf(admin), 'parhelion_access_unwritten_projects') !== 0) return false;
   return true;
 }
 

@@ -44,7 +44,13 @@ export interface DeliveryState {
   readonly attempts: number;
 }
 
-export type Write = CursorWrite | HeaderWrite | DeliveryWrite;
+/** A process has written what it counted until `begunAt`, unix ms of the server too. */
+export interface UsageWrite extends AnyWrite {
+  readonly what: 'usage';
+  readonly begunAt: number;
+}
+
+export type Write = CursorWrite | HeaderWrite | DeliveryWrite | UsageWrite;
 
 export interface WriteHistory {
   /** Once the tables are there. */
@@ -103,6 +109,14 @@ const OUTBOX = `
     end $$;
   create trigger drills after insert or update or delete on public.outbox for each row execute function drills.outbox();`;
 
+const USAGE = `
+  create function drills.usage() returns trigger language plpgsql as $$
+    begin
+      perform drills.note('usage', tg_op, jsonb_build_object('begunAt', extract(epoch from transaction_timestamp()) * 1000));
+      return null;
+    end $$;
+  create trigger drills after insert or update on public.usage_writers for each row execute function drills.usage();`;
+
 /** More than what is written while a transaction may run: what it writes shows behind what is newer. */
 const OVERLAP = 2_000;
 
@@ -115,7 +129,7 @@ export function createWriteHistory(query: Query): WriteHistory {
   let newest = 0;
   return {
     async install() {
-      await query(`${TABLES}${CURSORS}${HEADERS}${OUTBOX}`);
+      await query(`${TABLES}${CURSORS}${HEADERS}${OUTBOX}${USAGE}`);
     },
     async read() {
       const rows = await query(READ(newest - OVERLAP));
