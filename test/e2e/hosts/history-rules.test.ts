@@ -37,10 +37,12 @@ test('blocks, deliveries and leaders in their order are right', () => {
     ...[move(1), header(1), move(2), header(2), delivery(2, null, PENDING)],
     ...[delivery(3, PENDING, RUNNING, deliverer), delivery(4, RUNNING, DONE, deliverer)],
     ...[move(5, { from: at(2), ...second }), header(5, { parent: at(2) }), header(1, { op: 'DELETE' })],
+    { id: 6, tx: 6, at: 6, process: 'api-1', what: 'usage', op: 'UPDATE', begunAt: 5 } as const,
   ];
   assert.equal(rules.take(writes), null);
   assert.deepEqual([rules.blocks, rules.deliveries, rules.takeFirstAttempts()], [3, 1, [4]]);
   assert.deepEqual(rules.takeFirstAttempts(), []);
+  assert.deepEqual([rules.writtenUntil('api-1'), rules.writtenUntil('api-2')], [5, null]);
 });
 
 test('a cursor that goes back, is removed, or moves from where it was not', () => {
