@@ -15,7 +15,8 @@ test('hosts are hurt at random, and the database server is lost: its promoted re
     'the disk of the database is full',
     'a replica takes the place of the database',
   ];
-  const { drills, leftOut, deliveries, epoch } = await runDrills(t, { seed, count: 1, last });
+  const tell = (line: object) => t.diagnostic(JSON.stringify(line));
+  const { drills, leftOut, deliveries, epoch } = await runDrills(t, { seed, count: 1, last }, tell);
   t.diagnostic(`${drills.join('; ')}: ${deliveries} deliveries, epoch ${epoch}`);
   if (leftOut.length > 0) t.diagnostic(`left out, because nothing can be mounted here: ${leftOut.join('; ')}`);
   assert.ok(deliveries > 0);
