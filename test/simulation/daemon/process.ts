@@ -36,7 +36,7 @@ const unwritable = () => new CodedError('STORE_IO', 'the database could not writ
 const REFUSALS = [busy, busy, busy, busy, full, unwritable];
 const broken = () => new CodedError('STORE_UNREACHABLE', 'the connection broke', { exitCode: 75, retryable: true });
 
-/** Writes fail before anything happened, within the transaction, and after the commit whose answer is lost. The dead write nothing. */
+/** Writes fail before anything happened, within the transaction, and after the commit whose answer is lost: nobody is told of it then. The dead write nothing. */
 export function storeOf(life: Life, faults: StoreFaults, store: Store, draw: Sfc32, clock: Clock): Store {
   const fails = () => draw.float() < faults.writes;
   return {
@@ -50,8 +50,9 @@ export function storeOf(life: Life, faults: StoreFaults, store: Store, draw: Sfc
       if (diesAt === 0) throw killed();
       if (fails()) throw (faults.isHarsh ? REFUSALS[draw.below(REFUSALS.length)]! : busy)();
       const breaksInside = fails();
+      const told: (() => void)[] = [];
       const result = await store.write(async (tx) => {
-        const value = await work(tx);
+        const value = await work({ ...tx, onCommit: (fn) => void told.push(fn) });
         // Also when another write of this process was the last one.
         if (diesAt === 1 || (life.isDead && diesAt < 0)) throw killed();
         if (breaksInside) throw broken();
@@ -59,6 +60,7 @@ export function storeOf(life: Life, faults: StoreFaults, store: Store, draw: Sfc
       });
       if (diesAt === 2) throw killed();
       if (fails()) throw broken();
+      for (const tell of told) tell();
       return result;
     },
   };
