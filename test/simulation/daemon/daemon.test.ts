@@ -17,6 +17,7 @@ const FOUND: readonly { readonly seed: number; readonly what: string }[] = [
   { seed: 2689, what: 'a process is killed just after outcomes were written that had long failed to be' },
   { seed: 1_002_602, what: 'the disk fails while a batch is being sent, and then its block is rolled back' },
   { seed: 1_000_329, what: 'of transactions whose places were made up one is told when another wallet is filled' },
+  { seed: 1_000_132, what: 'the connection breaks after outcomes of deliveries were committed' },
 ];
 
 for (const { seed, what } of FOUND) test(`seed ${seed}: ${what}`, () => live(seed));
