@@ -1,6 +1,7 @@
 /**
- * `tsx test/soak/run.ts --minutes 10 [--clients 8] [--seed 1] [--store URL] [--json FILE]`: the built daemon under full load, clients that
- * call without a pause, with a sample every ten seconds. Ends with 0 when memory, descriptors, threads, lags, latency, the outbox and the growth of the data stay flat and no call of a busy client is a 5xx, else with 1. Needs `npm run build`.
+ * `npm run soak -- --minutes 30 [--clients 8] [--seed 1] [--store URL] [--json FILE]`: the built daemon under full load, with clients that
+ * call without a pause and a sample every ten seconds. Ends with 0 when memory, descriptors, threads, lags, latency, the outbox and the
+ * growth of the data stay flat and no busy client saw a 5xx, else with 1. Needs `npm run build`.
  */
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';

@@ -28,7 +28,10 @@ interface LeaveParts {
   readonly log: Log;
 }
 
-/** The last write of a process. What was begun may have had its effect, and is not left as if it had never been claimed. Never rejects. */
+/**
+ * The last write of a process. What was begun may have had its effect, and is not left as if it had never been claimed. Never rejects:
+ * what cannot be written keeps its lease until that runs out.
+ */
 export async function leaveJobs({ store, kinds, clock, log }: LeaveParts, left: Left): Promise<void> {
   const { outcomes, running, loading, waiting } = left;
   const unbegun = new Set(loading);

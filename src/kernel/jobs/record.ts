@@ -38,8 +38,8 @@ export async function recordOutcomes(tx: StoreTx, finished: readonly Finished[],
 }
 
 /**
- * Of outcomes that could not be written: those that this process has written before without hearing of it: an attempt more is counted, and no claim was lost meanwhile,
- * so that nobody else can have made it.
+ * Of outcomes that could not be written those that this process has written before, without hearing of it: an attempt more is counted,
+ * and no claim was lost meanwhile, so that nobody else can have made it.
  */
 export async function writtenBefore(tx: StoreTx, finished: readonly Finished[]): Promise<Finished[]> {
   const unsure = finished.filter(({ outcome }) => uncountedOf(outcome) === false);

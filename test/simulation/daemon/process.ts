@@ -36,7 +36,10 @@ const unwritable = () => new CodedError('STORE_IO', 'the database could not writ
 const REFUSALS = [busy, busy, busy, busy, full, unwritable];
 const broken = () => new CodedError('STORE_UNREACHABLE', 'the connection broke', { exitCode: 75, retryable: true });
 
-/** Writes fail before anything happened, within the transaction, and after the commit whose answer is lost: nobody is told of it then. The dead write nothing. */
+/**
+ * Writes fail before anything happened, within the transaction, and after the commit whose answer is lost: nobody is told of it then. The
+ * dead write nothing.
+ */
 export function storeOf(life: Life, faults: StoreFaults, store: Store, draw: Sfc32, clock: Clock): Store {
   const fails = () => draw.float() < faults.writes;
   return {
