@@ -415,6 +415,8 @@ export interface Job<Payload = unknown> {
   readonly createdAt: number;
   /** It was requeued for a single attempt: there is to be no retry. */
   readonly once?: boolean;
+  /** It was claimed before, and may have been begun. */
+  readonly again?: boolean;
 }
 
 export type JobOutcome =

@@ -11,6 +11,7 @@ import { isJoined, isSettled, type WalletNow } from '../store/wallets.ts';
 import { isFresh } from './is-fresh.ts';
 import { loadRows } from './load.ts';
 import { type Overlay, readOverlay } from './overlay.ts';
+import type { createRealOrder } from './real-order.ts';
 import { beingIndexed, incompleteHistory } from './refusals.ts';
 import type { Shelf } from './shelf.ts';
 import type { TrackerParts } from './tracker-parts.ts';
@@ -22,6 +23,8 @@ export interface ViewParts extends TrackerParts {
   readonly shelf: Shelf;
   readonly readWallet: (address: string) => Promise<WalletNow | undefined>;
   readonly readRows: ReadRows;
+  /** Whether rows have to be read again, because they stand elsewhere now. */
+  readonly takeRealOrder: ReturnType<typeof createRealOrder>;
 }
 
 const POLL_MS = 40;
@@ -116,12 +119,14 @@ export async function createView(
         throw incompleteHistory(row.pruned_below ?? 0);
       }
       const { rows } = await above(row);
-      const stored = await readRows(row.id, {
+      const wanted = {
         ...{ mask, order },
         limit: limit + rows.length,
         above: Math.max(low, covered.above),
         below: Math.min(high, covered.below),
-      });
+      };
+      let stored = await readRows(row.id, wanted);
+      if (await parts.takeRealOrder(stored, signal)) stored = await readRows(row.id, wanted);
       const fresh = rows.filter(({ n, flags }) => n > low && n < high && (flags & mask) !== 0);
       const found = unite<ViewRow>(await withoutMoved(stored, rows), fresh, order).slice(0, limit);
       if (found.length >= limit || !isCut || row.is_complete === 1) return { rows: found, prunedBelow: null };

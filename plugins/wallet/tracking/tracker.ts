@@ -4,6 +4,7 @@ import { createRowReader } from '../store/rows.ts';
 import type { WalletRow } from '../store/tables.ts';
 import { createWalletReader, isJoined, isSettled, registerWallet, type WalletNow } from '../store/wallets.ts';
 import { createView } from './create-view.ts';
+import { createRealOrder } from './real-order.ts';
 import { createShelf } from './shelf.ts';
 import type { TrackerParts } from './tracker-parts.ts';
 import type { FetchedTransaction } from './upstream.ts';
@@ -31,7 +32,14 @@ export function createTracker(parts: TrackerParts): Tracker {
   });
   const shelf = createShelf(cacheBytes);
   const readWallet = createWalletReader(store);
-  const viewParts = { ...parts, recent, shelf, readWallet, readRows: createRowReader(store) };
+  const viewParts = {
+    ...parts,
+    recent,
+    shelf,
+    readWallet,
+    readRows: createRowReader(store),
+    takeRealOrder: createRealOrder(parts),
+  };
   const scheduled = createLru<string, number>({ max: SCHEDULED_KEPT });
 
   /** What is known of the wallet, unless that has changed just now. */

@@ -61,7 +61,7 @@ export async function prepareDeliveries(
   ]);
   const batching = new Set(hooks.filter(({ batchSize }) => batchSize > 1).map(({ id }) => id));
   // A batch can be older than an edit that ended batches.
-  const leaders = jobs.filter(({ attempts, group }) => attempts > 0 || batching.has(group)).map(({ id }) => id);
+  const leaders = jobs.filter(({ again, group }) => again === true || batching.has(group)).map(({ id }) => id);
   const secrets = await readSecrets(
     db,
     store.dialect,

@@ -182,6 +182,7 @@ function claimedOf(row: ClaimedRow): ClaimedJob {
       attempts: row.attempts,
       createdAt: row.created_at,
       once: row.lane === ONCE_LANE && row.attempts === 0,
+      again: row.claims > 1,
     },
     lane: row.lane === 0 ? 0 : 1,
     claim: row.claims,

@@ -18,6 +18,8 @@ const FOUND: readonly { readonly seed: number; readonly what: string }[] = [
   { seed: 1_002_602, what: 'the disk fails while a batch is being sent, and then its block is rolled back' },
   { seed: 1_000_329, what: 'of transactions whose places were made up one is told when another wallet is filled' },
   { seed: 1_000_132, what: 'the connection breaks after outcomes of deliveries were committed' },
+  { seed: 1_006_827, what: 'a batch is under way when its process ends, and the webhook wants no batches any more' },
+  { seed: 1_007_727, what: 'a block is lost, and a wallet has transactions in it with and without a known place' },
 ];
 
 for (const { seed, what } of FOUND) test(`seed ${seed}: ${what}`, () => live(seed));
