@@ -15,7 +15,7 @@ module.exports = {
     floor('kernel-knows-no-capability', '^src/kernel/', '^src/(kernel|ports|lib)/', 'neither adapters, solana nor plugins'),
     floor('solana-is-pure', '^src/solana/', '^src/(solana|lib)/|^src/ports/block\\.ts$', 'chain knowledge, no I/O; block types only'),
     floor('adapters-floor', '^src/adapters/', '^src/(adapters|kernel|ports|solana|lib)/', 'adapters never import cli or plugins'),
-    floor('cli-floor', '^src/cli/', '^src/(cli|adapters|kernel|ports|lib)/', 'the cli finds plugins by path, never by import'),
+    floor('cli-floor', '^src/cli/', '^src/(cli|adapters|kernel|ports|solana|lib)/', 'the cli finds plugins by path, never by import'),
     floor('plugins-floor', '^plugins/', '^plugins/|^src/(ports|solana|lib)/|^src/kernel/(plugin|request)\\.ts$', 'plugins see the plugin API, ports, solana and lib'),
     {
       name: 'plugins-never-import-each-other',

@@ -1,7 +1,9 @@
 # The daemon as a container image: docker build --tag parhelion .
 # No local chain: an upstream is required (SOLANA_RPC_URL, or upstream.urls in a file mounted over config/parhelion.yaml).
 
-FROM node:20.20-bookworm AS build
+# An exact version of the current LTS line. A tag can be moved, a digest cannot; to build from what you have checked:
+#   docker buildx imagetools inspect node:24.21.0-bookworm --format '{{.Manifest.Digest}}'   (and -slim), written behind the tag as @sha256:…
+FROM node:24.21.0-bookworm AS build
 WORKDIR /build
 COPY package.json package-lock.json .npmrc ./
 # better-sqlite3 is compiled here where it has no ready binary; this image has python3, make and g++.
@@ -16,7 +18,7 @@ RUN npm pack --pack-destination /tmp \
     && chmod 0755 /opt/parhelion/dist/src/cli/main.js \
     && install --directory --mode 0700 /opt/data
 
-FROM node:20.20-bookworm-slim
+FROM node:24.21.0-bookworm-slim
 # Loopback of a container is reached by nobody: who may reach the API decides what is published. The admin listener stays on loopback;
 # PARHELION_ADMIN__HOST=0.0.0.0 opens it to the network of the container, for Prometheus.
 ENV NODE_ENV=production \

@@ -1,27 +1,20 @@
 import type { Contribution, PluginContext } from '../../src/kernel/plugin.ts';
-import { lazy } from '../../src/lib/lazy.ts';
-import { accessAccounts, accessBootstrap, accessCharges, accessPlans } from '../../src/ports/access.ts';
-import { accessAdmin } from '../../src/ports/access-admin.ts';
+import { lazy } from '../../src/lib/lru.ts';
+import { accessAccounts, accessAdmin, accessBootstrap, accessCharges, accessPlans } from '../../src/ports/access.ts';
 import { createAdmin } from './admin/admin.ts';
-import { keyLimitCommands } from './commands/key-limits.ts';
-import { keyCommands } from './commands/keys.ts';
-import { projectUsageCommands } from './commands/project-usage.ts';
-import { projectWalletCommands } from './commands/project-wallets.ts';
-import { projectCommands } from './commands/projects.ts';
+import { keyCommands, keyLimitCommands } from './commands/keys.ts';
+import { projectCommands, projectUsageCommands, projectWalletCommands } from './commands/projects.ts';
 import type { AccessConfig } from './config.ts';
 import { createDirectory } from './gate/directory.ts';
 import { createGate } from './gate/gate.ts';
 import { createCharges } from './metering/charges.ts';
 import { createMeter } from './metering/meter.ts';
-import { createAllowance } from './plans/allowance.ts';
-import { checkStoredPlans } from './plans/check-stored.ts';
-import { loadPlans } from './plans/load.ts';
+import { checkStoredPlans, createAllowance, loadPlans } from './plans/load.ts';
 import { createAccounts } from './projects/accounts.ts';
 import { createBootstrap } from './projects/bootstrap.ts';
-import { createProjectChanges } from './projects/changes.ts';
 import { createKeys } from './projects/keys.ts';
 import { createProjects } from './projects/projects.ts';
-import { createWallets } from './projects/wallets.ts';
+import { createProjectChanges, createWallets } from './projects/wallets.ts';
 import { usageRoute } from './usage/route.ts';
 
 /** What the plugin contributes; everything is opened later. */
@@ -47,9 +40,10 @@ export function assembleAccess(ctx: PluginContext<AccessConfig>): Contribution {
     plans,
     defaultPlan: config.defaultPlan,
   };
+  const gate = createGate({ store, directory, meter, clock, metrics, log, config });
   let off = (): void => {};
   return {
-    gate: createGate({ directory, meter, clock, metrics, config }),
+    gate,
     routes: [usageRoute({ store, clock, plans, meter })],
     services: [
       { token: accessBootstrap, service: bootstrap },
@@ -67,10 +61,11 @@ export function assembleAccess(ctx: PluginContext<AccessConfig>): Contribution {
     ],
     async start() {
       await checkStoredPlans(store, plans(), config);
-      off = changes.listen(directory.forget);
+      off = changes.listen(gate.changed);
     },
     async stop() {
       off();
+      gate.stop();
       await meter.stop();
     },
   };

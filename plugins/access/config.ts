@@ -32,7 +32,8 @@ export const accessConfig = Type.Object(
     badKeysPerMinute: Type.Integer({
       minimum: 1,
       default: 120,
-      description: 'wrong keys of one client address (IPv6: /64); the look-ups of more are slowed to one per second',
+      description:
+        'wrong keys of one client address (IPv6: /64); the answers to more are slowed to one per second; right keys are not slowed',
     }),
     anonymous: Type.Object(
       {
@@ -47,7 +48,7 @@ export const accessConfig = Type.Object(
         ratePerSecondPerIp: Type.Number({
           minimum: 0.1,
           default: 5,
-          description: 'calls per second of one client address without a key; all groups together',
+          description: 'calls per second of one client address (IPv6: /64) without a key; all groups together',
         }),
       },
       { ...closed, default: {}, description: 'calls without a key' },

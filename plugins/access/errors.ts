@@ -1,3 +1,5 @@
+import { CodedError } from '../../src/lib/coded-error.ts';
+
 /** Coded errors of this plugin. */
 export const ACCESS_ERRORS = {
   ACCESS_UNKNOWN_PLAN: 'the plan does not exist',
@@ -23,4 +25,12 @@ export const ACCESS_ERRORS = {
   ACCESS_PLANS_INVALID: 'the file of the plans cannot be read or has errors',
 } as const;
 
-export type AccessErrorCode = keyof typeof ACCESS_ERRORS;
+type AccessErrorCode = keyof typeof ACCESS_ERRORS;
+
+const USAGE = 64;
+
+/** A mistake of whoever typed a command: exit code 64. */
+export function usageError(code: AccessErrorCode, detail?: string): CodedError {
+  const message = detail === undefined ? ACCESS_ERRORS[code] : `${ACCESS_ERRORS[code]}: ${detail}`;
+  return new CodedError(code, message, { exitCode: USAGE });
+}

@@ -1,6 +1,5 @@
 import { API_VERSION, definePlugin } from '../../src/kernel/plugin.ts';
-import { accessAccounts, accessBootstrap, accessCharges, accessPlans } from '../../src/ports/access.ts';
-import { accessAdmin } from '../../src/ports/access-admin.ts';
+import { accessAccounts, accessAdmin, accessBootstrap, accessCharges, accessPlans } from '../../src/ports/access.ts';
 import { assembleAccess } from './assemble.ts';
 import { accessConfig } from './config.ts';
 import { migrations } from './migrations.ts';

@@ -3,9 +3,8 @@ import { kernelGaps } from '../../src/ports/gaps.ts';
 import { createChainPart } from './chain/chain-part.ts';
 import type { CompressionConfig } from './config.ts';
 import { createCnft } from './das/cnft.ts';
-import { createIndexing } from './indexing/indexing.ts';
-import { createRpcFront } from './rpc/front.ts';
-import { createProofMethods } from './rpc/proof-methods.ts';
+import { createIndexing } from './indexing/processor.ts';
+import { createProofMethods, createRpcFront } from './rpc/front.ts';
 import { createHashing } from './trees/hashing.ts';
 
 /** Puts the parts of the plugin together. */

@@ -1,28 +1,32 @@
 import type { Contribution, PluginContext, Route } from '../../src/kernel/plugin.ts';
-import { lazy } from '../../src/lib/lazy.ts';
-import { accessAdmin } from '../../src/ports/access-admin.ts';
+import { lazy } from '../../src/lib/lru.ts';
+import { createRightsWatch } from '../../src/lib/rights-watch.ts';
+import { accessAdmin } from '../../src/ports/access.ts';
 import { kernelView } from '../../src/ports/daemon-view.ts';
 import { operatorBootstrap } from '../../src/ports/dashboard.ts';
 import { dashboardCommands } from './commands.ts';
 import type { DashboardConfig } from './config.ts';
-import { readPages } from './pages.ts';
 import type { PageContext } from './routes/common.ts';
 import { keyRoutes } from './routes/keys.ts';
 import { createLive } from './routes/live.ts';
 import { loginRoutes } from './routes/login.ts';
 import { operationRoutes } from './routes/operation.ts';
-import { pageRoutes } from './routes/pages.ts';
+import { pageRoutes, readPages } from './routes/pages.ts';
 import { projectRoutes } from './routes/projects.ts';
 import { usageRoutes } from './routes/usage.ts';
 import { webhookRoute } from './routes/webhooks.ts';
 import { createGuard } from './session/guard.ts';
 import { createSessions } from './session/sessions.ts';
 import { createAuditLog } from './store/audit.ts';
-import { createOperatorToken } from './store/operator-token.ts';
-import { createProjectSecrets } from './store/project-secrets.ts';
+import { createOperatorToken, createProjectSecrets } from './store/identities.ts';
+import { createStandings } from './store/standings.ts';
 
 const PRUNE_MS = 3_600_000;
 const DAY_MS = 86_400_000;
+/** How often the standing of whoever is logged in is looked at; a command beside a daemon on SQLite cannot send a hint. */
+const LOOK_MS = 500;
+/** Hint to the other processes: sessions may have to end. */
+const STANDINGS = 'standings';
 
 /** Puts the parts of the plugin together. */
 export function assembleDashboard(ctx: PluginContext<DashboardConfig>): Contribution {
@@ -34,7 +38,14 @@ export function assembleDashboard(ctx: PluginContext<DashboardConfig>): Contribu
   const services = [{ token: operatorBootstrap, service: { ensureOperatorToken } }];
   // Without projects there is nothing to show, and nobody who could log in.
   if (access === undefined || daemon === undefined) return { services };
-  const sessions = createSessions(clock, random, config);
+  const standings = createStandings(store, config.operatorToken !== null);
+  const rights = createRightsWatch<string>({
+    clock,
+    everyMs: LOOK_MS,
+    read: standings.read,
+    failed: (error) => log.warn({ err: error }, 'the sessions of the dashboard could not be checked'),
+  });
+  const sessions = createSessions(clock, random, config, rights);
   ctx.metrics.observe('sessions', 'people who are logged in', sessions.count);
   const audit = createAuditLog(store, clock, random);
   const secrets = createProjectSecrets(store, clock, random);
@@ -51,6 +62,11 @@ export function assembleDashboard(ctx: PluginContext<DashboardConfig>): Contribu
     operatorToken,
     secrets,
     sessions,
+    standings,
+    endSessions(name) {
+      sessions.closeAll(name);
+      ctx.hints.publish(STANDINGS, {});
+    },
   };
   const live = createLive(context, ctx);
   const pages = lazy(readPages);
@@ -65,6 +81,7 @@ export function assembleDashboard(ctx: PluginContext<DashboardConfig>): Contribu
     live.route,
   ];
   let cancel = (): void => {};
+  let off = (): void => {};
   const prune = (): void => {
     audit
       .prune(clock.now() - config.auditDays * DAY_MS)
@@ -78,11 +95,14 @@ export function assembleDashboard(ctx: PluginContext<DashboardConfig>): Contribu
     start() {
       if (!ctx.roles.has('api')) return;
       pages();
+      off = ctx.hints.subscribe(STANDINGS, rights.lookNow);
       cancel = clock.timeout(PRUNE_MS, prune);
     },
     drain: live.close,
     stop() {
       cancel();
+      off();
+      rights.stop();
       live.close();
     },
   };

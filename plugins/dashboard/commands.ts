@@ -1,16 +1,16 @@
-import type { Clock, Command, Random } from '../../src/kernel/plugin.ts';
-import { CodedError } from '../../src/kernel/plugin.ts';
+import { type Clock, CodedError, type Command, type Random } from '../../src/kernel/plugin.ts';
 import type { DashboardConfig } from './config.ts';
 import { DASHBOARD_ERRORS } from './errors.ts';
 import { createAuditLog } from './store/audit.ts';
-import { renewOperatorToken } from './store/operator-token.ts';
+import { renewOperatorToken } from './store/identities.ts';
 
 /** For whoever lost the token, or never got one. */
 export function dashboardCommands(clock: Clock, random: Random, config: DashboardConfig): Command[] {
   return [
     {
       path: ['dashboard', 'renew-token'],
-      summary: 'make the token that operators log in with; it is shown once, and ends the one before',
+      summary:
+        'make the token that operators log in with; it is shown once, and ends the one before and all sessions of operators',
       options: [{ flags: '--json', description: 'one JSON document' }],
       async run(options, io) {
         if (config.operatorToken !== null)
@@ -21,7 +21,9 @@ export function dashboardCommands(clock: Clock, random: Random, config: Dashboar
         const entry = { actor: 'command line', address: '', action: 'operator.renew-token', target: 'operator' };
         const token = await audit.record(entry, () => renewOperatorToken(io.store, clock, random));
         if (options['json'] === true) io.json({ token });
-        else for (const line of [token, 'It is shown this once. Who is logged in stays so.']) io.line(line);
+        else
+          for (const line of [token, 'It is shown this once. The sessions of operators end within a second.'])
+            io.line(line);
       },
     },
   ];

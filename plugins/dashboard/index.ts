@@ -1,10 +1,10 @@
 import { API_VERSION, definePlugin } from '../../src/kernel/plugin.ts';
-import { accessAdmin } from '../../src/ports/access-admin.ts';
+import { accessAdmin } from '../../src/ports/access.ts';
 import { kernelView } from '../../src/ports/daemon-view.ts';
 import { operatorBootstrap } from '../../src/ports/dashboard.ts';
 import { assembleDashboard } from './assemble.ts';
 import { dashboardConfig } from './config.ts';
-import { migrations } from './store/migrations.ts';
+import { migrations } from './store/tables.ts';
 
 export default definePlugin({
   id: 'dashboard',

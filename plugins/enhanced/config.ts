@@ -14,7 +14,8 @@ export const enhancedConfig = Type.Object(
     sortLimit: count(10_000, 1_000_000, 'signatures of an address that are listed to answer oldest first'),
     preferSwapOverMint: Type.Boolean({
       default: false,
-      description: 'a swap that mints something on its way is a SWAP, and not a TOKEN_MINT as the hosted service says',
+      description:
+        'a swap over one market that mints shares of its fee is a SWAP, not a TOKEN_MINT as the hosted service says',
     }),
     setAuthorityEvents: Type.Boolean({
       default: false,

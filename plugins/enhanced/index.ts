@@ -2,11 +2,11 @@ import { API_VERSION, definePlugin } from '../../src/kernel/plugin.ts';
 import { kernelParsers } from '../../src/ports/parsers.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
 import { tokenNames } from '../../src/ports/token-names.ts';
-import { createElements } from './answer/elements.ts';
+import { addressRoute } from './address.ts';
 import { enhancedConfig } from './config.ts';
-import { createTransactions } from './fetch/transactions.ts';
-import { addressRoute } from './routes/address.ts';
-import { transactionsRoute } from './routes/transactions.ts';
+import { createElements } from './elements.ts';
+import { createTransactions } from './fetch.ts';
+import { transactionsRoute } from './transactions.ts';
 
 export default definePlugin({
   id: 'enhanced',

@@ -3,11 +3,9 @@ import { CodedError, codeOf } from '../../src/lib/coded-error.ts';
 import { tokenPrices } from '../../src/ports/prices.ts';
 import type { PricesConfig } from './config.ts';
 import { PRICES_ERRORS } from './errors.ts';
+import { createOnchainSource } from './onchain.ts';
 import { createPrices } from './prices.ts';
-import { createHttpSource } from './sources/http.ts';
-import { createOnchainSource } from './sources/onchain.ts';
-import type { PriceSource } from './sources/source.ts';
-import { createStaticSource } from './sources/static.ts';
+import { createHttpSource, createStaticSource, type PriceSource } from './sources.ts';
 
 type Context = PluginContext<PricesConfig>;
 

@@ -2,7 +2,7 @@ import { createLru } from '../../src/lib/lru.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { Prices } from '../../src/ports/prices.ts';
 import type { PricesConfig } from './config.ts';
-import type { PriceSource } from './sources/source.ts';
+import type { PriceSource } from './sources.ts';
 
 export interface PricesParts {
   readonly sources: readonly PriceSource[];

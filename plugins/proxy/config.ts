@@ -28,11 +28,22 @@ export const proxyConfig = Type.Object(
       {
         standard: count(1, 'a standard or unknown method', 0),
         programAccounts: count(10, 'getProgramAccounts', 0),
-        historical: count(10, 'a historical method', 0),
-        transactionsForAddress: count(100, 'getTransactionsForAddress', 0),
+        historical: count(1, 'a historical method', 0),
+        transactionsForAddress: count(
+          10,
+          'getTransactionsForAddress: signatures, or each 100 full results that are asked for',
+          0,
+        ),
+        sendBundle: count(10, 'sendBundle', 0),
         das: count(10, 'a digital asset method', 0),
         compression: count(10, 'a compression method', 0),
         validityProof: count(100, 'getValidityProof', 0),
+        websocketOpened: count(1, 'opening a websocket', 0),
+        websocketData: count(
+          2,
+          'each 0.1 MB (100,000 bytes) of notifications over a websocket, counted by the byte',
+          0,
+        ),
       },
       { ...closed, default: {}, description: 'price of proxied methods' },
     ),
@@ -41,6 +52,10 @@ export const proxyConfig = Type.Object(
         maxConnections: count(5_000, 'open client sockets'),
         maxMessageBytes: count(1_048_576, 'largest message of a client'),
         maxSubscriptions: count(1_000, 'subscriptions of one client'),
+        maxParamsBytes: count(
+          3_500,
+          'parameters of one subscription; nodes take messages of 4,096 bytes and close the connection of all others over a larger one',
+        ),
         maxInFlight: count(64, 'calls of one client that run at once; then its socket is not read'),
         maxQueuedBytes: count(16_777_216, 'bytes that wait for a slow client; more close it with 1013'),
         pingIntervalMs: count(

@@ -1,13 +1,14 @@
 import { join, resolve } from 'node:path';
 import { definePlugin, type PluginContext } from '../../src/kernel/plugin.ts';
+import { accessCharges } from '../../src/ports/access.ts';
+import { sendRoutes } from '../../src/ports/send-routes.ts';
 import { createAnswerCache } from './cache/answer-cache.ts';
 import { type CachedAsk, createCachedAsk } from './cache/cached-ask.ts';
 import { createChainIdentity } from './cache/chain-identity.ts';
 import { createDiskCache, type DiskCache } from './cache/disk-cache.ts';
 import { type ProxyConfig, proxyConfig } from './config.ts';
-import { createAsk } from './forward/ask.ts';
+import { createAsk, createSticky } from './forward/ask.ts';
 import { createFallback } from './forward/fallback.ts';
-import { createSticky } from './forward/sticky.ts';
 import { createPrices } from './price.ts';
 import { createSockets } from './socket/handler.ts';
 import { createHub, type Hub } from './socket/hub.ts';
@@ -19,6 +20,7 @@ export default definePlugin({
   summary: 'standard Solana JSON-RPC methods and websocket subscriptions through the configured upstreams',
   roles: ['api'],
   config: proxyConfig,
+  uses: [sendRoutes, accessCharges],
   provision(ctx) {
     const pool = ctx.upstreams('main');
     const price = createPrices(ctx.config.credits);
@@ -30,12 +32,14 @@ export default definePlugin({
       clock: ctx.clock,
       metrics: ctx.metrics,
       price: (method) => price(method, () => undefined),
-      allowed: allowedBy(ctx.core.rpc),
+      credits: ctx.config.credits,
+      charges: ctx.use(accessCharges) ?? null,
     });
     return {
       rpcFallback: createFallback({
         pool,
         price,
+        routes: ctx.use(sendRoutes) ?? null,
         ask: pool === null ? null : createAsk(askParts(ctx, pool)),
         cached: pool === null || !ctx.config.cache.enabled ? null : makeCache(ctx, pool, disk),
         peekBytes: ctx.config.peekBytes,
@@ -100,11 +104,4 @@ function makeCache(ctx: Context, pool: Pool, disk: DiskCache | null): CachedAsk 
     maxEntryBytes,
     finalizedSlot: () => reader?.status().finalizedSlot ?? null,
   });
-}
-
-/** The lists of the configuration hold for subscriptions as for any other method. */
-function allowedBy({ denyMethods, allowMethods }: Context['core']['rpc']): (method: string) => boolean {
-  const denied = new Set(denyMethods);
-  const allowed = allowMethods === null ? null : new Set(allowMethods);
-  return (method) => !denied.has(method) && (allowed === null || allowed.has(method));
 }

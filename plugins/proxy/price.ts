@@ -35,7 +35,9 @@ const COMPRESSION = [
 ];
 
 /** Methods with a rate of their own beside the one of their group. */
-const OWN_GROUP = ['sendTransaction', 'sendBundle', 'simulateBundle'];
+const OWN_GROUP = ['sendTransaction', 'simulateBundle'];
+/** Full results of getTransactionsForAddress that one price pays for; also how many there are when the call names no limit. */
+const FULL_RESULTS = 100;
 
 export type PriceOf = (method: string, params: () => unknown) => Price;
 
@@ -51,23 +53,35 @@ export function createPrices(credits: ProxyConfig['credits']): PriceOf {
   const das = price('das', credits.das, 'das');
   const compression = price('photon', credits.compression, 'photon');
   const proof = price('photon', credits.validityProof, 'photon', 'getValidityProof');
+  const history = (lots: number) => price('archival', credits.transactionsForAddress * lots, 'rpc');
   const fixed = new Map<string, Price>([
     ...HISTORICAL.map((method) => [method, historical] as const),
     ...DAS.map((method) => [method, das] as const),
     ...COMPRESSION.map((method) => [method, compression] as const),
     ...OWN_GROUP.map((method) => [method, price('rpc', credits.standard, 'rpc', method)] as const),
     ['getProgramAccounts', price('rpc', credits.programAccounts, 'rpc', 'getProgramAccounts')],
-    ['getTransactionsForAddress', price('archival', credits.transactionsForAddress, 'rpc')],
+    ['sendBundle', price('rpc', credits.sendBundle, 'rpc', 'sendBundle')],
     ['getValidityProof', proof],
     ['getValidityProofV2', proof],
   ]);
   return (method, params) => {
     const known = fixed.get(method);
     if (known !== undefined) return known;
+    if (method === 'getTransactionsForAddress') return history(lotsOf(params()));
     if (method === 'getSignatureStatuses') return searchesHistory(params()) ? historical : standard;
     if (method.startsWith('getAssetsBy')) return das;
     return method.includes('Compress') ? compression : standard;
   };
+}
+
+/** Hundreds of full transactions that are asked for; a list of signatures counts as one. */
+function lotsOf(params: unknown): number {
+  const options = Array.isArray(params)
+    ? (params[1] as { transactionDetails?: unknown; limit?: unknown } | null)
+    : null;
+  if (options?.transactionDetails !== 'full') return 1;
+  const { limit } = options;
+  return typeof limit === 'number' && limit > FULL_RESULTS ? Math.ceil(Math.min(limit, 1_000) / FULL_RESULTS) : 1;
 }
 
 function searchesHistory(params: unknown): boolean {

@@ -5,19 +5,21 @@ const secret = { secret: true } as const;
 const count = (value: number, description: string, minimum = 1) =>
   Type.Integer({ minimum, default: value, description });
 
-const upstream = Type.Union([
-  Type.String({ format: 'http-url', ...secret }),
-  Type.Object(
-    {
-      url: Type.String({ format: 'http-url', description: 'http or https address', ...secret }),
-      headers: Type.Optional(
-        Type.Record(Type.String(), Type.String(secret), { description: 'headers sent with each request' }),
-      ),
-      maxConcurrent: Type.Optional(count(64, 'requests at once')),
-    },
-    closed,
+const upstreamMembers = {
+  url: Type.String({ format: 'http-url', description: 'http or https address', ...secret }),
+  headers: Type.Optional(
+    Type.Record(Type.String(), Type.String(secret), { description: 'headers sent with each request' }),
   ),
-]);
+  maxConcurrent: Type.Optional(count(64, 'requests at once')),
+};
+const upstreamUrl = Type.String({ format: 'http-url', ...secret });
+const mevProtect = Type.Optional(
+  Type.Boolean({
+    default: false,
+    description: 'on request it keeps transactions from validators linked to sandwich attacks',
+  }),
+);
+const sendUpstream = Type.Union([upstreamUrl, Type.Object({ ...upstreamMembers, mevProtect }, closed)]);
 
 const TIP_ACCOUNTS = [
   '4ACfpUFoaSD9bfPdeu6DBt89gB6ENTeHBXCAi87NhDEE',
@@ -36,16 +38,21 @@ export const senderConfig = Type.Object(
   {
     enabled: Type.Boolean({ default: true, description: 'offer POST /fast' }),
     requireKey: Type.Boolean({ default: false, description: 'demand an API key; the usual clients send none' }),
-    urls: Type.Array(upstream, {
+    urls: Type.Array(sendUpstream, {
       default: [],
       description: 'addresses that get each transaction, all at once; none = the upstreams of the main chain',
     }),
-    bundleUrls: Type.Array(upstream, {
+    mevProtect: Type.Union([Type.Literal('ignore'), Type.Literal('refuse')], {
+      default: 'ignore',
+      description:
+        'what happens with mev-protect=true when no entry of urls (bundleUrls for a bundle) is marked so: sent as always and said so, or -32602',
+    }),
+    bundleUrls: Type.Array(sendUpstream, {
       default: [],
-      description: 'addresses that take sendBundle; none = the method is not offered',
+      description: 'addresses that take sendBundle, getBundleStatuses and simulateBundle; none = not offered',
     }),
     timeoutMs: count(10_000, 'deadline of one transmission'),
-    ratePerSecond: count(50, 'calls per second of one key, or of one address without a key'),
+    ratePerSecond: count(50, 'calls per second of one key, or of one address (IPv6: /64) without a key'),
     burstFactor: count(2, 'calls at once, as a multiple of the rate'),
     requireTip: Type.Boolean({ default: false, description: 'demand a transfer to one of the tip accounts' }),
     minTipLamports: count(1_000_000, 'least tip', 0),

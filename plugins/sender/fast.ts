@@ -1,3 +1,4 @@
+import type { TSchema } from '@sinclair/typebox';
 import {
   type CallContext,
   type Clock,
@@ -9,27 +10,61 @@ import {
   Type,
   type UpstreamPool,
 } from '../../src/kernel/plugin.ts';
-import { broadcast, noAnswer, sendBody } from './broadcast.ts';
+import type { RoutedAnswer } from '../../src/ports/send-routes.ts';
+import { broadcast, sendBody } from './broadcast.ts';
+import type { Bundles } from './bundles.ts';
 import type { SenderConfig } from './config.ts';
-import { type Exchange, exchange } from './exchange.ts';
-import { createRate } from './rate.ts';
+import type { Protection } from './protection.ts';
 import type { Rebroadcast } from './rebroadcast.ts';
-import { errorReply, parseBody, resultReply, type SenderCall } from './request.ts';
-import { largestTip } from './system-program.ts';
-import { readBundleParams, readSendParams, type SignedTransaction } from './transaction.ts';
+import { createRate, errorReply, idAtHand, parseBody, resultReply, type SenderCall } from './request.ts';
+import { largestTip, readBundleParams, readSendParams, type SignedTransaction } from './transaction.ts';
 
 export interface FastParts {
   readonly config: SenderConfig;
   /** Null when no upstream is configured. */
   readonly pool: UpstreamPool | null;
-  readonly bundlePool: UpstreamPool | null;
+  /** Null when nobody takes them. */
+  readonly bundles: Bundles | null;
+  readonly protection: Protection;
   readonly clock: Clock;
   readonly metrics: Metrics;
   /** Null when transactions are sent once. */
   readonly rebroadcast: Rebroadcast | null;
 }
 
+/** What the query of a call asks for. */
+interface Wishes {
+  readonly swqosOnly: boolean;
+  readonly mevProtect: boolean;
+}
+
+type Outcome = RoutedAnswer & { readonly headers: Readonly<Record<string, string>> };
+
+const NO_HEADERS = {};
+/** Five transactions of 4,096 bytes, the largest there are, in base64, and the call around them. */
+const MAX_BODY_BYTES = 32_768;
+
 const envelope = Type.Object({ jsonrpc: Type.Literal('2.0'), id: Type.Unknown() }, { additionalProperties: true });
+
+const callOf = (method: string, params: TSchema) =>
+  Type.Object({
+    jsonrpc: Type.Literal('2.0'),
+    id: Type.Optional(Type.Union([Type.String(), Type.Number(), Type.Null()])),
+    method: Type.Literal(method),
+    params,
+  });
+const sendOptions = Type.Object({
+  encoding: Type.Optional(Type.Union([Type.Literal('base58'), Type.Literal('base64')])),
+  skipPreflight: Type.Optional(Type.Boolean()),
+  maxRetries: Type.Optional(Type.Integer({ minimum: 0 })),
+});
+const fastBody = Type.Union([
+  callOf('sendTransaction', Type.Array(Type.Union([Type.String(), sendOptions]), { minItems: 1, maxItems: 2 })),
+  callOf(
+    'sendBundle',
+    Type.Array(Type.Union([Type.Array(Type.String(), { maxItems: 5 }), sendOptions]), { minItems: 2 }),
+  ),
+]);
 
 export function createFastRoute(parts: FastParts): Route {
   const { config } = parts;
@@ -37,38 +72,37 @@ export function createFastRoute(parts: FastParts): Route {
   const calls = parts.metrics.counter('calls_total', 'calls of /fast by method and outcome', ['method', 'outcome']);
 
   /** Raw JSON of the result, or the raw error object of an upstream. Throws RpcError. */
-  async function run(call: SenderCall, context: CallContext, swqosOnly: boolean) {
+  async function run(call: SenderCall, context: CallContext, wishes: Wishes): Promise<Outcome> {
     if (config.requireKey && context.caller === null) throw new RpcError('unauthorized');
-    const isBundle = call.method === 'sendBundle' && parts.bundlePool !== null;
+    const isBundle = call.method === 'sendBundle' && parts.bundles !== null;
     if (!isBundle && call.method !== 'sendTransaction') throw new RpcError('methodNotFound');
-    rate.take(context);
-    if (isBundle) return sendBundle(call, swqosOnly);
+    if (isBundle) return sendBundle(parts.bundles!, call, context, wishes);
     const transaction = readSendParams(call.params);
-    demandTip([transaction], swqosOnly);
+    demandTip([transaction], wishes.swqosOnly);
     if (parts.pool === null) throw new RpcError('unavailable');
+    const kept = wishes.mevProtect ? parts.protection.targets() : null;
+    const headers = wishes.mevProtect && kept === null ? parts.protection.missing : NO_HEADERS;
+    const targets = kept ?? { pool: parts.pool, only: null };
     if (parts.rebroadcast?.hasRoom(transaction.peek.signature) === false) {
       throw new RpcError('unavailable', { details: 'too many transactions wait to be seen', retryAfterS: 1 });
     }
     const body = sendBody(transaction.wire, { maxRetries: 0, ...transaction.options });
-    const outcome = await broadcast(parts.pool, body, config.timeoutMs);
-    if (outcome.kind === 'refused') return outcome;
-    parts.rebroadcast?.add(transaction);
-    return { resultText: JSON.stringify(transaction.peek.signature) };
+    const outcome = await broadcast(targets, body, config.timeoutMs, context.tenant);
+    if (outcome.kind === 'refused') return { errorText: outcome.errorText, headers };
+    parts.rebroadcast?.add(transaction, targets);
+    return { resultText: JSON.stringify(transaction.peek.signature), headers };
   }
 
-  /** One bundle upstream after the other, the next only when nothing can have left. */
-  async function sendBundle(call: SenderCall, swqosOnly: boolean) {
-    demandTip(readBundleParams(call.params), swqosOnly);
-    const pool = parts.bundlePool!;
-    const body = `{"jsonrpc":"2.0","id":1,"method":"sendBundle","params":${call.paramsText}}`;
-    const made: Exchange[] = [];
-    for (const upstream of pool.candidates()) {
-      const one = await exchange(pool, upstream, body, config.timeoutMs);
-      if (one.kind === 'accepted' || one.kind === 'refused') return one;
-      made.push(one);
-      if (one.kind !== 'failed' || one.sent) break;
-    }
-    throw noAnswer(made);
+  async function sendBundle(
+    bundles: Bundles,
+    call: SenderCall,
+    context: CallContext,
+    wishes: Wishes,
+  ): Promise<Outcome> {
+    demandTip(readBundleParams(call.params), wishes.swqosOnly);
+    const targets = wishes.mevProtect ? bundles.protection.targets() : null;
+    const headers = wishes.mevProtect && targets === null ? bundles.protection.missing : NO_HEADERS;
+    return { ...(await bundles.ask('sendBundle', call.params, call.paramsText ?? '[]', context, targets)), headers };
   }
 
   function demandTip(transactions: readonly SignedTransaction[], swqosOnly: boolean): void {
@@ -79,18 +113,27 @@ export function createFastRoute(parts: FastParts): Route {
     throw new RpcError('invalidParams', { details });
   }
 
-  async function answer(context: CallContext & { readonly body: unknown }, swqosOnly: boolean): Promise<Reply> {
-    const parsed = parseBody(context.body as Buffer);
+  async function answer(context: CallContext & { readonly body: unknown }, wishes: Wishes): Promise<Reply> {
+    const body = context.body as Buffer;
+    try {
+      // Before anything is read: what is refused costs a token as well.
+      rate.take(context);
+    } catch (error) {
+      if (!(error instanceof RpcError)) throw error;
+      calls.with('other', String(error.rpcCode)).add();
+      return reply(error.status, errorReply(idAtHand(body), error), error.retryAfterS);
+    }
+    const parsed = parseBody(body);
     if (parsed.kind === 'error') return reply(parsed.error.status, errorReply(parsed.idText, parsed.error));
     const { call } = parsed;
     const count = (outcome: string) => calls.with(methodLabel(call.method), outcome).add();
     try {
-      const outcome = await run(call, context, swqosOnly);
+      const outcome = await run(call, context, wishes);
       const refused = 'errorText' in outcome;
       count(refused ? 'refused' : 'accepted');
-      if (call.idText === undefined) return { status: 204 };
+      if (call.idText === undefined) return { status: 204, headers: outcome.headers };
       const text = refused ? errorReply(call.idText, outcome.errorText) : resultReply(call.idText, outcome.resultText);
-      return reply(200, text);
+      return reply(200, text, undefined, outcome.headers);
     } catch (error) {
       if (!(error instanceof RpcError)) throw error;
       count(String(error.rpcCode));
@@ -110,17 +153,41 @@ export function createFastRoute(parts: FastParts): Route {
     price: { product: 'other', credits: 0, groups: ['sender'] },
     query: Type.Object({
       swqos_only: Type.Optional(Type.Boolean({ description: 'asks for the lower tip only' })),
+      // Read by the handler, because what is wrong with it is the request's, and not the call's: 400.
+      'mev-protect': Type.Optional(
+        Type.String({ description: 'true: only to upstreams that keep it from validators linked to sandwich attacks' }),
+      ),
+      'rebate-address': Type.Optional(Type.String({ description: 'accepted, without effect' })),
     }),
     rawBody: true,
-    replies: { 200: envelope, 401: envelope, 429: envelope, 503: envelope, 504: envelope },
-    handler: (request) => answer(request, request.query.swqos_only === true),
+    bodyLimitBytes: MAX_BODY_BYTES,
+    documented: { body: fastBody },
+    replies: {
+      200: envelope,
+      204: Type.Undefined({ description: 'The call was a notification: it has no id' }),
+      400: envelope,
+      401: envelope,
+      429: envelope,
+      503: envelope,
+      504: envelope,
+    },
+    handler(request) {
+      let mevProtect: boolean;
+      try {
+        mevProtect = parts.protection.wanted(request.requestQuery?.('mev-protect') ?? []);
+      } catch (error) {
+        if (!(error instanceof RpcError)) throw error;
+        return reply(400, errorReply('null', error));
+      }
+      return answer(request, { swqosOnly: request.query.swqos_only === true, mevProtect });
+    },
   });
 }
 
 /** Method names of strangers are no labels. */
 const methodLabel = (method: string) => (method === 'sendTransaction' || method === 'sendBundle' ? method : 'other');
 
-function reply(status: number, text: string, retryAfterS?: number): Reply {
-  const headers = retryAfterS === undefined ? {} : { 'retry-after': String(retryAfterS) };
+function reply(status: number, text: string, retryAfterS?: number, more: Outcome['headers'] = NO_HEADERS): Reply {
+  const headers = retryAfterS === undefined ? more : { ...more, 'retry-after': String(retryAfterS) };
   return { status, headers, jsonBytes: Buffer.from(text) };
 }

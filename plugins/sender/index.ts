@@ -8,10 +8,14 @@ import {
   type UpstreamConfig,
   type UpstreamPool,
 } from '../../src/kernel/plugin.ts';
+import { sendRoutes } from '../../src/ports/send-routes.ts';
 import { broadcast, sendBody } from './broadcast.ts';
+import { type Bundles, createBundles } from './bundles.ts';
 import { type SenderConfig, senderConfig } from './config.ts';
 import { createFastRoute } from './fast.ts';
+import { createProtection } from './protection.ts';
 import { createRebroadcast, type Rebroadcast } from './rebroadcast.ts';
+import { createSendRoutes } from './routes.ts';
 
 /** Sends transactions: to many nodes at once, and again until the chain has them. */
 export default definePlugin({
@@ -20,14 +24,21 @@ export default definePlugin({
   summary: 'GET /ping and POST /fast: transactions to all send upstreams at once, repeated until they are seen',
   roles: ['api'],
   config: senderConfig,
+  offers: [sendRoutes],
   provision(ctx) {
     const { config } = ctx;
     const pool = config.urls.length === 0 ? ctx.upstreams('main') : ctx.openPool('send', config.urls.map(entryOf));
     const bundlePool = config.bundleUrls.length === 0 ? null : ctx.openPool('bundle', config.bundleUrls.map(entryOf));
-    const rebroadcast = pool === null || !config.rebroadcast.enabled ? null : makeRebroadcast(ctx, pool);
+    const rebroadcast = pool === null || !config.rebroadcast.enabled ? null : makeRebroadcast(ctx);
+    const protection = createProtection(config.urls.length === 0 ? null : pool, config.urls, config.mevProtect);
+    const bundles = bundlePool === null ? null : makeBundles(bundlePool, config);
     let draining = false;
-    const fast = createFastRoute({ config, pool, bundlePool, clock: ctx.clock, metrics: ctx.metrics, rebroadcast });
+    const { clock, metrics } = ctx;
+    const fast = createFastRoute({ config, pool, bundles, protection, clock, metrics, rebroadcast });
     return {
+      services: [
+        { token: sendRoutes, service: createSendRoutes({ bundles, protection, timeoutMs: config.timeoutMs }) },
+      ],
       routes: [pingRoute(() => !draining && isUp(pool)), ...(config.enabled ? [fast] : [])],
       drain() {
         draining = true;
@@ -39,7 +50,7 @@ export default definePlugin({
   },
 });
 
-const entryOf = (entry: SenderConfig['urls'][number]): UpstreamConfig =>
+const entryOf = (entry: SenderConfig['urls'][number] | SenderConfig['bundleUrls'][number]): UpstreamConfig =>
   typeof entry === 'string' ? { url: entry } : entry;
 
 /** What the pool knows already: nothing is asked. */
@@ -58,7 +69,11 @@ function pingRoute(up: () => boolean): Route {
   });
 }
 
-function makeRebroadcast(ctx: PluginContext<SenderConfig>, pool: UpstreamPool): Rebroadcast {
+function makeBundles(pool: UpstreamPool, { bundleUrls, mevProtect, timeoutMs }: SenderConfig): Bundles {
+  return createBundles(pool, createProtection(pool, bundleUrls, mevProtect), timeoutMs);
+}
+
+function makeRebroadcast(ctx: PluginContext<SenderConfig>): Rebroadcast {
   const { rebroadcast, timeoutMs } = ctx.config;
   return createRebroadcast({
     reader: ctx.chain('main'),
@@ -66,10 +81,10 @@ function makeRebroadcast(ctx: PluginContext<SenderConfig>, pool: UpstreamPool): 
     log: ctx.log,
     metrics: ctx.metrics,
     ...rebroadcast,
-    async send({ wire }) {
+    async send({ wire }, targets) {
       // The first acceptance was checked already; a repetition has nothing to find out.
       const body = sendBody(wire, { skipPreflight: true, maxRetries: 0 });
-      await broadcast(pool, body, timeoutMs).catch(() => {});
+      await broadcast(targets, body, timeoutMs).catch(() => {});
     },
   });
 }

@@ -1,12 +1,13 @@
 import type { ChainReader, Clock, Log, Metrics } from '../../src/kernel/plugin.ts';
 import type { Counter } from '../../src/ports/metrics.ts';
-import { usesNonce } from './system-program.ts';
-import type { SignedTransaction } from './transaction.ts';
+import type { Targets } from './broadcast.ts';
+import { type SignedTransaction, usesNonce } from './transaction.ts';
 
 /** Sends accepted transactions again until the chain has them or can not have them any more. */
 export interface Rebroadcast {
   hasRoom(signature: string): boolean;
-  add(transaction: SignedTransaction): void;
+  /** Repetitions go where the first transmission went. */
+  add(transaction: SignedTransaction, targets: Targets): void;
   size(): number;
   stop(): void;
 }
@@ -21,12 +22,13 @@ export interface RebroadcastParts {
   readonly maxQueued: number;
   readonly maxAgeMs: number;
   readonly concurrency: number;
-  /** Sends to all upstreams; never throws. */
-  send(transaction: SignedTransaction): Promise<void>;
+  /** Never throws. */
+  send(transaction: SignedTransaction, targets: Targets): Promise<void>;
 }
 
 interface Entry {
   readonly transaction: SignedTransaction;
+  readonly targets: Targets;
   readonly signature: string;
   /** Null for a transaction that lives by a nonce. */
   readonly blockhash: string | null;
@@ -123,7 +125,7 @@ export function createRebroadcast(parts: RebroadcastParts): Rebroadcast {
         if (controller.signal.aborted) return;
         if (!entries.has(entry.signature)) continue;
         repeats.add();
-        await parts.send(entry.transaction);
+        await parts.send(entry.transaction, entry.targets);
       }
     };
     await Promise.all(Array.from({ length: parts.concurrency }, worker));
@@ -131,11 +133,11 @@ export function createRebroadcast(parts: RebroadcastParts): Rebroadcast {
 
   return {
     hasRoom: (signature) => entries.size < parts.maxQueued || entries.has(signature),
-    add(transaction) {
+    add(transaction, targets) {
       const { signature, recentBlockhash } = transaction.peek;
       if (entries.has(signature)) return;
       const blockhash = usesNonce(transaction.peek) ? null : recentBlockhash;
-      entries.set(signature, { transaction, signature, blockhash, addedAt: clock.monotonic() });
+      entries.set(signature, { transaction, targets, signature, blockhash, addedAt: clock.monotonic() });
       schedule();
     },
     size: () => entries.size,

@@ -1,6 +1,8 @@
-import { RpcError } from '../../src/kernel/plugin.ts';
+import { type CallContext, type Clock, RpcError } from '../../src/kernel/plugin.ts';
+import { networkOf } from '../../src/lib/cidr.ts';
+import { isPlainObject } from '../../src/lib/json.ts';
 import { objectMembers } from '../../src/lib/json-members.ts';
-import { isPlainObject } from '../../src/lib/plain-object.ts';
+import { createLru } from '../../src/lib/lru.ts';
 
 /** A JSON-RPC call. */
 export interface SenderCall {
@@ -12,7 +14,7 @@ export interface SenderCall {
   readonly idText: string | undefined;
 }
 
-export type ParsedBody =
+type ParsedBody =
   | { readonly kind: 'call'; readonly call: SenderCall }
   | { readonly kind: 'error'; readonly error: RpcError; readonly idText: string };
 
@@ -51,6 +53,14 @@ export function parseBody(received: Buffer): ParsedBody {
   return { kind: 'call', call: { method, params, paramsText: raw('params') ?? null, idText } };
 }
 
+const ID =
+  /^\s*\{(?:\s*"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,64}"\s*,){0,2}\s*"id"\s*:\s*("[^"\\]{0,128}"|-?\d{1,20}|null)\s*[,}]/;
+
+/** The id of a call whose body is not read; `null` where it does not stand at its beginning, before anything that would have to be read. */
+export function idAtHand(received: Buffer): string {
+  return ID.exec(received.toString('utf8', 0, 512))?.[1] ?? 'null';
+}
+
 export const resultReply = (idText: string, resultText: string): string =>
   `{"jsonrpc":"2.0","result":${resultText},"id":${idText}}`;
 
@@ -61,4 +71,32 @@ export function errorReply(idText: string, error: RpcError | string): string {
 
 function errorObject({ rpcCode, message, details }: RpcError): string {
   return JSON.stringify({ code: rpcCode, message, ...(details === undefined ? {} : { data: { details } }) });
+}
+
+/** Token buckets, one per key or, without a key, per client address (IPv6: /64). */
+interface Rate {
+  /** Takes a token or throws -32005 with the time to wait. */
+  take(context: CallContext): void;
+}
+
+const MAX_BUCKETS = 50_000;
+
+export function createRate(clock: Clock, perSecond: number, burstFactor: number): Rate {
+  const capacity = perSecond * burstFactor;
+  // Its room is taken at once: only when there is a call at all.
+  const buckets = createLru<string, { tokens: number; at: number }>({ max: MAX_BUCKETS });
+  return {
+    take({ caller, remoteAddress }) {
+      const name = caller?.keyId ?? ` ${networkOf(remoteAddress)}`;
+      const now = clock.monotonic();
+      const bucket = buckets.get(name) ?? { tokens: capacity, at: now };
+      bucket.tokens = Math.min(capacity, bucket.tokens + ((now - bucket.at) / 1000) * perSecond);
+      bucket.at = now;
+      buckets.set(name, bucket);
+      if (bucket.tokens < 1) {
+        throw new RpcError('tooManyRequests', { retryAfterS: Math.max(1, Math.ceil((1 - bucket.tokens) / perSecond)) });
+      }
+      bucket.tokens -= 1;
+    },
+  };
 }

@@ -1,7 +1,9 @@
-import { RpcError } from '../../src/kernel/plugin.ts';
-import { decode } from '../../src/lib/base58.ts';
-import { isPlainObject } from '../../src/lib/plain-object.ts';
+import { CodedError, RpcError } from '../../src/kernel/plugin.ts';
+import { decode, decode32 } from '../../src/lib/base58.ts';
+import { isPlainObject } from '../../src/lib/json.ts';
+import type { NormalInstruction } from '../../src/ports/block.ts';
 import { peekWire, type WirePeek } from '../../src/solana/decode/peek-wire.ts';
+import { MAX_VERSION_1_BYTES, VERSION_1_BYTE } from '../../src/solana/decode/version-1.ts';
 
 /** A signed transaction, checked as far as that goes without the chain. */
 export interface SignedTransaction {
@@ -9,13 +11,16 @@ export interface SignedTransaction {
   readonly peek: WirePeek;
 }
 
-export interface SendCall extends SignedTransaction {
+interface SendCall extends SignedTransaction {
   /** Options that are passed on; `encoding` says how `wire` is written. */
   readonly options: Readonly<Record<string, unknown>>;
 }
 
-/** What fits into one packet of the cluster. */
-const MAX_WIRE_BYTES = 1_232;
+/** What fits into one packet: legacy and version 0. */
+const MAX_PACKET_BYTES = 1_232;
+/** Base58 takes quadratic time to decode, so nodes take no more than a packet in it, of any version. */
+const MAX_BASE58_CHARACTERS = 1_683;
+const MAX_BASE64_CHARACTERS = Math.ceil(MAX_VERSION_1_BYTES / 3) * 4;
 const MAX_BUNDLE = 5;
 /** Options of a node that may pass. */
 const PASSED_OPTIONS = ['skipPreflight', 'preflightCommitment', 'maxRetries', 'minContextSlot'];
@@ -32,31 +37,38 @@ export function readSendParams(params: unknown): SendCall {
   return { ...readTransaction(text, encoding, 'params[0]'), options: Object.fromEntries(passed) };
 }
 
-/** `[[transaction, ...], {encoding: "base64"}]`. Throws -32602. */
+/** `[[transaction, ...], {encoding}]`. Throws -32602. */
 export function readBundleParams(params: unknown): readonly SignedTransaction[] {
   const [list, options] = Array.isArray(params) ? (params as unknown[]) : [];
   if (!Array.isArray(list) || list.length === 0 || list.length > MAX_BUNDLE) {
     throw invalid(`params[0] has to be a list of 1 to ${MAX_BUNDLE} transactions`);
   }
-  if (!isPlainObject(options) || options['encoding'] !== 'base64') throw invalid('encoding has to be base64');
+  if (options !== undefined && options !== null && !isPlainObject(options)) {
+    throw invalid('params[1] has to be an object');
+  }
+  const encoding = options?.['encoding'] ?? 'base58';
+  if (encoding !== 'base58' && encoding !== 'base64') throw invalid('encoding has to be base58 or base64');
   return list.map((text: unknown, index) => {
     const name = `params[0][${index}]`;
     if (typeof text !== 'string') throw invalid(`${name} has to be a string`);
-    return readTransaction(text, 'base64', name);
+    return readTransaction(text, encoding, name);
   });
 }
 
 function readTransaction(text: string, encoding: 'base58' | 'base64', name: string): SignedTransaction {
-  // Longer text cannot be a transaction, and decoding base58 takes quadratic time.
-  if (text.length > MAX_WIRE_BYTES * 2) throw invalid(`${name} is larger than ${MAX_WIRE_BYTES} bytes`);
+  if (encoding === 'base58' && text.length > MAX_BASE58_CHARACTERS)
+    throw invalid(`${name} is larger than ${MAX_PACKET_BYTES} bytes, the most in base58; use base64`);
+  if (text.length > MAX_BASE64_CHARACTERS) throw invalid(`${name} is larger than ${MAX_VERSION_1_BYTES} bytes`);
   const wire = encoding === 'base64' ? fromBase64(text) : fromBase58(text);
   if (wire === null) throw invalid(`${name} is not ${encoding}`);
-  if (wire.length > MAX_WIRE_BYTES) throw invalid(`${name} is larger than ${MAX_WIRE_BYTES} bytes`);
+  const most = wire[0] === VERSION_1_BYTE ? MAX_VERSION_1_BYTES : MAX_PACKET_BYTES;
+  if (wire.length > most) throw invalid(`${name} is larger than ${most} bytes`);
   let peek: WirePeek;
   try {
     peek = peekWire(wire);
-  } catch {
-    throw invalid(`${name} is not a transaction`);
+  } catch (error) {
+    const reason = error instanceof CodedError ? error.facts['reason'] : undefined;
+    throw invalid(`${name} is not a transaction${reason === undefined ? '' : `: ${String(reason)}`}`);
   }
   if (peek.signatureCount < 1 || peek.isUnsigned) throw invalid(`${name} is not signed`);
   return { wire, peek };
@@ -73,3 +85,36 @@ function fromBase58(text: string): Buffer | null {
 }
 
 const invalid = (details: string) => new RpcError('invalidParams', { details });
+
+const TRANSFER = 2;
+const ADVANCE_NONCE = 4;
+
+/** Whether the transaction lives as long as its nonce instead of its blockhash. */
+export function usesNonce(peek: WirePeek): boolean {
+  const [first] = peek.instructions;
+  return first !== undefined && isSystem(peek, first) && readKind(first) === ADVANCE_NONCE;
+}
+
+/**
+ * The largest transfer of lamports to one of the accounts, 0n when there is none. Only keys in the message itself count: what a
+ * lookup table holds is not known before the transaction runs.
+ */
+export function largestTip(peek: WirePeek, accounts: readonly string[]): bigint {
+  const receivers = accounts.map((account) => decode32(account)).filter((key) => key !== null);
+  let largest = 0n;
+  for (const instruction of peek.instructions) {
+    if (!isSystem(peek, instruction) || readKind(instruction) !== TRANSFER || instruction.data.length < 12) continue;
+    const receiver = instruction.accounts[1];
+    if (receiver === undefined || receiver >= peek.staticKeyCount) continue;
+    const key = Buffer.from(peek.staticKey(receiver));
+    const lamports = Buffer.from(instruction.data).readBigUInt64LE(4);
+    if (lamports > largest && receivers.some((other) => key.equals(other))) largest = lamports;
+  }
+  return largest;
+}
+
+function isSystem(peek: WirePeek, { programIndex }: NormalInstruction): boolean {
+  return programIndex < peek.staticKeyCount && peek.staticKey(programIndex).every((byte) => byte === 0);
+}
+
+const readKind = ({ data }: NormalInstruction) => (data.length < 4 ? -1 : Buffer.from(data).readUInt32LE(0));

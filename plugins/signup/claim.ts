@@ -2,7 +2,7 @@ import { type Clock, codeOf, type Store, type StoreTx } from '../../src/kernel/p
 import { sha256Hex } from '../../src/lib/signup-message.ts';
 import type { AccessAccounts } from '../../src/ports/access.ts';
 import type { SignupConfig } from './config.ts';
-import { type PaymentRow, tables } from './store/tables.ts';
+import { type PaymentRow, tables } from './store.ts';
 
 export interface Claim {
   readonly wallet: string;

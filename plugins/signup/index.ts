@@ -4,8 +4,8 @@ import { createClaims } from './claim.ts';
 import { signupConfig } from './config.ts';
 import { SIGNUP_ERRORS } from './errors.ts';
 import { createProcessor } from './processor.ts';
-import { claimRoute, termsRoute } from './routes/signup.ts';
-import { migrations } from './store/migrations.ts';
+import { claimRoute, termsRoute } from './route.ts';
+import { migrations } from './store.ts';
 import { readTerms, refused } from './terms.ts';
 
 /** Keys for whoever pays: agents need no operator. Not in the usual list of plugins. */

@@ -1,24 +1,21 @@
 import type { Contribution, PluginContext } from '../../src/kernel/plugin.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
 import { tokenNames } from '../../src/ports/token-names.ts';
-import { metadataAddress } from '../../src/solana/address/metadata-address.ts';
-import { readAccounts } from './accounts/read-accounts.ts';
-import { createAccountSource } from './accounts/source.ts';
+import { metadataAddress } from '../../src/solana/addresses.ts';
+import { createAccountSource, readAccounts } from './accounts.ts';
 import type { TokenMetadataConfig } from './config.ts';
-import { createFacts } from './facts/facts.ts';
-import { createNames } from './facts/names.ts';
+import { createFacts } from './facts.ts';
+import { createNames } from './names.ts';
 import { createDocuments } from './off-chain/documents.ts';
 import { fetchDocument } from './off-chain/fetch-document.ts';
-import { createRecordLoader } from './records/load-records.ts';
-import { createAnswers } from './route/answers.ts';
-import { tokenMetadataRoute } from './route/route.ts';
+import { createRecordLoader } from './records.ts';
+import { createAnswers, tokenMetadataRoute } from './route/route.ts';
 import { createDocumentStore } from './store/document-store.ts';
 import { createMintStore } from './store/mint-store.ts';
 import { createTokenList } from './token-list/token-list.ts';
 import { createUpkeep } from './upkeep.ts';
-import { createChangedSlots } from './watch/changed-slots.ts';
 import { createChanges } from './watch/changes.ts';
-import { createMintIndex } from './watch/mint-index.ts';
+import { createChangedSlots, createMintIndex } from './watch/mint-index.ts';
 import { createWatchProcessor } from './watch/processor.ts';
 import { createQuietLook } from './watch/quiet-look.ts';
 
@@ -41,7 +38,7 @@ export function assembleTokenMetadata(ctx: Context): Contribution {
   const answers = createAnswers(clock, cacheBytes);
   const changed = createChangedSlots();
   const facts = createFacts({
-    ...{ load, store: mintStore, documents, list, clock, changed },
+    ...{ load, store: mintStore, documents, list, clock, changed, isWatched: config.watch },
     ...{ ttlMs: config.factsTtlMs, upstreamTimeoutMs: config.upstreamTimeoutMs, maxMints: config.maxMintsPerLookUp },
   });
   const names = createNames({ facts, clock });
@@ -58,7 +55,8 @@ export function assembleTokenMetadata(ctx: Context): Contribution {
     answers.drop(mints);
   };
   const changes = chain === null || !config.watch ? null : createChanges({ chain, store, clock, log, onChanged });
-  const index = createMintIndex({ clock, random, ttlMs: config.factsTtlMs, maxMints: config.maxMints });
+  const slotMs = () => chain?.status().slotMs ?? null;
+  const index = createMintIndex({ clock, random, ttlMs: config.factsTtlMs, maxMints: config.maxMints, slotMs });
   const quiet = chain === null || !config.watch ? null : createQuietLook({ mints: index, chain, store, clock, log });
   return {
     routes: [tokenMetadataRoute({ load: load?.load ?? null, documents, list, facts, answers, changed, config })],
@@ -66,7 +64,7 @@ export function assembleTokenMetadata(ctx: Context): Contribution {
       { token: tokenFacts, service: facts },
       { token: tokenNames, service: names },
     ],
-    processors: config.watch ? [createWatchProcessor(index)] : [],
+    processors: config.watch ? [createWatchProcessor(index, slotMs)] : [],
     async start() {
       await changes?.start();
       if (ctx.roles.has('deliverer')) upkeep.start();
@@ -108,20 +106,25 @@ function createSource({ config, clock, metrics, chain }: Context, cacheBytes: nu
 function openDocuments(ctx: Context, store: ReturnType<typeof createDocumentStore>, cacheBytes: number) {
   const { clock, metrics } = ctx;
   const config = ctx.config.offChain;
+  const shared = { allowPorts: null, caFile: null, maxConnections: config.concurrencyPerHost };
+  const gatewayClient = ctx.outbound.open({
+    ...shared,
+    // Wherever the operator has them, but for the metadata of clouds.
+    ...{ allowCidrs: ['0.0.0.0/0', '::/0'], allowHttp: true },
+    onlyOrigins: [...config.ipfsGateways, ...config.arweaveGateways].map((gateway) => new URL(gateway).origin),
+  });
   const client = ctx.outbound.open({
+    ...shared,
     allowCidrs: config.allowCidrs,
     allowHttp: config.allowHttp,
-    allowPorts: null,
-    caFile: null,
-    maxConnections: config.concurrencyPerHost,
     section: `${ctx.id}.offChain`,
   });
   const fetched = metrics.counter('documents_total', 'Documents that were fetched, by how that ended', ['outcome']);
   const documents = createDocuments({
-    fetch: (uri) => fetchDocument(uri, { client, clock, config }),
+    fetch: (uri) => fetchDocument(uri, { client, gatewayClient, clock, config }),
     ...{ store, clock, config, cacheBytes },
     onFetched: (error) => fetched.with(error === '' ? 'ok' : error.toLowerCase()).add(),
   });
   metrics.observe('documents_waiting', 'Documents that wait for their turn', documents.turns.waiting);
-  return { documents, close: () => client.close() };
+  return { documents, close: async () => void (await Promise.all([client.close(), gatewayClient.close()])) };
 }

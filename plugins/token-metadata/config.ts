@@ -15,7 +15,8 @@ const offChain = Type.Object(
     arweaveGateways: gateways(['https://arweave.net/'], 'addresses that an id is put behind, tried in order'),
     allowCidrs: Type.Array(Type.String(), {
       default: [],
-      description: 'networks that may be asked although they are not public, such as that of a gateway of your own',
+      description:
+        'networks that addresses on the chain may lead to although they are not public; gateways need none of it',
     }),
     allowHttp: Type.Boolean({ default: true, description: 'whether http is good enough; false = https only' }),
     timeoutMs: count(5_000, 'deadline of one document, gateways and redirects together'),
@@ -52,8 +53,7 @@ export const tokenMetadataConfig = Type.Object(
       {
         path: Type.Union([Type.String({ minLength: 1 }), Type.Null()], {
           default: null,
-          description:
-            'old token list as a JSON file; null = that of the package @solana/spl-token-registry, where it is installed',
+          description: 'old token list as a JSON file; null = the one that comes with the program',
         }),
         chainId: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
           default: null,

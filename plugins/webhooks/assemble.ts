@@ -1,41 +1,35 @@
 import type { ChainId, Contribution, PluginContext } from '../../src/kernel/plugin.ts';
-import type { AccessCharges, AccessPlans } from '../../src/ports/access.ts';
+import type { AccessCharges, AccessPlans, StoredBudgets } from '../../src/ports/access.ts';
 import type { Following } from '../../src/ports/following.ts';
 import type { GapBook } from '../../src/ports/gaps.ts';
 import type { OutboundClient } from '../../src/ports/outbound.ts';
 import type { Outbox } from '../../src/ports/outbox.ts';
-import { createBodies } from './bodies/create-bodies.ts';
+import { createBodies } from './bodies/builder.ts';
 import { checkOperational } from './check-operational.ts';
 import { webhookCommands } from './commands/commands.ts';
 import type { WebhooksConfig } from './config.ts';
-import { createHookQuestions } from './delivery/ask-hooks.ts';
 import type { AutoDisableParts } from './delivery/auto-disable.ts';
-import { createDeliveryKind } from './delivery/job-kind.ts';
+import { createDeliveryKind, createHookQuestions } from './delivery/job-kind.ts';
 import { createDeliveryMetrics } from './delivery/metrics.ts';
 import { createOutboxQueue } from './delivery/outbox-queue.ts';
 import { createPace, type Pace } from './delivery/pace.ts';
-import { deliveryKind } from './delivery/payload.ts';
+import { deliveryKind } from './delivery/queue.ts';
 import { createPost, createSend, userAgentOf } from './delivery/send.ts';
 import { createWaitingDeliveries } from './delivery/waiting.ts';
-import { createInputRules } from './input/rules.ts';
+import { createInputRules } from './input/fields.ts';
 import type { ManageContext } from './manage/context.ts';
 import { createKeepPromises } from './manage/keep-promises.ts';
-import { createDepth } from './match/depth.ts';
-import { createHookIndex } from './match/hook-index.ts';
-import { createHookRoom } from './match/hook-room.ts';
-import { createWebhooksProcessor, PROCESSOR_NAME } from './match/processor.ts';
-import { createHookSync } from './match/sync.ts';
+import { createDepth, createWebhooksProcessor, PROCESSOR_NAME } from './match/processor.ts';
+import { createHookRoom, storedOf } from './match/queue-events.ts';
+import { createHookIndex, createHookSync } from './match/sync.ts';
 import { createOperatorAlerts } from './operational/create-alerts.ts';
 import { createOperationalKind } from './operational/operational-kind.ts';
-import { createReplayProcessor } from './replay/replay-processor.ts';
-import { createReplays } from './replay/replays.ts';
+import { countReplays, createReplayProcessor, createReplays } from './replay.ts';
 import { addressRoutes } from './routes/addresses.ts';
 import { deliveryRoutes } from './routes/deliveries.ts';
-import { gapsRoute } from './routes/gaps.ts';
-import { hookRoutes } from './routes/hooks.ts';
-import { recoverRoutes } from './routes/recover.ts';
-import { rotateRoute } from './routes/rotate.ts';
-import { testEventRoute } from './routes/test-event.ts';
+import { hookRoutes, rotateRoute, testEventRoute } from './routes/hooks.ts';
+import { gapsRoute, recoverRoutes } from './routes/recover.ts';
+import type { Db } from './store/tables.ts';
 import { createUpkeep } from './upkeep/upkeep.ts';
 
 /** What other plugins and the kernel offer; null where nobody does. */
@@ -44,27 +38,38 @@ export interface WebhookServices {
   readonly gaps: GapBook | null;
   readonly plans: AccessPlans | null;
   readonly charges: AccessCharges | null;
+  readonly budgets: StoredBudgets | null;
   readonly following: Following | null;
 }
 
 /** Puts the parts of the plugin together. */
 export function assembleWebhooks(ctx: PluginContext<WebhooksConfig>, services: WebhookServices): Contribution {
   const { config, store, clock, random, log } = ctx;
-  const { outbox, gaps, plans, charges, following } = services;
+  const { outbox, gaps, plans, charges, budgets, following } = services;
   const client = openClient(ctx);
   checkOperational(config.operational, client);
   const chains: readonly ChainId[] = ctx.core.upstream.devnet.urls.length > 0 ? ['main', 'devnet'] : ['main'];
   const queue = createOutboxQueue({ outbox, enqueue: ctx.enqueue, chains });
   const waiting = createWaitingDeliveries(queue, config.hold.maxRows);
   const depth = createDepth(config.outbox.maxRows);
-  ctx.metrics.observe('waiting', 'Deliveries that are not finished', depth.value);
+  ctx.metrics.observe('waiting', 'Deliveries that are not finished, counted every 10 s', depth.value);
   const metrics = createDeliveryMetrics(ctx.metrics);
   const userAgent = userAgentOf(ctx.version);
   const post = createPost(client, clock);
   const send = createSend({ post, clock, config, userAgent });
   const bodies = createBodies(ctx);
   const context: ManageContext = {
-    ...{ store, clock, random, config, plans, waiting, keepPromises: createKeepPromises(following, log) },
+    ...{
+      store,
+      clock,
+      random,
+      config,
+      plans,
+      charges,
+      budgets,
+      waiting,
+      keepPromises: createKeepPromises(following, log),
+    },
     rules: createInputRules(client.refusal, chains.includes('devnet'), bodies.forms),
   };
   const operator = createOperatorAlerts(ctx, { outbox, gaps, chains, processor: PROCESSOR_NAME });
@@ -74,13 +79,27 @@ export function assembleWebhooks(ctx: PluginContext<WebhooksConfig>, services: W
     ...{ clock, log, rules: config.autoDisable, alerts, disabled: metrics.disabled },
     becameInactive: waiting.becameInactive,
   };
-  const replays = gaps === null ? null : createReplays({ book: gaps, store, clock, random });
+  // A command runs without a follower: the stored blocks say it.
+  const slotMs = async (chain: ChainId) =>
+    ctx.chain(chain)?.status().slotMs ?? (await following?.slotMs(chain)) ?? null;
+  const replays = gaps === null ? null : createReplays({ book: gaps, store, clock, random, slotMs });
   const upkeep = createUpkeep({
     ...{ store, outbox, queue, depth, chains, clock, log, config, charges, autoDisable },
     ...{ replays, gapAlerts, stallAlerts },
   });
   const jobParts = { store, outbox, send, pace, clock, random, config, metrics, charges, alerts, autoDisable };
-  const room = createHookRoom(queue, { perWebhook: config.outbox.maxPerWebhook, held: config.hold.maxRows });
+  const room = createHookRoom(queue, clock, {
+    ...{ perWebhook: config.outbox.maxPerWebhook, held: config.hold.maxRows, plans, budgets },
+  });
+  budgets?.provide(async (project) => {
+    const limits = (await plans?.budgets(store.read, project)) ?? null;
+    const { events, bytes } = await storedOf(queue, store.read as Db, project);
+    return {
+      storedEvents: { used: events, limit: limits?.storedEvents ?? null },
+      storedEventBytes: { used: bytes, limit: limits?.storedEventBytes ?? null },
+      replays: { used: await countReplays(store.read, project, clock.now()), limit: limits?.replays ?? null },
+    };
+  });
   const sync = createHookSync(() => createHookIndex(random));
   const matchParts = { queue, clock, chains, bodies, room, sync };
   return {

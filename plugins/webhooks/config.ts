@@ -26,7 +26,7 @@ export const webhooksConfig = Type.Object(
         preferSwapOverMint: Type.Boolean({
           default: false,
           description:
-            'a swap that mints something on its way is a SWAP, and not a TOKEN_MINT as the hosted service says',
+            'a swap over one market that mints shares of its fee is a SWAP, not a TOKEN_MINT as the hosted service says',
         }),
         setAuthorityEvents: Type.Boolean({
           default: false,
@@ -74,7 +74,10 @@ export const webhooksConfig = Type.Object(
     outbox: Type.Object(
       {
         maxRows: count(1_000_000, 'waiting deliveries at which the chain is no longer followed until some are done'),
-        maxPerWebhook: count(100_000, 'waiting deliveries of one webhook; further ones fail with queue_full'),
+        maxPerWebhook: count(
+          100_000,
+          'waiting deliveries of one webhook; further events are counted as missed and not stored',
+        ),
       },
       { ...closed, default: {}, description: 'bounds of the outbox' },
     ),
@@ -84,6 +87,16 @@ export const webhooksConfig = Type.Object(
         ttlHours: count(72, 'how long they are kept'),
       },
       { ...closed, default: {}, description: 'webhooks with onInactive: hold' },
+    ),
+    replay: Type.Object(
+      {
+        creditsPerSlot: Type.Number({
+          minimum: 0,
+          default: 1,
+          description: 'credits for each slot that a replay reads again; that of a getBlock',
+        }),
+      },
+      { ...closed, default: {}, description: 'reading past blocks again for one webhook' },
     ),
     retention: Type.Object(
       {
@@ -142,7 +155,16 @@ export const webhooksConfig = Type.Object(
       ],
       { default: null, description: "the operator's own webhook {url, secret}; null = none" },
     ),
-    maxLagSlots: count(150, 'slots behind the tip of which the operator is told, after follow.stalledAfterSeconds'),
+    maxLagSeconds: Type.Number({
+      exclusiveMinimum: 0,
+      default: 60,
+      description: 'time behind the tip that the operator is told of, after follow.stalledAfterSeconds',
+    }),
+    maxLagSlots: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
+      default: null,
+      description: 'old form of webhooks.maxLagSeconds, in slots',
+      renamedTo: 'webhooks.maxLagSeconds',
+    }),
     allowHttp: Type.Boolean({ default: false, description: 'deliver to http addresses anywhere' }),
     allowCidrs: Type.Array(Type.String({ format: 'cidr' }), {
       default: [],

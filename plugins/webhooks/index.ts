@@ -1,5 +1,5 @@
 import { API_VERSION, CodedError, definePlugin } from '../../src/kernel/plugin.ts';
-import { accessCharges, accessPlans } from '../../src/ports/access.ts';
+import { accessCharges, accessPlans, storedBudgets } from '../../src/ports/access.ts';
 import { kernelFollowing } from '../../src/ports/following.ts';
 import { kernelGaps } from '../../src/ports/gaps.ts';
 import { kernelOutbox } from '../../src/ports/outbox.ts';
@@ -8,14 +8,23 @@ import { tokenNames } from '../../src/ports/token-names.ts';
 import { assembleWebhooks } from './assemble.ts';
 import { webhooksConfig } from './config.ts';
 import { WEBHOOKS_ERRORS } from './errors.ts';
-import { migrations } from './store/migrations.ts';
+import { migrations } from './store/tables.ts';
 
 export default definePlugin({
   id: 'webhooks',
   apiVersion: API_VERSION,
   summary: 'watches addresses and sends matching transactions to HTTP endpoints',
   config: webhooksConfig,
-  uses: [kernelOutbox, kernelGaps, kernelParsers, tokenNames, kernelFollowing, accessPlans, accessCharges],
+  uses: [
+    kernelOutbox,
+    kernelGaps,
+    kernelParsers,
+    tokenNames,
+    kernelFollowing,
+    accessPlans,
+    accessCharges,
+    storedBudgets,
+  ],
   migrations,
   provision(ctx) {
     const outbox = ctx.use(kernelOutbox);
@@ -25,6 +34,7 @@ export default definePlugin({
       gaps: ctx.use(kernelGaps) ?? null,
       plans: ctx.use(accessPlans) ?? null,
       charges: ctx.use(accessCharges) ?? null,
+      budgets: ctx.use(storedBudgets) ?? null,
       following: ctx.use(kernelFollowing) ?? null,
     });
   },

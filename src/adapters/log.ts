@@ -1,5 +1,6 @@
 import { createRequire } from 'node:module';
 import { type DestinationStream, pino } from 'pino';
+import { maskKeys } from '../lib/mask-keys.ts';
 import type { Log } from '../ports/log.ts';
 
 export interface LogOptions {
@@ -71,6 +72,14 @@ function terminalOutput(): DestinationStream {
 /** Fields that are cut out wherever a careless caller logs them, as a second line of defence. */
 const HIDDEN = ['apiKey', 'api-key', 'authHeader', 'authorization', 'secret', 'signingSecret', 'password'];
 
+/** Errors of others may quote what somebody sent. */
+const errorWithoutKeys = (error: unknown): unknown => {
+  if (!(error instanceof Error)) return textWithoutKeys(error);
+  const { message, stack, ...rest } = pino.stdSerializers.err(error);
+  return { ...rest, message: maskKeys(message), stack: maskKeys(stack) };
+};
+const textWithoutKeys = (value: unknown): unknown => (typeof value === 'string' ? maskKeys(value) : value);
+
 export function createLog(options: LogOptions): RootLog {
   const pretty = options.format === 'pretty' || (options.format === 'auto' && process.stdout.isTTY === true);
   const destination = options.destination ?? (pretty ? terminalOutput() : bufferedOutput(1));
@@ -80,6 +89,7 @@ export function createLog(options: LogOptions): RootLog {
       base: { pid: process.pid, ...(options.role === undefined ? {} : { role: options.role }) },
       timestamp: createIsoTime(),
       formatters: { level: (label) => ({ level: label }) },
+      serializers: { err: errorWithoutKeys, error: textWithoutKeys },
       redact: {
         paths: HIDDEN.map((name) => `["${name}"]`),
         censor: '***',

@@ -1,5 +1,5 @@
 import { createRequire } from 'node:module';
-import { lazy } from '../lib/lazy.ts';
+import { lazy } from '../lib/lru.ts';
 
 type Undici = Pick<typeof import('undici'), 'Pool' | 'buildConnector'>;
 

@@ -7,6 +7,7 @@ const RULE = '='.repeat(62);
 export function localChainBanner(chain: {
   readonly rpcUrl: string;
   readonly wsUrl: string;
+  readonly socketPort: number | null;
   readonly engine: string;
 }): string[] {
   return [
@@ -15,6 +16,7 @@ export function localChainBanner(chain: {
     ' No upstream is configured, so a throw-away chain was started',
     ` in memory (${chain.engine}). Data and keys are for trying out.`,
     ` RPC  ${chain.rpcUrl}     WS  ${chain.wsUrl}`,
+    ...(chain.socketPort === null ? [] : [` It takes port ${chain.socketPort} too, for websockets alone.`]),
     ' For a real network: SOLANA_RPC_URL=... npm start',
     RULE,
   ];

@@ -150,10 +150,15 @@ may be left out of the addresses and given as PGPASSWORD or in ~/.pgpass.`,
     path: ['signup'],
     summary: 'pay a service for an API key: for agents and people without an operator',
     options: [
-      { flags: '--url <address>', description: 'base address of the service, with the plugin signup', required: true },
+      {
+        flags: '--url <address>',
+        description: 'base address of the service, with the plugin signup; https, http on loopback only',
+        required: true,
+      },
       { flags: '--keypair <file>', description: 'wallet that pays: the JSON file of solana-keygen', required: true },
       { flags: '--rpc <address>', description: 'Solana node to pay over; else SOLANA_RPC_URL' },
-      { flags: '--asset <symbol>', description: 'what to pay in; without it SOL' },
+      { flags: '--asset <symbol>', description: 'what to pay in: SOL, USDC, USDT or PYUSD; without it SOL' },
+      { flags: '--mint <address>', description: 'what to pay in instead: any other token, by its mint' },
       {
         flags: '--max <amount>',
         description: 'most that may be paid, as in 0.05; a higher price is refused',
@@ -162,7 +167,8 @@ may be left out of the addresses and given as PGPASSWORD or in ~/.pgpass.`,
       { flags: '--output <file>', description: 'where the key is kept; without it parhelion-key.json' },
       JSON_FLAG,
     ],
-    help: `The key is made here and kept in the file before anything is paid. When something interrupts the command, run it again with
+    help: `Only what is named here is paid: the service's names for tokens do not count, and decimals are those of the mint. Amount, mint
+and receiver are shown before anything is signed. The key is made here and kept in the file before anything is paid. When something interrupts the command, run it again with
 the same file: it goes on from there and does not pay twice. Exit code: 0 with a key; 75 when it is worth trying again.`,
     load: () => import('./commands/signup.ts'),
   },

@@ -1,15 +1,24 @@
+import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
+import { dirname } from 'node:path';
 import { openBus } from '../adapters/bus/open.ts';
 import { createYellowstoneStream } from '../adapters/chain/geyser/index.ts';
-import { createChainReader, createRpcChainSource, createUpstreamPool } from '../adapters/chain/rpc/index.ts';
+import {
+  createChainReader,
+  createRpcChainSource,
+  createUpstreamPool,
+  type OutageBook,
+} from '../adapters/chain/rpc/index.ts';
 import { createSystemClock } from '../adapters/clock.ts';
 import { createOutbound } from '../adapters/http/index.ts';
 import { createLog, type RootLog } from '../adapters/log.ts';
+import { openOwner } from '../adapters/owner.ts';
 import { createSystemRandom } from '../adapters/random.ts';
 import { openStore } from '../adapters/store/index.ts';
 import type { WriteLock } from '../adapters/store/write-lock.ts';
 import type { DaemonParts } from '../kernel/assembly/parts.ts';
 import type { CoreConfig } from '../kernel/config/core.ts';
+import type { Bus } from '../ports/bus.ts';
 import type { BlockStream, ChainId } from '../ports/chain.ts';
 
 /** What the roles of a process share; a daemon that runs all of them in one thread needs nothing of it. */
@@ -24,15 +33,18 @@ export interface SharedParts {
 
 const ALONE: SharedParts = { channel: null, isConnected: false, lock: null };
 
-/** The adapters of a real daemon. Its bus has to be closed by the caller. */
+/** The adapters of a real daemon; `configFile` is where its configuration came from. Its bus has to be closed by the caller. */
 export function composeParts(
   core: CoreConfig,
   log: RootLog = createLog(core.log),
   { channel, isConnected, lock }: SharedParts = ALONE,
+  configFile: string | null = null,
 ): DaemonParts {
   const clock = createSystemClock();
   const random = createSystemRandom();
   const shared = { clock, random, log, core };
+  const bus = openBus({ channel, storeUrl: isConnected ? core.store.url : null, clock, random, log });
+  const outages = outageBook(bus);
   return {
     processName: `${hostname()}:${process.pid}`,
     clock,
@@ -40,11 +52,12 @@ export function composeParts(
     log,
     outbound: createOutbound({ clock, log }),
     setLogLevel: (level) => log.setLevel(level),
+    openOwner,
     openStore: (config, dataDir) => openStore(config, dataDir, lock ?? undefined),
-    bus: openBus({ channel, storeUrl: isConnected ? core.store.url : null, clock, random, log }),
-    makePool: (label, upstreams, metrics) => createUpstreamPool({ ...shared, label, upstreams, metrics }),
+    bus,
+    makePool: (label, upstreams, metrics) => createUpstreamPool({ ...shared, label, upstreams, metrics, outages }),
     makeChain: ({ id, kind }, pool, follower) => ({
-      source: createRpcChainSource({ ...shared, chain: id, pool, ...streamOf(id, core, log) }),
+      source: createRpcChainSource({ ...shared, chain: id, pool, ...streamOf(id, core, log, configFile) }),
       reader: createChainReader({
         ...{ clock, random, chain: id, kind, pool, follower },
         timeoutMs: core.rpc.upstreamTimeoutMs,
@@ -54,8 +67,46 @@ export function composeParts(
   };
 }
 
+/** One line per outage and process: the first thread to see it writes it, and tells the others. */
+function outageBook(bus: Bus): OutageBook {
+  const process_ = `${hostname()}:${process.pid}`;
+  const thread = randomUUID();
+  const others = new Map<string, string>();
+  const written = new Set<string>();
+  bus.subscribe(OUTAGES, (message) => {
+    const { from, by, upstream, isOver } = message as Record<string, unknown>;
+    if (from !== process_ || by === thread) return;
+    if (isOver === true) others.delete(String(upstream));
+    else others.set(String(upstream), String(by));
+  });
+  const publish = (upstream: string, isOver: boolean) =>
+    bus.publish(OUTAGES, { from: process_, by: thread, upstream, isOver });
+  return {
+    begin(upstream) {
+      if (others.has(upstream)) return false;
+      written.add(upstream);
+      publish(upstream, false);
+      return true;
+    },
+    end(upstream) {
+      if (!written.delete(upstream)) return false;
+      publish(upstream, true);
+      return true;
+    },
+  };
+}
+
+const OUTAGES = 'upstream-outages';
+
 /** The stream is of the main chain: it has one address. */
-function streamOf(chain: ChainId, core: CoreConfig, log: RootLog): { readonly stream?: BlockStream } {
+function streamOf(
+  chain: ChainId,
+  core: CoreConfig,
+  log: RootLog,
+  configFile: string | null,
+): { readonly stream?: BlockStream } {
   if (chain !== 'main' || core.follow.stream.plugin === null) return {};
-  return { stream: createYellowstoneStream({ core, log }) };
+  return {
+    stream: createYellowstoneStream({ core, log, configDir: configFile === null ? null : dirname(configFile) }),
+  };
 }

@@ -3,17 +3,16 @@ import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createSystemClock } from '../adapters/clock.ts';
 import type { RootLog } from '../adapters/log.ts';
-import { createWriteLock, forgetLockMember, makeLockMemory } from '../adapters/store/write-lock.ts';
+import { createWriteLock, forgetLockMember, type LockMemory, makeLockMemory } from '../adapters/store/write-lock.ts';
 import { hireMember } from '../adapters/workers/hire.ts';
 import type { ChainSetup } from '../kernel/assembly/parts.ts';
 import type { LoadedConfig } from '../kernel/config/load.ts';
 import { type FoundPlugin, hasDuty } from '../kernel/plugins/registry.ts';
 import type { CrewMember } from '../ports/crew.ts';
-import type { Role } from '../ports/role.ts';
+import type { Role } from '../ports/daemon-view.ts';
 import type { SharedParts } from './compose.ts';
-import type { RoleData } from './role-data.ts';
 
-export interface CrewPlan {
+interface CrewPlan {
   readonly roles: readonly Role[];
   readonly config: LoadedConfig<FoundPlugin>;
   readonly chains: readonly ChainSetup[];
@@ -24,7 +23,7 @@ export interface CrewPlan {
   readonly log: RootLog;
 }
 
-export interface HiredCrew {
+interface HiredCrew {
   readonly members: readonly CrewMember[];
   /** For the main thread. */
   readonly shared: SharedParts;
@@ -68,3 +67,21 @@ export function hireCrew({ roles, config, log, ...rest }: CrewPlan): HiredCrew {
 }
 
 const entry = new URL(`./role-thread${extname(fileURLToPath(import.meta.url))}`, import.meta.url);
+
+/** What a thread of one role is given. The configuration is the one that the main thread has read, not what the file says by now. */
+export interface RoleData {
+  readonly role: Role;
+  readonly config: Pick<LoadedConfig, 'file' | 'core' | 'values' | 'productionEnv'>;
+  /** Plugins that have nothing to do there, as the configuration names them. */
+  readonly leaveOut: readonly string[];
+  readonly chains: readonly ChainSetup[];
+  /** Folder of the store. */
+  readonly dataDir: string;
+  /** Working directory: where packages of plugins are looked for. */
+  readonly cwd: string;
+  readonly version: string;
+  /** Name of the way between the threads. */
+  readonly channel: string | null;
+  /** Of the embedded database. */
+  readonly lock: { readonly memory: LockMemory; readonly place: number } | null;
+}

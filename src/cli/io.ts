@@ -1,4 +1,5 @@
 import { relative } from 'node:path';
+import type { Clock } from '../ports/clock.ts';
 
 /** What a command may touch of the process; tests give their own. */
 export interface CliIo {
@@ -37,4 +38,83 @@ const terminalBar = (stream: NodeJS.WriteStream) => ({
 /** The source tree runs without a build, but its command does not: `npx parhelion` needs one. */
 function programName(entry: string, cwd: string): string {
   return entry.endsWith('.ts') ? `npx tsx ${relative(cwd, entry)}` : 'npx parhelion';
+}
+
+export interface Progress {
+  /** `note` stands behind the numbers: what it waits for. */
+  update(done: number, note?: string | null): void;
+  /** Leaves the line of the bar. */
+  end(): void;
+}
+
+interface ProgressOptions {
+  /** `backfill`; in the JSON lines. */
+  readonly what: string;
+  /** `slots` */
+  readonly unit: string;
+  /** Null when it is not known. */
+  readonly total: number | null;
+  readonly io: Pick<CliIo, 'err' | 'bar'>;
+  readonly clock: Clock;
+}
+
+const BAR_MS = 200;
+const LINE_MS = 10_000;
+/** The rate is that of so much time. */
+const RATE_MS = 30_000;
+const BAR_WIDTH = 24;
+
+/** Shows long work on standard error: a bar with rate and time left in a terminal, one JSON line per 10 s elsewhere. */
+export function createProgress({ what, unit, total, io, clock }: ProgressOptions): Progress {
+  const samples: { readonly at: number; readonly done: number }[] = [];
+  let shownAt = io.bar === undefined ? clock.monotonic() : Number.NEGATIVE_INFINITY;
+
+  function ratePerSecond(): number {
+    const [first, last] = [samples[0], samples.at(-1)];
+    if (first === undefined || last === undefined || last.at <= first.at) return 0;
+    return Math.max(0, (last.done - first.done) / ((last.at - first.at) / 1_000));
+  }
+
+  function show(done: number, note: string | null): void {
+    const rate = ratePerSecond();
+    const etaSeconds = rate > 0 && total !== null ? Math.ceil((total - done) / rate) : null;
+    const percent = total === null ? null : total === 0 ? 100 : Math.floor((done / total) * 100);
+    if (io.bar === undefined) {
+      const ratePer = Number(rate.toFixed(1));
+      io.err(JSON.stringify({ progress: what, done, total, unit, percent, ratePerSecond: ratePer, etaSeconds, note }));
+      return;
+    }
+    const left = etaSeconds === null ? '' : `, ${duration(etaSeconds)} left`;
+    const share = percent === null ? `${done}` : `${barOf(percent)} ${percent}% ${done}/${total}`;
+    const text = `${what} ${share} ${unit}, ${rate.toFixed(1)}/s${left}${note === null ? '' : ` (${note})`}`;
+    io.bar.write(`\r${text.slice(0, io.bar.columns - 1)}\u001b[K`);
+  }
+
+  return {
+    update(done, note = null) {
+      const at = clock.monotonic();
+      samples.push({ at, done });
+      while (samples.length > 2 && samples[0]!.at < at - RATE_MS) samples.shift();
+      if (at - shownAt < (io.bar === undefined ? LINE_MS : BAR_MS)) return;
+      shownAt = at;
+      show(done, note);
+    },
+    end() {
+      if (io.bar === undefined || samples.length === 0) return;
+      show(samples.at(-1)!.done, null);
+      io.bar.write('\n');
+    },
+  };
+}
+
+function barOf(percent: number): string {
+  const filled = Math.round((percent / 100) * BAR_WIDTH);
+  return `[${'#'.repeat(filled)}${'-'.repeat(BAR_WIDTH - filled)}]`;
+}
+
+function duration(seconds: number): string {
+  const hours = Math.floor(seconds / 3_600);
+  const minutes = Math.floor((seconds % 3_600) / 60);
+  if (hours > 0) return `${hours} h ${minutes} min`;
+  return minutes > 0 ? `${minutes} min ${seconds % 60} s` : `${seconds} s`;
 }

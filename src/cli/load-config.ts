@@ -1,20 +1,20 @@
 import { resolve } from 'node:path';
+import { checkUpstream, type UpstreamChoice } from '../kernel/config/check-upstream.ts';
+import { TLS_SECTIONS } from '../kernel/config/core.ts';
 import type { Override } from '../kernel/config/env.ts';
 import { type LoadedConfig, loadConfig } from '../kernel/config/load.ts';
-import { TLS_SECTIONS } from '../kernel/config/tls.ts';
 import { EXIT } from '../kernel/errors.ts';
 import { readTlsFiles } from '../kernel/http/tls-files.ts';
 import { type FoundPlugin, findPlugins } from '../kernel/plugins/registry.ts';
 import { CodedError, messageOf } from '../lib/coded-error.ts';
-import { builtInDir } from './built-in-dir.ts';
+import { builtInDir, packageDirs } from './built-in-dir.ts';
 import type { CommandValues } from './command.ts';
 import type { CliIo } from './io.ts';
-import { upstreamProblems } from './upstream-choice.ts';
 
 /** What a start for a person sets: its demo delivers webhooks to a receiver on the same machine. */
 const PLAIN_START = { webhooks: { allowCidrs: ['127.0.0.1/32'] } };
 
-export interface LoadCliOptions {
+interface LoadCliOptions {
   /** A missing upstream is one more error; commands that only use the store do without. */
   readonly needsUpstream?: boolean;
   /** A certificate that cannot be served is one more error. */
@@ -36,7 +36,7 @@ export async function loadCliConfig(
       ...(plain ? { base: PLAIN_START } : {}),
       check: (loaded) => [...(needsUpstream ? upstreamProblems(loaded) : []), ...(listens ? tlsProblems(loaded) : [])],
     },
-    (entries, baseDir, report) => findPlugins(entries, { builtInDir, baseDir, packageDir: io.cwd }, report),
+    (entries, baseDir, report) => findPlugins(entries, { builtInDir, baseDir, packageDirs: packageDirs(file) }, report),
   );
 }
 
@@ -76,4 +76,41 @@ function flagOverrides(values: CommandValues): Override[] {
     overrides.push({ path: [section, 'port'], value: Number(port), origin: flag });
   }
   return overrides;
+}
+
+/** Errors: CONFIG_INVALID, exit 78. */
+export function chooseUpstream({ core, file, productionEnv }: LoadedConfig): UpstreamChoice {
+  return checkUpstream({
+    urlCount: core.upstream.urls.length,
+    mode: core.upstream.local.mode,
+    fromFile: file !== null,
+    productionEnv,
+  });
+}
+
+/** What is wrong with that choice, as sentences. */
+function upstreamProblems(config: LoadedConfig): readonly string[] {
+  try {
+    return chooseUpstream(config) === 'local' ? localPortProblems(config) : [];
+  } catch (error) {
+    return [messageOf(error)];
+  }
+}
+
+/** The local chain starts before the daemon listens: a port of its own would look like one of another process. */
+function localPortProblems({ core }: LoadedConfig): readonly string[] {
+  const { port } = core.upstream.local;
+  if (port === 0) return [];
+  const { http, admin } = core;
+  const listeners = [
+    ['http.port', http.port],
+    ['http.websocketPort', http.websocketPort ?? (http.port === 0 ? 0 : http.port + 1)],
+    ['admin.port', admin.port],
+  ] as const;
+  return listeners
+    .filter(([, wanted]) => wanted === port || wanted === port + 1)
+    .map(
+      ([name, wanted]) =>
+        `${name} ${wanted} is a port of the local chain, which takes upstream.local.port ${port} and, for websockets, the next one (${port + 1})`,
+    );
 }

@@ -1,7 +1,7 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { CoreConfig } from '../kernel/config/core.ts';
-import { localStoreDir } from './open-store.ts';
+import { localStoreDir } from './offline.ts';
 
 const INFO_TIMEOUT_MS = 5_000;
 
@@ -9,6 +9,8 @@ const INFO_TIMEOUT_MS = 5_000;
 export interface LocalChain {
   readonly rpcUrl: string;
   readonly wsUrl: string;
+  /** The second port for websockets alone, where there is one. */
+  readonly socketPort: number | null;
   readonly genesisHash: string;
   /** `litesvm 1.5.0`. */
   readonly engine: string;
@@ -32,6 +34,7 @@ export async function startLocalChain(core: CoreConfig, dataDir: string): Promis
   return {
     rpcUrl: chain.rpcUrl,
     wsUrl: chain.wsUrl,
+    socketPort: chain.socketPort,
     genesisHash: chain.genesisHash,
     engine: await askEngine(chain.rpcUrl),
     storeDir,

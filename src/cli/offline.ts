@@ -1,12 +1,21 @@
+import { join } from 'node:path';
 import { openTellingBus } from '../adapters/bus/open.ts';
 import { createLog } from '../adapters/log.ts';
 import { createSystemRandom } from '../adapters/random.ts';
+import { openStore } from '../adapters/store/index.ts';
 import { type Assembly, assemble } from '../kernel/assembly/assemble.ts';
 import type { LoadedConfig } from '../kernel/config/load.ts';
+import { EXIT } from '../kernel/errors.ts';
 import type { FoundPlugin } from '../kernel/plugins/registry.ts';
+import { ensureSchema } from '../kernel/schema/ensure-schema.ts';
+import { migrationScopes } from '../kernel/schema/migration-scopes.ts';
+import { CodedError } from '../lib/coded-error.ts';
 import type { Bus } from '../ports/bus.ts';
+import type { Store } from '../ports/store.ts';
 import { chainSetups } from './chain-setups.ts';
 import { composeParts } from './compose.ts';
+import { chooseUpstream } from './load-config.ts';
+import { findRunFile } from './run-file.ts';
 import { readVersion } from './version.ts';
 
 /** Stands where the address of the throw-away chain is not known because none runs. Nothing connects to it. */
@@ -25,4 +34,48 @@ export async function assembleOffline(config: LoadedConfig<FoundPlugin>): Promis
   const parts = { ...composeParts(config.core, log), bus };
   const assembly = await assemble({ config, parts, chains: chainSetups(config.core, local), version: readVersion() });
   return { ...assembly, bus };
+}
+
+/** Folder of the store of a throw-away chain: data of two chains never share one. */
+export function localStoreDir(dataDir: string, genesisHash: string): string {
+  return join(dataDir, 'local', genesisHash);
+}
+
+/**
+ * Folder in which the store of this configuration lies; null when it is that of a throw-away chain and no daemon runs. A
+ * configuration without an upstream still has a store to make keys in.
+ */
+export function findStoreDir(config: LoadedConfig, dataDir: string): string | null {
+  let choice: 'upstream' | 'local' = 'upstream';
+  try {
+    choice = chooseUpstream(config);
+  } catch {
+    return dataDir;
+  }
+  if (choice === 'upstream') return dataDir;
+  return findRunFile(dataDir)?.storeDir ?? null;
+}
+
+/** The same for commands that need one. Errors: STORE_UNREACHABLE, exit 75. */
+export function needStoreDir(config: LoadedConfig, dataDir: string): string {
+  const dir = findStoreDir(config, dataDir);
+  if (dir !== null) return dir;
+  const why = 'no local chain runs, and its store lives only as long as it does';
+  throw new CodedError('STORE_UNREACHABLE', `${why}; for another one give --config or SOLANA_RPC_URL`, {
+    exitCode: EXIT.temporary,
+  });
+}
+
+/** Opens the store for a command and brings its schema up to date, unless the configuration reserves that for `migrate`. */
+export async function openMigratedStore(assembly: Assembly, dir: string): Promise<Store> {
+  const { core } = assembly.config;
+  const store = await openStore(core.store, dir);
+  try {
+    await ensureSchema(store, migrationScopes(assembly.plugins), core.store.migrate);
+  } catch (error) {
+    await store.close();
+    throw error;
+  }
+  assembly.store.set(store);
+  return store;
 }

@@ -4,11 +4,9 @@ import { EXIT } from '../kernel/errors.ts';
 import type { Command, CommandIo } from '../kernel/plugin.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import type { CliCommand, CommandValues } from './command.ts';
-import type { CliIo } from './io.ts';
+import { type CliIo, createProgress } from './io.ts';
 import { loadCliConfig } from './load-config.ts';
-import { assembleOffline, type OfflineAssembly } from './offline.ts';
-import { needStoreDir, openMigratedStore } from './open-store.ts';
-import { createProgress } from './progress.ts';
+import { assembleOffline, needStoreDir, type OfflineAssembly, openMigratedStore } from './offline.ts';
 import { findRunFiles } from './run-file.ts';
 
 /**

@@ -1,9 +1,8 @@
 import { dirname } from 'node:path';
-import type { LoadedConfig } from '../kernel/config/load.ts';
-import { pluginEntries } from '../kernel/config/plugin-entries.ts';
+import { type LoadedConfig, pluginEntries } from '../kernel/config/load.ts';
 import { assembleSchema } from '../kernel/config/schema.ts';
 import { type FoundPlugin, findPlugins } from '../kernel/plugins/registry.ts';
-import { builtInDir } from './built-in-dir.ts';
+import { builtInDir, packageDirs } from './built-in-dir.ts';
 
 /**
  * A loaded configuration again with the plugins that a thread needs, in the thread that was given its values: without what reads and checks files, so that
@@ -15,7 +14,8 @@ export async function restoreConfig(
   leaveOut: readonly string[],
 ): Promise<LoadedConfig<FoundPlugin>> {
   const baseDir = loaded.file === null ? cwd : dirname(loaded.file);
-  const places = { builtInDir, baseDir, packageDir: cwd };
+  const places = { builtInDir, baseDir, packageDirs: packageDirs(loaded.file) };
   const plugins = await findPlugins(pluginEntries(loaded.core.plugins), places, undefined, leaveOut);
-  return { ...loaded, plugins, schema: assembleSchema(plugins) };
+  // Warnings are the main thread's to write.
+  return { ...loaded, warnings: [], plugins, schema: assembleSchema(plugins) };
 }

@@ -4,13 +4,12 @@ import { createSystemClock } from '../adapters/clock.ts';
 import { createLog } from '../adapters/log.ts';
 import { settleHeap } from '../adapters/settle-heap.ts';
 import { createWriteLock } from '../adapters/store/write-lock.ts';
-import { createLogRelay } from '../adapters/workers/log-relay.ts';
-import { serveDuties } from '../adapters/workers/serve-duties.ts';
+import { createLogRelay, serveDuties } from '../adapters/workers/wire.ts';
 import { createDaemon, type Daemon } from '../kernel/daemon.ts';
 import type { CrewDuties } from '../ports/crew.ts';
 import { composeParts } from './compose.ts';
+import type { RoleData } from './crew.ts';
 import { restoreConfig } from './restore-config.ts';
-import type { RoleData } from './role-data.ts';
 
 const port = parentPort;
 if (port === null) throw new Error('this module is the entry of a thread');
@@ -36,7 +35,7 @@ async function makeDaemon(): Promise<Daemon> {
   return await createDaemon({
     config: await restoreConfig(data.config, data.cwd, data.leaveOut),
     // Messages to other processes go by the main thread.
-    parts: composeParts(core, log, { channel: data.channel, isConnected: false, lock }),
+    parts: composeParts(core, log, { channel: data.channel, isConnected: false, lock }, data.config.file),
     version: data.version,
     chains: data.chains,
     dataDir: data.dataDir,

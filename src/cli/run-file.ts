@@ -2,7 +2,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, w
 import { join } from 'node:path';
 import { EXIT } from '../kernel/errors.ts';
 import { CodedError, messageOf } from '../lib/coded-error.ts';
-import { ROLES, type Role } from '../ports/role.ts';
+import { ROLES, type Role } from '../ports/daemon-view.ts';
 
 /** What a running daemon tells other commands on the same machine. */
 export interface RunFile {

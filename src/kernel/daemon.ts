@@ -1,15 +1,15 @@
 import type { ConfigValues, CrewDuties } from '../ports/crew.ts';
 import type { Store } from '../ports/store.ts';
-import type { Assembly } from './assembly/assemble.ts';
+import type { AssembledChain, Assembly } from './assembly/assemble.ts';
+import { readChainIdentity, refuseOtherChain } from './assembly/chain-identity.ts';
 import type { DaemonAddresses } from './assembly/daemon-fronts.ts';
 import type { DaemonLoad } from './assembly/daemon-summary.ts';
 import { type FirstStart, type FirstStartOptions, makeFirstThings } from './assembly/first-start.ts';
 import { type MachineryOptions, makeMachinery } from './assembly/machinery.ts';
 import { createStageRunner, type Stage } from './assembly/stages.ts';
 import { createDuties } from './crew/duties.ts';
-import { ensureSchema } from './schema/ensure-schema.ts';
+import { createSchemaWatch, ensureSchema } from './schema/ensure-schema.ts';
 import { migrationScopes } from './schema/migration-scopes.ts';
-import { createSchemaWatch } from './schema/schema-watch.ts';
 
 export type { DaemonAddresses } from './assembly/daemon-fronts.ts';
 
@@ -66,7 +66,7 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
       },
       stop: () => watch.stop(),
     },
-    { name: 'make jobs and followers', start: () => work.make(assembly.store.get()) },
+    { name: 'make jobs and followers', start: () => work.make(assembly.store.get(), options.dataDir) },
     { name: 'listen for operators', start: () => fronts?.listenAdmin(), stop: () => fronts?.closeAdmin() },
     connectUpstreams(assembly),
     { name: 'start plugins', start: () => lifecycle.start(), stop: () => lifecycle.stop() },
@@ -122,14 +122,22 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
   return { ...daemon, duties: createDuties({ daemon, drain: drainAll, health, metrics: assembly.metrics, reloader }) };
 }
 
-/** The deliverer asks no upstream anything, so there they are not looked at; they would answer all the same. */
-function connectUpstreams({ chains, roles }: Assembly): Stage {
+/**
+ * Every role looks at the upstreams itself: jobs of the deliverer ask them too, and none may take the answer of another chain for ours.
+ * Before anything else is asked, the store says which chain that is. Errors: STORE_WRONG_CHAIN.
+ */
+function connectUpstreams({ chains, roles, store }: Assembly): Stage {
   const sources = roles.has('indexer') ? chains : [];
-  const pools = roles.has('api') ? chains : sources;
+  async function connect({ pool, setup }: AssembledChain): Promise<void> {
+    const known = await readChainIdentity(store.get(), setup.id);
+    if (known !== null) pool.bind(known);
+    await pool.start();
+    if (known !== null) refuseOtherChain(pool, setup.id, known);
+  }
   return {
     name: 'connect upstreams',
     async start() {
-      await Promise.all(pools.map(({ pool }) => pool.start()));
+      await Promise.all(chains.map(connect));
       await Promise.all(sources.map(({ source }) => source.start()));
     },
     async stop() {

@@ -1,5 +1,6 @@
+import { isLagBeyond, type LagLimit, lagLimitText, lagText } from '../lib/chain-lag.ts';
 import { messageOf } from '../lib/coded-error.ts';
-import type { ChainStatus } from '../ports/chain.ts';
+import type { ChainId, ChainStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { CheckResult } from '../ports/crew.ts';
 import type { Log } from '../ports/log.ts';
@@ -36,6 +37,8 @@ export interface Health {
   /** Not ready until all plugins have started. */
   setStarted(): void;
   setDraining(): void;
+  /** Something that readiness shows and does not depend on; asked at each probe, null when there is nothing to show. */
+  show(notice: () => CheckResult | null): void;
   /** The daemon cannot go on: readiness says why for as long as it still answers. */
   setFailed(error: unknown): void;
   readonly draining: boolean;
@@ -45,9 +48,11 @@ export interface HealthOptions {
   readonly checks: readonly HealthCheck[];
   /** Asked at each probe. */
   readonly chains: () => readonly ChainStatus[];
+  /** Whether an upstream of the chain answers; asked at each probe. */
+  readonly answers?: (chain: ChainId) => Promise<boolean>;
   /** Checks of the roles in other threads. */
   readonly crew?: () => Promise<readonly CheckResult[]>;
-  readonly maxReadyLagSlots: number;
+  readonly maxReadyLag: LagLimit;
   readonly version: string;
   readonly clock: Clock;
   readonly log: Log;
@@ -59,6 +64,7 @@ export function createHealth(options: HealthOptions): Health {
   let started = false;
   let draining = false;
   let failed: CheckResult | null = null;
+  const notices: (() => CheckResult | null)[] = [];
   let last: { readonly at: number; readonly results: Promise<readonly CheckResult[]> } | null = null;
 
   const runOwn = () => Promise.all(options.checks.map((check) => runCheck(check, options)));
@@ -74,11 +80,14 @@ export function createHealth(options: HealthOptions): Health {
     live: () => ({ status: 'ok', version: options.version, chain: options.chains().map(labelOf) }),
     ready: async () => {
       const chain = options.chains();
+      const ofChain = async (status: ChainStatus) =>
+        chainChecks(status, options.maxReadyLag, (await options.answers?.(status.chain)) ?? true);
       const checks: readonly CheckResult[] = [
         { name: 'started', ok: started, detail: started ? 'all plugins run' : 'plugins are starting' },
         ...(failed === null ? [] : [failed]),
-        ...chain.map((status) => chainCheck(status, options.maxReadyLagSlots)),
+        ...(await Promise.all(chain.map(ofChain))).flat(),
         ...(await runChecks()),
+        ...notices.flatMap((notice) => notice() ?? []),
       ];
       const ready = !draining && checks.every(({ ok, required }) => ok || required === false);
       return { ready, draining, checks, chain };
@@ -90,6 +99,7 @@ export function createHealth(options: HealthOptions): Health {
     setDraining: () => {
       draining = true;
     },
+    show: (notice) => void notices.push(notice),
     setFailed: (error) => {
       failed ??= { name: 'daemon', ok: false, detail: wordsOf(error) ?? 'it ends; the log says why' };
     },
@@ -125,15 +135,22 @@ async function runCheck(check: HealthCheck, options: HealthOptions): Promise<Che
 }
 
 /** Trouble of the second chain shows, and takes nothing from those who use the main one. */
-function chainCheck(status: ChainStatus, maxLagSlots: number): CheckResult {
+function chainChecks(status: ChainStatus, maxLag: LagLimit, answers: boolean): readonly CheckResult[] {
+  const left = (status.leftBehind ?? []).map(
+    (detail): CheckResult => ({ name: `chain ${status.chain}: left behind`, ok: false, detail, required: false }),
+  );
+  return [chainCheck(status, maxLag, answers), ...left];
+}
+
+function chainCheck(status: ChainStatus, maxLag: LagLimit, answers: boolean): CheckResult {
   const name = `chain ${status.chain}`;
   const fail = (detail: string): CheckResult =>
     status.chain === 'main' ? { name, ok: false, detail } : { name, ok: false, detail, required: false };
+  const isForeign = status.stalled?.startsWith('UPSTREAM_OTHER_CHAIN') === true;
+  if (!answers && !isForeign) return fail(`no upstream answers${status.stalled === null ? '' : `; ${status.stalled}`}`);
   if (status.stalled !== null) return fail(status.stalled);
-  const lagSlots = status.lagSlots;
-  if (lagSlots !== null && lagSlots > maxLagSlots)
-    return fail(`${lagSlots} slots behind the tip, ${maxLagSlots} are allowed`);
-  const place = lagSlots === null ? 'not followed yet' : `${lagSlots} slots behind the tip`;
+  if (isLagBeyond(status, maxLag)) return fail(`${lagText(status)}; ${lagLimitText(maxLag)} are allowed`);
+  const place = status.lagSlots === null ? 'not followed yet' : lagText(status);
   const standing = status.isStandby === true ? `, standing by for ${status.leader?.name ?? 'nobody'}` : '';
   return { name, ok: true, detail: place + standing };
 }

@@ -10,18 +10,27 @@ import type { BlockHeader, ChainBlock } from '../ports/block.ts';
 import type { Hints } from '../ports/bus.ts';
 import type { ChainId, ChainReader } from '../ports/chain.ts';
 import type { Clock, Random } from '../ports/clock.ts';
+import type { Role, Roles } from '../ports/daemon-view.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Outbound } from '../ports/outbound.ts';
 import type { ContributedParser } from '../ports/parsers.ts';
-import type { Role, Roles } from '../ports/role.ts';
 import type { ProvidedService, ServiceToken } from '../ports/service.ts';
 import type { Migration, Store, StoreTx } from '../ports/store.ts';
 import type { Tracer } from '../ports/tracing.ts';
 import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
 import type { Command } from './command.ts';
 import type { CoreConfig } from './config/core.ts';
-import type { CallContext, Reply, RouteRequest, RpcCall, RpcForward, RpcForwardReply, RpcQuestion } from './request.ts';
+import type {
+  CallContext,
+  GateRefusal,
+  Reply,
+  RouteRequest,
+  RpcCall,
+  RpcForward,
+  RpcForwardReply,
+  RpcQuestion,
+} from './request.ts';
 
 export { type Static, Type } from '@sinclair/typebox';
 export { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
@@ -107,8 +116,11 @@ export interface PluginContext<Config = unknown> {
   chain(id: ChainId): ChainReader | null;
   /** The upstream pool of a chain; null when none is configured. */
   upstreams(id: ChainId): UpstreamPool | null;
-  /** Makes a pool of further JSON-RPC addresses; the kernel starts and stops it with the plugin. */
-  openPool(label: string, upstreams: readonly UpstreamConfig[]): UpstreamPool;
+  /**
+   * Makes a pool of further JSON-RPC addresses; the kernel starts and stops it with the plugin. An address that names another genesis hash
+   * than the upstreams of `chain` (default `main`) is out of service; null: the addresses are of no chain of the daemon.
+   */
+  openPool(label: string, upstreams: readonly UpstreamConfig[], chain?: ChainId | null): UpstreamPool;
   /** A service of another plugin; the token must be in `uses`. Undefined when no enabled plugin offers it. */
   use<T>(token: ServiceToken<T>): T | undefined;
   /**
@@ -216,6 +228,8 @@ export interface Route {
   readonly bodyOptional?: boolean;
   /** Instead of `body`: `request.body` is a Buffer with the received bytes, up to the limit, neither parsed nor checked. */
   readonly rawBody?: boolean;
+  /** What stands in the OpenAPI document instead of `params` and `body`, where the handler checks those itself and in its own words. */
+  readonly documented?: { readonly params?: Readonly<Record<string, TSchema>>; readonly body?: TSchema };
   /** By status; documentation, and checked against real answers in the tests. */
   readonly replies: Readonly<Record<number, TSchema>>;
   // biome-ignore lint/suspicious/noExplicitAny: the schemas type the request at the definition; see `defineRoute`.
@@ -280,25 +294,50 @@ export interface RpcFallback {
   forward(call: RpcForward): Promise<RpcForwardReply>;
 }
 
-/** Hands a client's websocket message to the same pipeline as HTTP: gate, local methods, fallback. */
-export type RpcDispatch = (message: Buffer, context: CallContext) => Promise<Buffer | null>;
+/**
+ * Hands a client's websocket message, single or batch, to the same pipeline as HTTP: gate, local methods, fallback. Subscriptions in it
+ * go to `calls`; without it they are refused.
+ */
+export type RpcDispatch = (message: Buffer, context: CallContext, calls?: SocketCalls) => Promise<Buffer | null>;
 
-/** Passes messages that the socket handler answers itself (subscriptions) through the gate. Throws `GateRefusal`. */
-export type SocketAdmit = (items: readonly GateItem[]) => Promise<Admission> | Admission;
+/** The calls that only a websocket can carry: `…Subscribe` and `…Unsubscribe`. The front checks, admits and answers them like any other. */
+export interface SocketCalls {
+  /** The largest answer that the socket can take; a larger one becomes an error. */
+  readonly maxAnswerBytes?: number;
+  price(method: string): Price;
+  /** Called when the gate has let it pass. Throws `RpcError`. */
+  run(call: SocketCall): Promise<SocketOutcome>;
+}
+
+export interface SocketCall {
+  readonly method: string;
+  readonly params: unknown;
+  /** Raw JSON, or null when absent. */
+  readonly paramsText: string | null;
+}
+
+/** Raw JSON: a result, or the error object of an upstream. */
+export type SocketOutcome = { readonly resultText: string } | { readonly errorText: string };
+
+export interface SocketContext extends CallContext {
+  /**
+   * Aborts when the caller has lost its rights; the reason is one sentence that the client may read. The handler then closes the socket
+   * and sends nothing more on it.
+   */
+  readonly revoked: AbortSignal;
+}
 
 export interface SocketHandler {
-  /**
-   * Called after the gate let the upgrade pass. Owns the socket from here on. Calls that are no subscription go to `dispatch`,
-   * which prices them; subscriptions are priced by the handler and pass `admit`.
-   */
+  /** What opening a socket costs. */
+  readonly price?: Price;
+  /** Called after the gate let the upgrade pass. Owns the socket from here on. False: it was not opened, and nothing is charged. */
   upgrade(
     request: IncomingMessage,
     socket: Duplex,
     head: Buffer,
-    context: CallContext,
+    context: SocketContext,
     dispatch: RpcDispatch,
-    admit: SocketAdmit,
-  ): void;
+  ): boolean;
   /** Open client sockets. */
   readonly connections: () => number;
 }
@@ -320,7 +359,8 @@ export interface GateItem {
   /** Route pattern or JSON-RPC method. */
   readonly name: string;
   readonly price: Price | undefined;
-  readonly permission: string | undefined;
+  /** Undefined: that of the price's product. Null: none is needed. */
+  readonly permission: string | null | undefined;
 }
 
 export interface Admission {
@@ -336,6 +376,31 @@ export interface Admission {
 export interface Gate {
   authenticate(credentials: Credentials, remoteAddress: string): Promise<Caller> | Caller;
   admit(caller: Caller, items: readonly GateItem[]): Promise<Admission> | Admission;
+  /**
+   * Takes tokens of a rate group for what costs work and is no call: what is refused, and the opening of a websocket. None left: throws
+   * `rate`, and takes nothing. 0 tokens: only looks. The group may be overdrawn.
+   */
+  spend?(caller: Caller, group: RateGroup, tokens: number): void;
+  /**
+   * For a caller that stays, such as an open websocket: `onRefused` is called once, within a second, when it would be refused as a new
+   * one: its key was revoked, has expired, or may not be used from this client any more. Without it such callers stay.
+   */
+  watch?(caller: Caller, client: StayingClient, onRefused: (refusal: GateRefusal) => void): Watched;
+  /** A caller of a project for calls that no key is behind. Throws `bad-key` for an unknown project. */
+  callerOf?(projectId: string): Promise<Caller>;
+}
+
+/** From where a caller that stays came. */
+export interface StayingClient {
+  readonly remoteAddress: string;
+  readonly origin: string | undefined;
+}
+
+export interface Watched {
+  /** Of this client alone: its calls are admitted by the same rules. */
+  readonly caller: Caller;
+  /** The client has gone. */
+  end(): void;
 }
 
 // --------------------------------------------------------------------------------------------------------------- chain

@@ -1,5 +1,5 @@
 import type { Readable } from 'node:stream';
-import type { Caller } from '../ports/access.ts';
+import type { Caller, Tenant } from '../ports/access.ts';
 import type { Log } from '../ports/log.ts';
 
 /** What every handler gets, whatever the protocol. */
@@ -11,8 +11,14 @@ export interface CallContext {
   readonly signal: AbortSignal;
   /** Null on routes without a key. */
   readonly caller: Caller | null;
+  /** Whose budgets the call holds: its project's, or those of the client's address. Absent where nobody counts. */
+  readonly tenant?: Tenant | undefined;
   /** Client address after `http.trustedProxies`. */
   readonly remoteAddress: string;
+  /** A header of the HTTP request by its name in lower case. Absent where there is no such request, as on a websocket. */
+  readonly requestHeader?: ((name: string) => string | undefined) | undefined;
+  /** The values of a query parameter as decoded, in order. Absent like the former. */
+  readonly requestQuery?: ((name: string) => readonly string[]) | undefined;
 }
 
 /** A REST request after routing, gate and validation. */
@@ -74,6 +80,8 @@ export interface RequestErrorOptions {
   readonly headers?: Readonly<Record<string, string>>;
   /** Default of 429 and 503: 1. Null: coming again does not help. */
   readonly retryAfterS?: number | null;
+  /** The call is charged all the same: it started work that goes on behind it. */
+  readonly isCharged?: boolean;
   readonly cause?: unknown;
 }
 
@@ -83,6 +91,7 @@ export class RequestError extends Error {
   readonly details: string | undefined;
   readonly headers: Readonly<Record<string, string>>;
   readonly retryAfterS: number | null | undefined;
+  readonly isCharged: boolean;
 
   constructor(status: number, message: string, options: RequestErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -91,6 +100,7 @@ export class RequestError extends Error {
     this.details = options.details;
     this.headers = options.headers ?? {};
     this.retryAfterS = options.retryAfterS;
+    this.isCharged = options.isCharged ?? false;
   }
 }
 
@@ -146,9 +156,10 @@ export interface RpcCall<Params = unknown> extends CallContext {
   readonly params: Params;
 }
 
-/** A call that goes to an upstream: the received bytes of this one request object, untouched. */
+/** A call that goes to an upstream. */
 export interface RpcForward extends CallContext {
   readonly method: string;
+  /** The request object: the members `jsonrpc`, `id`, `method` and `params` as they were read, and no others; values as they came. */
   readonly body: Buffer;
   /** Start and end of the raw `params` value inside `body`, or null when absent. */
   readonly params: { readonly start: number; readonly end: number } | null;
@@ -173,8 +184,21 @@ export interface RpcForwardReply {
   readonly answered: boolean;
 }
 
-/** `batch`: the batch breaks a limit of the plan; JSON-RPC only, answered by an array of -32600 items with `details`. */
-export type GateRefusalReason = 'no-key' | 'bad-key' | 'ip' | 'plan' | 'permission' | 'credits' | 'rate' | 'batch';
+/**
+ * `batch`: the batch breaks a limit of the plan; JSON-RPC only, answered by an array of -32600 items with `details`. `budget`: the project
+ * holds as much as its plan allows of something that all share; `room`: all together hold too much of it, and the project more than its share.
+ */
+export type GateRefusalReason =
+  | 'no-key'
+  | 'bad-key'
+  | 'ip'
+  | 'plan'
+  | 'permission'
+  | 'credits'
+  | 'rate'
+  | 'batch'
+  | 'budget'
+  | 'room';
 
 export class GateRefusal extends Error {
   readonly reason: GateRefusalReason;

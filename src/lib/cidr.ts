@@ -25,3 +25,26 @@ function isOdd(address: string): boolean {
   // The URL parser writes any IPv6 address in its one canonical form.
   return address.includes('%') || /^\[::ffff:[0-9a-f]+:[0-9a-f]+\]$/.test(new URL(`http://[${address}]`).hostname);
 }
+
+/**
+ * What limits and brakes count a client by: an IPv4 address, also where it is written as IPv6; of IPv6 the first four groups (its /64),
+ * all of which one client usually has; any other text as it is. Bounds that count whole addresses would be none for IPv6.
+ */
+export function networkOf(address: string): string {
+  if (!address.includes(':')) return address;
+  const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1];
+  if (mapped !== undefined) return mapped;
+  if (isIP(address) !== 6) return address;
+  const [head = '', tail] = (address.split('%')[0] as string).toLowerCase().split('::');
+  const left = groupsOf(head);
+  const right = groupsOf(tail ?? '');
+  const zeros = tail === undefined ? 0 : 8 - left.length - right.length;
+  const groups = [...left, ...Array<string>(Math.max(0, zeros)).fill('0'), ...right];
+  return `${groups.slice(0, 4).join(':')}::/64`;
+}
+
+/** Without leading zeros; an IPv4 address at the end is two groups. */
+function groupsOf(text: string): string[] {
+  if (text === '') return [];
+  return text.split(':').flatMap((group) => (group.includes('.') ? ['0', '0'] : [group.replace(/^0+(?=.)/, '')]));
+}

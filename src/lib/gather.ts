@@ -9,9 +9,9 @@ export interface Gathered {
 
 /**
  * Reads until the body ends or more than `limitBytes` have come. Rejects with the stream's error; the stream is destroyed then
- * by its owner. At most one chunk beyond the limit is held.
+ * by its owner. At most one chunk beyond the limit is held. `count` is called with the bytes so far; what it throws is the rejection.
  */
-export function gather(body: Readable, limitBytes: number): Promise<Gathered> {
+export function gather(body: Readable, limitBytes: number, count?: (bytes: number) => void): Promise<Gathered> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
     let total = 0;
@@ -22,6 +22,12 @@ export function gather(body: Readable, limitBytes: number): Promise<Gathered> {
     const onData = (chunk: Buffer) => {
       chunks.push(chunk);
       total += chunk.length;
+      try {
+        count?.(total);
+      } catch (error) {
+        onError(error as Error);
+        return;
+      }
       if (total <= limitBytes) return;
       body.pause();
       finish(false);

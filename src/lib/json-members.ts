@@ -45,6 +45,29 @@ export function objectMembers(bytes: Buffer, start = 0, end = bytes.length): Jso
   }
 }
 
+/** The items of the JSON array that fills the range, as `objectMembers` has the members of an object. */
+export function arrayItems(
+  bytes: Buffer,
+  start = 0,
+  end = bytes.length,
+): { readonly start: number; readonly end: number }[] | null {
+  let at = skipBlanks(bytes, start, end);
+  if (bytes[at] !== OPEN_ARRAY || at >= end) return null;
+  const items: { start: number; end: number }[] = [];
+  at = skipBlanks(bytes, at + 1, end);
+  if (at < end && bytes[at] === CLOSE_ARRAY) return skipBlanks(bytes, at + 1, end) === end ? items : null;
+  for (;;) {
+    const itemEnd = skipValue(bytes, at, end);
+    if (itemEnd < 0) return null;
+    items.push({ start: at, end: itemEnd });
+    at = skipBlanks(bytes, itemEnd, end);
+    if (at >= end) return null;
+    if (bytes[at] === CLOSE_ARRAY) return skipBlanks(bytes, at + 1, end) === end ? items : null;
+    if (bytes[at] !== COMMA) return null;
+    at = skipBlanks(bytes, at + 1, end);
+  }
+}
+
 /** The text without the blanks between its tokens; blanks inside strings stay. Meant for small, valid JSON. */
 export function withoutBlanks(text: string): string {
   if (!/[ \t\r\n]/.test(text)) return text;

@@ -38,3 +38,8 @@ function hasToJson(value: unknown): value is { toJSON(key: string): unknown } {
 function isBoxed(value: object): boolean {
   return value instanceof String || value instanceof Number || value instanceof Boolean;
 }
+
+/** Whether a value is an object that is neither null nor an array. */
+export function isPlainObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -10,3 +10,12 @@ export function createLru<K extends {}, V extends {}>({
 }: LRUCache.Options<K, V, unknown> & { readonly max: number }): LRUCache<K, V> {
   return new LRUCache<K, V>({ ...options, maxSize: max, sizeCalculation: () => 1 });
 }
+
+/** A value that is made on first use, so that importing a module does no work. */
+export function lazy<T>(make: () => T): () => T {
+  let made: { readonly value: T } | undefined;
+  return () => {
+    made ??= { value: make() };
+    return made.value;
+  };
+}

@@ -48,6 +48,17 @@ export interface MessageHeader {
   readonly numReadonlyUnsignedAccounts: number;
 }
 
+/** What the header of a version 1 message asks for; null where it leaves a value out, which counts as the least one. */
+export interface TransactionConfig {
+  /** Lamports in all, whatever is consumed. */
+  readonly priorityFee: bigint | null;
+  readonly computeUnitLimit: number | null;
+  /** Bytes; nothing can be loaded without it. */
+  readonly loadedAccountsDataSizeLimit: number | null;
+  /** Bytes. */
+  readonly heapSize: number | null;
+}
+
 /** An instruction as the message holds it. Account and program numbers index `NormalTransaction.keys`. */
 export interface NormalInstruction {
   readonly programIndex: number;
@@ -94,6 +105,8 @@ export interface NormalTransaction {
   readonly signatures: readonly Uint8Array[];
   readonly version: TransactionVersion;
   readonly header: MessageHeader;
+  /** Of version 1 only: there it replaces the ComputeBudget instructions, which do nothing. Null for all other versions. */
+  readonly config: TransactionConfig | null;
   /** Ids in the block's key table: static keys, then loaded writable, then loaded readonly. */
   readonly keys: Uint32Array;
   readonly staticKeyCount: number;

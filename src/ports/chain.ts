@@ -1,3 +1,4 @@
+import type { Tenant } from './access.ts';
 import type { BlockHeader, ChainBlock } from './block.ts';
 import type { ChainId } from './chain-id.ts';
 import type { ChainGap } from './gaps.ts';
@@ -60,6 +61,13 @@ export interface ChainSource {
   firstAvailable(signal: AbortSignal): Promise<number>;
   /** Marks an upstream whose answer contradicted the chain. */
   distrust(upstream: string, reason: string): void;
+  /**
+   * Asks every upstream now which chain it serves, before something is believed that no link to a released block proves. False when that
+   * took one out of service, or none is left: then what is at hand may be another chain's. Only the signal's reason is thrown.
+   */
+  confirmChain(signal: AbortSignal): Promise<boolean>;
+  /** Labels of the upstreams that are out of service because they serve another chain, or have not said yet which one. */
+  outOfService(): readonly string[];
   /** Number of upstreams that are configured; tells when all of them have been asked. */
   readonly upstreamCount: number;
   /** Whether an upstream asks for fewer calls at this moment: work that can wait should. */
@@ -109,17 +117,23 @@ export interface ChainStatus {
   readonly genesisHash: string | null;
   /** Accounts and transactions that were set and not executed (local chain only). */
   readonly fixtures?: number;
+  /** Where the chain answers (local chain only). */
+  readonly rpcUrl?: string;
   readonly tipSlot: number | null;
   /** Slot of the last released block. */
   readonly cursorSlot: number | null;
   readonly finalizedSlot: number | null;
   readonly lagSlots: number | null;
+  /** Measured milliseconds per slot; null until enough was seen of the chain. */
+  readonly slotMs: number | null;
   /** Why the loop stands still, or null. */
   readonly stalled: string | null;
   /** Which process follows the chain, where several could; `name` is null while nobody does. */
   readonly leader?: { readonly name: string | null; readonly epoch: number };
   /** This process could follow the chain, and waits while another one does. */
   readonly isStandby?: boolean;
+  /** Processors that fail and were left behind (`follow.onError: skip-plugin`), in words; they catch up once they work. */
+  readonly leftBehind?: readonly string[];
   readonly openGaps: number;
   /** The oldest of them, a bounded number. */
   readonly gaps?: readonly ChainGap[];
@@ -128,6 +142,8 @@ export interface ChainStatus {
 export interface ChainCallOptions {
   readonly signal?: AbortSignal;
   readonly timeoutMs?: number;
+  /** On whose behalf; absent: the daemon's own. Throws GateRefusal when too many calls of it wait for the upstream. */
+  readonly tenant?: Tenant | undefined;
   /** Only upstreams that keep the whole history are asked, where any is marked so. */
   readonly archive?: boolean;
 }

@@ -1,4 +1,4 @@
-import type { Role } from './role.ts';
+import type { Role } from './daemon-view.ts';
 
 /** One metric with its samples, as it is handed from thread to thread. */
 export interface MetricFamily {

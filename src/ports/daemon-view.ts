@@ -1,4 +1,4 @@
-import type { Caller } from './access.ts';
+import type { BudgetUse, Caller } from './access.ts';
 import type { Log } from './log.ts';
 import { serviceToken } from './service.ts';
 
@@ -45,12 +45,26 @@ export interface DaemonView {
   plugins(): readonly PluginView[];
   /** All keys, secrets masked. */
   config(): unknown;
+  /** What a project holds at this moment of what all share: in memory in this process, stored in all. */
+  budgets(projectId: string): Promise<readonly BudgetUse[]>;
   /**
-   * Calls a route as its listener would, past the gate: whoever calls has decided that the caller may, and nothing is charged. Throws
-   * what the handler throws, RequestError 404 for an unknown path, 405 and 400 as over HTTP.
+   * Calls a route as its listener would: whoever calls has decided that the caller may. On behalf of a project, what is no read has the
+   * credits and rates of the project. Throws what the handler throws, GateRefusal, RequestError 404 for an unknown path, 405 and 400 as
+   * over HTTP.
    */
   call(call: InnerCall): Promise<InnerReply>;
 }
 
 /** Offered by the kernel; usable from `start` on. */
 export const kernelView = serviceToken<DaemonView>('kernel.view');
+
+/**
+ * What a part of a daemon does: `api` answers requests, `indexer` follows the chains and runs the block processors, `deliverer` runs the
+ * jobs. Every role has its own plugins, store connections and upstream pools, in a thread or a process of its own, or together with others.
+ */
+export type Role = 'api' | 'indexer' | 'deliverer';
+
+/** All of them, in the order in which they are named. */
+export const ROLES: readonly Role[] = ['api', 'indexer', 'deliverer'];
+
+export type Roles = ReadonlySet<Role>;

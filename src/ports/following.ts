@@ -8,6 +8,8 @@ export interface Following {
    * after it has resolved will be seen, also when nobody follows the chain yet. Errors: those of `ChainReader.call`.
    */
   begin(chain: ChainId, signal?: AbortSignal): Promise<void>;
+  /** Length of a slot in ms, by the times of the stored blocks; null while there are too few. Errors: those of the store. */
+  slotMs(chain: ChainId): Promise<number | null>;
 }
 
 export const kernelFollowing = serviceToken<Following>('kernel.following');

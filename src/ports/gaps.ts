@@ -4,9 +4,9 @@ import type { StoreTx } from './store.ts';
 
 /**
  * `pruned`: no upstream had the blocks; `too_old`: farther back than is caught up; `hole`: given up by `follow.holePolicy`;
- * `manual`: an operator wants the range to be read (again).
+ * `manual`: an operator wants the range to be read (again); `skipped`: the processor failed, and catches up once it works.
  */
-export type GapReason = 'pruned' | 'too_old' | 'hole' | 'manual';
+export type GapReason = 'pruned' | 'too_old' | 'hole' | 'manual' | 'skipped';
 
 /** `abandoned`: an operator gave it up. */
 export type GapStatus = 'open' | 'filling' | 'filled' | 'abandoned';

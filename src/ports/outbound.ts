@@ -30,6 +30,8 @@ export interface OutboundPolicy {
   /** Networks that are allowed although the block list holds them. */
   readonly allowCidrs: readonly string[];
   readonly allowHttp: boolean;
+  /** Only these origins (`https://host:port`) are asked, whatever a URL names; absent: all that the other members allow. */
+  readonly onlyOrigins?: readonly string[];
   readonly allowPorts: readonly number[] | null;
   /** PEM file with further certificate authorities. */
   readonly caFile: string | null;

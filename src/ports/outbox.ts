@@ -62,6 +62,15 @@ export interface Outbox {
   /** Counts up to `atMost` rows, default 1,000,000. With `tx` it counts inside that transaction. */
   count(filter: OutboxFilter, options?: { readonly atMost?: number; readonly tx?: StoreTx }): Promise<number>;
   /**
+   * How many rows match, and the sum of a whole number in their payloads; rows without it add nothing to it. With `tx` it reads inside
+   * that transaction.
+   */
+  total(
+    filter: OutboxFilter,
+    member: string,
+    options?: { readonly tx?: StoreTx },
+  ): Promise<{ readonly rows: number; readonly sum: number }>;
+  /**
    * Makes done, failed and discarded rows pending with no attempts behind them, due at `runAt` (default now). Those of blocks that were
    * rolled back stay as they are. With `once` each of them is to have a single attempt, behind what is new: `Job.once` tells its kind.
    */

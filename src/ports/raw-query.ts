@@ -1,5 +1,5 @@
 import { CompiledQuery } from 'kysely';
-import { lazy } from '../lib/lazy.ts';
+import { lazy } from '../lib/lru.ts';
 import type { Queries, Store } from './store.ts';
 
 /** A finished statement for hot paths, where building it anew for each call would cost more than running it. */

@@ -1,5 +1,6 @@
 import type { Readable } from 'node:stream';
 import type { WebSocket } from 'ws';
+import type { Tenant } from './access.ts';
 
 /** One configured JSON-RPC address. The address may hold a secret: only `label` may be logged or shown. */
 export interface Upstream {
@@ -19,6 +20,10 @@ export interface UpstreamState {
   readonly reason: string | null;
   readonly slot: number | null;
   readonly inFlight: number;
+  /** Genesis hash of the other chain that it serves, for which it is out of service; null for none. */
+  readonly otherChain: string | null;
+  /** Whether it may be asked: it said that it serves our chain since it was last unreachable. */
+  readonly inService: boolean;
 }
 
 /** What the caller made of an answer; the pool knows no policy of its own. */
@@ -46,6 +51,12 @@ export interface UpstreamRequest {
   readonly timeoutMs: number;
   readonly maxBytes: number;
   readonly signal?: AbortSignal;
+  /** On whose behalf; absent: the daemon's own. */
+  readonly tenant?: Tenant | undefined;
+  /** Beside those of the configuration. */
+  readonly headers?: Readonly<Record<string, string>>;
+  /** Appended to the query of the address, encoded: `a=b`. */
+  readonly query?: string;
 }
 
 /**
@@ -56,7 +67,7 @@ export interface UpstreamPool {
   readonly label: string;
   readonly size: number;
   states(): readonly UpstreamState[];
-  /** Healthy ones first, best first; unhealthy ones follow as a last resort unless `healthyOnly`. */
+  /** Never those out of service. Healthy ones first, best first; unhealthy ones follow as a last resort unless `healthyOnly`. */
   candidates(options?: {
     readonly prefer?: string;
     readonly avoid?: readonly string[];
@@ -68,6 +79,16 @@ export interface UpstreamPool {
   }): readonly Upstream[];
   send(upstream: Upstream, request: UpstreamRequest): Promise<UpstreamReply>;
   report(upstream: Upstream, outcome: UpstreamOutcome): void;
+  /** Whether an upstream in service answers at this moment; asks when none did within the last two seconds. Never throws. */
+  answers(): Promise<boolean>;
+  /**
+   * The genesis hash of the chain that the pool is for: whoever serves another one is out of service until it serves ours again.
+   * `identify` has to follow: until an upstream has answered it is not in service, except where it `mayBeSilent` (takers of transactions,
+   * which need not offer getGenesisHash).
+   */
+  bind(genesisHash: string, mayBeSilent?: boolean): void;
+  /** Asks every upstream now, each by itself and past any cache, which chain it serves. Never throws. */
+  identify(): Promise<void>;
   /** Opens a websocket to the upstream's socket address. The caller owns it. */
   openSocket(upstream: Upstream): WebSocket;
   /** Calls `listener` whenever the set of healthy upstreams changes. */

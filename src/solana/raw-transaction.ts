@@ -1,5 +1,5 @@
 import { encode, encode32, encode64 } from '../lib/base58.ts';
-import type { ChainBlock, NormalTransaction } from '../ports/block.ts';
+import type { ChainBlock, NormalTransaction, TransactionConfig } from '../ports/block.ts';
 import type { RpcMeta, RpcTokenBalance } from './rpc-json.ts';
 
 export interface RawTransactionOptions {
@@ -86,7 +86,8 @@ function rawMessage(tx: NormalTransaction, block: RawTransactionBlock): Record<s
   return {
     accountKeys: Array.from(tx.keys.subarray(0, tx.staticKeyCount), (id) => block.keys.base58(id)),
     addressTableLookups:
-      tx.version === 'legacy'
+      // Only version 0 has lookup tables.
+      tx.version === 'legacy' || tx.config !== null
         ? null
         : tx.addressTableLookups.map((lookup) => ({
             accountKey: block.keys.base58(lookup.tableKey),
@@ -100,7 +101,15 @@ function rawMessage(tx: NormalTransaction, block: RawTransactionBlock): Record<s
       programIdIndex: programIndex,
     })),
     recentBlockhash: encode32(tx.recentBlockhash),
+    ...(tx.config === null ? {} : { transactionConfig: rawConfig(tx.config) }),
   };
+}
+
+function rawConfig({ priorityFee, ...limits }: TransactionConfig): Record<string, unknown> {
+  const { computeUnitLimit, heapSize, loadedAccountsDataSizeLimit } = limits;
+  // As wide as the amounts of `meta`: lamports are JSON numbers.
+  const fee = priorityFee === null ? null : Number(priorityFee);
+  return { computeUnitLimit, heapSize, loadedAccountsDataSizeLimit, priorityFee: fee };
 }
 
 /** The same value with the members of all objects in alphabetical order. */

@@ -59,4 +59,15 @@ export interface RpcMessage {
     readonly writableIndexes: readonly number[];
     readonly readonlyIndexes: readonly number[];
   }[];
+  /** Version 1 only. */
+  readonly transactionConfig?: RpcTransactionConfig | null;
+}
+
+/** Null where the header leaves the value out. */
+export interface RpcTransactionConfig {
+  /** Lamports; exact up to 2^53. */
+  readonly priorityFee?: number | null;
+  readonly computeUnitLimit?: number | null;
+  readonly loadedAccountsDataSizeLimit?: number | null;
+  readonly heapSize?: number | null;
 }

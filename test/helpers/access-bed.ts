@@ -5,14 +5,12 @@ import { createGate } from '../../plugins/access/gate/gate.ts';
 import { createMeter } from '../../plugins/access/metering/meter.ts';
 import { migrations } from '../../plugins/access/migrations.ts';
 import { loadPlans } from '../../plugins/access/plans/load.ts';
-import type { Overrides } from '../../plugins/access/plans/schema.ts';
+import type { Overrides } from '../../plugins/access/plans/plans.ts';
 import { createKeys } from '../../plugins/access/projects/keys.ts';
 import { createProjects, findProjectRow } from '../../plugins/access/projects/projects.ts';
-import { readUsage } from '../../plugins/access/usage/read-usage.ts';
-import { usageRecord } from '../../plugins/access/usage/record.ts';
+import { readUsage, usageRecord } from '../../plugins/access/usage/record.ts';
 import { createSystemRandom } from '../../src/adapters/random.ts';
-import { fillDefaults } from '../../src/kernel/config/defaults.ts';
-import type { SchemaNode } from '../../src/kernel/config/node.ts';
+import { fillDefaults, type SchemaNode } from '../../src/kernel/config/node.ts';
 import { createMetricsRegistry } from '../../src/kernel/metrics.ts';
 import type { Credentials, Gate, GateItem } from '../../src/kernel/plugin.ts';
 import { migrate } from '../../src/kernel/schema/migrations.ts';
@@ -42,7 +40,7 @@ export function startAccess(store: Store, clock: Clock, config: Partial<AccessCo
   const flushMs = filled.usageFlushMs;
   const meter = createMeter({ store, clock, log, metrics, plans: () => plans, flushMs, writerId });
   const directory = createDirectory({ store, clock, plans: () => plans, ...filled });
-  const gate: Gate = createGate({ directory, meter, clock, metrics, config: filled });
+  const gate: Gate = createGate({ store, directory, meter, clock, metrics, log, config: filled });
   const ask = async (credentials: Partial<Credentials>, address = '127.0.0.1') =>
     await gate.authenticate({ ...none, ...credentials }, address);
   return { gate, meter, directory, plans, log, registry, ask };

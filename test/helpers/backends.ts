@@ -20,7 +20,6 @@ const QUIRKS = {
   emptyReturnData: 'returnData is there, and empty, where the transaction returned nothing',
   baseFeeOnly: 'meta.fee leaves the priority fee out, although it is taken',
   logsInMessage: 'the message of a failed preflight goes on with the log lines',
-  signatureCode: 'a wrong signature is -32002 with a text of its own, not -32003',
   closedTokens: 'postTokenBalances keep an account that the transaction closed',
 } as const;
 

@@ -1,7 +1,7 @@
 /** Recorded transactions of compressed NFTs, and written ones of trees that a plain model keeps. */
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { encode, encode32, encode64 } from '../../src/lib/base58.ts';
-import { hashLeaf, type LeafSchema } from '../../src/solana/concurrent/leaf-schema.ts';
+import { hashLeaf, type LeafSchema } from '../../src/solana/concurrent/decode-concurrent.ts';
 import { readJsonFixture } from './fixtures.ts';
 
 interface Instruction {

@@ -4,7 +4,7 @@ import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
-import type { Role } from '../../src/ports/role.ts';
+import type { Role } from '../../src/ports/daemon-view.ts';
 
 const MAIN = fileURLToPath(new URL('../../dist/src/cli/main.js', import.meta.url));
 const WARM_START = new URL('warm-start.mjs', import.meta.url).href;
@@ -89,7 +89,7 @@ export function startBuiltDaemon(options: BuiltDaemonOptions): BuiltDaemon {
 }
 
 /** A test that runs out of time is killed itself: nothing of it stays behind. */
-function withTheTest(): readonly string[] {
+export function withTheTest(): readonly string[] {
   return existsSync(SETPRIV) ? [SETPRIV, '--pdeathsig', 'KILL', '--'] : [];
 }
 

@@ -1,14 +1,13 @@
 /** Indexing and proofs of compressed NFTs on a store, without a daemon around them. */
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { createCnft } from '../../plugins/compression/das/cnft.ts';
-import { CONCURRENT_TREE } from '../../plugins/compression/das/concurrent-tree.ts';
+import { CONCURRENT_TREE } from '../../plugins/compression/das/cnft-block.ts';
 import { createSlotWatch } from '../../plugins/compression/rpc/slot-watch.ts';
+import * as shapes from '../../plugins/compression/store/row-book.ts';
 import { createRowBook } from '../../plugins/compression/store/row-book.ts';
-import * as shapes from '../../plugins/compression/store/table-shapes.ts';
 import type { Db } from '../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../plugins/compression/trees/hashing.ts';
-import { createPageBook } from '../../plugins/compression/trees/page-book.ts';
-import { pageRange } from '../../plugins/compression/trees/page-store.ts';
+import { createPageBook, pageRange } from '../../plugins/compression/trees/page-book.ts';
 import { createTreeBook } from '../../plugins/compression/trees/tree-book.ts';
 import { createSystemClock } from '../../src/adapters/clock.ts';
 import { type RpcCall, RpcError } from '../../src/kernel/plugin.ts';

@@ -1,8 +1,10 @@
 /**
  * `npm run lock`: writes package-lock.json for every platform. A registry that mirrors only some platforms answers 404 for the binaries of
  * the others; npm then leaves them out of the lock file, and refuses that very file in `npm ci`. The names of such packages say what
- * they are for, and their versions stand in the package that wants them.
+ * they are for, and their versions stand in the package that wants them. The hash of each is asked of the registry, or taken from the lock
+ * file as it was; one that nobody tells is named at the end, and the exit code is 1.
  */
+import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 
 const OS = new Set(['android', 'darwin', 'freebsd', 'linux', 'openbsd', 'openharmony', 'win32', 'sunos', 'aix']);
@@ -10,6 +12,10 @@ const CPU = new Set(['arm', 'arm64', 'ia32', 'loong64', 'mips64el', 'ppc64', 'ri
 const LIBC = { gnu: 'glibc', gnueabihf: 'glibc', musl: 'musl', musleabihf: 'musl' };
 
 const lock = JSON.parse(readFileSync('package-lock.json', 'utf8'));
+/** As it was committed: `npm install` has just written another one. */
+const before = JSON.parse(
+  spawnSync('git', ['show', 'HEAD:package-lock.json'], { encoding: 'utf8', maxBuffer: 2 ** 28 }).stdout || '{}',
+);
 let added = 0;
 for (const parent of Object.values(lock.packages)) {
   for (const [name, version] of Object.entries(parent.optionalDependencies ?? {})) {
@@ -21,6 +27,7 @@ for (const parent of Object.values(lock.packages)) {
     const libc = LIBC[words.at(-1)];
     lock.packages[`node_modules/${name}`] = {
       version,
+      ...hashOf(name, version),
       cpu: [cpu],
       ...(parent.dev === true ? { dev: true } : {}),
       ...(libc === undefined ? {} : { libc: [libc] }),
@@ -34,3 +41,19 @@ const sorted = Object.entries(lock.packages).sort(([a], [b]) => (a < b ? -1 : 1)
 lock.packages = Object.fromEntries(sorted);
 writeFileSync('package-lock.json', `${JSON.stringify(lock, null, 2)}\n`);
 console.log(`${added} packages of other platforms added`);
+const unhashed = Object.entries(lock.packages)
+  .filter(([path, one]) => path !== '' && one.link !== true && one.inBundle !== true && one.integrity === undefined)
+  .map(([path, { version }]) => `${path.slice(path.lastIndexOf('node_modules/') + 13)}@${version}`);
+if (unhashed.length > 0) {
+  console.error(`no registry told the hash of ${unhashed.length} packages; complete the file where one has them:`);
+  for (const name of unhashed) console.error(`  ${name}`);
+  process.exitCode = 1;
+}
+
+function hashOf(name, version) {
+  const known = before.packages?.[`node_modules/${name}`];
+  if (known?.version === version && known.integrity !== undefined) return { integrity: known.integrity };
+  const { stdout } = spawnSync('npm', ['view', `${name}@${version}`, 'dist.integrity'], { encoding: 'utf8' });
+  const integrity = stdout.trim();
+  return integrity.startsWith('sha512-') ? { integrity } : {};
+}

@@ -1,20 +1,23 @@
 /** Made-up histories that were told with a lie, and all that looks after their trees against the chain as it is. */
 import assert from 'node:assert/strict';
 import { poseidon2 } from 'poseidon-lite';
-import { endDoubts } from '../../plugins/compression/chain/doubted-spends.ts';
-import { dropContradicted } from '../../plugins/compression/chain/drop-contradicted.ts';
-import { createQueueCheck } from '../../plugins/compression/chain/queue-check.ts';
-import type { QueueChain, QueueReader } from '../../plugins/compression/chain/queue-reader.ts';
-import { type QueueKind, queuesOf } from '../../plugins/compression/chain/queue-values.ts';
+import { dropContradicted, endDoubts } from '../../plugins/compression/chain/contradictions.ts';
+import {
+  createQueueCheck,
+  type QueueChain,
+  type QueueKind,
+  type QueueReader,
+  queuesOf,
+} from '../../plugins/compression/chain/queue-check.ts';
 import { createRepair } from '../../plugins/compression/chain/repair.ts';
 import { createRootCheck } from '../../plugins/compression/chain/root-check.ts';
-import type { DecodedBlock } from '../../plugins/compression/indexing/decoded-block.ts';
-import { createCompressionIndexer } from '../../plugins/compression/indexing/parts.ts';
+import type { DecodedBlock } from '../../plugins/compression/indexing/decode-block.ts';
+import { createCompressionIndexer } from '../../plugins/compression/indexing/processor.ts';
 import type { Db, TreeRow } from '../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../plugins/compression/trees/hashing.ts';
 import { rebuildTree } from '../../plugins/compression/trees/rebuild.ts';
-import { seedTrees } from '../../plugins/compression/trees/seed-trees.ts';
-import type { NewTree } from '../../plugins/compression/trees/tree-source.ts';
+import { seedTrees } from '../../plugins/compression/trees/tree-book.ts';
+import type { NewTree } from '../../plugins/compression/trees/tree-update.ts';
 import type { Store } from '../../src/ports/store.ts';
 import type { CompressionEvent } from '../../src/solana/compression/events.ts';
 import { readEverything } from './compression.ts';

@@ -1,12 +1,11 @@
 /** Methods of the compression plugin without a daemon around them. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { accountMethods } from '../../plugins/compression/rpc/account-methods.ts';
+import { accountMethods } from '../../plugins/compression/rpc/front.ts';
 import type { MethodFactory } from '../../plugins/compression/rpc/method.ts';
 import { createSlotWatch } from '../../plugins/compression/rpc/slot-watch.ts';
 import { knownTrees } from '../../plugins/compression/trees/known-trees.ts';
 import { createSystemClock } from '../../src/adapters/clock.ts';
-import type { ChainReader, RpcCall } from '../../src/kernel/plugin.ts';
-import { JsonText, RpcError } from '../../src/kernel/plugin.ts';
+import { type ChainReader, JsonText, type RpcCall, RpcError } from '../../src/kernel/plugin.ts';
 import { stringify } from '../../src/lib/json.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { Store } from '../../src/ports/store.ts';

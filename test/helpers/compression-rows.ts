@@ -1,7 +1,12 @@
 /** Rows of compressed accounts as tests want them, without blocks that would make them. */
 import compression from '../../plugins/compression/index.ts';
-import type { AccountRow, Db, TokenAccountRow, TreeRow } from '../../plugins/compression/store/tables.ts';
-import { u64Bytes } from '../../plugins/compression/store/u64.ts';
+import {
+  type AccountRow,
+  type Db,
+  type TokenAccountRow,
+  type TreeRow,
+  u64Bytes,
+} from '../../plugins/compression/store/tables.ts';
 import { migrate } from '../../src/kernel/schema/migrations.ts';
 import type { Store } from '../../src/ports/store.ts';
 

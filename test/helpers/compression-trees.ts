@@ -1,10 +1,8 @@
 /** Merkle trees in the store, as the indexer leaves them, and an independent way to check proofs of them. */
 import { poseidon2 } from 'poseidon-lite';
 import type { Db, TreeRow } from '../../plugins/compression/store/tables.ts';
-import { createHashing } from '../../plugins/compression/trees/hashing.ts';
-import { hashIndexedLeaves } from '../../plugins/compression/trees/leaf-hash.ts';
-import { writePages } from '../../plugins/compression/trees/page-book.ts';
-import { pageId, readPages } from '../../plugins/compression/trees/page-store.ts';
+import { createHashing, hashIndexedLeaves } from '../../plugins/compression/trees/hashing.ts';
+import { pageId, readPages, writePages } from '../../plugins/compression/trees/page-book.ts';
 import { decode32 } from '../../src/lib/base58.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { pathPages } from '../../src/solana/merkle/path.ts';

@@ -1,13 +1,16 @@
 /** Recorded transactions of the Light programs as blocks, and the indexer on a store without a daemon around it. */
 
-import { createTreeSource } from '../../plugins/compression/chain/tree-source.ts';
-import { type CompressionParts, createCompressionIndexer } from '../../plugins/compression/indexing/parts.ts';
-import { createCompressionProcessor } from '../../plugins/compression/indexing/processor.ts';
+import { createTreeSource } from '../../plugins/compression/chain/tree-reader.ts';
+import {
+  type CompressionParts,
+  createCompressionIndexer,
+  createCompressionProcessor,
+} from '../../plugins/compression/indexing/processor.ts';
 import type { Db, Tables } from '../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../plugins/compression/trees/hashing.ts';
 import { knownTrees } from '../../plugins/compression/trees/known-trees.ts';
-import { seedTrees } from '../../plugins/compression/trees/seed-trees.ts';
-import type { TreeSource } from '../../plugins/compression/trees/tree-source.ts';
+import { seedTrees } from '../../plugins/compression/trees/tree-book.ts';
+import type { TreeSource } from '../../plugins/compression/trees/tree-update.ts';
 import { createSystemClock } from '../../src/adapters/clock.ts';
 import type { BlockProcessor, ChainBlock } from '../../src/kernel/plugin.ts';
 import type { Store } from '../../src/ports/store.ts';

@@ -16,8 +16,9 @@ import { runCli } from '../../src/cli/run.ts';
 import { findRunFile } from '../../src/cli/run-file.ts';
 import type { DaemonParts } from '../../src/kernel/assembly/parts.ts';
 import { createDaemon, type Daemon } from '../../src/kernel/daemon.ts';
+import { findProjectRoot } from './project-root.ts';
 
-const root = fileURLToPath(new URL('../../', import.meta.url));
+const root = findProjectRoot();
 const READY_TIMEOUT_MS = 60_000;
 
 type Section = Readonly<Record<string, unknown>>;
@@ -37,8 +38,8 @@ export interface StartDaemonOptions {
   readonly env?: Readonly<Record<string, string>>;
   /** Changes the outside world of a daemon in this process: a store, clock or client that fails. */
   readonly parts?: (parts: DaemonParts) => DaemonParts;
-  /** Working directory: where packages of plugins are looked for. */
-  readonly cwd?: string;
+  /** Where the data folder with the configuration is made: packages of plugins are looked for from there up. */
+  readonly folder?: string;
 }
 
 export interface TestDaemon {
@@ -70,7 +71,7 @@ export async function startDaemon(options: StartDaemonOptions = {}): Promise<Dae
   const place = prepare(options);
   const config = await loadCliConfig({ config: place.configFile }, place.io);
   const log = createLog({ level: process.env['TEST_LOG'] ?? 'error', format: 'json' });
-  const parts = composeParts(config.core, log);
+  const parts = composeParts(config.core, log, undefined, config.file);
   const daemon = await createDaemon({
     config,
     parts: options.parts?.(parts) ?? parts,
@@ -107,7 +108,7 @@ export async function startDaemon(options: StartDaemonOptions = {}): Promise<Dae
 export async function startDaemonProcess(options: StartDaemonOptions = {}): Promise<DaemonProcess> {
   const place = prepare(options);
   const child = spawn(process.execPath, [...cliArguments, 'serve', '--config', place.configFile], {
-    cwd: options.cwd ?? root,
+    cwd: root,
     env: { ...process.env, ...options.env, NODE_ENV: 'test', PARHELION_BOOTSTRAP_KEY: place.key },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
@@ -142,9 +143,10 @@ export const sourceArguments: readonly string[] = [
   join(root, 'src/cli/main.ts'),
 ];
 
-/** The same as fast as it gets: `npm test` has just built it, and a built start costs a third of one whose threads load the source. */
-export const cliArguments: readonly string[] =
-  process.env['npm_lifecycle_event'] === 'test' ? [join(root, 'dist/src/cli/main.js')] : sourceArguments;
+/** The same as fast as it gets: `npm test` and `npm run clients` have just built it, and a built start costs a third of one whose threads load the source. */
+export const cliArguments: readonly string[] = /^(test|clients|bench)$/.test(process.env['npm_lifecycle_event'] ?? '')
+  ? [join(root, 'dist/src/cli/main.js')]
+  : sourceArguments;
 
 /** Runs a command of the CLI in this process. */
 export async function runCommand(
@@ -175,7 +177,7 @@ interface Place {
 
 /** The configuration of a test daemon: any free ports, quiet, quick to look at the chain. */
 function prepare(options: StartDaemonOptions): Place {
-  const dataDir = options.dataDir ?? mkdtempSync(join(tmpdir(), 'parhelion-daemon-'));
+  const dataDir = options.dataDir ?? mkdtempSync(join(options.folder ?? tmpdir(), 'parhelion-daemon-'));
   const { chain, store } = options;
   const defaults: Record<string, Section> = {
     http: { port: 0 },
@@ -201,7 +203,7 @@ function prepare(options: StartDaemonOptions): Place {
     key: options.key ?? `test-${randomUUID()}`,
     io: {
       env: options.env ?? {},
-      cwd: options.cwd ?? root,
+      cwd: root,
       out: () => {},
       err: () => {},
       isTerminal: false,

@@ -34,6 +34,8 @@ export const ADVICE: Readonly<Record<string, string>> = {
     'None on PostgreSQL: its manager starts the process again, and it stands by. On SQLite run one indexer.',
   FOLLOW_GAP_TAKEN: 'Nothing: the other process fills it.',
   FOLLOW_: 'Give slots that are final and that the store has.',
+  PROCESSOR_:
+    'The log line names plugin, slot and stack. Update or take out the plugin; with `follow.onError: skip-plugin` the chain goes on without it.',
   HTTP_: 'Free the address, or set another one in `http` or `admin`.',
   JOB_: 'The attempt is repeated; if it goes on, the log line before it tells why.',
   LOCAL_: 'Concerns the local chain only, which is for trying out and for tests.',
@@ -64,7 +66,9 @@ export const ADVICE: Readonly<Record<string, string>> = {
   STORE_CONFLICT: 'Report it: the daemon handles the cases it expects.',
   STORE_CONSTRAINT: 'Report it.',
   STORE_COPY: 'The message says what to do; the source is never changed.',
-  STORE_CORRUPT: 'Restore a backup; keep the damaged file.',
+  STORE_CORRUPT:
+    'Stop the daemon, keep the file that the message names, and restore a backup. Starting again does not help.',
+  STORE_DESCRIPTORS: 'Raise `LimitNOFILE` of the unit (`ulimit -n`), or lower `http.maxConnections`.',
   STORE_FULL: 'Make room; the daemon goes on where it stopped.',
   STORE_IO: 'Look at the disk and its log. The process ends, since nothing it believes written may be.',
   STORE_READ_ONLY: 'Check owner, permissions and mount of `dataDir`.',
@@ -77,8 +81,17 @@ export const ADVICE: Readonly<Record<string, string>> = {
   TOKEN_METADATA_TOO_MANY_MINTS: 'Ask for fewer at once, or raise `token-metadata.maxMintsPerLookUp`.',
   UPSTREAM_: 'Look at the upstreams: `parhelion doctor` asks each one. Another one is used meanwhile.',
   WALLET_: 'The request can be repeated; if it goes on, report it.',
+  WALLET_BEHIND: 'Ask again; look at upstreams that lag.',
+  WALLET_BUDGET:
+    'Raise the `budgets` of the project (plans file, `projects set-plan`); wallets that nobody asks for make room.',
+  WALLET_INDEX_FULL: 'Raise `wallet.limits.wallets`, or lower `wallet.idleDays`.',
   WALLET_LABELS_UNREADABLE: 'Check the files of `wallet.identity.files`.',
   WALLET_NO_ADDRESS: 'Give an address: base58 of 32 bytes.',
+  WALLET_NOT_A_WALLET: 'Ask for the address of a wallet.',
+  WALLET_TOO_BUSY:
+    '`parhelion wallet follow` indexes it all the same; else raise `wallet.limits.transactionsPerMinute`.',
+  WALLET_TOO_LARGE: '`parhelion wallet follow` indexes it all the same; else raise `wallet.limits.transactions`.',
+  WALLET_TOO_MANY_NEW: 'Ask again after `Retry-After`, or raise `newWalletsPerMinute` of the plan.',
   WALLET_UNKNOWN: '`parhelion wallet follow` indexes it.',
   WEBHOOKS_LISTEN: 'Choose another address or port.',
   WEBHOOKS_NO_OUTBOX: 'Report it.',

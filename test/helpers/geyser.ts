@@ -1,6 +1,7 @@
 /** A fake server of the block stream: real gRPC and the real messages of the client package, with a script for behaviour. */
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
+import { getCompiledTransactionMessageDecoder, getTransactionDecoder } from '@solana/kit';
 import { VersionedTransaction } from '@solana/web3.js';
 import { decode, decode32 } from '../../src/lib/base58.ts';
 
@@ -158,10 +159,12 @@ export function blockUpdate(slot: number, block: Json): object {
 }
 
 function transactionOf({ transaction, meta }: Json, index: number): object {
-  const decoded = VersionedTransaction.deserialize(Buffer.from(transaction[0], 'base64'));
-  const { message, signatures } = decoded;
+  const bytes = Buffer.from(transaction[0], 'base64');
+  const shared = { isVote: false, index: String(index), meta: metaOf(meta) };
+  if (bytes[0] === 0x81) return { ...shared, ...version1Of(bytes) };
+  const { message, signatures } = VersionedTransaction.deserialize(bytes);
   return {
-    ...{ signature: signatures[0], isVote: false, index: String(index), meta: metaOf(meta) },
+    ...{ ...shared, signature: signatures[0] },
     transaction: {
       signatures,
       message: {
@@ -178,6 +181,44 @@ function transactionOf({ transaction, meta }: Json, index: number): object {
           writableIndexes: Uint8Array.from(writableIndexes),
           readonlyIndexes: Uint8Array.from(readonlyIndexes),
         })),
+      },
+    },
+  };
+}
+
+/** As @solana/kit reads it. */
+function version1Of(bytes: Uint8Array): object {
+  const { messageBytes, signatures: byAddress } = getTransactionDecoder().decode(bytes);
+  const message = getCompiledTransactionMessageDecoder().decode(messageBytes) as Json;
+  const signatures = Object.values(byAddress);
+  const { header, configMask, configValues, instructionHeaders, instructionPayloads } = message;
+  const values = [...configValues];
+  const next = (bit: number) => ((configMask & bit) === 0 ? undefined : values.shift().value);
+  const fee = next(1);
+  return {
+    signature: signatures[0],
+    transaction: {
+      signatures,
+      message: {
+        header: {
+          numRequiredSignatures: header.numSignerAccounts,
+          numReadonlySignedAccounts: header.numReadonlySignerAccounts,
+          numReadonlyUnsignedAccounts: header.numReadonlyNonSignerAccounts,
+        },
+        accountKeys: message.staticAccounts.map((key: string) => decode32(key)),
+        recentBlockhash: decode32(message.lifetimeToken),
+        instructions: instructionHeaders.map(({ programAccountIndex }: Json, at: number) => ({
+          programIdIndex: programAccountIndex,
+          accounts: Uint8Array.from(instructionPayloads[at].instructionAccountIndices),
+          data: instructionPayloads[at].instructionData,
+        })),
+        ...{ versioned: true, addressTableLookups: [] },
+        config: {
+          priorityFee: fee === undefined ? undefined : String(fee),
+          computeUnitLimit: next(4),
+          loadedAccountsDataSizeLimit: next(8),
+          heapSize: next(16),
+        },
       },
     },
   };

@@ -1,8 +1,7 @@
 import { createSystemClock } from '../../src/adapters/clock.ts';
 import { createSystemRandom } from '../../src/adapters/random.ts';
 import { type CoreConfig, coreConfig } from '../../src/kernel/config/core.ts';
-import { fillDefaults } from '../../src/kernel/config/defaults.ts';
-import type { SchemaNode } from '../../src/kernel/config/node.ts';
+import { fillDefaults, type SchemaNode } from '../../src/kernel/config/node.ts';
 import { createHttpFront, type HttpFront } from '../../src/kernel/http/index.ts';
 import { createMetricsRegistry, type MetricsRegistry } from '../../src/kernel/metrics.ts';
 import {

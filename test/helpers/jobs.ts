@@ -2,12 +2,13 @@
 import type { TestContext } from 'node:test';
 import { createSystemClock } from '../../src/adapters/clock.ts';
 import { createSystemRandom } from '../../src/adapters/random.ts';
-import { createJobRunner, type JobRunner } from '../../src/kernel/jobs/index.ts';
-import { jobMigrations } from '../../src/kernel/jobs/migrations.ts';
+import { createJobRunner, type JobRunner } from '../../src/kernel/jobs/runner.ts';
+import { jobMigrations } from '../../src/kernel/jobs/table.ts';
 import { createMetricsRegistry } from '../../src/kernel/metrics.ts';
 import type { Job, JobKind, JobOutcome, NewJob } from '../../src/kernel/plugin.ts';
 import { migrate } from '../../src/kernel/schema/migrations.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
+import type { Owner } from '../../src/ports/owner.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { createMemoryLog } from './memory-log.ts';
 
@@ -30,17 +31,19 @@ export interface RunnerOptions {
   readonly clock?: Clock;
   readonly random?: Random;
   readonly config?: Partial<typeof JOBS_CONFIG>;
+  readonly owner?: Owner | null;
   readonly fatal?: (error: unknown) => void;
 }
 
 /** A runner with its log and metrics; it is stopped when the test ends. */
 export function makeRunner(t: TestContext, options: RunnerOptions): JobRunner & ReturnType<typeof observe> {
   const seen = observe();
-  const { config, fatal, ...rest } = options;
+  const { config, fatal, owner = null, ...rest } = options;
   const runner = createJobRunner({
     clock: createSystemClock(),
     random: createSystemRandom(),
     ...rest,
+    owner,
     log: seen.log,
     metrics: seen.metrics.scope('jobs'),
     config: { ...JOBS_CONFIG, ...config },

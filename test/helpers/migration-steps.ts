@@ -10,7 +10,7 @@ export type SchemaVersions = Readonly<Record<string, number>>;
 
 export async function allScopes(): Promise<readonly MigrationScope[]> {
   const root = findProjectRoot();
-  return migrationScopes(await findPlugins([], { builtInDir, baseDir: root, packageDir: root }));
+  return migrationScopes(await findPlugins([], { builtInDir, baseDir: root, packageDirs: [root] }));
 }
 
 /** The scopes as an older version had them; one that it did not have has no steps. */

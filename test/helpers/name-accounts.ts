@@ -1,8 +1,7 @@
 /** Accounts of names, built by hand. */
 import { randomBytes } from 'node:crypto';
 import { encode32 } from '../../src/lib/base58.ts';
-import { TOKEN_PROGRAM } from '../../src/solana/address/known-programs.ts';
-import { knownKey } from '../../src/solana/address/program-address.ts';
+import { knownKey, TOKEN_PROGRAM } from '../../src/solana/addresses.ts';
 import {
   domainKey,
   FAVOURITE_PROGRAM,
@@ -13,7 +12,7 @@ import {
   nftRecordKey,
   reverseKey,
   TOKENIZER_PROGRAM,
-} from '../../src/solana/names/keys.ts';
+} from '../../src/solana/names.ts';
 import { mintData, type SetAccount, tokenAccountData } from './account-upstream.ts';
 
 type Accounts = Map<string, SetAccount>;

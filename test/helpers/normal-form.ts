@@ -23,6 +23,7 @@ export function normalForm(tx: NormalTransaction, block: ChainBlock): Record<str
     signatures: tx.signatures.map((signature) => encode64(signature)),
     version: tx.version,
     header: { ...tx.header },
+    config: tx.config,
     keys: [...tx.keys].map(text),
     staticKeyCount: tx.staticKeyCount,
     loadedWritableCount: tx.loadedWritableCount,

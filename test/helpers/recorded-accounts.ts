@@ -1,4 +1,4 @@
-import type { RawAccount } from '../../src/solana/accounts/raw-account.ts';
+import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
 import { readJsonFixture } from './fixtures.ts';
 
 export interface RecordedAccount {

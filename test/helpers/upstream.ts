@@ -10,6 +10,8 @@ export interface SeenCall {
   /** Raw bytes of the body as text. */
   readonly body: string;
   readonly headers: IncomingHttpHeaders;
+  /** Path and query. */
+  readonly url: string;
   readonly id: unknown;
   /** Whether the caller went away before it had the whole answer. */
   readonly aborted: () => boolean;
@@ -41,6 +43,12 @@ export interface SeenSubscription {
   ended: boolean;
 }
 
+/** `close`: the node closes the connection over the call, as one does over a message that is too large. */
+type SubscribeAnswer = (
+  method: string,
+  paramsText: string,
+) => { readonly error: string } | 'accept' | 'silence' | 'close';
+
 export interface TestUpstream {
   readonly url: string;
   readonly wsUrl: string;
@@ -54,7 +62,7 @@ export interface TestUpstream {
   held(method: string): readonly SeenSubscription[];
   readonly openSockets: number;
   /** How subscribe calls are answered; default: a new id. */
-  onSubscribe(answer: (method: string) => { readonly error: string } | 'accept' | 'silence'): void;
+  onSubscribe(answer: SubscribeAnswer): void;
   /** Sends a notification with this raw result to one subscription. */
   notify(subscription: SeenSubscription, resultText: string): void;
   /** Cuts all websockets. */
@@ -75,7 +83,7 @@ export async function startUpstream(options: { slot?: number; genesisHash?: stri
   const calls: SeenCall[] = [];
   const subscriptions: SeenSubscription[] = [];
   const sockets = new Set<Socket>();
-  let answerSubscribe: (method: string) => { readonly error: string } | 'accept' | 'silence' = () => 'accept';
+  let answerSubscribe: SubscribeAnswer = () => 'accept';
   let nextSubscription = 1_000_000_007;
   const server = createServer((request, response) => void serve(request, response));
   const webSockets = new WebSocketServer({ server, perMessageDeflate: false });
@@ -102,7 +110,7 @@ export async function startUpstream(options: { slot?: number; genesisHash?: stri
     response.on('close', () => {
       aborted = !response.writableFinished;
     });
-    const call = { method, params, id, body, headers: request.headers, aborted: () => aborted };
+    const call = { method, params, id, body, headers: request.headers, url: request.url ?? '', aborted: () => aborted };
     calls.push(call);
     const behaviour = await (responders.get(method) ?? responders.get('*')!)(call);
     answer(behaviour, call, response);
@@ -122,8 +130,9 @@ export async function startUpstream(options: { slot?: number; genesisHash?: stri
         reply(`"result":${found !== undefined}`);
         return;
       }
-      const decision = answerSubscribe(method);
+      const decision = answerSubscribe(method, JSON.stringify(params ?? null));
       if (decision === 'silence') return;
+      if (decision === 'close') return socket.close(1009);
       if (decision !== 'accept') return reply(`"error":${decision.error}`);
       const subscription = {
         id: nextSubscription++,

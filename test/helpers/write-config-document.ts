@@ -19,7 +19,7 @@ between levels, case and single underscores do not count), PARHELION_STORE__URL_
 file. SOLANA_RPC_URL sets upstream.urls.`;
 
 export async function configDocument(): Promise<string> {
-  const places = { builtInDir, baseDir: root, packageDir: root };
+  const places = { builtInDir, baseDir: root, packageDirs: [root] };
   const plugins = await findPlugins([], places);
   return renderConfigDocument(assembleSchema(plugins), { header: HEADER });
 }

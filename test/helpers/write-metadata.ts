@@ -1,5 +1,5 @@
 import { decode32 } from '../../src/lib/base58.ts';
-import type { Metadata } from '../../src/solana/accounts/metaplex/metadata.ts';
+import type { Metadata } from '../../src/solana/accounts/metaplex.ts';
 
 export type MetadataFields = Metadata;
 

@@ -21,7 +21,7 @@ const argumentsOf = (keyword: string, list: readonly Instruction[] = instruction
   list.filter((one) => one.getKeyword() === keyword).map((one) => one.getArgumentsContent() ?? '');
 const lastStage = instructions.slice(instructions.findLastIndex((one) => one.getKeyword() === 'FROM'));
 const manifest = JSON.parse(read('package.json')) as { readonly files: string[]; readonly engines: { node: string } };
-const schema = assembleSchema(await findPlugins([], { builtInDir, baseDir: root, packageDir: root }));
+const schema = assembleSchema(await findPlugins([], { builtInDir, baseDir: root, packageDirs: [root] }));
 const defaults = Value.Default(coreConfig, {}) as CoreConfig;
 
 interface Service {
@@ -56,7 +56,7 @@ test('the image runs without privileges, on a Node that the program is for, and 
   assert.deepEqual(argumentsOf('USER', lastStage), ['node']);
   const after = lastStage.slice(lastStage.findIndex((one) => one.getKeyword() === 'USER'));
   assert.deepEqual(argumentsOf('RUN', after), [], 'something is done as its user');
-  const bases = argumentsOf('FROM').map((base) => /^node:(\d+)\.(\d+)-/.exec(base)!.slice(1).map(Number));
+  const bases = argumentsOf('FROM').map((base) => /^node:(\d+)\.(\d+)\.\d+-/.exec(base)!.slice(1).map(Number));
   const [least, minor] = /(\d+)\.(\d+)/.exec(manifest.engines.node)!.slice(1).map(Number);
   for (const [major, patch] of bases)
     assert.ok(major! > least! || (major === least && patch! >= minor!), String(bases));
@@ -109,6 +109,6 @@ test('compose: the daemon waits for its database, has the rights it needs, and t
     parhelion.ports,
     [port, port + 1].map((one) => `127.0.0.1:${one}:${one}`),
   );
-  assert.match(postgres.image!, /^postgres:\d+-/);
+  assert.match(postgres.image!, /^postgres:\d+\.\d+-/);
   assert.deepEqual(Object.keys(volumes), ['data', 'postgres']);
 });

@@ -1,15 +1,14 @@
 import type { Clock, Store } from '../../../src/kernel/plugin.ts';
-import type { AccessAdmin, KeyView, ProjectView } from '../../../src/ports/access-admin.ts';
+import type { AccessAdmin, KeyView, ProjectView } from '../../../src/ports/access.ts';
 import { keyView } from '../commands/keys.ts';
-import { toCredits, toMicro } from '../metering/amount.ts';
+import { usageError } from '../errors.ts';
+import { toCredits, toMicro } from '../metering/account.ts';
 import type { Meter } from '../metering/meter.ts';
 import type { Plans } from '../plans/plans.ts';
 import { type Keys, listKeys } from '../projects/keys.ts';
 import { findProjectRow, listProjects, type Projects } from '../projects/projects.ts';
 import { type ProjectRow, tables } from '../tables.ts';
-import { readUsage } from '../usage/read-usage.ts';
-import { usageRecord } from '../usage/record.ts';
-import { usageError } from '../usage-error.ts';
+import { readUsage, usageRecord } from '../usage/record.ts';
 
 export interface AdminParts {
   readonly store: Store;

@@ -1,10 +1,11 @@
 import type { Command } from '../../../src/kernel/plugin.ts';
 import { tableLines, timeText } from '../../../src/lib/table-lines.ts';
-import type { Overrides } from '../plans/schema.ts';
+import { usageError } from '../errors.ts';
+import type { Overrides } from '../plans/plans.ts';
 import { findProjectRow, listProjects } from '../projects/projects.ts';
 import { listWallets } from '../projects/wallets.ts';
 import type { ProjectRow } from '../tables.ts';
-import { usageError } from '../usage-error.ts';
+import { readUsage, type UsageRecord, usageRecord } from '../usage/record.ts';
 import { type CommandParts, JSON_OPTION, type Options, textOf } from './common.ts';
 
 const ID = { flags: '--id <id>', description: 'id of the project, from `projects list`', required: true };
@@ -178,4 +179,83 @@ function view(row: ProjectRow) {
     adminApi: row.admin_api === 1,
     prepaidGranted: row.prepaid_granted,
   };
+}
+
+export function projectUsageCommands({ plans, clock }: CommandParts): Command[] {
+  return [
+    {
+      path: ['projects', 'usage'],
+      summary: 'show what a project used in its credit cycle, as far as it is written (within a second)',
+      options: [
+        { flags: '--id <id>', description: 'id of the project, from `projects list`', required: true },
+        JSON_OPTION,
+      ],
+      async run(options, io) {
+        const project = await findProjectRow(io.store, String(options['id']));
+        const usage = await readUsage(io.store.read, project, plans(), clock.now());
+        if (usage === null) throw usageError('ACCESS_UNKNOWN_PLAN', project.plan);
+        const record = usageRecord(usage);
+        if (options['json'] === true) io.json(record);
+        else for (const line of usageLines(record)) io.line(line);
+      },
+    },
+  ];
+}
+
+function usageLines(record: UsageRecord): readonly string[] {
+  const { creditCycle, subscriptionDetails, credits, requests, dataTransfer } = record;
+  const totals = tableLines(
+    ['CREDITS', ''],
+    [
+      ['used', record.creditsUsed],
+      ['left of the plan', record.creditsRemaining],
+      ['prepaid, used', record.prepaidCreditsUsed],
+      ['prepaid, left', record.prepaidCreditsRemaining],
+    ],
+  );
+  const products = Object.keys(credits).map((name) => [
+    name,
+    credits[name] ?? 0,
+    requests[name] ?? 0,
+    dataTransfer[name] ?? 0,
+  ]);
+  return [
+    `plan ${subscriptionDetails.plan}, cycle ${creditCycle.start} to ${creditCycle.end}`,
+    '',
+    ...totals,
+    '',
+    ...tableLines(['PRODUCT', 'CREDITS', 'REQUESTS', 'BYTES'], products),
+  ];
+}
+
+const WALLET = { flags: '--wallet <address>', description: 'wallet of a member, base58', required: true };
+
+export function projectWalletCommands({ wallets }: CommandParts): Command[] {
+  return [
+    {
+      path: ['projects', 'add-wallet'],
+      summary: 'make a wallet a member of a project: keys may then be made for it (`keys create --wallet`)',
+      options: [ID, WALLET, JSON_OPTION],
+      async run(options, io) {
+        const [id, wallet] = [String(options['id']), String(options['wallet'])];
+        const added = await io.store.write((tx) => wallets.add(tx, id, wallet));
+        if (options['json'] === true) io.json({ id, wallet, added });
+        else io.line(added ? `${wallet} is a member of project ${id}` : `${wallet} was a member before`);
+      },
+    },
+    {
+      path: ['projects', 'remove-wallet'],
+      summary: 'end the membership of a wallet, and its keys; a running daemon notices within a second',
+      options: [ID, WALLET, JSON_OPTION],
+      async run(options, io) {
+        const [id, wallet] = [String(options['id']), String(options['wallet'])];
+        const revoked = await io.store.write((tx) => wallets.remove(tx, id, wallet));
+        if (options['json'] === true) io.json({ id, wallet, removed: revoked !== null, revokedKeys: revoked ?? 0 });
+        else
+          io.line(
+            revoked === null ? `${wallet} is no member` : `${wallet} is no member any more; keys ended: ${revoked}`,
+          );
+      },
+    },
+  ];
 }

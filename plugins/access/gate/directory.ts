@@ -1,9 +1,16 @@
+import { timingSafeEqual } from 'node:crypto';
+import { sql } from 'kysely';
 import { type Caller, type Clock, GateRefusal, type Store } from '../../../src/kernel/plugin.ts';
+import { CodedError } from '../../../src/lib/coded-error.ts';
+import { inList } from '../../../src/lib/in-list.ts';
 import { createLru } from '../../../src/lib/lru.ts';
-import { type Account, createAccount, isAtRest, type ProjectState, takeState } from '../metering/account.ts';
+import type { Queries } from '../../../src/ports/store.ts';
+import { billingDayOf } from '../cycle.ts';
+import { ACCESS_ERRORS } from '../errors.ts';
+import { type Account, createAccount, isAtRest, type ProjectState, takeState, toMicro } from '../metering/account.ts';
 import type { Plans } from '../plans/plans.ts';
-import type { KeyRules } from './key-rules.ts';
-import { findKey, findProject } from './look-up.ts';
+import { type AccessTables, type ApiKeyRow, tables } from '../tables.ts';
+import { type KeyRules, readRules } from './key-rules.ts';
 
 /** A key as it is remembered. */
 export interface KnownKey {
@@ -21,7 +28,7 @@ export interface KnownKey {
   readonly untilMs: number;
 }
 
-export interface DirectoryParts {
+interface DirectoryParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly plans: () => Plans;
@@ -33,6 +40,8 @@ export interface DirectoryParts {
 export interface Directory {
   /** `name` is the hash of the key as text. Undefined: not remembered, ask. Throws `bad-key` for one that is known to be unknown. */
   known(name: string): KnownKey | undefined;
+  /** It was right when it was last asked for, however long ago. */
+  isFamiliar(name: string): boolean;
   /** Asks the store; callers that come together share one question. Throws `bad-key`. */
   ask(name: string): Promise<KnownKey>;
   /** The account of a project, for calls without a key. Null: no such project. */
@@ -80,12 +89,12 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
     const key: KnownKey = {
       ...{ name, rules, expiresAt },
       account: accountOf(project.state, revision),
-      caller: { projectId, keyId, plan: limits.plan, wallet },
+      caller: { projectId, keyId, plan: limits.plan, wallet, budgets: limits.budgets },
       askedMs,
       refreshMs: askedMs + keyCacheMs / 2,
       untilMs: askedMs + keyCacheMs,
     };
-    if (keyCacheMs > 0) known.set(name, key);
+    known.set(name, key);
     return key;
   }
 
@@ -105,11 +114,12 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
         return undefined;
       }
       const nowMs = clock.monotonic();
-      if (nowMs > key.untilMs || key.askedMs <= key.account.changedMs) return undefined;
+      if (keyCacheMs === 0 || nowMs > key.untilMs || key.askedMs <= key.account.changedMs) return undefined;
       // Busy keys are never waited for: their next question is put before the last answer is too old.
       if (nowMs > key.refreshMs && !asking.has(name)) ask(name).catch(() => undefined);
       return key;
     },
+    isFamiliar: (name) => known.has(name),
     ask,
     project(id) {
       const account = accounts.get(id);
@@ -127,5 +137,109 @@ export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs 
       // One of its keys may be new.
       unknown.clear();
     },
+  };
+}
+
+/** What the store says about a key that is not revoked. */
+interface FoundKey {
+  readonly keyId: string;
+  readonly expiresAt: number | null;
+  readonly rules: KeyRules;
+  /** Of the member it was made for, else of the project's owner. */
+  readonly wallet: string | null;
+  readonly project: FoundProject;
+}
+
+interface FoundProject {
+  readonly wallet: string | null;
+  readonly state: ProjectState;
+}
+
+/** One query. Null for an unknown and for a revoked key. */
+async function findKey(store: Store, plans: Plans, hash: Buffer): Promise<FoundKey | null> {
+  const row = await withProject(tables(store.read))
+    .innerJoin('api_keys', 'api_keys.project_id', 'projects.id')
+    .select([
+      'api_keys.id as key_id',
+      'api_keys.hash',
+      'api_keys.expires_at',
+      'api_keys.permissions',
+      'api_keys.cidrs',
+      'api_keys.origins',
+      'api_keys.wallet as member',
+    ])
+    .where('api_keys.hash', '=', hash)
+    .where('api_keys.revoked_at', 'is', null)
+    .executeTakeFirst();
+  if (row === undefined || !timingSafeEqual(row.hash, hash)) return null;
+  const project = readProject(row, plans);
+  const wallet = row.member ?? project.wallet;
+  return { keyId: row.key_id, expiresAt: row.expires_at, rules: readRules(row), wallet, project };
+}
+
+/** What may change of a key while somebody stays who used it. */
+export type KeyRights = Pick<ApiKeyRow, 'expires_at' | 'permissions' | 'cidrs' | 'origins'>;
+
+/** By key id; revoked keys are left out. */
+export async function findRights(store: Store, keyIds: readonly string[]): Promise<ReadonlyMap<string, KeyRights>> {
+  const rows = await tables(store.read)
+    .selectFrom('api_keys')
+    .select(['id', 'expires_at', 'permissions', 'cidrs', 'origins'])
+    .where(inList(store.dialect, 'id', keyIds))
+    .where('revoked_at', 'is', null)
+    .execute();
+  return new Map(rows.map((row) => [row.id, row]));
+}
+
+async function findProject(store: Store, plans: Plans, id: string): Promise<FoundProject | null> {
+  const row = await withProject(tables(store.read)).where('projects.id', '=', id).executeTakeFirst();
+  return row === undefined ? null : readProject(row, plans);
+}
+
+function withProject(db: Queries<AccessTables>) {
+  return db
+    .selectFrom('projects')
+    .leftJoin('usage_cycles', (join) =>
+      join
+        .onRef('usage_cycles.project_id', '=', 'projects.id')
+        .on(
+          'usage_cycles.cycle_start',
+          '=',
+          sql<string>`(select max(cycle_start) from usage_cycles as newest where newest.project_id = projects.id)`,
+        ),
+    )
+    .select([
+      'projects.id',
+      'projects.plan',
+      'projects.overrides',
+      'projects.wallet',
+      'projects.created_at',
+      'projects.billing_day',
+      'projects.prepaid_granted',
+      'projects.prepaid_used',
+      'projects.prepaid_used_micro',
+      'usage_cycles.cycle_start',
+      'usage_cycles.regular',
+      'usage_cycles.regular_micro',
+      'usage_cycles.prepaid',
+      'usage_cycles.prepaid_micro',
+    ]);
+}
+
+type Row = NonNullable<Awaited<ReturnType<ReturnType<typeof withProject>['executeTakeFirst']>>>;
+
+function readProject(row: Row, plans: Plans): FoundProject {
+  const limits = plans.limitsOf(row.plan, row.overrides);
+  if (limits === null)
+    throw new CodedError('ACCESS_UNKNOWN_PLAN', ACCESS_ERRORS.ACCESS_UNKNOWN_PLAN, { facts: { plan: row.plan } });
+  const spent = {
+    regular: toMicro(row.regular ?? 0, row.regular_micro ?? 0),
+    prepaid: toMicro(row.prepaid ?? 0, row.prepaid_micro ?? 0),
+    prepaidLeft: toMicro(row.prepaid_granted, 0) - toMicro(row.prepaid_used, row.prepaid_used_micro),
+  };
+  const billingDay = row.billing_day ?? billingDayOf(row.created_at);
+  return {
+    wallet: row.wallet,
+    state: { projectId: row.id, limits, billingDay, cycleStart: row.cycle_start ?? '', spent },
   };
 }

@@ -1,13 +1,10 @@
 import type { Product } from '../../../src/kernel/plugin.ts';
 import { type Cycle, cycleOf, dayOf, endOfDay } from '../cycle.ts';
-import type { Limits } from '../plans/limits.ts';
-import type { Buckets } from '../rates/rates.ts';
-import { createSlidingWindow, type SlidingWindow } from '../rates/window.ts';
-import { type Amount, zero } from './amount.ts';
-import { creditsLeft, type Spent } from './spending.ts';
+import type { Limits } from '../plans/plans.ts';
+import { type Buckets, createSlidingWindow, type SlidingWindow } from '../rates.ts';
 
 /** Calls of one product that are not written yet. */
-export interface Count {
+interface Count {
   readonly credits: Amount;
   requests: number;
   bytes: number;
@@ -130,4 +127,82 @@ function emptyDay(cycle: Cycle, nowMs: number): DayCount {
 
 function spentIn(cycle: Cycle, { cycleStart, spent }: ProjectState): Spent {
   return cycleStart === cycle.start ? spent : { regular: 0n, prepaid: 0n, prepaidLeft: spent.prepaidLeft };
+}
+
+/** Credits of a project in a cycle as the store knows them, in millionths. */
+export interface Spent {
+  /** Of the plan, and those beyond all others. */
+  readonly regular: bigint;
+  /** Prepaid ones in this cycle. */
+  readonly prepaid: bigint;
+  /** Prepaid ones that are left; they are not bound to a cycle. */
+  readonly prepaidLeft: bigint;
+}
+
+interface Allowance {
+  /** Whole credits. */
+  readonly creditsLimit: number;
+  readonly overageCredits: number;
+}
+
+/** How an amount is spent: the plan's credits first, then prepaid ones, then those beyond, which count as regular. */
+export function split(amount: bigint, spent: Spent, { creditsLimit }: Allowance): { regular: bigint; prepaid: bigint } {
+  const ofPlan = least(amount, most(toMicro(creditsLimit, 0) - spent.regular, 0n));
+  const prepaid = least(amount - ofPlan, most(spent.prepaidLeft, 0n));
+  return { regular: amount - prepaid, prepaid };
+}
+
+/** Credits of all three kinds that can still be spent. */
+function creditsLeft(spent: Spent, { creditsLimit, overageCredits }: Allowance): number {
+  const ofCycle = toMicro(creditsLimit, 0) + toMicro(overageCredits, 0) - spent.regular;
+  return toCredits(most(ofCycle, 0n) + most(spent.prepaidLeft, 0n));
+}
+
+const least = (one: bigint, other: bigint) => (one < other ? one : other);
+const most = (one: bigint, other: bigint) => (one > other ? one : other);
+
+/**
+ * Credits without rounding. Prices are whole credits as a rule and may be down to a millionth of one; both parts are kept as integers,
+ * in memory and in the store, so that sums are exact however many calls they are of.
+ */
+interface Amount {
+  whole: number;
+  /** Millionths of a credit; any number of them. */
+  micro: number;
+}
+
+const MICRO = 1_000_000;
+const MICRO_BIG = 1_000_000n;
+
+const zero = (): Amount => ({ whole: 0, micro: 0 });
+
+export function addCredits(amount: Amount, credits: number): void {
+  if (Number.isInteger(credits)) {
+    amount.whole += credits;
+    return;
+  }
+  const whole = Math.floor(credits);
+  amount.whole += whole;
+  amount.micro += Math.round((credits - whole) * MICRO);
+}
+
+/** In millionths of a credit. */
+export function toMicro(whole: number, micro: number): bigint {
+  return BigInt(whole) * MICRO_BIG + BigInt(micro);
+}
+
+/** Both parts of a sum that is not negative. */
+export function fromMicro(micro: bigint): Amount {
+  return { whole: Number(micro / MICRO_BIG), micro: Number(micro % MICRO_BIG) };
+}
+
+/** Whole credits, rounded half up: done once, when a sum is shown. */
+export function rounded(micro: bigint): number {
+  return Number((micro + MICRO_BIG / 2n) / MICRO_BIG);
+}
+
+/** As a number for comparisons; exact for whole credits. */
+export function toCredits(micro: bigint): number {
+  const { whole, micro: rest } = fromMicro(micro < 0n ? 0n : micro);
+  return whole + rest / MICRO;
 }

@@ -1,9 +1,10 @@
 import type { Clock, Product } from '../../../src/kernel/plugin.ts';
 import type { AccessCharges, Charge } from '../../../src/ports/access.ts';
-import { createAdmission } from '../gate/admission.ts';
 import type { Directory } from '../gate/directory.ts';
+import { createAdmission } from '../gate/gate.ts';
 import { type Account, affordable, turnDay } from './account.ts';
 import type { Meter } from './meter.ts';
+import { countCall } from './write-batch.ts';
 
 export interface ChargesParts {
   readonly directory: Pick<Directory, 'project'>;
@@ -41,6 +42,26 @@ export function createCharges({ directory, meter, clock }: ChargesParts): Access
       const admission = createAdmission(ticket, clock.now, meter.note);
       return {
         settle: (charged) => admission.settle(items.map(() => ({ charged, bytesOut: 0 }))),
+      };
+    },
+    stream(projectId, { product, creditsPerByte }) {
+      /** Undefined: not read yet. Null: there is no such project. */
+      let account: Account | null | undefined;
+      return {
+        affords(bytes) {
+          if (account === undefined || account === null) return account === null;
+          turnDay(account, clock.now());
+          return creditsPerByte === 0 || bytes * creditsPerByte <= affordable(account);
+        },
+        count(bytes) {
+          if (account === undefined || account === null) return;
+          turnDay(account, clock.now());
+          countCall(account, product as Product, { credits: bytes * creditsPerByte, bytes, isRequest: false });
+          meter.note(account);
+        },
+        async refresh() {
+          account = await accountOf(projectId);
+        },
       };
     },
     async left(projectId) {

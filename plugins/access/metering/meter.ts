@@ -1,9 +1,16 @@
 import type { Clock, Log, Metrics, Store } from '../../../src/kernel/plugin.ts';
 import type { Plans } from '../plans/plans.ts';
-import { learn } from '../rates/bucket.ts';
+import { learn } from '../rates.ts';
 import { type Account, takeState } from './account.ts';
-import { type Batch, type BatchEntry, collect, creditsOfCycle } from './batch.ts';
-import { takenKey, type Written, writeBatch } from './write-batch.ts';
+import {
+  type Batch,
+  type BatchEntry,
+  collect,
+  creditsOfCycle,
+  takenKey,
+  type Written,
+  writeBatch,
+} from './write-batch.ts';
 
 /** Projects of one write: the daemon answers requests between two. */
 const MAX_PROJECTS = 500;

@@ -1,5 +1,5 @@
-import type { Limits } from './limits.ts';
-import type { Overrides, Plan, PlansFile } from './schema.ts';
+import { type Static, Type } from '@sinclair/typebox';
+import { BUDGETS, type BudgetName, type Budgets } from '../../../src/ports/access.ts';
 
 /** The plans of the file. */
 export interface Plans {
@@ -25,7 +25,7 @@ export function createPlans(file: PlansFile): Plans {
       const plan = Object.hasOwn(file.plans, name) ? file.plans[name] : undefined;
       if (plan === undefined) return null;
       const own = overrides === null ? {} : (JSON.parse(overrides) as Overrides);
-      const limits = layOver(name, plan, own, file.burstFactor, paidWallet);
+      const limits = layOver(name, plan, own, file, paidWallet);
       if (made.size >= MAX_REMEMBERED) made.clear();
       made.set(key, limits);
       return limits;
@@ -37,7 +37,7 @@ function layOver(
   name: string,
   plan: Plan,
   own: Overrides,
-  burstFactor: number,
+  { burstFactor, budgets }: PlansFile,
   paidWallet: ReadonlySet<string>,
 ): Limits {
   const rates = new Map<string, number>();
@@ -60,5 +60,112 @@ function layOver(
       getTransactionMax: batch.getTransactionMax ?? null,
       notBatchable: new Set(batch.notBatchable ?? []),
     },
+    budgets: budgetsOf({ ...budgets, ...plan.budgets, ...own.budgets }),
   };
 }
+
+function budgetsOf(given: Partial<Budgets>): Budgets {
+  const names = Object.keys(BUDGETS) as BudgetName[];
+  return Object.fromEntries(names.map((name) => [name, given[name] ?? null])) as Budgets;
+}
+
+/** What a project may use: its plan with its own values laid over. null = no limit. */
+export interface Limits {
+  readonly plan: string;
+  /** Credits of a cycle. */
+  readonly creditsLimit: number;
+  /** Credits of a cycle beyond those and the prepaid ones. */
+  readonly overageCredits: number;
+  readonly invoiced: boolean;
+  /** Last segments of wallet routes that the plan lacks; null when it has all. */
+  readonly refusedWallet: ReadonlySet<string> | null;
+  /** By group; a missing group has no limit, 0 means that the plan lacks its methods. */
+  readonly ratePerSecond: ReadonlyMap<string, number>;
+  readonly burstFactor: number;
+  readonly webhooks: { readonly max: number | null; readonly addressesPerWebhook: number };
+  readonly batch: BatchLimits;
+  readonly budgets: Budgets;
+}
+
+export interface BatchLimits {
+  readonly maxItems: number | null;
+  /** Items of methods that read the archive, `getTransaction` apart. */
+  readonly historicalMax: number | null;
+  readonly getTransactionMax: number | null;
+  readonly notBatchable: ReadonlySet<string>;
+}
+
+const closed = { additionalProperties: false } as const;
+const count = Type.Integer({ minimum: 0 });
+const limit = Type.Union([Type.Null(), count]);
+const rates = Type.Record(
+  Type.String({ pattern: '^[A-Za-z][A-Za-z0-9]*$' }),
+  Type.Union([Type.Null(), Type.Number({ minimum: 0 })]),
+);
+const features = Type.Object({ paidWallet: Type.Boolean() }, closed);
+const webhooks = Type.Object({ max: limit, addressesPerWebhook: count }, closed);
+const batch = Type.Object(
+  {
+    maxItems: Type.Optional(limit),
+    historicalMax: Type.Optional(limit),
+    getTransactionMax: Type.Optional(limit),
+    notBatchable: Type.Optional(Type.Array(Type.String())),
+  },
+  closed,
+);
+
+const optionalLimit = Type.Optional(limit);
+const budgets = Type.Object(
+  Object.fromEntries(Object.keys(BUDGETS).map((name) => [name, optionalLimit])) as Record<
+    BudgetName,
+    typeof optionalLimit
+  >,
+  closed,
+);
+
+const plan = Type.Object(
+  {
+    /** Credits of a cycle. */
+    creditsLimit: count,
+    /** Whether usage records show a billing cycle. */
+    invoiced: Type.Boolean(),
+    features,
+    ratePerSecond: rates,
+    webhooks,
+    batch,
+    budgets: Type.Optional(budgets),
+    /** US dollars a month; nothing is billed by it. */
+    priceUsd: Type.Optional(Type.Number({ minimum: 0 })),
+  },
+  closed,
+);
+
+/** `config/plans.yaml`. */
+export const plansSchema = Type.Object(
+  {
+    plans: Type.Record(Type.String({ pattern: '^[a-z][a-z0-9_-]{0,31}$' }), plan, { minProperties: 1 }),
+    burstFactor: Type.Number({ minimum: 1 }),
+    /** Of each plan that does not say otherwise. */
+    budgets: Type.Optional(budgets),
+    paidWalletEndpoints: Type.Array(Type.String()),
+  },
+  closed,
+);
+
+/** What a project lays over its plan, and the credits that it may use beyond all others. */
+export const overridesSchema = Type.Object(
+  {
+    creditsLimit: Type.Optional(count),
+    overageCredits: Type.Optional(count),
+    features: Type.Optional(Type.Partial(features, closed)),
+    ratePerSecond: Type.Optional(rates),
+    webhooks: Type.Optional(Type.Partial(webhooks, closed)),
+    batch: Type.Optional(batch),
+    budgets: Type.Optional(budgets),
+  },
+  closed,
+);
+
+type Plan = Static<typeof plan>;
+export type PlansFile = Static<typeof plansSchema>;
+export type Overrides = Static<typeof overridesSchema>;

@@ -1,13 +1,12 @@
+import { hash } from 'node:crypto';
+import { parseCidr } from '../../../src/lib/cidr.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
+import { usageError } from '../errors.ts';
 import { type ApiKeyRow, tables } from '../tables.ts';
-import { usageError } from '../usage-error.ts';
-import type { ProjectChanges } from './changes.ts';
-import { hashKey, isKeyForm, keyPrefix } from './key-form.ts';
-import { checkNetworks, checkOrigins, checkPermissions } from './key-lists.ts';
-import { demandMember } from './wallets.ts';
+import { demandMember, type ProjectChanges } from './wallets.ts';
 
-export interface NewKey {
+interface NewKey {
   readonly id: string;
   readonly projectId: string;
   /** In full: shown once, stored nowhere. */
@@ -156,4 +155,96 @@ function columnsOf(limits: KeyLimits): Partial<Pick<ApiKeyRow, 'permissions' | '
     ...(cidrs === undefined ? {} : { cidrs: text(cidrs, checkNetworks) }),
     ...(origins === undefined ? {} : { origins: text(origins, checkOrigins) }),
   };
+}
+
+/** The hosted form, which some tools check, is a UUID; any of these strings is accepted. */
+const FORM = /^[A-Za-z0-9_.-]{1,256}$/;
+const PREFIX_LENGTH = 8;
+
+export function isKeyForm(text: string): boolean {
+  return FORM.test(text);
+}
+
+export function hashKey(key: string): Buffer {
+  return hash('sha256', key, 'buffer');
+}
+
+/** What a key is called in memory: its hash as text, which a look-up needs and a Buffer is not. */
+export function keyName(key: string): string {
+  return hash('sha256', key, 'base64');
+}
+
+/** Enough to recognise a key in a list, and never more than a quarter of it. */
+export function keyPrefix(key: string): string {
+  return key.slice(0, Math.min(PREFIX_LENGTH, Math.floor(key.length / 4)));
+}
+
+/** What a key may be limited to: products of the usage record, and `admin` for the usage endpoint. */
+export const PERMISSIONS = [
+  'rpc',
+  'enhancedApi',
+  'walletApi',
+  'das',
+  'webhooks',
+  'archival',
+  'photon',
+  'other',
+  'admin',
+] as const;
+
+const MAX_ENTRIES = 100;
+const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/(?:\*\.)?(?:[a-z0-9-]+\.)*[a-z0-9-]+(?::\d{1,5})?$/i;
+const IPV6_ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/\[[0-9a-f:.]+\](?::\d{1,5})?$/i;
+
+/** Errors: ACCESS_BAD_NETWORK, naming the first that is none. */
+function checkNetworks(cidrs: readonly string[]): readonly string[] {
+  return checked(cidrs, 'ACCESS_BAD_NETWORK', (cidr) => parseCidr(cidr) !== null);
+}
+
+/** Errors: ACCESS_BAD_ORIGIN. */
+function checkOrigins(origins: readonly string[]): readonly string[] {
+  return checked(origins, 'ACCESS_BAD_ORIGIN', (origin) => ORIGIN.test(origin) || IPV6_ORIGIN.test(origin));
+}
+
+/** Errors: ACCESS_BAD_PERMISSION. */
+function checkPermissions(permissions: readonly string[]): readonly string[] {
+  return checked(permissions, 'ACCESS_BAD_PERMISSION', (name) => (PERMISSIONS as readonly string[]).includes(name));
+}
+
+function checked(
+  values: readonly string[],
+  code: 'ACCESS_BAD_NETWORK' | 'ACCESS_BAD_ORIGIN' | 'ACCESS_BAD_PERMISSION',
+  isGood: (value: string) => boolean,
+): readonly string[] {
+  const unique = [...new Set(values)];
+  const bad = unique.find((value) => !isGood(value));
+  if (bad !== undefined) throw usageError(code, bad);
+  if (unique.length > MAX_ENTRIES) throw usageError(code);
+  return unique;
+}
+
+const DAYS = /^([1-9]\d{0,4})d$/;
+const DATE = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2})?(Z|[+-]\d{2}:\d{2}))?$/;
+const SPAN = /^(\d{1,5})(m|h|d)$/;
+const DAY_MS = 86_400_000;
+const UNIT_MS = { m: 60_000, h: 3_600_000, d: DAY_MS } as const;
+
+/** Unix milliseconds of `90d`, `2030-01-31` (its first moment, UTC) or a full date with its zone. Errors: ACCESS_BAD_EXPIRY. */
+export function parseExpiry(text: string, now: number): number {
+  const days = DAYS.exec(text)?.[1];
+  if (days !== undefined) return now + Number(days) * DAY_MS;
+  const at = DATE.test(text) ? Date.parse(text) : Number.NaN;
+  // A day that the month lacks is moved into the next month by some parsers; what comes back must be what was said.
+  const isReal =
+    !Number.isNaN(at) && new Date(`${text.slice(0, 10)}T00:00:00Z`).toISOString().startsWith(text.slice(0, 10));
+  if (!isReal || at <= now) throw usageError('ACCESS_BAD_EXPIRY');
+  return at;
+}
+
+/** Milliseconds of `30m`, `24h`, `7d` or `0`. Errors: ACCESS_BAD_OVERLAP. */
+export function parseOverlap(text: string): number {
+  if (text === '0') return 0;
+  const match = SPAN.exec(text);
+  if (match === null) throw usageError('ACCESS_BAD_OVERLAP');
+  return Number(match[1]) * UNIT_MS[match[2] as keyof typeof UNIT_MS];
 }

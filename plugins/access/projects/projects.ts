@@ -1,12 +1,10 @@
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
-import { problemsOf } from '../plans/check.ts';
-import type { Plans } from '../plans/plans.ts';
-import { type Overrides, overridesSchema } from '../plans/schema.ts';
+import { usageError } from '../errors.ts';
+import { problemsOf } from '../plans/load.ts';
+import { type Overrides, overridesSchema, type Plans } from '../plans/plans.ts';
 import { type ProjectRow, tables } from '../tables.ts';
-import { usageError } from '../usage-error.ts';
-import type { ProjectChanges } from './changes.ts';
-import { checkWallet } from './wallets.ts';
+import { checkWallet, type ProjectChanges } from './wallets.ts';
 
 export interface NewProject {
   readonly name: string;

@@ -1,9 +1,9 @@
+import type { Hints, StoreTx } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
-import type { Store, StoreTx } from '../../../src/ports/store.ts';
+import type { Store } from '../../../src/ports/store.ts';
+import { usageError } from '../errors.ts';
 import { tables } from '../tables.ts';
-import { usageError } from '../usage-error.ts';
-import type { ProjectChanges } from './changes.ts';
 
 /** The wallets of the people of a project. All errors are ACCESS_… with exit code 64. */
 export interface Wallets {
@@ -92,4 +92,25 @@ async function demandProject(tx: StoreTx, id: string): Promise<void> {
   let query = tables(tx.db).selectFrom('projects').select('id').where('id', '=', id);
   if (tx.dialect === 'postgres') query = query.forUpdate();
   if ((await query.executeTakeFirst()) === undefined) throw usageError('ACCESS_UNKNOWN_PROJECT');
+}
+
+/** Tells the gates of all threads and processes that a project, or one of its keys, is not what it was. */
+export interface ProjectChanges {
+  /** They hear of it when the transaction commits. */
+  note(tx: StoreTx, projectId: string): void;
+  /** The returned function ends it. */
+  listen(forget: (projectId: string) => void): () => void;
+}
+
+const TOPIC = 'project';
+
+export function createProjectChanges(hints: Hints): ProjectChanges {
+  return {
+    note: (tx, projectId) => tx.onCommit(() => hints.publish(TOPIC, { projectId })),
+    listen: (forget) =>
+      hints.subscribe(TOPIC, (message) => {
+        const { projectId } = message as { readonly projectId?: unknown };
+        if (typeof projectId === 'string') forget(projectId);
+      }),
+  };
 }

@@ -3,8 +3,7 @@ import { type Clock, defineRoute, json, RequestError, type Route, type Store } f
 import type { Meter } from '../metering/meter.ts';
 import type { Plans } from '../plans/plans.ts';
 import { tables } from '../tables.ts';
-import { readUsage } from './read-usage.ts';
-import { usageRecord, usageReply } from './record.ts';
+import { readUsage, usageRecord, usageReply } from './record.ts';
 
 export interface UsageRouteParts {
   readonly store: Store;
@@ -27,7 +26,8 @@ export function usageRoute({ store, clock, plans, meter }: UsageRouteParts): Rou
     errors: 'admin',
     permission: 'admin',
     price: { product: 'other', credits: 0, groups: ['admin'] },
-    params: Type.Object({ id: Type.String({ description: "id of the key's own project" }) }),
+    params: Type.Object({ id: Type.String() }),
+    documented: { params: { id: Type.String({ format: 'uuid', description: "id of the key's own project" }) } },
     replies: { 200: usageReply, 400: errorReply, 401: errorReply, 403: errorReply, 429: errorReply },
     async handler({ params, caller }) {
       const id = params.id.toLowerCase();

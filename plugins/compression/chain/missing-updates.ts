@@ -2,11 +2,11 @@ import type { Log, Store, StoreTx } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { GapBook } from '../../../src/ports/gaps.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
+import { readNote, writeNote } from '../store/notes.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
-import { isBeingRead, noteFill } from './fill-note.ts';
 import type { TreeReader } from './tree-reader.ts';
 
-export interface MissingParts {
+interface MissingParts {
   readonly store: Store;
   readonly gaps: GapBook;
   readonly reader: Pick<TreeReader, 'one'>;
@@ -19,7 +19,7 @@ export interface MissingParts {
 }
 
 /** How wide to look: from where the tree stands, or over its whole life. */
-export type Width = 'near' | 'whole';
+type Width = 'near' | 'whole';
 
 /** Has the transactions of trees read again that lie behind what their rows hold. */
 export interface MissingUpdates {
@@ -94,4 +94,26 @@ async function nearSlot(db: Db, tree: TreeRow): Promise<number | null> {
     .limit(1)
     .executeTakeFirst();
   return root?.slot ?? null;
+}
+
+const noteOf = ({ id }: Pick<TreeRow, 'id'>): string => `fill:${id}`;
+
+/** Remembers the gap that was asked for, for the sake of a tree. */
+export async function noteFill(tx: StoreTx, tree: Pick<TreeRow, 'id'>, gap: number): Promise<void> {
+  await writeNote(tx, noteOf(tree), String(gap));
+}
+
+/** Whether what was asked for is still being read. Errors: those of the store. */
+export async function isBeingRead(
+  {
+    store,
+    gaps,
+    processor,
+  }: { readonly store: Store; readonly gaps: GapBook; readonly processor: { readonly name: string } },
+  tree: Pick<TreeRow, 'id'>,
+): Promise<boolean> {
+  const gap = await readNote(store.read as Db, noteOf(tree));
+  if (gap === null) return false;
+  const open = await gaps.list({ chain: 'main', processor: processor.name, isOpen: true, limit: 1_000 });
+  return open.some(({ id }) => id === Number(gap));
 }

@@ -1,24 +1,34 @@
-import type { Log, Store } from '../../../src/kernel/plugin.ts';
+import type { ChainReader, Log, Store } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
+import {
+  chainOfPart,
+  QUEUE_HEADER_BYTES,
+  type QueueHeader,
+  readQueueHeader,
+} from '../../../src/solana/compression/tree-accounts.ts';
 import { hashChains } from '../rpc/queues/hash-chains.ts';
-import { readAtOneSlot } from '../store/snapshot-read.ts';
-import type { TreeRow } from '../store/tables.ts';
-import type { Hashing } from '../trees/hashing.ts';
-import { HISTORY } from '../trees/history.ts';
-import type { QueueChain, QueueOnChain, QueueReader } from './queue-reader.ts';
-import { type QueueKind, queueEnd, queuesOf, queueValues } from './queue-values.ts';
-import { changeTree, lockTree, readLightTrees } from './tree-rows.ts';
+import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
+import { type Hashing, HISTORY } from '../trees/hashing.ts';
+import {
+  changeTree,
+  createSliceReader,
+  lockTree,
+  type ReadOptions,
+  readLightTrees,
+  sliceBytes,
+} from './tree-reader.ts';
 
 /** Compares what waits in the queues of V2 trees with the hashes that the chain keeps of it. */
-export interface QueueCheck {
+interface QueueCheck {
   /** One look at every queue in which something is new. Errors: those of the store and of the reader. */
   pass(signal: AbortSignal): Promise<void>;
   /** Whether a queue of this tree was found wrong, or to lack something, and not right since. */
   isDoubted(tree: Pick<TreeRow, 'id'>): boolean;
 }
 
-export interface QueueCheckParts {
+interface QueueCheckParts {
   readonly store: Store;
   readonly hashing: Hashing;
   readonly reader: QueueReader;
@@ -175,4 +185,122 @@ async function reportMissing({ store, log }: QueueCheckParts, watched: Watched, 
     return true;
   });
   if (isDone) log.warn(factsOf(watched, from), 'what waits in the queue of a Merkle tree is not all known');
+}
+
+/** A full part of a queue and the hash over its values. */
+export interface QueueChain {
+  /** Place of its first value, counted from 0. */
+  readonly from: number;
+  readonly size: number;
+  readonly chain: Uint8Array;
+}
+
+interface QueueOnChain {
+  /** Whoever has indexed this slot knows all values of these parts. */
+  readonly slot: number;
+  /** Full parts that were not in the tree yet, ascending. */
+  readonly chains: readonly QueueChain[];
+}
+
+/** Reads the account of a queue: of an output queue, or of a V2 tree. Null when it is none, or was written to too fast. */
+export interface QueueReader {
+  /** Errors: CHAIN_RPC_ERROR, CHAIN_UNREACHABLE, CHAIN_TIMEOUT. */
+  read(key: Uint8Array, options?: ReadOptions): Promise<QueueOnChain | null>;
+}
+
+export function createQueueReader(chain: ChainReader, commitment: 'confirmed' | 'finalized'): QueueReader {
+  const slice = createSliceReader(chain, commitment);
+
+  async function header(key: Uint8Array, options: ReadOptions) {
+    const { context, value } = await slice(key, 0, QUEUE_HEADER_BYTES, options);
+    return { slot: context.slot, header: value === null ? null : readQueueHeader(sliceBytes(value)) };
+  }
+
+  return {
+    async read(key, options = {}) {
+      const before = await header(key, options);
+      if (before.header === null) return null;
+      const { slot } = before;
+      if (before.header.fullParts.length === 0) return { slot, chains: [] };
+      const { storesOffset, storesBytes } = before.header;
+      const stores = await slice(key, storesOffset, storesBytes, { ...options, minSlot: slot });
+      if (stores.value === null) return null;
+      const bytes = sliceBytes(stores.value);
+      const after = await header(key, { ...options, minSlot: stores.context.slot });
+      return { slot, chains: chainsOf(before.header, after.header, bytes) };
+    },
+  };
+}
+
+/** A chain stays as it is until its batch is used again; parts that were gone when all was read may have been. */
+function chainsOf(before: QueueHeader, after: QueueHeader | null, stores: Uint8Array): QueueChain[] {
+  const still = new Set(after?.fullParts.map(({ from }) => from));
+  return before.fullParts.flatMap((part) => {
+    const chain = still.has(part.from) ? chainOfPart(stores, before, part) : null;
+    return chain === null ? [] : [{ from: part.from, size: part.size, chain }];
+  });
+}
+
+/** A queue of a V2 tree. */
+export type QueueKind = 'outputs' | 'nullifiers' | 'addresses';
+
+/** The queues of a tree and the accounts that hold them. */
+export function queuesOf({ type, key, queue }: TreeRow): readonly { kind: QueueKind; account: Uint8Array }[] {
+  if (type === TREE_TYPE.addressV2) return [{ kind: 'addresses', account: key }];
+  if (type !== TREE_TYPE.stateV2) return [];
+  return [
+    { kind: 'nullifiers', account: key },
+    ...(queue === null ? [] : [{ kind: 'outputs', account: queue } as const]),
+  ];
+}
+
+/**
+ * The values that were put into a queue from one place on, in their order. Less than `size` where rows are missing, and where addresses
+ * have left the queue. Errors: those of the store.
+ */
+async function queueValues(db: Db, tree: number, kind: QueueKind, from: number, size: number): Promise<Uint8Array[]> {
+  if (kind === 'addresses') {
+    const rows = await db
+      .selectFrom('compression_address_queue')
+      .select('address')
+      .where('tree', '=', tree)
+      .where('queue_index', '>=', from)
+      .where('queue_index', '<', from + size)
+      .orderBy('queue_index')
+      .execute();
+    return rows.map(({ address }) => address);
+  }
+  const place = kind === 'outputs' ? 'leaf_index' : 'nullifier_index';
+  const rows = await db
+    .selectFrom('compression_accounts')
+    .select(['hash', 'nullifier'])
+    .where('tree', '=', tree)
+    .where(place, '>=', from)
+    .where(place, '<', from + size)
+    .orderBy(place)
+    .execute();
+  return rows.flatMap(({ hash, nullifier }) => (kind === 'outputs' ? [hash] : nullifier === null ? [] : [nullifier]));
+}
+
+/** How many places of a queue the rows know of: the newest one and one. Errors: those of the store. */
+async function queueEnd(db: Db, tree: TreeRow, kind: QueueKind): Promise<number> {
+  if (kind === 'addresses') {
+    const queued = await db
+      .selectFrom('compression_address_queue')
+      .select((is) => is.fn.max('queue_index').as('last'))
+      .where('tree', '=', tree.id)
+      .executeTakeFirst();
+    return queued?.last == null ? Math.max(0, tree.next_index - 1) : Number(queued.last) + 1;
+  }
+  const place = kind === 'outputs' ? 'leaf_index' : 'nullifier_index';
+  const row = await db
+    .selectFrom('compression_accounts')
+    .select(place)
+    .where('tree', '=', tree.id)
+    .where(place, 'is not', null)
+    .orderBy(place, 'desc')
+    .limit(1)
+    .executeTakeFirst();
+  const last = (row as { readonly leaf_index?: number; readonly nullifier_index?: number } | undefined)?.[place];
+  return last === undefined ? 0 : last + 1;
 }

@@ -1,19 +1,15 @@
 import type { Clock, Log, Store, StoreTx } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
-import { canBeTakenBack } from '../indexing/undo.ts';
-import { readAtOneSlot } from '../store/snapshot-read.ts';
-import type { Db, TreeRow } from '../store/tables.ts';
-import type { Hashing } from '../trees/hashing.ts';
-import { HISTORY } from '../trees/history.ts';
-import { isV1 } from '../trees/leaf-hash.ts';
-import { doubtSpends, settleDoubts } from './doubted-spends.ts';
-import { emptyQueues } from './empty-queues.ts';
+import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
+import { canBeTakenBack } from '../indexing/block-books.ts';
+import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
+import { emptyRoot, freshTree, type Hashing, HISTORY, isV1 } from '../trees/hashing.ts';
+import { pageId, pageRange, writePages } from '../trees/page-book.ts';
+import { doubtSpends, settleDoubts } from './contradictions.ts';
 import type { MissingUpdates } from './missing-updates.ts';
 import { QUEUE } from './queue-check.ts';
-import { resetTree } from './reset-tree.ts';
-import type { TreeReader } from './tree-reader.ts';
-import { changeTree, lockTree, readLightTrees } from './tree-rows.ts';
+import { changeTree, lockTree, readLightTrees, type TreeReader } from './tree-reader.ts';
 
 /** Brings trees back whose proofs are refused. */
 export interface Repair {
@@ -21,7 +17,7 @@ export interface Repair {
   pass(signal: AbortSignal): Promise<void>;
 }
 
-export interface RepairParts {
+interface RepairParts {
   readonly store: Store;
   readonly hashing: Hashing;
   /** Null without an upstream: then only what is in the rows can be brought back. */
@@ -198,4 +194,53 @@ async function goOn(tx: StoreTx, tree: TreeRow, root: Uint8Array, dropsPending: 
     ...{ root, status: isGap || isDoubtful ? 'gap' : 'unverified', reason: isDoubtful && !isGap ? HISTORY : null },
     ...{ expected_root: null, computed_root: null },
   });
+}
+
+/** Nullifiers are read again with the transactions that made them. */
+const QUEUED = { queued: 1, seq: null, nullifier: null, nullifier_index: null, tx_hash: null };
+
+/**
+ * Makes a tree what it was before its first leaf, so that its updates can be applied again. Its accounts stay, as they were before any
+ * batch and any nullification. The status is the caller's.
+ */
+async function resetTree(tx: StoreTx, tree: TreeRow, hashing: Hashing): Promise<void> {
+  const db = tx.db as Db;
+  const { id, height, type } = tree;
+  const pages = pageRange(id);
+  await db.deleteFrom('compression_pages').where('id', '>=', pages.from).where('id', '<=', pages.to).execute();
+  for (const table of [
+    'compression_roots',
+    'compression_pending',
+    'compression_indexed_leaves',
+    'compression_address_queue',
+  ] as const)
+    await db.deleteFrom(table).where('tree', '=', id).execute();
+  const isQueued = type === TREE_TYPE.stateV2;
+  await db
+    .updateTable('compression_accounts')
+    .set(isQueued ? { ...QUEUED, nullified: 0 } : { nullified: 0 })
+    .where('tree', '=', id)
+    .execute();
+  const { seq, nextIndex, values, leaves } = freshTree(hashing, type);
+  const rows = values.map((value, leaf) => [id, leaf, value.value, value.next_index, value.next_value, seq]);
+  const columns = ['tree', 'leaf_index', 'value', 'next_index', 'next_value', 'seq'];
+  await tx.insertMany('compression_indexed_leaves', columns, rows);
+  const [planted] = leaves.length === 0 ? [] : hashing.update([{ height, page: () => null, leaves }]);
+  await writePages(
+    tx,
+    [...(planted?.pages ?? [])].map(([key, nodes]) => ({ id: pageId(id, key), nodes })),
+  );
+  await changeTree(tx, id, {
+    ...{ seq, next_index: nextIndex, root: Uint8Array.from(planted?.root ?? emptyRoot(hashing, height)) },
+    ...{ expected_root: null, computed_root: null, verified_seq: null, verified_slot: null },
+  });
+}
+
+/**
+ * Forgets what waits for a tree where only reading it again can tell what it is: its events and addresses. Accounts that wait stay;
+ * reading them again drops those that never were.
+ */
+async function emptyQueues({ db }: StoreTx, { id }: TreeRow): Promise<void> {
+  await (db as Db).deleteFrom('compression_pending').where('tree', '=', id).execute();
+  await (db as Db).deleteFrom('compression_address_queue').where('tree', '=', id).execute();
 }

@@ -1,10 +1,9 @@
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
-import { GROUP_LEVELS, GROUP_WIDTH, nodeOffset } from '../../../src/solana/merkle/pages.ts';
-import { HASH_BYTES } from '../../../src/solana/merkle/zero-hashes.ts';
+import { GROUP_LEVELS, GROUP_WIDTH, HASH_BYTES, nodeOffset } from '../../../src/solana/merkle/path.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
-import { DAMAGED, openPage, pageId, pageRange } from '../trees/page-store.ts';
-import { readStoredLeaves } from '../trees/stored-leaves.ts';
+import { DAMAGED, openPage, pageId, pageRange } from '../trees/page-book.ts';
+import { readStoredLeaves } from '../trees/rebuild.ts';
 
 /** What is wrong with a stored tree, in words; empty when nothing is. */
 export interface TreeWalk {

@@ -1,18 +1,29 @@
-import type { ChainReader, Clock, Command, CommandIo, Random } from '../../../src/kernel/plugin.ts';
-import { CodedError } from '../../../src/kernel/plugin.ts';
+import { createWriteStream } from 'node:fs';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import type { ReadableStream } from 'node:stream/web';
+import {
+  type ChainReader,
+  type Clock,
+  CodedError,
+  type Command,
+  type CommandIo,
+  type Random,
+} from '../../../src/kernel/plugin.ts';
 import type { GapBook } from '../../../src/ports/gaps.ts';
 import { addressesOf } from '../chain/missing-updates.ts';
-import type { TreeReader } from '../chain/tree-reader.ts';
-import { readLightTrees } from '../chain/tree-rows.ts';
+import { readLightTrees, type TreeReader } from '../chain/tree-reader.ts';
 import type { CompressionConfig } from '../config.ts';
-import { fetchSnapshot } from '../snapshot/fetch.ts';
 import { saveNow, snapshotSchema } from '../snapshot/keeper.ts';
 import { type LoadedSnapshot, loadSnapshot } from '../snapshot/load.ts';
 import { serveSnapshots } from '../snapshot/serve.ts';
 import type { Db } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 
-export interface SnapshotCommandParts {
+interface SnapshotCommandParts {
   readonly config: CompressionConfig;
   readonly hashing: Hashing;
   readonly random: Random;
@@ -146,3 +157,22 @@ function folderOf({ config }: SnapshotCommandParts, options: Options): string {
 }
 
 const usage = (message: string) => new CodedError('COMPRESSION_USAGE', message, { exitCode: 64 });
+
+/** Downloads a snapshot of another daemon's operator into a temporary file. Errors: COMPRESSION_SNAPSHOT_FETCH. */
+export async function fetchSnapshot(url: string): Promise<{ readonly file: string; remove(): Promise<void> }> {
+  const folder = await mkdtemp(join(tmpdir(), 'parhelion-snapshot-'));
+  const remove = () => rm(folder, { recursive: true, force: true });
+  try {
+    // An address without a path is that of the server.
+    const address = new URL(url);
+    if (address.pathname === '/') address.pathname = '/latest';
+    const response = await fetch(address);
+    if (!response.ok || response.body === null) throw new Error(`status ${response.status}`);
+    const file = join(folder, 'snapshot');
+    await pipeline(Readable.fromWeb(response.body as ReadableStream), createWriteStream(file, { mode: 0o600 }));
+    return { file, remove };
+  } catch (cause) {
+    await remove();
+    throw new CodedError('COMPRESSION_SNAPSHOT_FETCH', 'the snapshot cannot be downloaded', { cause, exitCode: 75 });
+  }
+}

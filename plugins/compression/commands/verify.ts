@@ -4,8 +4,7 @@ import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import type { TreeReader } from '../chain/tree-reader.ts';
 import { walkTree } from '../chain/walk-tree.ts';
-import { readAtOneSlot } from '../store/snapshot-read.ts';
-import type { Db, TreeRow } from '../store/tables.ts';
+import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 
 interface VerifiedTree {

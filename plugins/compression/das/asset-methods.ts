@@ -2,16 +2,14 @@ import { type TSchema, Type } from '@sinclair/typebox';
 import type { Price, RpcCall, RpcMethod } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { eachSibling } from '../../../src/solana/merkle/path.ts';
-import type { DamageGuard } from '../proofs/damage.ts';
-import type { PathReader } from '../proofs/path-reader.ts';
-import { notFound } from '../rpc/errors.ts';
-import type { Fields } from '../rpc/field.ts';
-import { key32, listOf } from '../rpc/fields.ts';
+import { isLeaf } from '../proofs/fold.ts';
+import { type DamageGuard, type PathPages, type PathReader, requireProvable } from '../proofs/path-reader.ts';
+import { type Fields, key32, listOf, notFound } from '../rpc/fields.ts';
 import { type MethodParts, type PlainMethod, plainMethod, requireIndexed, requireSlot } from '../rpc/method.ts';
-import { readAtOneSlot } from '../store/snapshot-read.ts';
-import { type AssetPath, findAssets } from './find-assets.ts';
+import { distinctBytes } from '../rpc/records.ts';
+import { type AssetRow, type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 
-export interface AssetParts extends Pick<MethodParts, 'store' | 'slots'> {
+interface AssetParts extends Pick<MethodParts, 'store' | 'slots'> {
   readonly reader: PathReader;
   readonly guarded: DamageGuard;
   /** Hashes of empty subtrees of concurrent trees. */
@@ -118,3 +116,33 @@ const proofSchema = (): TSchema =>
     leaf: Type.String(),
     tree_id: Type.String(),
   });
+
+/** An asset that is in its tree, with the path there. */
+interface AssetPath extends Pick<AssetRow, 'id' | 'leaf_index' | 'leaf'> {
+  readonly tree: Pick<TreeRow, 'id' | 'key' | 'height' | 'seq' | 'root' | 'status' | 'reason'>;
+  readonly pages: PathPages;
+}
+
+/**
+ * The paths of assets, all of one state of the store. Those that are not known or no longer in their tree are left out. Errors: -32603 for a
+ * tree that may not be proved; DamagedPage; those of the store.
+ */
+async function findAssets(db: Db, reader: PathReader, ids: readonly Uint8Array[]): Promise<readonly AssetPath[]> {
+  const distinct = distinctBytes(ids);
+  if (distinct.length === 0) return [];
+  const rows = await db
+    .selectFrom('compression_assets as a')
+    .innerJoin('compression_trees as t', 't.id', 'a.tree')
+    .select(['a.id as asset', 'a.leaf_index', 'a.leaf'])
+    .select(['t.id', 't.key', 't.height', 't.seq', 't.root', 't.status', 't.reason'])
+    .where('a.id', 'in', distinct)
+    .execute();
+  for (const row of rows) requireProvable(row);
+  const pages = await reader.paths(
+    db,
+    rows.map((row) => ({ tree: row, leafIndex: row.leaf_index })),
+  );
+  return rows
+    .map(({ asset, leaf_index, leaf, ...tree }, i) => ({ id: asset, leaf_index, leaf, tree, pages: pages[i] ?? [] }))
+    .filter((path) => isLeaf(path.pages, path.leaf_index, path.leaf));
+}

@@ -1,12 +1,16 @@
 import { type ChainBlock, messageOf } from '../../../src/kernel/plugin.ts';
 import { encode64 } from '../../../src/lib/base58.ts';
 import type { KeyTable, NormalTransaction } from '../../../src/ports/block.ts';
-import { type ConcurrentDecoded, decodeConcurrent } from '../../../src/solana/concurrent/decode-concurrent.ts';
-import type { ConcurrentEvent } from '../../../src/solana/concurrent/events.ts';
-import { type ConcurrentIds, createConcurrentFinder } from '../../../src/solana/concurrent/programs.ts';
-import type { NewTree } from '../trees/tree-source.ts';
-import { CONCURRENT_TREE } from './concurrent-tree.ts';
-import type { LeafStep } from './leaf-step.ts';
+import {
+  type ConcurrentDecoded,
+  type ConcurrentEvent,
+  decodeConcurrent,
+} from '../../../src/solana/concurrent/decode-concurrent.ts';
+import { type ConcurrentIds, createConcurrentFinder, createKeccakPairs } from '../../../src/solana/concurrent/tree.ts';
+import { HASH_BYTES, zeroHashes } from '../../../src/solana/merkle/path.ts';
+import { type LeafChange, type UpdatedTree, updateTrees } from '../../../src/solana/merkle/update-trees.ts';
+import type { Tables } from '../store/tables.ts';
+import type { NewTree } from '../trees/tree-update.ts';
 
 /** What a block means to concurrent trees. */
 export interface CnftBlock {
@@ -69,4 +73,82 @@ function addEvent(found: Mutable<Omit<CnftBlock, 'slot'>>, event: ConcurrentEven
     key,
     step: { seq, slot, leafIndex, leaf, root, asset: asset === null ? null : { id: asset.id, nonce: asset.nonce } },
   });
+}
+
+/** One change of a concurrent tree. Steps of a tree count up without holes, from 1. */
+export interface LeafStep {
+  readonly seq: number;
+  readonly slot: number;
+  readonly leafIndex: number;
+  /** 32 bytes, as all others. */
+  readonly leaf: Uint8Array;
+  /** Root of the tree after it. */
+  readonly root: Uint8Array;
+  /** The asset that the leaf claims to be. */
+  readonly asset: { readonly id: Uint8Array; readonly nonce: bigint } | null;
+}
+
+type PendingRow = Tables['compression_pending'];
+
+/** What waits of such a tree has this kind. */
+export const STEP_KIND = 'concurrent';
+
+export function pendingStep(tree: number, { seq, slot, leafIndex, leaf, root, asset }: LeafStep): PendingRow {
+  const body = {
+    leafIndex,
+    leaf: base64(leaf),
+    root: base64(root),
+    ...(asset === null ? {} : { asset: base64(asset.id), nonce: String(asset.nonce) }),
+  };
+  return { tree, seq, kind: STEP_KIND, slot, body: JSON.stringify(body) };
+}
+
+export function stepOf({ seq, slot, body }: PendingRow): LeafStep {
+  const { leafIndex, leaf, root, asset, nonce } = JSON.parse(body) as {
+    readonly leafIndex: number;
+    readonly leaf: string;
+    readonly root: string;
+    readonly asset?: string;
+    readonly nonce?: string;
+  };
+  return {
+    ...{ seq, slot, leafIndex, leaf: bytes(leaf), root: bytes(root) },
+    asset: asset === undefined || nonce === undefined ? null : { id: bytes(asset), nonce: BigInt(nonce) },
+  };
+}
+
+const base64 = (value: Uint8Array): string => Buffer.from(value).toString('base64');
+const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, 'base64'));
+
+/** Type of concurrent trees in the table of trees, behind the types of the Light programs. */
+export const CONCURRENT_TREE = 5;
+const MOST_LEVELS = 30;
+
+/** How such trees hash. */
+export interface ConcurrentHashing {
+  /** Hashes of empty subtrees up to the highest tree, one after the other. */
+  readonly zeros: Uint8Array;
+  emptyRoot(height: number): Uint8Array;
+  /** Sets leaves in order. Of the page reader see `updateTrees`. */
+  update(height: number, leaves: readonly LeafChange[], page: (key: number) => Uint8Array | null): UpdatedTree;
+}
+
+export function createConcurrentHashing(): ConcurrentHashing {
+  const keccak = createKeccakPairs();
+  let zeros: Uint8Array | null = null;
+  const use = () => {
+    zeros ??= zeroHashes(keccak, MOST_LEVELS);
+    return zeros;
+  };
+  return {
+    get zeros() {
+      return use();
+    },
+    emptyRoot: (height) => use().slice(height * HASH_BYTES, (height + 1) * HASH_BYTES),
+    update(height, leaves, page) {
+      const [updated] = updateTrees(keccak, use(), [{ height, page, leaves }]).trees;
+      if (updated === undefined) throw new Error('a tree was updated and did not come back');
+      return updated;
+    },
+  };
 }

@@ -1,21 +1,17 @@
 import type { Log, RpcMethod, Store } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
 import type { Metrics } from '../../../src/ports/metrics.ts';
-import { createKeccakPairs } from '../../../src/solana/concurrent/keccak-pairs.ts';
-import { createDamageGuard } from '../proofs/damage.ts';
+import { createKeccakPairs } from '../../../src/solana/concurrent/tree.ts';
 import { leadsToRoot } from '../proofs/fold.ts';
-import { createPageCache } from '../proofs/page-cache.ts';
-import { createPathReader } from '../proofs/path-reader.ts';
+import { createDamageGuard, createPageCache, createPathReader } from '../proofs/path-reader.ts';
 import type { MethodParts } from '../rpc/method.ts';
 import { keyText } from '../store/row-book.ts';
 import type { Hashing } from '../trees/hashing.ts';
-import type { AccountReader } from './account-reader.ts';
 import { assetMethods } from './asset-methods.ts';
-import { createCnftDecoder } from './cnft-block.ts';
+import { createCnftDecoder, createConcurrentHashing } from './cnft-block.ts';
 import { type CnftIndexer, createCnftIndexer } from './cnft-indexer.ts';
-import { createConcurrentHashing } from './concurrent-tree.ts';
 import { type CnftRepair, type CnftRepairParts, createCnftRepair } from './repair-cnft.ts';
-import { createTreeHistory } from './tree-history.ts';
+import { type AccountReader, createTreeHistory } from './tree-history.ts';
 
 export interface CnftConfig {
   readonly cnft: { readonly trees: readonly string[] | 'all' };

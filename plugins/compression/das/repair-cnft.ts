@@ -1,12 +1,12 @@
-import type { Clock, Log, Store } from '../../../src/kernel/plugin.ts';
+import type { Clock, Log, Store, StoreTx } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { GapBook } from '../../../src/ports/gaps.ts';
-import { isBeingRead, noteFill } from '../chain/fill-note.ts';
-import { canBeTakenBack } from '../indexing/undo.ts';
+import { isBeingRead, noteFill } from '../chain/missing-updates.ts';
+import { canBeTakenBack } from '../indexing/block-books.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
-import { HISTORY } from '../trees/history.ts';
-import { CONCURRENT_TREE, type ConcurrentHashing } from './concurrent-tree.ts';
-import { resetTree } from './reset-tree.ts';
+import { HISTORY } from '../trees/hashing.ts';
+import { pageRange } from '../trees/page-book.ts';
+import { CONCURRENT_TREE, type ConcurrentHashing } from './cnft-block.ts';
 import type { TreeHistory } from './tree-history.ts';
 
 export interface CnftRepairParts {
@@ -131,4 +131,27 @@ async function countMissing(db: Db, { id, seq }: TreeRow): Promise<number> {
     .where('seq', '>', seq)
     .executeTakeFirst();
   return Math.max(0, (first?.seq ?? seq) - seq - 1);
+}
+
+/**
+ * Makes a tree empty again, as it was before its first change, so that all its changes can be read anew. Nothing else brings a diverged
+ * concurrent tree back: what its leaves were is nowhere but in its pages. Steps that wait stay. Until its past has been read it has no proofs.
+ */
+export async function resetTree(
+  { db: queries }: StoreTx,
+  hashing: ConcurrentHashing,
+  tree: { readonly id: number; readonly height: number },
+): Promise<void> {
+  const db = queries as Db;
+  const { from, to } = pageRange(tree.id);
+  await db.deleteFrom('compression_pages').where('id', '>=', from).where('id', '<=', to).execute();
+  await db.deleteFrom('compression_assets').where('tree', '=', tree.id).execute();
+  await db
+    .updateTable('compression_trees')
+    .set({
+      ...{ seq: 0, root: hashing.emptyRoot(tree.height), next_index: 0, status: 'gap', reason: HISTORY },
+      ...{ expected_root: null, computed_root: null, verified_seq: null, verified_slot: null },
+    })
+    .where('id', '=', tree.id)
+    .execute();
 }

@@ -1,16 +1,19 @@
-import { type Log, messageOf, type Store } from '../../../src/kernel/plugin.ts';
+import { type ChainReader, type Log, messageOf, type Store } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
-import { createRowBook } from '../store/row-book.ts';
-import { INDEXED_LEAVES, TREES } from '../store/table-shapes.ts';
+import { LayoutError } from '../../../src/solana/byte-reader.ts';
+import {
+  CONCURRENT_HEADER_BYTES,
+  CONCURRENT_PROGRAMS,
+  readConcurrentTree,
+} from '../../../src/solana/concurrent/tree.ts';
+import { createRowBook, INDEXED_LEAVES, TREES } from '../store/row-book.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
-import type { Hashing } from '../trees/hashing.ts';
-import { HISTORY } from '../trees/history.ts';
+import { type Hashing, HISTORY } from '../trees/hashing.ts';
 import { createPageBook } from '../trees/page-book.ts';
 import { createTreeBook } from '../trees/tree-book.ts';
-import type { AccountReader } from './account-reader.ts';
-import { CONCURRENT_TREE, type ConcurrentHashing } from './concurrent-tree.ts';
+import { CONCURRENT_TREE, type ConcurrentHashing } from './cnft-block.ts';
 
-export interface TreeHistoryParts {
+interface TreeHistoryParts {
   readonly store: Store;
   readonly account: AccountReader;
   readonly hashing: ConcurrentHashing;
@@ -96,5 +99,36 @@ export function createTreeHistory({ store, account, hashing, lightHashing, log }
       goals.delete(encode32(key));
       if (numUpdatedRows > 0n) log.info({ tree: encode32(key), seq }, 'the past of a concurrent tree is complete');
     },
+  };
+}
+
+/** What the account of a concurrent tree says now. */
+interface TreeNow {
+  readonly height: number;
+  readonly seq: number;
+}
+
+/** Null when there is no such tree. Errors: CHAIN_RPC_ERROR, CHAIN_UNREACHABLE, CHAIN_TIMEOUT. */
+export type AccountReader = (key: Uint8Array, signal: AbortSignal) => Promise<TreeNow | null>;
+
+const TIMEOUT_MS = 10_000;
+
+export function createAccountReader(chain: ChainReader, commitment: 'confirmed' | 'finalized'): AccountReader {
+  const dataSlice = { offset: 0, length: CONCURRENT_HEADER_BYTES };
+  return async (key, signal) => {
+    const { value } = await chain.call<{
+      readonly value: { readonly data: [string, string]; readonly owner: string } | null;
+    }>('getAccountInfo', [encode32(key), { encoding: 'base64', commitment, dataSlice }], {
+      signal,
+      timeoutMs: TIMEOUT_MS,
+    });
+    if (value === null || !CONCURRENT_PROGRAMS.includes(value.owner)) return null;
+    try {
+      const { height, seq } = readConcurrentTree(Buffer.from(value.data[0], 'base64'));
+      return { height, seq: Number(seq) };
+    } catch (error) {
+      if (error instanceof LayoutError) return null;
+      throw error;
+    }
   };
 }

@@ -2,9 +2,10 @@ import type { ChainBlock } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
 import type { NormalTransaction } from '../../../src/ports/block.ts';
 import { decodeCompression } from '../../../src/solana/compression/decode-compression.ts';
+import type { CompressionEvent, DecodeFault } from '../../../src/solana/compression/events.ts';
 import { createProgramFinder, type ProgramIds } from '../../../src/solana/compression/programs.ts';
 import type { CnftBlock } from '../das/cnft-block.ts';
-import type { DecodedBlock, DecodedTransaction } from './decoded-block.ts';
+import type { NewTree } from '../trees/tree-update.ts';
 
 const VOTE = decode32('Vote111111111111111111111111111111111111111');
 /** The list of other transactions is that long. */
@@ -63,4 +64,28 @@ function listOf(transactions: readonly NormalTransaction[]): DecodedBlock['other
           .sort((a, b) => Buffer.compare(b.signatures[0] ?? b.recentBlockhash, a.signatures[0] ?? a.recentBlockhash))
           .slice(0, MOST_OTHERS);
   return kept.map(({ signature, error }) => [signature, error === null ? null : JSON.stringify(error)]);
+}
+
+/** A transaction with events, or with some that could not be read. */
+export interface DecodedTransaction {
+  /** 64 bytes. */
+  readonly signature: Uint8Array;
+  readonly events: readonly CompressionEvent[];
+  readonly faults: readonly DecodeFault[];
+}
+
+/** What a block means to this plugin: enough to apply it again without it. */
+export interface DecodedBlock {
+  readonly slot: number;
+  /** Unix seconds. */
+  readonly blockTime: number | null;
+  readonly transactions: readonly DecodedTransaction[];
+  /** Other transactions that are no votes: signature, and the JSON text of the error or null. */
+  readonly others: readonly (readonly [string, string | null])[];
+  /** Trees that were not known when the block came. */
+  readonly newTrees: readonly NewTree[];
+  /** Keys that turned out to be no trees of ours. */
+  readonly foreign: readonly { readonly key: Uint8Array; readonly reason: string }[];
+  /** What happened to trees of compressed NFTs, if anything. */
+  readonly concurrent?: CnftBlock | null;
 }

@@ -1,17 +1,17 @@
 import { encode32 } from '../../../src/lib/base58.ts';
 import { LayoutError } from '../../../src/solana/byte-reader.ts';
 import type { AccountHasher } from '../../../src/solana/compression/account-hash.ts';
-import type {
-  CompressionEvent,
-  CreatedOutput,
-  IndexedEvent,
-  TransactionEvent,
+import {
+  type CompressionEvent,
+  type CreatedOutput,
+  type IndexedEvent,
+  TREE_TYPE,
+  type TransactionEvent,
 } from '../../../src/solana/compression/events.ts';
-import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import type { TreeRow } from '../store/tables.ts';
-import { isAddressTree, isStateTree } from '../trees/leaf-hash.ts';
+import { isAddressTree, isStateTree } from '../trees/hashing.ts';
 import type { TreeUpdate } from '../trees/tree-update.ts';
-import type { DecodedBlock, DecodedTransaction } from './decoded-block.ts';
+import type { DecodedBlock, DecodedTransaction } from './decode-block.ts';
 
 export interface PlannedOutput {
   readonly output: CreatedOutput;

@@ -3,22 +3,29 @@ import {
   type ChainBlock,
   codeOf,
   type Log,
+  type PluginContext,
   type Store,
   type StoreTx,
 } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import type { Metrics } from '../../../src/ports/metrics.ts';
+import { type AccountHasher, createAccountHasher } from '../../../src/solana/compression/account-hash.ts';
+import { dropContradicted, endDoubts } from '../chain/contradictions.ts';
+import { createTreeReader, createTreeSource } from '../chain/tree-reader.ts';
+import type { CompressionConfig } from '../config.ts';
+import type { Cnft } from '../das/cnft.ts';
 import type { CnftBlock } from '../das/cnft-block.ts';
-import { KEYS_PER_STATEMENT } from '../store/by-keys.ts';
-import { keyText } from '../store/row-book.ts';
+import type { CnftIndexer } from '../das/cnft-indexer.ts';
+import { KEYS_PER_STATEMENT, keyText } from '../store/row-book.ts';
 import type { Db } from '../store/tables.ts';
-import { isStateTree } from '../trees/leaf-hash.ts';
-import type { NewTree, TreeSource } from '../trees/tree-source.ts';
-import { createBlockDecoder } from './decode-block.ts';
-import type { DecodedBlock } from './decoded-block.ts';
-import type { ApplyOptions, Indexer } from './indexer.ts';
-import { namedTrees } from './run-block.ts';
+import { createHashing, type Hashing, isStateTree } from '../trees/hashing.ts';
+import { knownTrees } from '../trees/known-trees.ts';
+import { seedTrees } from '../trees/tree-book.ts';
+import type { NewTree, TreeSource } from '../trees/tree-update.ts';
+import { createBlockDecoder, type DecodedBlock } from './decode-block.ts';
+import { type ApplyOptions, createIndexer, type Indexer, namedTrees } from './indexer.ts';
 
-export interface ProcessorParts {
+interface ProcessorParts {
   readonly indexer: Pick<Indexer, 'apply' | 'revert' | 'finalized'>;
   readonly store: Pick<Store, 'read'>;
   readonly source: TreeSource;
@@ -151,4 +158,78 @@ async function treeAddresses(db: Db, limit: number): Promise<string[]> {
     queue !== null && isStateTree(type) ? [encode32(key), encode32(queue)] : [encode32(key)],
   );
   return [...new Set(addresses)].slice(0, limit);
+}
+
+/** The side of the plugin that follows the chain. */
+interface Indexing {
+  readonly processor: BlockProcessor;
+  /** Writes the trees that are there from the start. */
+  start(): Promise<void>;
+  stop(): void;
+}
+
+export function createIndexing(
+  ctx: PluginContext<CompressionConfig>,
+  hashing: Hashing,
+  cnft: Cnft | null,
+  startSlot: () => number | undefined,
+): Indexing {
+  const { config, store, clock, log, metrics, core } = ctx;
+  const stopped = new AbortController();
+  const chain = ctx.chain('main');
+  const reader = chain === null ? null : createTreeReader(chain, config, core.follow.commitment);
+  const known = knownTrees(config.trees);
+  const indexer = createCompressionIndexer({ log, metrics, config, hashing, cnft });
+  const processor = createCompressionProcessor({
+    ...{ store, known, log, programId: config.programId },
+    indexer,
+    source: createTreeSource({ reader, clock, log, signal: stopped.signal }),
+    ...(cnft === null ? {} : { decodeConcurrent: cnft.decode }),
+    correct: (tx, block, options) => dropContradicted({ indexer, hashing, log }, tx, block, options),
+    conclude: (tx) => endDoubts(tx, indexer, log),
+    startSlot,
+  });
+  return {
+    processor,
+    start: () => store.write((tx) => seedTrees(tx, hashing, known)),
+    stop: () => stopped.abort(new Error('the plugin stops')),
+  };
+}
+
+export interface CompressionParts {
+  readonly log: Log;
+  readonly metrics: Pick<Metrics, 'counter'>;
+  readonly config: { readonly verifyChain: boolean; readonly programId: string };
+  /** That of the thread, where there is one. */
+  readonly hashing?: Hashing;
+  readonly cnft?: CnftIndexer | null;
+}
+
+/** Puts the indexer and its counters together. */
+export function createCompressionIndexer({
+  log,
+  metrics,
+  config,
+  hashing: given,
+  cnft = null,
+}: CompressionParts): Indexer {
+  const hashing = given ?? createHashing(metrics.counter('hashes_total', 'hashes made in Merkle trees'));
+  let hasher: AccountHasher | null = null;
+  return createIndexer({
+    ...{ hashing, log, isStrict: config.verifyChain, cnft },
+    // Made when it is first used, as the hasher under it.
+    get hasher() {
+      hasher ??= createAccountHasher(hashing.poseidon);
+      return hasher;
+    },
+    decodeErrors: metrics.counter(
+      'decode_errors_total',
+      'instructions that should have been events and cannot be read',
+    ),
+    hashMismatches: metrics.counter(
+      'account_hash_mismatches_total',
+      'compressed accounts that do not hash to their leaf',
+    ),
+    rollBacks: metrics.counter('rollbacks_total', 'blocks with compression that were taken back'),
+  });
 }

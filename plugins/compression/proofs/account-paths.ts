@@ -1,9 +1,8 @@
-import { notFound } from '../rpc/errors.ts';
-import { type ByBytes, byBytes, distinctBytes } from '../rpc/records/by-bytes.ts';
+import { notFound } from '../rpc/fields.ts';
+import { type ByBytes, byBytes, distinctBytes } from '../rpc/records.ts';
 import type { AccountRow, Db, TreeRow } from '../store/tables.ts';
-import { isLeaf } from './leaf.ts';
-import type { PathPages, PathReader } from './path-reader.ts';
-import { requireProvable } from './refusal.ts';
+import { isLeaf } from './fold.ts';
+import { type PathPages, type PathReader, requireProvable } from './path-reader.ts';
 
 type TreeColumns = Pick<
   TreeRow,

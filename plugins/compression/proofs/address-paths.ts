@@ -1,14 +1,15 @@
+import { sql } from 'kysely';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
-import { invalid, notFound } from '../rpc/errors.ts';
-import { byBytes, distinctBytes } from '../rpc/records/by-bytes.ts';
+import { pathPages } from '../../../src/solana/merkle/path.ts';
+import { invalid, notFound } from '../rpc/fields.ts';
+import { type ByBytes, byBytes, distinctBytes } from '../rpc/records.ts';
+import { pieces } from '../store/row-book.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
-import { isAddressTree } from '../trees/leaf-hash.ts';
-import { type LowElement, lowElements, pickLow } from './low-elements.ts';
-import type { PathPages, PathReader } from './path-reader.ts';
-import { requireProvable } from './refusal.ts';
-import type { UnseenTree, UnseenTrees } from './unseen-trees.ts';
+import { emptyRoot, freshTree, type Hashing, type IndexedValue, isAddressTree } from '../trees/hashing.ts';
+import type { NewTree } from '../trees/tree-update.ts';
+import { type PathPages, type PathReader, requireProvable } from './path-reader.ts';
 
 export interface AskedAddress {
   readonly address: Uint8Array;
@@ -22,7 +23,7 @@ export interface AddressPath extends LowElement {
   readonly pages: PathPages;
 }
 
-export interface AddressParts {
+interface AddressParts {
   readonly reader: PathReader;
   readonly unseen: UnseenTrees;
 }
@@ -111,3 +112,99 @@ function requireFree(elements: readonly LowElement[]): readonly LowElement[] {
 }
 
 const taken = (address: Uint8Array) => invalid(`Address ${encode32(address)} already exists`);
+
+/** The leaf of an address tree with the largest value that is not above an address. */
+export interface LowElement extends IndexedValue {
+  readonly address: Uint8Array;
+  readonly leaf_index: number;
+}
+
+/** Each address of a statement is a search of its own in the index. */
+const ADDRESSES_PER_STATEMENT = 64;
+
+/** One for each address, in their order. Errors: those of the store; a tree without its first leaf. */
+export async function lowElements(
+  db: Db,
+  tree: number,
+  addresses: readonly Uint8Array[],
+): Promise<readonly LowElement[]> {
+  const leaves: (IndexedValue & { readonly leaf_index: number })[] = [];
+  for (const piece of pieces(addresses, ADDRESSES_PER_STATEMENT)) {
+    const below = piece.map(
+      (address) =>
+        sql`(select value from compression_indexed_leaves where tree = ${tree} and value <= ${address} order by value desc limit 1)`,
+    );
+    const rows = await db
+      .selectFrom('compression_indexed_leaves')
+      .select(['leaf_index', 'value', 'next_index', 'next_value'])
+      .where('tree', '=', tree)
+      .where(sql<boolean>`value in (${sql.join(below)})`)
+      .execute();
+    leaves.push(...rows);
+  }
+  return pickLow(leaves, addresses);
+}
+
+/** Picks from leaves in any order. Errors: no leaf is below an address. */
+function pickLow(
+  leaves: readonly (IndexedValue & { readonly leaf_index: number })[],
+  addresses: readonly Uint8Array[],
+): readonly LowElement[] {
+  const ascending = leaves.toSorted((a, b) => Buffer.compare(a.value, b.value));
+  return addresses.map((address) => {
+    let [from, to] = [0, ascending.length];
+    while (from < to) {
+      const middle = (from + to) >> 1;
+      const leaf = ascending[middle];
+      if (leaf !== undefined && Buffer.compare(leaf.value, address) <= 0) from = middle + 1;
+      else to = middle;
+    }
+    const leaf = ascending[from - 1];
+    if (leaf === undefined) throw new Error('an address tree has no first leaf');
+    return { ...leaf, address };
+  });
+}
+
+/** A tree that everybody knows and no block has named yet: what is in it is what is in every such tree at its start. */
+export interface UnseenTree {
+  readonly tree: TreeRow;
+  readonly values: readonly IndexedValue[];
+  path(leafIndex: number): PathPages;
+}
+
+export interface UnseenTrees {
+  /** Null for a key that is none of the known trees. */
+  find(key: Uint8Array): UnseenTree | null;
+}
+
+/** No row has it. */
+const NO_ID = -1;
+
+export function createUnseenTrees(known: readonly NewTree[], hashing: Hashing): UnseenTrees {
+  const trees: ByBytes<NewTree> = byBytes(known, ({ key }) => key);
+  const made = new Map<NewTree, UnseenTree>();
+  return {
+    find(key) {
+      const tree = trees.get(key);
+      if (tree === undefined) return null;
+      const unseen = made.get(tree) ?? grow(tree, hashing);
+      made.set(tree, unseen);
+      return unseen;
+    },
+  };
+}
+
+function grow({ key, type, queue, height, rootCapacity, nextTree }: NewTree, hashing: Hashing): UnseenTree {
+  const { seq, nextIndex, values, leaves } = freshTree(hashing, type);
+  const [updated] = hashing.update([{ height, page: () => null, leaves }]);
+  return {
+    tree: {
+      ...{ id: NO_ID, key, type, queue, height, root_capacity: rootCapacity, next_tree: nextTree },
+      ...{ seq, root: updated?.root ?? emptyRoot(hashing, height), next_index: nextIndex },
+      ...{ status: 'unverified', reason: null, expected_root: null, computed_root: null },
+      ...{ verified_seq: null, verified_slot: null },
+    },
+    values,
+    path: (leafIndex) => pathPages(height, leafIndex).map((page) => updated?.pages.get(page) ?? null),
+  };
+}

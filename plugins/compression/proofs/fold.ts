@@ -1,8 +1,6 @@
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
-import { eachSibling } from '../../../src/solana/merkle/path.ts';
+import { eachSibling, GROUP_WIDTH, HASH_BYTES, nodeOffset } from '../../../src/solana/merkle/path.ts';
 import type { Poseidon } from '../../../src/solana/merkle/poseidon/index.ts';
-import { HASH_BYTES } from '../../../src/solana/merkle/zero-hashes.ts';
-import { leafOf } from './leaf.ts';
 import type { LeafPlace, PathPages } from './path-reader.ts';
 
 /** Hashes a path from its leaf up: whether it ends at the root of its tree. */
@@ -24,4 +22,17 @@ export function leadsToRoot(
     index = Math.floor(index / 2);
   });
   return equalBytes(node, tree.root);
+}
+
+/** Whether the leaf of this path is the hash, which is not zero. */
+export function isLeaf([page]: PathPages, leafIndex: number, hash: Uint8Array): boolean {
+  if (page == null) return false;
+  const offset = nodeOffset(0, leafIndex % GROUP_WIDTH);
+  return equalBytes(page.subarray(offset, offset + HASH_BYTES), hash);
+}
+
+/** The leaf of a path. */
+export function leafOf([page]: PathPages, leafIndex: number): Uint8Array {
+  const offset = nodeOffset(0, leafIndex % GROUP_WIDTH);
+  return page == null ? new Uint8Array(HASH_BYTES) : page.subarray(offset, offset + HASH_BYTES);
 }

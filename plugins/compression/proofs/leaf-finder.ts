@@ -1,11 +1,8 @@
 import type { Store } from '../../../src/kernel/plugin.ts';
 import { rawQuery } from '../../../src/ports/raw-query.ts';
-import { readAtOneSlot } from '../store/snapshot-read.ts';
-import type { Db } from '../store/tables.ts';
-import { createGather } from './gather.ts';
-import { type FoundLeaf, findLeaves } from './leaf-batch.ts';
-import type { PathReader } from './path-reader.ts';
-import { requireProvable } from './refusal.ts';
+import { byBytes, distinctBytes } from '../rpc/records.ts';
+import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
+import { type PathPages, type PathReader, requireProvable } from './path-reader.ts';
 
 /** Finds one account by its hash, for methods that are called often. */
 export interface LeafFinder {
@@ -80,4 +77,95 @@ export function createLeafFinder(store: Store, reader: PathReader): LeafFinder {
 async function headOf(db: Db): Promise<number> {
   const head = await db.selectFrom('compression_head').select('slot').executeTakeFirst();
   return head?.slot ?? 0;
+}
+
+/** Answers many askers of the same turn of the event loop together. */
+type Gather<Question, Answer> = (question: Question) => Promise<Answer>;
+
+interface GatherParts<Question, Answer> {
+  /** Questions that are answered together at most. */
+  readonly most: number;
+  /** Fewer are asked one by one. */
+  readonly fewest: number;
+  one(question: Question): Promise<Answer>;
+  /** In the order of the questions. When it fails, each is asked alone, and has an error of its own. */
+  many(questions: readonly Question[]): Promise<readonly Answer[]>;
+}
+
+interface Waiting<Question, Answer> {
+  readonly question: Question;
+  readonly resolve: (answer: Answer | Promise<Answer>) => void;
+}
+
+/**
+ * Requests that came in together are read from the sockets in one turn of the loop. What they ask is looked up when that turn is over, and
+ * so never before a question was asked.
+ */
+export function createGather<Question, Answer>(parts: GatherParts<Question, Answer>): Gather<Question, Answer> {
+  let waiting: Waiting<Question, Answer>[] = [];
+
+  async function answer(asked: readonly Waiting<Question, Answer>[]): Promise<void> {
+    let answers: readonly Answer[] | null = null;
+    if (asked.length >= parts.fewest)
+      answers = await parts.many(asked.map(({ question }) => question)).catch(() => null);
+    for (const [i, { question, resolve }] of asked.entries()) {
+      if (answers === null) resolve(parts.one(question));
+      else resolve(answers[i] as Answer);
+    }
+  }
+
+  function flush(): void {
+    const all = waiting;
+    waiting = [];
+    for (let at = 0; at < all.length; at += parts.most) void answer(all.slice(at, at + parts.most));
+  }
+
+  return (question) =>
+    new Promise((resolve) => {
+      if (waiting.push({ question, resolve }) === 1) setImmediate(flush);
+    });
+}
+
+type FoundTree = Pick<TreeRow, 'id' | 'key' | 'type' | 'queue' | 'height' | 'seq' | 'root' | 'status' | 'reason'>;
+
+/** An account, its tree, and the path that the tree has at its leaf. Nothing says yet that the leaf is the account. */
+interface FoundLeaf {
+  readonly leafIndex: number;
+  /** Waits in the output queue. */
+  readonly queued: boolean;
+  readonly tree: FoundTree;
+  readonly pages: PathPages;
+}
+
+const TREE_COLUMNS = ['id', 'key', 'type', 'queue', 'height', 'seq', 'root', 'status', 'reason'] as const;
+
+/**
+ * What `LeafFinder.find` answers, for many hashes of one state of the store: three statements at most. Errors: those of a single hash;
+ * they tell nothing of the others then.
+ */
+async function findLeaves(
+  db: Db,
+  reader: PathReader,
+  hashes: readonly Uint8Array[],
+): Promise<readonly (FoundLeaf | null)[]> {
+  const accounts = await db
+    .selectFrom('compression_accounts')
+    .select(['hash', 'tree', 'leaf_index', 'queued'])
+    .where('hash', 'in', distinctBytes(hashes))
+    .execute();
+  if (accounts.length === 0) return hashes.map(() => null);
+  const ids = [...new Set(accounts.map(({ tree }) => tree))];
+  const rows = await db.selectFrom('compression_trees').select(TREE_COLUMNS).where('id', 'in', ids).execute();
+  for (const row of rows) requireProvable(row);
+  const trees = new Map<number, FoundTree>(rows.map((row) => [row.id, row]));
+  const places = accounts.flatMap(({ hash, tree, leaf_index: leafIndex, queued }) => {
+    const row = trees.get(tree);
+    return row === undefined ? [] : [{ hash, tree: row, leafIndex, queued: queued === 1 }];
+  });
+  const pages = await reader.paths(db, places);
+  const found = byBytes(
+    places.map((place, i) => ({ ...place, pages: pages[i] ?? [] })),
+    ({ hash }) => hash,
+  );
+  return hashes.map((hash) => found.get(hash) ?? null);
 }

@@ -1,12 +1,16 @@
+import { LRUCache } from 'lru-cache';
+import { type Log, messageOf, type Store } from '../../../src/kernel/plugin.ts';
+import { encode32 } from '../../../src/lib/base58.ts';
+import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { lazy } from '../../../src/lib/lru.ts';
 import { type RawQuery, rawQuery } from '../../../src/ports/raw-query.ts';
-import type { Store } from '../../../src/ports/store.ts';
 import { pathPages } from '../../../src/solana/merkle/path.ts';
+import { withheld } from '../rpc/fields.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
-import { DAMAGED, openPage, pageId, readPages } from '../trees/page-store.ts';
-import type { PageCache, PageNodes, TreeState } from './page-cache.ts';
+import { DAMAGED, openPage, pageId, readPages } from '../trees/page-book.ts';
 
 /** What of a tree its paths depend on. */
-export type PathTree = Pick<TreeRow, 'id' | 'key' | 'height' | 'seq' | 'root'>;
+type PathTree = Pick<TreeRow, 'id' | 'key' | 'height' | 'seq' | 'root'>;
 
 export interface LeafPlace {
   readonly tree: PathTree;
@@ -17,7 +21,7 @@ export interface LeafPlace {
 export type PathPages = readonly PageNodes[];
 
 /** A stored page is not what was written. */
-export class DamagedPage extends Error {
+class DamagedPage extends Error {
   readonly tree: PathTree;
 
   constructor(tree: PathTree) {
@@ -46,7 +50,7 @@ interface PageRow {
   readonly root: Uint8Array;
 }
 
-export interface PathReaderParts {
+interface PathReaderParts {
   readonly store: Pick<Store, 'dialect'>;
   readonly cache: PageCache;
   /** Whether the path leads to the root; absent: it is believed to, as it was when it was written. */
@@ -129,4 +133,115 @@ function pagesWithRoot(store: Pick<Store, 'dialect'>, count: number): RawQuery<P
     const ids = Array.from({ length: count }, () => place()).join(', ');
     return `SELECT p.id, p.bytes, t.root FROM compression_trees t LEFT JOIN compression_pages p ON p.id IN (${ids}) WHERE t.id = ${place()}`;
   });
+}
+
+/**
+ * A state of a tree. The root of a Merkle tree fixes every node below it, so it is the version of all its pages: whoever else writes to
+ * the store, pages that were read together with the same root are the same. One object per state, compared by identity.
+ */
+interface TreeState {
+  readonly root: Uint8Array;
+}
+
+/** Nodes of a page, or null where the store has none because all of it is empty. */
+export type PageNodes = Uint8Array | null;
+
+/** Pages that were read, with the state of their tree. */
+interface PageCache {
+  /** The state with this root: the last one of the tree when that has it, else a new one. */
+  state(tree: number, root: Uint8Array): TreeState;
+  /** Undefined when it is not known how the page looks in this state. */
+  get(id: number, state: TreeState): PageNodes | undefined;
+  set(id: number, state: TreeState, nodes: PageNodes): void;
+}
+
+interface Entry {
+  readonly state: TreeState;
+  readonly nodes: PageNodes;
+}
+
+/** Of an entry beside its nodes, roughly. */
+const ENTRY_BYTES = 256;
+/** Trees whose last state is known; beyond them all are forgotten, and with them what is cached of their pages. */
+const MOST_TREES = 10_000;
+
+export function createPageCache(maxBytes: number): PageCache {
+  const states = new Map<number, TreeState>();
+  // Made with the first proof: most threads never make one.
+  const pages = lazy(
+    () =>
+      new LRUCache<number, Entry>({
+        maxSize: Math.max(maxBytes, ENTRY_BYTES),
+        sizeCalculation: ({ nodes }) => ENTRY_BYTES + (nodes?.byteLength ?? 0),
+      }),
+  );
+  return {
+    state(tree, root) {
+      const last = states.get(tree);
+      if (last !== undefined && equalBytes(last.root, root)) return last;
+      if (states.size >= MOST_TREES) states.clear();
+      const state = { root: Uint8Array.from(root) };
+      states.set(tree, state);
+      return state;
+    },
+    get(id, state) {
+      const entry = pages().get(id);
+      return entry?.state === state ? entry.nodes : undefined;
+    },
+    set(id, state, nodes) {
+      pages().set(id, { state, nodes });
+    },
+  };
+}
+
+/** Runs reads of paths; a tree with a damaged page is marked, so that it is repaired. Errors: -32603 that names it; those of `work`. */
+export type DamageGuard = <T>(work: () => Promise<T>) => Promise<T>;
+
+/** Why a tree is diverged. */
+const REASON = 'page';
+
+export function createDamageGuard(store: Store, log: Log): DamageGuard {
+  async function mark(tree: PathTree): Promise<void> {
+    await store.write(async (tx) => {
+      await (tx.db as Db)
+        .updateTable('compression_trees')
+        .set({ status: 'diverged', reason: REASON })
+        .where('id', '=', tree.id)
+        .where('status', '<>', 'diverged')
+        .execute();
+    });
+  }
+  return async (work) => {
+    try {
+      return await work();
+    } catch (error) {
+      if (!(error instanceof DamagedPage)) throw error;
+      const { key, seq } = error.tree;
+      log.error({ tree: encode32(key), seq }, 'a stored page of a Merkle tree is damaged');
+      // The answer is refused all the same when the mark cannot be written.
+      await mark(error.tree).catch((failure: unknown) => {
+        log.error({ tree: encode32(key), error: messageOf(failure) }, 'the damaged tree could not be marked');
+      });
+      throw diverged(key, seq, REASON);
+    }
+  };
+}
+
+/** Throws when the proofs of the tree could be wrong. Errors: -32603 that names it. */
+export function requireProvable({
+  key,
+  seq,
+  status,
+  reason,
+}: Pick<TreeRow, 'key' | 'seq' | 'status' | 'reason'>): void {
+  if (status === 'diverged') throw diverged(key, seq, reason ?? 'root');
+  if (status === 'gap') {
+    const why = `is missing updates after sequence ${seq}; its proofs are withheld while they are fetched`;
+    throw withheld(`Merkle tree ${encode32(key)} ${why}`);
+  }
+}
+
+function diverged(key: Uint8Array, seq: number, reason: string) {
+  const why = `has diverged from the chain at sequence ${seq} (${reason}); its proofs are withheld`;
+  return withheld(`Merkle tree ${encode32(key)} ${why}`);
 }

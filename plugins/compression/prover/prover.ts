@@ -1,11 +1,9 @@
-import type { Clock, Log, Metrics, Outbound } from '../../../src/kernel/plugin.ts';
-import { codeOf, messageOf } from '../../../src/kernel/plugin.ts';
+import { type Clock, codeOf, type Log, type Metrics, messageOf, type Outbound } from '../../../src/kernel/plugin.ts';
 import type { OutboundClient, OutboundResponse } from '../../../src/ports/outbound.ts';
-import { timedOut, unavailable, withheld } from '../rpc/errors.ts';
+import { timedOut, unavailable, withheld } from '../rpc/fields.ts';
 import { type CompressedProof, readProofAnswer } from './proof-answer.ts';
-import { createTurns } from './turns.ts';
 
-export interface ProverParts {
+interface ProverParts {
   readonly config: {
     /** Null: there is none. */
     readonly proverUrl: string | null;
@@ -153,4 +151,57 @@ function proofOf({ status, body, truncated }: OutboundResponse): CompressedProof
   const proof = status >= 200 && status < 300 && !truncated ? readProofAnswer(body.toString('utf8')) : null;
   if (proof === null) throw withheld('the answer of the prover is no proof');
   return proof;
+}
+
+/** Lets a few go at once; the others wait in the order in which they came. */
+interface Turns {
+  /**
+   * Resolves with the function that ends the turn, which is to be called once. Null when too many wait already.
+   * Rejects with the signal's reason when that aborts first.
+   */
+  take(signal: AbortSignal): Promise<() => void> | null;
+}
+
+export function createTurns(limits: { readonly atOnce: number; readonly waiting: number }): Turns {
+  let running = 0;
+  const queue = new Set<() => void>();
+
+  const end = (): void => {
+    const [next] = queue;
+    // A turn that is handed on stays counted.
+    if (next === undefined) running -= 1;
+    else next();
+  };
+  const once = (): (() => void) => {
+    let isOver = false;
+    return () => {
+      if (!isOver) end();
+      isOver = true;
+    };
+  };
+  const wait = (signal: AbortSignal): Promise<() => void> =>
+    new Promise((resolve, reject) => {
+      const leave = (): void => {
+        queue.delete(go);
+        reject(signal.reason);
+      };
+      const go = (): void => {
+        queue.delete(go);
+        signal.removeEventListener('abort', leave);
+        resolve(once());
+      };
+      queue.add(go);
+      signal.addEventListener('abort', leave, { once: true });
+    });
+
+  return {
+    take(signal) {
+      if (signal.aborted) return Promise.reject(signal.reason);
+      if (running < limits.atOnce) {
+        running += 1;
+        return Promise.resolve(once());
+      }
+      return queue.size < limits.waiting ? wait(signal) : null;
+    },
+  };
 }

@@ -1,7 +1,8 @@
-import { Type } from '@sinclair/typebox';
+import { type TObject, type TSchema, Type } from '@sinclair/typebox';
+import { type RawBuilder, type SqlBool, sql } from 'kysely';
+import { JsonText, RpcError } from '../../../src/kernel/plugin.ts';
 import { decode, decode32 } from '../../../src/lib/base58.ts';
-import { invalid } from './errors.ts';
-import { type Field, type Fields, readFields, schemaOf, type Values } from './field.ts';
+import { isPlainObject } from '../../../src/lib/json.ts';
 
 /** Most items of any list in params. */
 const MOST_ITEMS = 1000;
@@ -39,7 +40,7 @@ export function optional<T>(field: Field<T>): Field<T | null> {
   return { ...field, absent: { value: null } };
 }
 
-export interface IntegerRange {
+interface IntegerRange {
   readonly least?: number;
   readonly most?: number;
   readonly description: string;
@@ -59,7 +60,7 @@ export function integer({ least = 0, most = Number.MAX_SAFE_INTEGER, description
   };
 }
 
-export interface ListOptions {
+interface ListOptions {
   /** What errors call the items: `hashes`, `addresses`. */
   readonly items: string;
   /** The sentence for an empty list; without it an empty one is fine. */
@@ -113,3 +114,101 @@ export function cursor(byteCount: number): Field<Uint8Array | null> {
     },
   };
 }
+
+/** A member of the params: how it is documented, and how it is read. */
+export interface Field<T = unknown> {
+  readonly schema: TSchema;
+  /** What an absent or null one stands for; null makes it required. */
+  readonly absent: { readonly value: T } | null;
+  /** `name` is what errors call it. Errors: -32602. */
+  readonly read: (value: unknown, name: string) => T;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: fields of all types; `Values` gives each its own back.
+export type Fields = Readonly<Record<string, Field<any>>>;
+
+/** What is read from an object of such fields. */
+export type Values<F extends Fields> = { readonly [Name in keyof F]: F[Name] extends Field<infer T> ? T : never };
+
+interface ReadOptions {
+  /** Name of the object itself, where it is a member of another one. */
+  readonly name?: string;
+  /** Whether unknown members are fine. */
+  readonly tolerant?: boolean;
+}
+
+/** Reads an object. Errors: -32602 that names the member. */
+export function readFields<F extends Fields>(fields: F, given: unknown, options: ReadOptions = {}): Values<F> {
+  const { name = '', tolerant = false } = options;
+  const prefix = name === '' ? '' : `${name}.`;
+  if (!isPlainObject(given))
+    throw invalid(name === '' ? 'params must be an object' : `field '${name}' must be an object`);
+  if (!tolerant) {
+    const unknown = Object.keys(given).find((member) => !Object.hasOwn(fields, member));
+    if (unknown !== undefined) throw invalid(`unknown field '${prefix}${unknown.slice(0, 64)}'`);
+  }
+  const values: Record<string, unknown> = {};
+  for (const [member, field] of Object.entries(fields)) {
+    const value = Object.hasOwn(given, member) ? given[member] : undefined;
+    if (value !== undefined && value !== null) values[member] = field.read(value, prefix + member);
+    else if (field.absent !== null) values[member] = field.absent.value;
+    else throw invalid(`field '${prefix}${member}' is required`);
+  }
+  return values as Values<F>;
+}
+
+/** The schema of such an object, for the documents. */
+export function schemaOf(fields: Fields, options: Pick<ReadOptions, 'tolerant'> = {}): TObject {
+  const members = Object.entries(fields).map(([name, { schema, absent }]) => [
+    name,
+    absent === null ? schema : Type.Optional(schema),
+  ]);
+  return Type.Object(Object.fromEntries(members) as Record<string, TSchema>, {
+    additionalProperties: options.tolerant === true,
+  });
+}
+
+/** Rows of one page: `rows` holds one more than wanted when something follows. */
+interface Page<T> {
+  readonly rows: readonly T[];
+  /** Where the next page begins after; null at the end. */
+  readonly cursor: string | null;
+}
+
+/** Cuts rows that were read up to `limit + 1`. */
+export function pageOf<T>(rows: readonly T[], limit: number, cursorOf: (last: T) => string): Page<T> {
+  const kept = rows.slice(0, limit);
+  const last = kept[kept.length - 1];
+  return { rows: kept, cursor: rows.length > limit && last !== undefined ? cursorOf(last) : null };
+}
+
+/** JSON of a page whose items are texts already. */
+export function pageText(items: readonly string[], cursor: string | null): JsonText {
+  return new JsonText(`{"items":[${items.join(',')}],"cursor":${JSON.stringify(cursor)}}`);
+}
+
+/** A constant of the text: indexes on unspent rows are not found with a parameter. */
+export const unspent = (column: string): RawBuilder<SqlBool> => sql<SqlBool>`${sql.ref(column)} = 0`;
+
+/** Whether a row comes after a place, both in the order of two columns. */
+export function after(
+  columns: readonly [string, string],
+  direction: 'asc' | 'desc',
+  place: readonly [number | Uint8Array, number | Uint8Array],
+): RawBuilder<SqlBool> {
+  const sign = sql.raw(direction === 'asc' ? '>' : '<');
+  return sql<SqlBool>`(${sql.ref(columns[0])}, ${sql.ref(columns[1])}) ${sign} (${place[0]}, ${place[1]})`;
+}
+
+/** The request cannot be meant. */
+export const invalid = (details: string) => new RpcError('invalidParams', { details });
+
+/** What is asked for does not exist. */
+export const notFound = (detail: string) => new RpcError('notFound', { message: `Record Not Found: ${detail}` });
+
+export const unavailable = (details: string) => new RpcError('unavailable', { details });
+
+export const timedOut = (details: string) => new RpcError('timeout', { details });
+
+/** We know the answer to be wrong, or cannot know it to be right. */
+export const withheld = (details: string) => new RpcError('internal', { details });

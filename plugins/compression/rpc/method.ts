@@ -1,10 +1,8 @@
 import { type TSchema, Type } from '@sinclair/typebox';
 import { type Clock, JsonText, type RpcCall, type RpcMethod, type Store } from '../../../src/kernel/plugin.ts';
-import { readAtOneSlot } from '../store/snapshot-read.ts';
-import type { Db } from '../store/tables.ts';
-import { unavailable } from './errors.ts';
-import type { Fields } from './field.ts';
-import { createParamsReader, type ParamsForm, paramsSchema, type Read } from './read-params.ts';
+import { isPlainObject } from '../../../src/lib/json.ts';
+import { type Db, readAtOneSlot } from '../store/tables.ts';
+import { type Fields, integer, invalid, optional, readFields, schemaOf, unavailable, type Values } from './fields.ts';
 import type { SlotWatch } from './slot-watch.ts';
 
 /** What all methods work with. */
@@ -37,12 +35,12 @@ export interface PlainMethod<F extends Fields> extends MethodTexts, ParamsForm<F
 }
 
 /** The store as it was at one slot. */
-export interface At {
+interface At {
   readonly db: Db;
   readonly slot: number;
 }
 
-export interface EnvelopedMethod<F extends Fields> extends MethodTexts, ParamsForm<F> {
+interface EnvelopedMethod<F extends Fields> extends MethodTexts, ParamsForm<F> {
   /** Of `value`. */
   readonly result: TSchema;
   /** Returns `value`, or its text. All its queries see the store at `at.slot`. */
@@ -107,4 +105,41 @@ export function requireSlot(slot: number, minContextSlot: number | null): void {
 /** The schema of `{context, value}`. */
 export function enveloped(value: TSchema): TSchema {
   return Type.Object({ context: Type.Object({ slot: Type.Integer({ description: 'newest indexed slot' }) }), value });
+}
+
+/** How a method takes its params. */
+export interface ParamsForm<F extends Fields> {
+  readonly fields: F;
+  /** Unknown members are fine: clients send more than the method knows. */
+  readonly tolerant?: boolean;
+  /** The one list that may also be given bare, as `params` itself. */
+  readonly bare?: keyof F & string;
+}
+
+/** Every method takes it. */
+const common = { minContextSlot: optional(integer({ description: 'waits up to 2 s until this slot is indexed' })) };
+
+export type Read<F extends Fields> = Values<F> & Values<typeof common>;
+
+/** Reads `params`: an object, an array that holds just one, or a bare list. Errors: -32602. */
+export function createParamsReader<F extends Fields>(form: ParamsForm<F>): (params: unknown) => Read<F> {
+  const fields = { ...form.fields, ...common };
+  const options = { tolerant: form.tolerant ?? false };
+  return (params) => {
+    const { bare } = form;
+    if (!Array.isArray(params)) return readFields(fields, params ?? {}, options) as Read<F>;
+    const only: unknown = params.length === 1 ? params[0] : undefined;
+    if (bare !== undefined && !(isPlainObject(only) && Object.hasOwn(only, bare)))
+      return readFields(fields, { [bare]: params }, options) as Read<F>;
+    if (params.length > 1 || (params.length === 1 && !isPlainObject(only)))
+      throw invalid('params must be an object, or an array that holds one object');
+    return readFields(fields, only ?? {}, options) as Read<F>;
+  };
+}
+
+/** The schema of `params`, for the documents. */
+export function paramsSchema({ fields, tolerant = false, bare }: ParamsForm<Fields>): TSchema {
+  const object = schemaOf({ ...fields, ...common }, { tolerant });
+  const list = bare === undefined ? undefined : fields[bare]?.schema;
+  return list === undefined ? object : Type.Union([list, object]);
 }

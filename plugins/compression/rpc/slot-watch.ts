@@ -1,6 +1,6 @@
 import { type ChainReader, type Clock, type Log, messageOf, type Store } from '../../../src/kernel/plugin.ts';
 import type { Db } from '../store/tables.ts';
-import { unavailable } from './errors.ts';
+import { unavailable } from './fields.ts';
 
 /** How long a call waits for the slot that it asks for. */
 const WAIT_MS = 2_000;

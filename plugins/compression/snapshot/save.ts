@@ -4,10 +4,16 @@ import { dirname, join } from 'node:path';
 import { type RawBuilder, sql } from 'kysely';
 import type { Store } from '../../../src/kernel/plugin.ts';
 import type { SqlValue } from '../../../src/ports/store.ts';
-import { readAtOneSlot } from '../store/snapshot-read.ts';
-import type { Db } from '../store/tables.ts';
-import { MAGIC, packRows, RECORD, type SnapshotHeader, sealRecord } from './record.ts';
-import { type SnapshotTable, snapshotTables } from './tables.ts';
+import { type Db, readAtOneSlot } from '../store/tables.ts';
+import {
+  MAGIC,
+  packRows,
+  RECORD,
+  type SnapshotHeader,
+  type SnapshotTable,
+  sealRecord,
+  snapshotTables,
+} from './record.ts';
 
 export interface SaveParts {
   readonly store: Store;

@@ -1,9 +1,7 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import type { StoreTx } from '../../../src/kernel/plugin.ts';
-import type { SqlValue } from '../../../src/ports/store.ts';
-import { isOneOf, KEYS_PER_STATEMENT, pieces } from './by-keys.ts';
-import type { TableShape } from './table-shapes.ts';
-import type { Db } from './tables.ts';
+import type { Dialect, SqlValue } from '../../../src/ports/store.ts';
+import type { AccountRow, Db, Tables, TokenAccountRow, TreeRow } from './tables.ts';
 
 /** What a row was before this transaction; null: it was not there. */
 export interface RowChange<Row> {
@@ -160,4 +158,107 @@ function sortKey([first, second]: readonly SqlValue[]): string {
   const text = (part: SqlValue | undefined) =>
     part instanceof Uint8Array ? latin1(part) : typeof part === 'number' ? String(part).padStart(16, '0') : '';
   return text(first) + text(second);
+}
+
+/** How the rows of a table are found, written and restored. */
+export interface TableShape<Row> {
+  readonly name: keyof Tables;
+  readonly key: readonly (keyof Row & string)[];
+  /** The other columns that may change once a row exists. */
+  readonly mutable: readonly (keyof Row & string)[];
+  /** Those that never do. */
+  readonly fixed: readonly (keyof Row & string)[];
+  /** Rows are written without having been looked for: one that is there already stays. */
+  readonly blind?: true;
+}
+
+const shape = <Name extends keyof Tables>(
+  name: Name,
+  key: readonly (keyof Tables[Name] & string)[],
+  mutable: readonly (keyof Tables[Name] & string)[],
+  fixed: readonly (keyof Tables[Name] & string)[] = [],
+): TableShape<Tables[Name]> => ({ name, key, mutable, fixed });
+
+export const TREES: TableShape<TreeRow> = shape(
+  'compression_trees',
+  ['id'],
+  [
+    ...(['queue', 'height', 'root_capacity', 'next_tree', 'seq', 'root', 'next_index', 'status', 'reason'] as const),
+    ...(['expected_root', 'computed_root', 'verified_seq', 'verified_slot'] as const),
+  ],
+  ['key', 'type'],
+);
+
+const blind = <Row>(table: TableShape<Row>): TableShape<Row> => ({ ...table, blind: true });
+
+export const FOREIGN = shape('compression_foreign', ['key'], [], ['slot', 'reason']);
+
+export const ACCOUNTS: TableShape<AccountRow> = shape(
+  'compression_accounts',
+  ['hash'],
+  ['seq', 'spent', 'slot_spent', 'spent_by', 'queued', 'nullifier', 'nullifier_index', 'tx_hash', 'nullified'],
+  [
+    ...(['tree', 'leaf_index', 'owner', 'lamports', 'address', 'discriminator', 'data', 'data_hash'] as const),
+    ...(['slot_created', 'created_by', 'onchain_pubkey'] as const),
+  ],
+);
+
+export const TOKEN_ACCOUNTS: TableShape<TokenAccountRow> = shape(
+  'compression_token_accounts',
+  ['hash'],
+  ['spent'],
+  ['owner', 'mint', 'delegate', 'state', 'amount', 'tlv', 'ata_owner'],
+);
+
+export const BALANCES = shape('compression_balances', ['owner'], ['lamports']);
+export const TOKEN_BALANCES = shape('compression_token_balances', ['owner', 'mint'], ['amount']);
+export const EARLY_SPENDS = shape('compression_early_spends', ['hash'], ['slot', 'body']);
+export const INDEXED_LEAVES = shape(
+  'compression_indexed_leaves',
+  ['tree', 'leaf_index'],
+  ['next_index', 'next_value', 'seq', 'value'],
+);
+export const ADDRESS_QUEUE = shape('compression_address_queue', ['tree', 'queue_index'], ['address']);
+export const PENDING = shape('compression_pending', ['tree', 'seq', 'kind'], ['slot', 'body']);
+export const ASSETS = shape('compression_assets', ['id'], ['tree', 'leaf_index', 'leaf', 'seq']);
+export const ROOTS = shape('compression_roots', ['tree', 'seq'], ['root', 'slot']);
+export const TRANSACTIONS = blind(shape('compression_transactions', ['slot', 'signature'], ['error']));
+export const SUBJECTS = blind(shape('compression_subjects', ['kind', 'subject', 'slot', 'signature'], []));
+export const RECENT = blind(shape('compression_recent', ['slot'], ['block_time', 'count', 'body']));
+export const BLOCKS = blind(shape('compression_blocks', ['slot'], ['block_time']));
+export const HEAD = shape('compression_head', ['id'], ['slot', 'block_time']);
+
+/** Everything that a block changes and a roll-back restores, beside pages. The places in this list stand in stored undo rows. */
+export const UNDONE: readonly TableShape<never>[] = [
+  ...[TREES, FOREIGN, ACCOUNTS, TOKEN_ACCOUNTS, BALANCES, TOKEN_BALANCES, EARLY_SPENDS, INDEXED_LEAVES],
+  ...[ADDRESS_QUEUE, PENDING, ROOTS, TRANSACTIONS, SUBJECTS, RECENT, BLOCKS, HEAD, ASSETS],
+] as unknown as readonly TableShape<never>[];
+
+/** Rows that one statement names: their texts stay few, and below what the engines take. */
+export const KEYS_PER_STATEMENT = 500;
+
+/** The condition that the key columns are one of these; `keys` is not empty. */
+function isOneOf(
+  dialect: Dialect,
+  columns: readonly string[],
+  keys: readonly (readonly SqlValue[])[],
+): RawBuilder<boolean> {
+  const [first] = columns;
+  if (columns.length === 1 && first !== undefined)
+    return sql<boolean>`${sql.ref(first)} in (${sql.join(keys.map(([value]) => sql`${value}`))})`;
+  const names = sql.join(columns.map((column) => sql.ref(column)));
+  const tuples = sql.join(keys.map((key) => sql`(${sql.join(key.map((value) => sql`${value}`))})`));
+  // PostgreSQL gives the values of a VALUES list the type text; SQLite knows no other list of rows.
+  return dialect === 'sqlite'
+    ? sql<boolean>`(${names}) in (values ${tuples})`
+    : sql<boolean>`(${names}) in (${tuples})`;
+}
+
+/** Pieces whose sizes are powers of two once they are below the most, so that few texts are prepared. */
+export function* pieces<T>(list: readonly T[], most = KEYS_PER_STATEMENT): Generator<readonly T[]> {
+  let size = most;
+  for (let at = 0; at < list.length; at += size) {
+    if (list.length - at < size) size = 2 ** Math.floor(Math.log2(list.length - at));
+    yield list.slice(at, at + size);
+  }
 }

@@ -1,3 +1,4 @@
+import type { Store } from '../../../src/kernel/plugin.ts';
 import type { Queries } from '../../../src/ports/store.ts';
 
 /** What is known of a tree. Keys and hashes are 32 bytes. */
@@ -138,3 +139,32 @@ export interface Tables {
 
 /** The plugin's tables behind a query handle. */
 export type Db = Queries<Tables>;
+
+interface Seen<T> {
+  /** Newest indexed slot, 0 before the first. */
+  readonly slot: number;
+  readonly value: T;
+}
+
+/** Runs queries that see one state of the store, and tells at which slot it stands. Errors: those of the store and of `work`. */
+export async function readAtOneSlot<T>(store: Store, work: (db: Db, slot: number) => Promise<T>): Promise<Seen<T>> {
+  return await store.read.transaction().execute(async (transaction) => {
+    const db = transaction as Db;
+    const head = await db.selectFrom('compression_head').select('slot').executeTakeFirst();
+    const slot = head?.slot ?? 0;
+    return { slot, value: await work(db, slot) };
+  });
+}
+
+/** A u64 as the tables keep it: 8 big-endian bytes. */
+export function u64Bytes(value: bigint): Uint8Array {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64BE(value);
+  return bytes;
+}
+
+export function u64Of(bytes: Uint8Array): bigint {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).readBigUInt64BE();
+}
+
+export const U64_MOST = 2n ** 64n - 1n;

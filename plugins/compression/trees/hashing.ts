@@ -1,7 +1,13 @@
 import type { Counter } from '../../../src/ports/metrics.ts';
+import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
+import { zeroHashes } from '../../../src/solana/merkle/path.ts';
 import { createPoseidon, type Poseidon } from '../../../src/solana/merkle/poseidon/index.ts';
-import { type TreeChange, type UpdatedTree, updateTrees } from '../../../src/solana/merkle/update-trees.ts';
-import { zeroHashes } from '../../../src/solana/merkle/zero-hashes.ts';
+import {
+  type LeafChange,
+  type TreeChange,
+  type UpdatedTree,
+  updateTrees,
+} from '../../../src/solana/merkle/update-trees.ts';
 
 /** The hasher of a thread and what follows from it. One instance per thread, and never two hashes at a time. */
 export interface Hashing {
@@ -45,3 +51,67 @@ export function createHashing(count: Pick<Counter, 'add'>): Hashing {
 /** Root of an empty tree. */
 export const emptyRoot = ({ zeros }: Hashing, height: number): Uint8Array =>
   zeros.slice(height * HASH_BYTES, (height + 1) * HASH_BYTES);
+
+/** A leaf of an address tree. */
+export interface IndexedValue {
+  readonly value: Uint8Array;
+  readonly next_index: number;
+  readonly next_value: Uint8Array;
+}
+
+export const isAddressTree = (type: number): boolean => type === TREE_TYPE.addressV1 || type === TREE_TYPE.addressV2;
+export const isStateTree = (type: number): boolean => type === TREE_TYPE.stateV1 || type === TREE_TYPE.stateV2;
+export const isV1 = (type: number): boolean => type === TREE_TYPE.stateV1 || type === TREE_TYPE.addressV1;
+
+/** Hashes leaves of an address tree: V1 (value, next index, next value), V2 (value, next value). Errors: POSEIDON_INPUT_TOO_LARGE. */
+export function hashIndexedLeaves(poseidon: Poseidon, type: number, leaves: readonly IndexedValue[]): Uint8Array[] {
+  const inputs = type === TREE_TYPE.addressV1 ? 3 : 2;
+  const bytes = Buffer.alloc(leaves.length * inputs * HASH_BYTES);
+  leaves.forEach(({ value, next_index, next_value }, i) => {
+    const at = i * inputs * HASH_BYTES;
+    bytes.set(value, at);
+    if (inputs === 3) bytes.writeBigUInt64BE(BigInt(next_index), at + 2 * HASH_BYTES - 8);
+    bytes.set(next_value, at + (inputs - 1) * HASH_BYTES);
+  });
+  const hashes = new Uint8Array(leaves.length * HASH_BYTES);
+  poseidon.hash(inputs, bytes, 0, hashes, 0, leaves.length);
+  return leaves.map((_, i) => hashes.subarray(i * HASH_BYTES, (i + 1) * HASH_BYTES));
+}
+
+/**
+ * Reason of trees in the state `gap` whose own rows cannot tell when nothing is missing any more, because the past was never read, or is
+ * being read anew: only the account on the chain can.
+ */
+export const HISTORY = 'history';
+
+/** What stands in a tree before anything was written to it. */
+interface FreshTree {
+  readonly seq: number;
+  readonly nextIndex: number;
+  /** Rows of an address tree, leaf after leaf. */
+  readonly values: readonly IndexedValue[];
+  readonly leaves: readonly LeafChange[];
+}
+
+const ZERO = new Uint8Array(32);
+/** Above every address: 2^248 - 1. */
+const HIGHEST_ADDRESS: Uint8Array = new Uint8Array(32).fill(0xff, 1);
+/** Three updates make a V1 address tree ready. */
+const READY_SEQ = 3;
+
+export function freshTree({ poseidon }: Hashing, type: number): FreshTree {
+  const values = startOf(type);
+  const hashes = hashIndexedLeaves(poseidon, type, values);
+  return {
+    seq: type === TREE_TYPE.addressV1 ? READY_SEQ : 0,
+    nextIndex: values.length,
+    values,
+    leaves: hashes.map((hash, index) => ({ index, hash })),
+  };
+}
+
+function startOf(type: number): readonly IndexedValue[] {
+  const highest = (next_index: number) => ({ value: ZERO, next_index, next_value: HIGHEST_ADDRESS });
+  if (type === TREE_TYPE.addressV1) return [highest(1), { value: HIGHEST_ADDRESS, next_index: 0, next_value: ZERO }];
+  return type === TREE_TYPE.addressV2 ? [highest(0)] : [];
+}

@@ -1,7 +1,7 @@
 import { decode32 } from '../../../src/lib/base58.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import type { DeclaredTree } from '../config.ts';
-import type { NewTree } from './tree-source.ts';
+import type { NewTree } from './tree-update.ts';
 
 /** Levels below the root by type of tree. */
 const TREE_HEIGHT = {

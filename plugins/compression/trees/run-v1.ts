@@ -1,9 +1,9 @@
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import type { LeafChange } from '../../../src/solana/merkle/update-trees.ts';
+import { diverge, type TreeContext } from '../indexing/block-books.ts';
 import type { AccountRow, Db, TreeRow } from '../store/tables.ts';
-import { hashIndexedLeaves } from './leaf-hash.ts';
-import { diverge, type TreeContext } from './tree-context.ts';
+import { hashIndexedLeaves } from './hashing.ts';
 import { type IndexedUpdate, pendingRow, type TreeUpdate, updateOf } from './tree-update.ts';
 
 /** Steps of one tree that one block told, in order. */

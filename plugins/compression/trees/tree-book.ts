@@ -1,13 +1,11 @@
 import { sql } from 'kysely';
 import type { StoreTx } from '../../../src/kernel/plugin.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
-import { KEYS_PER_STATEMENT } from '../store/by-keys.ts';
-import { keyText, type RowBook } from '../store/row-book.ts';
+import { createRowBook, INDEXED_LEAVES, KEYS_PER_STATEMENT, keyText, type RowBook, TREES } from '../store/row-book.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
-import { freshTree } from './fresh-tree.ts';
-import { emptyRoot, type Hashing } from './hashing.ts';
-import type { PageBook } from './page-book.ts';
-import type { NewTree } from './tree-source.ts';
+import { emptyRoot, freshTree, type Hashing } from './hashing.ts';
+import { createPageBook, type PageBook } from './page-book.ts';
+import type { NewTree } from './tree-update.ts';
 
 /** The trees that a block names, by key or by queue. */
 export interface TreeBook {
@@ -24,7 +22,7 @@ export interface TreeBook {
   rows(): Iterable<TreeRow>;
 }
 
-export interface TreeBookParts {
+interface TreeBookParts {
   readonly tx: StoreTx;
   readonly hashing: Hashing;
   readonly trees: RowBook<TreeRow>;
@@ -135,4 +133,16 @@ export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookPa
     };
   }
   return book;
+}
+
+/** Writes trees that are not there yet, as fresh ones. Several threads may do so at once. */
+export async function seedTrees(tx: StoreTx, hashing: Hashing, known: readonly NewTree[]): Promise<void> {
+  const [trees, leaves] = [createRowBook(tx, TREES), createRowBook(tx, INDEXED_LEAVES)];
+  const pages = createPageBook(tx);
+  const book = createTreeBook({ tx, hashing, trees, leaves, pages });
+  await book.load(known.flatMap(({ key, queue }) => (queue === null ? [key] : [key, queue])));
+  await book.insert(known);
+  await trees.flush();
+  await leaves.flush();
+  await pages.flush();
 }

@@ -43,6 +43,12 @@ export async function logout() {
   csrfToken = '';
 }
 
+/** An operator ends those of everybody, an owner those of the project; also this one. */
+export async function endSessions() {
+  await post('/sessions/end');
+  csrfToken = '';
+}
+
 function keep(found) {
   csrfToken = found.csrfToken;
   return found;

@@ -1,4 +1,4 @@
-import { login, logout, onLost, session } from './api.js';
+import { endSessions, login, logout, onLost, session } from './api.js';
 import { button, field, form, h, note } from './dom.js';
 import { auditPage, configPage, pluginsPage, treesPage, walletsPage } from './page-operation.js';
 import { overviewPage } from './page-overview.js';
@@ -33,10 +33,16 @@ function showHead() {
     await logout();
     await begin();
   });
+  const endAll = button('End all sessions', async () => {
+    const whose = who.role === 'operator' ? 'everybody' : 'this project';
+    if (!confirm(`End all sessions of ${whose}, this one too?`)) return;
+    await endSessions();
+    await begin();
+  });
   head.replaceChildren(
     h('strong', {}, 'Parhelion'),
     h('nav', { 'aria-label': 'Pages' }, h('ul', {}, items)),
-    h('div', { class: 'right' }, h('span', { class: 'soft' }, `${who.role} · ${who.version}`), out),
+    h('div', { class: 'right' }, h('span', { class: 'soft' }, `${who.role} · ${who.version}`), endAll, out),
   );
 }
 

@@ -52,11 +52,15 @@ function chainTiles(chain) {
     tile('Chain', name),
     tile('Tip', number(chain.tipSlot)),
     tile('Followed to', number(chain.cursorSlot)),
-    tile('Lag in slots', number(chain.lagSlots), (chain.lagSlots ?? 0) > 150),
+    tile('Behind the tip', lagText(chain), chain.isLate),
     tile('Open gaps', number(chain.openGaps), chain.openGaps > 0),
     ...(chain.stalled === null ? [] : [tile('Stands still', chain.stalled, true)]),
   ];
 }
+
+/** `12 s (60 slots)` */
+const lagText = ({ lagSlots, lagSeconds }) =>
+  lagSlots === null ? number(null) : `${number(Math.round(lagSeconds))} s (${number(lagSlots)} slots)`;
 
 function upstreamTable(states) {
   return table(

@@ -1,10 +1,11 @@
 import { call, get, post } from './api.js';
-import { button, field, form, h, note, secretBox, table, when } from './dom.js';
+import { button, field, form, h, note, number, secretBox, table, when } from './dom.js';
 import { projectChoice } from './project-choice.js';
 
 /** Projects, their keys and the secrets of their owners. */
 export async function projectsPage(place, { who }) {
   const list = h('div', {});
+  const held = h('div', {});
   const made = h('div', {});
   const choice = await projectChoice(() => void showKeys());
   const isOperator = who.role === 'operator';
@@ -15,12 +16,15 @@ export async function projectsPage(place, { who }) {
     made,
     newKey(choice.chosen, made, () => showKeys()),
     list,
+    held,
   );
 
   async function showKeys() {
     if (choice.chosen() === '') return;
-    const { keys } = await get(`/projects/${choice.chosen()}/keys`);
+    const path = `/projects/${choice.chosen()}`;
+    const [{ keys }, { budgets }] = await Promise.all([get(`${path}/keys`), get(`${path}/budgets`)]);
     list.replaceChildren(keyTable(keys, choice.chosen(), showKeys));
+    held.replaceChildren(h('h2', {}, 'Held and stored at this moment'), budgetTable(budgets));
   }
   await showKeys();
 }
@@ -41,6 +45,20 @@ function projectTable(projects, made) {
       { name: 'Owner', show: (project) => button('New dashboard secret', renew(project)) },
     ],
     projects,
+  );
+}
+
+function budgetTable(budgets) {
+  const words = (name) => name.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
+  return table(
+    'Budgets',
+    [
+      { name: 'Budget', show: ({ budget }) => words(budget) },
+      { name: 'Used', show: ({ used }) => number(used), isNumber: true },
+      { name: 'Limit of the plan', show: ({ limit }) => (limit === null ? 'none' : number(limit)), isNumber: true },
+      { name: 'Refused since the start', show: ({ refused }) => number(refused), isNumber: true },
+    ],
+    budgets,
   );
 }
 

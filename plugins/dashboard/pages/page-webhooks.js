@@ -33,6 +33,7 @@ export async function webhooksPage(place) {
     deliveries.replaceChildren(
       h('h2', { tabindex: '-1' }, `Deliveries of ${hook.webhookURL}`),
       rows,
+      ...page.missed.map(missedLine),
       ...(more === null ? [] : [button('Older ones', () => showDeliveries(hook, more))]),
     );
     deliveries.querySelector('h2').focus();
@@ -122,6 +123,15 @@ function hookTable(found, api, changed, showDeliveries) {
       },
     ],
     found,
+  );
+}
+
+function missedLine({ fromSlot, toSlot, events, reason }) {
+  const why = reason === 'queue_full' ? 'too many wait' : 'the plan has no room for more';
+  return h(
+    'p',
+    {},
+    `${events} events of slots ${fromSlot} to ${toSlot} were not stored: ${why}. A replay reads them again.`,
   );
 }
 

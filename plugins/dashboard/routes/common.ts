@@ -1,15 +1,14 @@
 import { Type } from '@sinclair/typebox';
-import type { Clock, Route } from '../../../src/kernel/plugin.ts';
-import { codeOf, messageOf } from '../../../src/kernel/plugin.ts';
+import { type Clock, codeOf, messageOf, type Route } from '../../../src/kernel/plugin.ts';
 import { RequestError, type RouteRequest } from '../../../src/kernel/request.ts';
-import type { AccessAdmin } from '../../../src/ports/access-admin.ts';
+import type { AccessAdmin } from '../../../src/ports/access.ts';
 import type { DaemonView } from '../../../src/ports/daemon-view.ts';
 import type { DashboardConfig } from '../config.ts';
 import { actorOf, type Guard } from '../session/guard.ts';
 import type { Session, Sessions } from '../session/sessions.ts';
 import type { AuditLog } from '../store/audit.ts';
-import type { OperatorToken } from '../store/operator-token.ts';
-import type { ProjectSecrets } from '../store/project-secrets.ts';
+import type { OperatorToken, ProjectSecrets } from '../store/identities.ts';
+import type { Standings } from '../store/standings.ts';
 
 /** What the routes of the pages work with. */
 export interface PageContext {
@@ -23,6 +22,9 @@ export interface PageContext {
   readonly audit: AuditLog;
   readonly secrets: ProjectSecrets;
   readonly operatorToken: OperatorToken;
+  readonly standings: Standings;
+  /** Tells all processes that a standing has changed; those of this process with this name end at once, with null all. */
+  endSessions(name: string | null): void;
   readonly clock: Clock;
 }
 

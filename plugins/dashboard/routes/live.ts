@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 import { Type } from '@sinclair/typebox';
 import { type ChainId, type Clock, defineRoute, type PluginContext, type Route } from '../../../src/kernel/plugin.ts';
 import { RequestError } from '../../../src/kernel/request.ts';
+import { isLagBeyond, lagSeconds } from '../../../src/lib/chain-lag.ts';
 import { API, PAGE_ROUTE, type PageContext, REFUSALS } from './common.ts';
 
 export interface Live {
@@ -13,14 +14,24 @@ export interface Live {
 const CHAINS: readonly ChainId[] = ['main', 'devnet'];
 
 /** Server-sent events with what changes by itself: where the chains stand, and the upstreams. */
-export function createLive(context: PageContext, ctx: Pick<PluginContext, 'chain' | 'upstreams' | 'clock'>): Live {
+export function createLive(
+  context: PageContext,
+  ctx: Pick<PluginContext, 'chain' | 'upstreams' | 'clock' | 'core'>,
+): Live {
   const { config, guard } = context;
+  const { maxReadyLagSeconds: seconds, maxReadyLagSlots: slots } = ctx.core.follow;
+  const maxLag = { seconds, slots };
   const streams = new Set<Readable>();
   let isClosed = false;
 
   const snapshot = () => ({
     at: ctx.clock.now(),
-    chains: CHAINS.flatMap((id) => ctx.chain(id)?.status() ?? []),
+    chains: CHAINS.flatMap((id) => {
+      const status = ctx.chain(id)?.status();
+      return status === undefined
+        ? []
+        : [{ ...status, lagSeconds: lagSeconds(status), isLate: isLagBeyond(status, maxLag) }];
+    }),
     upstreams: CHAINS.flatMap((id) => (ctx.upstreams(id)?.states() ?? []).map((state) => ({ chain: id, ...state }))),
   });
 
@@ -31,10 +42,9 @@ export function createLive(context: PageContext, ctx: Pick<PluginContext, 'chain
     summary: 'Live values as server-sent events',
     replies: { 200: Type.String({ contentMediaType: 'text/event-stream' }), ...REFUSALS },
     handler(request) {
-      // Sessions that end while it runs end it with the next look.
-      guard.enter(request);
+      const { ended } = guard.enter(request);
       if (isClosed || streams.size >= config.maxLiveStreams) throw new RequestError(503, 'Too many live pages');
-      const stream = makeStream(ctx.clock, config.liveIntervalMs, () => {
+      const stream = makeStream(ctx.clock, config.liveIntervalMs, ended, () => {
         guard.enter(request);
         return `event: status\ndata: ${JSON.stringify(snapshot())}\n\n`;
       });
@@ -52,9 +62,10 @@ export function createLive(context: PageContext, ctx: Pick<PluginContext, 'chain
   };
 }
 
-/** Gives a text at once, and every interval; a reader that does not read gets no more. Ends when there is none. */
-function makeStream(clock: Clock, everyMs: number, next: () => string): Readable {
+/** Gives a text at once, and every interval; a reader that does not read gets no more. Ends when there is none, and with the session. */
+function makeStream(clock: Clock, everyMs: number, ended: AbortSignal, next: () => string): Readable {
   let cancel = (): void => {};
+  let isOver = false;
   const stream = new Readable({
     read() {
       cancel();
@@ -63,18 +74,23 @@ function makeStream(clock: Clock, everyMs: number, next: () => string): Readable
     },
     destroy(_error, done) {
       cancel();
+      ended.removeEventListener('abort', push);
       done(null);
     },
   });
   let started = false;
+  ended.addEventListener('abort', push, { once: true });
   function push(): void {
+    cancel();
+    if (isOver || stream.destroyed) return;
     let text: string | null = null;
     try {
       text = next();
     } catch {
       // Nobody is logged in any more.
     }
-    if (!stream.destroyed) stream.push(text);
+    isOver = text === null;
+    stream.push(text);
   }
   return stream;
 }

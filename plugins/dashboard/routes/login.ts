@@ -1,11 +1,11 @@
 import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
 import { json, RequestError } from '../../../src/kernel/request.ts';
-import { readCookie, writeCookie } from '../session/cookie.ts';
 import { actorOf, sameText } from '../session/guard.ts';
 import { createLoginBrake } from '../session/login-brake.ts';
-import type { Identity, Session } from '../session/sessions.ts';
-import { API, PAGE_ROUTE, type PageContext, REFUSALS } from './common.ts';
+import { type Identity, nameOf, readCookie, type Session, writeCookie } from '../session/sessions.ts';
+import { EVERYBODY } from '../store/standings.ts';
+import { API, audited, PAGE_ROUTE, type PageContext, REFUSALS } from './common.ts';
 
 const sessionReply = Type.Object({
   role: Type.Union([Type.Literal('operator'), Type.Literal('project')]),
@@ -22,7 +22,7 @@ const loginBody = Type.Union([
 
 /** In, out, and who one is. */
 export function loginRoutes(context: PageContext): readonly Route[] {
-  return [loginRoute(context), logoutRoute(context), sessionRoute(context)];
+  return [loginRoute(context), logoutRoute(context), endRoute(context), sessionRoute(context)];
 }
 
 function viewOf({ daemon }: PageContext, { identity, csrfToken }: Session) {
@@ -31,7 +31,7 @@ function viewOf({ daemon }: PageContext, { identity, csrfToken }: Session) {
 }
 
 function loginRoute(context: PageContext): Route {
-  const { audit, clock, config, isSecure, operatorToken, secrets, sessions } = context;
+  const { audit, clock, config, isSecure, operatorToken, secrets, sessions, standings } = context;
   const brake = createLoginBrake(clock, config.loginFailuresPerMinute);
 
   async function identify(body: { token: string } | { project: string; secret: string }): Promise<Identity | null> {
@@ -52,21 +52,22 @@ function loginRoute(context: PageContext): Route {
     body: loginBody,
     replies: { 200: sessionReply, ...REFUSALS },
     async handler({ body, headers, remoteAddress }) {
-      const waitS = brake.waitS(remoteAddress);
-      if (waitS > 0) throw new RequestError(429, 'Too many wrong logins', { retryAfterS: waitS });
-      // Counted before it is looked up, so that many at once are no way around.
-      brake.failed(remoteAddress);
-      const identity = await identify(body);
       const target = 'token' in body ? 'operator' : `project:${body.project}`;
+      const standing = (await standings.read([target])).get(target) ?? null;
+      const identity = await identify(body);
+      // Whoever is right gets in, whatever others send from the same address: only wrong logins are counted, slowed and refused.
       if (identity === null) {
+        const waitS = brake.waitS(remoteAddress);
+        brake.failed(remoteAddress);
+        if (waitS > 0) throw new RequestError(429, 'Too many wrong logins', { retryAfterS: waitS });
+        await brake.pause();
         const entry = { actor: 'nobody', address: remoteAddress, action: 'session.refused', target };
         await audit.record(entry, () => Promise.resolve());
         throw new RequestError(401, 'Wrong token or secret');
       }
-      brake.forgive(remoteAddress);
       // Whoever was logged in with this browser before is not any more.
       sessions.close(readCookie(headers['cookie']) ?? '');
-      const { token, session } = sessions.open(identity);
+      const { token, session } = sessions.open(identity, standing);
       const entry = { actor: actorOf(session), address: remoteAddress, action: 'session.open', target };
       await audit.record(entry, () => Promise.resolve());
       return json(viewOf(context, session), 200, { 'Set-Cookie': writeCookie(token, isSecure) });
@@ -90,6 +91,28 @@ function logoutRoute(context: PageContext): Route {
       const actor = actorOf(session);
       const entry = { actor, address: request.remoteAddress, action: 'session.close', target: actor };
       await audit.record(entry, () => Promise.resolve());
+      return json({}, 200, { 'Set-Cookie': writeCookie('', isSecure) });
+    },
+  });
+}
+
+function endRoute(context: PageContext): Route {
+  const { guard, isSecure, standings } = context;
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'POST',
+    path: `${API}/sessions/end`,
+    summary: 'End all sessions: an operator those of everybody, an owner those of the project',
+    body: Type.Unknown(),
+    bodyOptional: true,
+    replies: { 200: Type.Object({}), ...REFUSALS },
+    async handler(request) {
+      const session = guard.change(request);
+      const { identity } = session;
+      const name = identity.role === 'operator' ? EVERYBODY : nameOf(identity);
+      const action = { action: 'sessions.end', target: name };
+      await audited(context, request, session, action, () => standings.endSessions(name));
+      context.endSessions(name === EVERYBODY ? null : name);
       return json({}, 200, { 'Set-Cookie': writeCookie('', isSecure) });
     },
   });

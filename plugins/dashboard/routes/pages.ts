@@ -1,6 +1,11 @@
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, extname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { Type } from '@sinclair/typebox';
-import { defineRoute, type Reply, RequestError, type Route } from '../../../src/kernel/plugin.ts';
-import type { PageFile } from '../pages.ts';
+import { CodedError, defineRoute, type Reply, RequestError, type Route } from '../../../src/kernel/plugin.ts';
+import { DASHBOARD_ERRORS } from '../errors.ts';
 
 /** Nothing from elsewhere, nothing inline, in no frame. */
 const HEADERS: Readonly<Record<string, string>> = {
@@ -41,3 +46,58 @@ export function pageRoutes(files: () => ReadonlyMap<string, PageFile>): readonly
     }),
   ];
 }
+
+interface PageFile {
+  readonly bytes: Buffer;
+  readonly contentType: string;
+  readonly etag: string;
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  '.html': 'text/html; charset=utf-8',
+  '.js': 'text/javascript; charset=utf-8',
+  '.css': 'text/css; charset=utf-8',
+  '.svg': 'image/svg+xml',
+};
+const FOLDER = join('plugins', 'dashboard', 'pages');
+
+/** Plots are drawn by a package whose files are served as they are. */
+const FROM_PACKAGES: Readonly<Record<string, string>> = {
+  'uplot.js': 'uplot/dist/uPlot.esm.js',
+  'uplot.css': 'uplot/dist/uPlot.min.css',
+};
+
+/** All files of the pages by name; they are few and small. Errors: DASHBOARD_PAGES_MISSING. */
+export function readPages(): ReadonlyMap<string, PageFile> {
+  const folder = findFolder();
+  const own = readdirSync(folder).map((name) => [name, join(folder, name)] as const);
+  const foreign = Object.entries(FROM_PACKAGES).map(([name, file]) => [name, findInPackage(file)] as const);
+  const served = [...own, ...foreign].filter(([name]) => extname(name) in TYPES);
+  return new Map(served.map(([name, path]) => [name, readPage(name, path)]));
+}
+
+function readPage(name: string, path: string): PageFile {
+  const bytes = readFileSync(path);
+  const etag = `"${createHash('sha256').update(bytes).digest('base64url').slice(0, 27)}"`;
+  return { bytes, contentType: TYPES[extname(name)] as string, etag };
+}
+
+function findInPackage(file: string): string {
+  try {
+    return createRequire(import.meta.url).resolve(file);
+  } catch {
+    throw missing();
+  }
+}
+
+/** The pages are not built: they lie in the source, which is nearer or farther above this file. */
+function findFolder(): string {
+  let above = dirname(fileURLToPath(import.meta.url));
+  while (!existsSync(join(above, FOLDER, 'index.html'))) {
+    if (above === dirname(above)) throw missing();
+    above = dirname(above);
+  }
+  return join(above, FOLDER);
+}
+
+const missing = () => new CodedError('DASHBOARD_PAGES_MISSING', DASHBOARD_ERRORS.DASHBOARD_PAGES_MISSING);

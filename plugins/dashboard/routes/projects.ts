@@ -2,6 +2,7 @@ import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
 import { json } from '../../../src/kernel/request.ts';
 import { demandOperator, demandProject } from '../session/guard.ts';
+import { nameOf } from '../session/sessions.ts';
 import { API, audited, PAGE_ROUTE, type PageContext, projectParams, REFUSALS } from './common.ts';
 
 const projectReply = Type.Object({
@@ -14,7 +15,7 @@ const projectReply = Type.Object({
 
 /** Projects, and the secrets their owners log in with. */
 export function projectRoutes(context: PageContext): readonly Route[] {
-  return [listRoute(context), createRoute(context), secretRoute(context)];
+  return [listRoute(context), createRoute(context), secretRoute(context), budgetsRoute(context)];
 }
 
 function listRoute({ access, guard }: PageContext): Route {
@@ -32,6 +33,22 @@ function listRoute({ access, guard }: PageContext): Route {
       const projects = await access.projects();
       if (identity.role === 'operator') return json({ projects, plans: access.planNames() });
       return json({ projects: projects.filter(({ id }) => id === identity.projectId), plans: [] });
+    },
+  });
+}
+
+function budgetsRoute({ daemon, guard }: PageContext): Route {
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'GET',
+    path: `${API}/projects/:project/budgets`,
+    summary: 'What a project holds at this moment of what all projects share',
+    params: projectParams,
+    replies: { 200: Type.Object({ budgets: Type.Array(Type.Unknown()) }), ...REFUSALS },
+    async handler(request) {
+      const { project } = request.params;
+      demandProject(guard.enter(request), project);
+      return json({ budgets: await daemon.budgets(project) });
     },
   });
 }
@@ -61,7 +78,8 @@ function secretRoute(context: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'POST',
     path: `${API}/projects/:project/secret`,
-    summary: 'Make the secret that the owner of a project logs in with; it is shown once, and ends any before',
+    summary:
+      'Make the secret that the owner of a project logs in with; it is shown once, and ends any before and all sessions',
     params: projectParams,
     body: Type.Unknown(),
     bodyOptional: true,
@@ -77,6 +95,7 @@ function secretRoute(context: PageContext): Route {
         await access.keys(project);
         return secrets.renew(project);
       });
+      context.endSessions(nameOf({ role: 'project', projectId: project }));
       return json({ secret }, 201);
     },
   });

@@ -1,7 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { RequestError, type RouteRequest } from '../../../src/kernel/request.ts';
-import { readCookie } from './cookie.ts';
-import type { Session, Sessions } from './sessions.ts';
+import { nameOf, readCookie, type Session, type Sessions } from './sessions.ts';
 
 export type AnyRequest = Pick<RouteRequest, 'headers' | 'remoteAddress'>;
 
@@ -45,8 +44,7 @@ export function demandProject({ identity }: Session, projectId: string): void {
 }
 
 /** How the audit log calls somebody. */
-export const actorOf = ({ identity }: Session): string =>
-  identity.role === 'operator' ? 'operator' : `project:${identity.projectId}`;
+export const actorOf = ({ identity }: Session): string => nameOf(identity);
 
 /** In a time that tells nothing of either text. */
 export function sameText(a: string, b: string): boolean {

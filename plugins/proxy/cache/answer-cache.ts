@@ -1,7 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Metrics } from '../../../src/kernel/plugin.ts';
-import type { DiskCache } from './disk-cache.ts';
-import { type CacheEntry, TEXT_BYTES } from './entry.ts';
+import { type CacheEntry, type DiskCache, TEXT_BYTES } from './disk-cache.ts';
 
 /** Where an answer is kept: in memory always, on disk when the chain can not start anew under the same genesis hash. */
 export interface CacheKey {

@@ -1,5 +1,6 @@
 import type { ChainReader, Clock, UpstreamPool } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
+import { slotsIn } from '../../../src/lib/chain-lag.ts';
 import { gather } from '../../../src/lib/gather.ts';
 import { readRpcReply } from '../../../src/lib/rpc-reply.ts';
 
@@ -22,7 +23,9 @@ const PUBLIC_CLUSTERS: ReadonlySet<string> = new Set([
   '4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY',
 ]);
 /** A node that is merely behind is left out of the pool before it is this far behind. */
-const RESTART_SLOTS = 150;
+const RESTART_MS = 60_000;
+/** No cluster has shorter slots; a chain that seals a block for each transaction has no length of a slot at all. */
+const SHORTEST_SLOT_MS = 100;
 const ASK_AGAIN_MS = 5_000;
 const KEEP_MS = 250;
 const ASK_TIMEOUT_MS = 10_000;
@@ -39,7 +42,9 @@ export function createChainIdentity(pool: UpstreamPool, reader: ChainReader | nu
     let best = -1;
     for (const { slot } of pool.states()) if (slot !== null && slot > best) best = slot;
     if (best < 0) return;
-    if (best < highestSlot - RESTART_SLOTS) {
+    const measured = reader?.status().slotMs ?? null;
+    const slotMs = measured === null ? null : Math.max(measured, SHORTEST_SLOT_MS);
+    if (best < highestSlot - slotsIn(RESTART_MS, slotMs)) {
       life++;
       highestSlot = best;
     } else if (best > highestSlot) highestSlot = best;

@@ -1,11 +1,11 @@
+import { isAscii } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { type Clock, codeOf, type Log, type Random } from '../../../src/kernel/plugin.ts';
-import { decodeEntry, encodeEntry } from './disk-entry.ts';
-import type { CacheEntry } from './entry.ts';
+import { isNull, type RpcReplyParts } from '../../../src/lib/rpc-reply.ts';
 
-export interface DiskCacheParts {
+interface DiskCacheParts {
   readonly dir: string;
   /** Files are counted in whole file system blocks. */
   readonly maxBytes: number;
@@ -115,4 +115,84 @@ async function describe(path: string) {
     // Deleted by another process meanwhile.
     return null;
   }
+}
+
+const MAGIC = 0x50524331;
+const HEADER_BYTES = 36;
+const SUM_BYTES = 16;
+
+/** The file of an entry: header, key, bytes. The sum makes half-written and damaged files harmless. */
+export function encodeEntry(key: string, entry: CacheEntry): Buffer {
+  const keyBytes = Buffer.from(key);
+  const file = Buffer.alloc(HEADER_BYTES + keyBytes.length + entry.bytes.length);
+  file.writeUInt32LE(MAGIC, 0);
+  file.writeUInt32LE(keyBytes.length, 4);
+  file.writeUInt32LE(entry.idStart, 8);
+  file.writeUInt32LE(entry.idEnd, 12);
+  file.writeUInt32LE(entry.bytes.length, 16);
+  keyBytes.copy(file, HEADER_BYTES);
+  entry.bytes.copy(file, HEADER_BYTES + keyBytes.length);
+  checksum(file).copy(file, 20);
+  return file;
+}
+
+/** The entry that a file holds for this key, or null when it is damaged or holds another key. */
+export function decodeEntry(key: string, file: Buffer): CacheEntry | null {
+  if (file.length < HEADER_BYTES || file.readUInt32LE(0) !== MAGIC) return null;
+  const keyLength = file.readUInt32LE(4);
+  const idStart = file.readUInt32LE(8);
+  const idEnd = file.readUInt32LE(12);
+  const length = file.readUInt32LE(16);
+  if (file.length !== HEADER_BYTES + keyLength + length || idStart > idEnd || idEnd > length) return null;
+  if (file.toString('utf8', HEADER_BYTES, HEADER_BYTES + keyLength) !== key) return null;
+  if (!checksum(file).equals(file.subarray(20, 20 + SUM_BYTES))) return null;
+  return { bytes: file.subarray(HEADER_BYTES + keyLength), idStart, idEnd };
+}
+
+function checksum(file: Buffer): Buffer {
+  const hash = createHash('sha256').update(file.subarray(4, 20)).update(file.subarray(HEADER_BYTES));
+  return hash.digest().subarray(0, SUM_BYTES);
+}
+
+/** An answer as it was received; the id of the caller that asked first stands between `idStart` and `idEnd`. */
+export interface CacheEntry {
+  readonly bytes: Buffer;
+  readonly idStart: number;
+  readonly idEnd: number;
+  /** What stands before and after the id, made when first asked for; null where text would not be the same bytes, or too long. */
+  text?: { readonly head: string; readonly tail: string } | null;
+}
+
+/** Up to here text is cheaper to send than bytes: it leaves in one write with the header. */
+export const TEXT_BYTES = 32_768;
+
+/**
+ * What can be kept of an answer: a result that is not null, with an id that can be exchanged. The bytes are copied, since a
+ * received chunk is a window on a larger buffer that would stay alive with it.
+ */
+export function cacheEntry(bytes: Buffer, parts: RpcReplyParts): CacheEntry | null {
+  if (parts.result === null || parts.id === null || isNull(bytes, parts.result)) return null;
+  const copy = Buffer.allocUnsafeSlow(bytes.length);
+  bytes.copy(copy);
+  return { bytes: copy, idStart: parts.id.start, idEnd: parts.id.end };
+}
+
+/** The answer for another caller as it is cheapest to send. `idText` is raw JSON. */
+export function bodyFor(entry: CacheEntry, idText: string): string | Buffer {
+  if (entry.text === undefined) entry.text = textOf(entry);
+  return entry.text === null ? answerFor(entry, idText) : entry.text.head + idText + entry.text.tail;
+}
+
+function textOf({ bytes, idStart, idEnd }: CacheEntry): { readonly head: string; readonly tail: string } | null {
+  if (bytes.length > TEXT_BYTES || !isAscii(bytes)) return null;
+  return { head: bytes.toString('latin1', 0, idStart), tail: bytes.toString('latin1', idEnd) };
+}
+
+/** The answer for another caller: the received bytes with that caller's id. `idText` is raw JSON. */
+export function answerFor(entry: CacheEntry, idText: string): Buffer {
+  return Buffer.concat([
+    entry.bytes.subarray(0, entry.idStart),
+    Buffer.from(idText),
+    entry.bytes.subarray(entry.idEnd),
+  ]);
 }

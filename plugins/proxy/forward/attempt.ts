@@ -1,7 +1,8 @@
 import type { Readable } from 'node:stream';
-import { codeOf, type UpstreamPool } from '../../../src/kernel/plugin.ts';
+import { codeOf, GateRefusal, type UpstreamPool } from '../../../src/kernel/plugin.ts';
 import { gather } from '../../../src/lib/gather.ts';
 import { type RpcReplyParts, readRpcReply } from '../../../src/lib/rpc-reply.ts';
+import type { Lease, Tenant } from '../../../src/ports/access.ts';
 import type { Upstream, UpstreamReply } from '../../../src/ports/upstream.ts';
 
 /** One call to one upstream. */
@@ -14,6 +15,8 @@ export interface AttemptRequest {
   /** An answer up to this size is read and checked as a whole. */
   readonly wholeBytes: number;
   readonly signal: AbortSignal;
+  /** Whose answer it is. */
+  readonly tenant?: Tenant | undefined;
 }
 
 export type Answer =
@@ -44,27 +47,36 @@ export async function attempt(pool: UpstreamPool, upstream: Upstream, request: A
       timeoutMs: request.timeoutMs,
       maxBytes: request.maxBytes,
       signal: request.signal,
+      tenant: request.tenant,
     });
   } catch (error) {
+    if (error instanceof GateRefusal) throw error;
     return transportFailure(error, request.signal);
   }
+  const lease = request.tenant?.take('answerBytes', 0);
   try {
-    const made = await classify(reply, request);
+    const made = await classify(reply, request, lease);
     if (made.kind !== 'stream') discard(reply.body);
     return made;
   } catch (error) {
     discard(reply.body);
+    if (error instanceof GateRefusal) throw error;
     return transportFailure(error, request.signal);
+  } finally {
+    // From here on whoever writes it counts it.
+    lease?.release();
   }
 }
 
-async function classify(reply: UpstreamReply, request: AttemptRequest): Promise<Attempt> {
+async function classify(reply: UpstreamReply, request: AttemptRequest, lease: Lease | undefined): Promise<Attempt> {
   const { status, body } = reply;
   if (status === 429) return { kind: 'limited', retryAfterMs: retryAfterMs(reply.headers['retry-after']) };
   if (status === 401 || status === 403) return { kind: 'denied', status };
   const fine = status >= 200 && status < 300;
   const limitBytes = fine ? request.wholeBytes : ERROR_BODY_BYTES;
-  const gathered = await gather(body, limitBytes);
+  const gathered = await gather(body, limitBytes, (bytes) => {
+    if (bytes > ERROR_BODY_BYTES) lease?.set(bytes);
+  });
   if (request.id === undefined && fine) return { kind: 'empty' };
   if (gathered.ended) {
     const parts = readRpcReply(gathered.bytes);

@@ -6,6 +6,7 @@ import {
   type RpcForwardReply,
   type UpstreamPool,
 } from '../../../src/kernel/plugin.ts';
+import type { RoutedAnswer, SendRoutes } from '../../../src/ports/send-routes.ts';
 import type { CachedAsk } from '../cache/cached-ask.ts';
 import type { PriceOf } from '../price.ts';
 import type { Ask } from './ask.ts';
@@ -19,6 +20,8 @@ export interface FallbackParts {
   readonly ask: Ask | null;
   /** Null when the cache is switched off. */
   readonly cached: CachedAsk | null;
+  /** Calls that do not go to the upstreams of the main chain. */
+  readonly routes: SendRoutes | null;
   /** Size up to which any answer is checked before it is passed on. */
   readonly peekBytes: number;
   /** Largest answer of a batch item. */
@@ -35,6 +38,24 @@ export function createFallback(parts: FallbackParts): RpcFallback {
   const { ask, cached } = parts;
 
   async function forward(call: RpcForward): Promise<RpcForwardReply> {
+    const route = parts.routes?.route(call) ?? null;
+    if (route === null) return forwardToNode(call);
+    if (route.answer !== null) return routed(call, await route.answer, route.headers);
+    const usual = await forwardToNode(call);
+    return { ...usual, headers: { ...usual.headers, ...route.headers } };
+  }
+
+  function routed(call: RpcForward, answer: RoutedAnswer, headers: RpcForwardReply['headers'] = {}): RpcForwardReply {
+    const member = 'resultText' in answer ? `"result":${answer.resultText}` : `"error":${answer.errorText}`;
+    return {
+      status: 200,
+      headers,
+      body: Buffer.from(`{"jsonrpc":"2.0",${member},"id":${call.id ?? 'null'}}`),
+      answered: true,
+    };
+  }
+
+  async function forwardToNode(call: RpcForward): Promise<RpcForwardReply> {
     if (ask === null) throw new RpcError('methodNotFound', { details: 'no Solana upstream is configured' });
     if (PRIVATE_METHOD.test(call.method)) throw new RpcError('methodNotFound');
     const { method, body, params, id } = call;

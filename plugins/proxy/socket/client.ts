@@ -1,18 +1,20 @@
+import { setMaxListeners } from 'node:events';
 import type { WebSocket } from 'ws';
-import type { CallContext, Clock, RpcDispatch, SocketAdmit } from '../../../src/kernel/plugin.ts';
+import type { Clock, RpcDispatch, SocketContext } from '../../../src/kernel/plugin.ts';
+import type { StreamMeter } from '../../../src/ports/access.ts';
 import type { ProxyConfig } from '../config.ts';
-import { errorReply, readClientMessage } from './message.ts';
-import { createOutlet } from './outlet.ts';
-import { errorText } from './refusal.ts';
+import { isKeepAlive } from './message.ts';
+import { createOutlet, createPaidOutlet } from './outlet.ts';
 import { createSubscriptions, type SubscriptionsParts } from './subscriptions.ts';
 
-export interface ClientParts extends Omit<SubscriptionsParts, 'outlet' | 'admit'> {
+export interface ClientParts extends Omit<SubscriptionsParts, 'outlet' | 'maxHeldBytes' | 'maxParamsBytes' | 'tenant'> {
   readonly socket: WebSocket;
-  readonly context: CallContext;
+  readonly context: SocketContext;
   readonly clock: Clock;
   readonly config: ProxyConfig['websocket'];
   readonly dispatch: RpcDispatch;
-  readonly admit: SocketAdmit;
+  /** Null: notifications cost nothing. */
+  readonly meter: StreamMeter | null;
   closed(): void;
 }
 
@@ -26,8 +28,17 @@ export interface Client {
 export function createClient(parts: ClientParts): Client {
   const { socket, clock, config } = parts;
   const gone = new AbortController();
-  const outlet = createOutlet(socket, clock, config.maxQueuedBytes);
-  const subscriptions = createSubscriptions({ ...parts, outlet });
+  // Each call in flight listens.
+  setMaxListeners(0, gone.signal);
+  const outlet = createOutlet(socket, clock, config.maxQueuedBytes, parts.context.tenant);
+  const maxHeldBytes = config.maxQueuedBytes;
+  const subscriptions = createSubscriptions({
+    ...parts,
+    outlet: parts.meter === null ? outlet : createPaidOutlet(outlet, parts.meter, maxHeldBytes),
+    maxHeldBytes,
+    maxParamsBytes: config.maxParamsBytes,
+    tenant: parts.context.tenant,
+  });
   let inFlight = 0;
   let alive = true;
   let cancelPing = () => {};
@@ -43,18 +54,13 @@ export function createClient(parts: ClientParts): Client {
   }
 
   async function handle(message: Buffer): Promise<void> {
-    const read = readClientMessage(message);
-    if (read.kind === 'ping') return;
-    if (read.kind === 'call') {
-      const reply = await parts.dispatch(message, { ...parts.context, signal: gone.signal });
-      if (reply !== null) outlet.send(reply);
-      return;
-    }
-    if (read.idText === undefined) return;
+    if (isKeepAlive(message)) return;
+    const calls = subscriptions.calls();
     try {
-      await subscriptions.handle(read, read.idText);
-    } catch (error) {
-      outlet.send(errorReply(read.idText, errorText(error)));
+      const reply = await parts.dispatch(message, { ...parts.context, signal: gone.signal }, calls);
+      if (reply !== null) outlet.send(reply);
+    } finally {
+      calls.answered();
     }
   }
 
@@ -91,6 +97,14 @@ export function createClient(parts: ClientParts): Client {
     outlet.end();
     parts.closed();
   });
+
+  const { revoked } = parts.context;
+  const dismiss = () => {
+    outlet.close(1008, String(revoked.reason));
+    subscriptions.end();
+  };
+  if (revoked.aborted) dismiss();
+  else revoked.addEventListener('abort', dismiss, { once: true });
 
   return { close: outlet.close, terminate: () => socket.terminate() };
 }

@@ -2,10 +2,15 @@ import { createRequire } from 'node:module';
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
 import type { Clock, Metrics, Price, SocketHandler } from '../../../src/kernel/plugin.ts';
-import { lazy } from '../../../src/lib/lazy.ts';
+import { lazy } from '../../../src/lib/lru.ts';
+import type { AccessCharges } from '../../../src/ports/access.ts';
 import type { ProxyConfig } from '../config.ts';
 import { type Client, createClient } from './client.ts';
 import type { Hub } from './hub.ts';
+
+const PRODUCT = 'laserstreamWebsocket';
+/** Notifications are paid by the byte; the price list names 0.1 MB. */
+const BYTES_PER_PRICE = 100_000;
 
 export interface SocketsParts {
   readonly hub: () => Hub | null;
@@ -13,7 +18,9 @@ export interface SocketsParts {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly price: (method: string) => Price;
-  readonly allowed: (method: string) => boolean;
+  readonly credits: Pick<ProxyConfig['credits'], 'websocketOpened' | 'websocketData'>;
+  /** Null: nobody counts credits. */
+  readonly charges: AccessCharges | null;
 }
 
 export interface Sockets extends SocketHandler {
@@ -24,7 +31,8 @@ export interface Sockets extends SocketHandler {
 }
 
 export function createSockets(parts: SocketsParts): Sockets {
-  const { config } = parts;
+  const { config, credits } = parts;
+  const data = { product: PRODUCT, creditsPerByte: credits.websocketData / BYTES_PER_PRICE };
   const clients = new Set<Client>();
   let draining = false;
   const refused = parts.metrics.counter('sockets_refused_total', 'websockets refused because too many are open');
@@ -41,26 +49,32 @@ export function createSockets(parts: SocketsParts): Sockets {
   });
 
   return {
+    price: { product: PRODUCT, credits: credits.websocketOpened, groups: [] },
     connections: () => clients.size,
-    upgrade(request, socket, head, context, dispatch, admit) {
+    upgrade(request, socket, head, context, dispatch) {
+      let isOpen = false;
       if (draining || clients.size >= config.maxConnections) {
         refused.add();
         refuse(socket);
-        return;
+        return isOpen;
       }
+      const place = context.tenant?.take('sockets', 1);
+      socket.once('close', () => place?.release());
       server().handleUpgrade(request, socket, head, (webSocket: WebSocket) => {
+        isOpen = true;
         const client = createClient({
           ...parts,
           hub: parts.hub(),
           socket: webSocket,
           context,
           dispatch,
-          admit,
+          meter: context.caller === null ? null : (parts.charges?.stream(context.caller.projectId, data) ?? null),
           maxSubscriptions: config.maxSubscriptions,
           closed: () => clients.delete(client),
         });
         clients.add(client);
       });
+      return isOpen;
     },
     drain() {
       draining = true;

@@ -3,6 +3,7 @@ import type { JsonMember } from '../../../src/lib/json-members.ts';
 import type { Link, LinkSubscription } from './link.ts';
 import { createLinks, type LinksParts } from './links.ts';
 import { isReceivedNotice, type SubscriptionCall } from './message.ts';
+import { createQuarantine } from './quarantine.ts';
 
 /** One client's interest in a subscription. */
 export interface Subscriber {
@@ -17,14 +18,13 @@ export interface Subscriber {
 
 /** Shares identical subscriptions of all clients and keeps them alive over the upstreams. */
 export interface Hub {
-  /** Calls back at once or later. The returned function ends the interest. */
-  subscribe(call: SubscriptionCall, subscriber: Subscriber): () => void;
+  /** Calls back at once or later. The returned function ends the interest. `owner`: whose it is, a name for its project. */
+  subscribe(call: SubscriptionCall, subscriber: Subscriber, owner?: string): () => void;
   close(): void;
 }
 
-export interface HubParts extends Omit<LinksParts, 'lost'> {
+export interface HubParts extends Omit<LinksParts, 'lost' | 'isSuspect'> {
   readonly metrics: Metrics;
-  readonly subscribeTimeoutMs: number;
 }
 
 interface Shared {
@@ -33,6 +33,11 @@ interface Shared {
   readonly subscribers: Set<Subscriber>;
   /** Whether an upstream ever accepted it: from then on the clients have their ids. */
   accepted: boolean;
+  /** It was unanswered on a link that broke, or is of somebody whose subscriptions broke one: it is tried alone. */
+  inQuarantine: boolean;
+  /** An upstream took it when it was tried alone. */
+  cleared: boolean;
+  leaveQuarantine: () => void;
   link: Link | null;
   readonly refusedBy: Set<string>;
   cancelTimeout: () => void;
@@ -41,7 +46,11 @@ interface Shared {
 export function createHub(parts: HubParts): Hub {
   const { clock } = parts;
   const all = new Map<string, Shared>();
-  const links = createLinks({ ...parts, lost: onLost });
+  const byPlaced = new Map<LinkSubscription, Shared>();
+  /** Subscriptions at upstreams by who asked for them first. */
+  const owned = new Map<string, number>();
+  const links = createLinks({ ...parts, lost: onLost, isSuspect: (placed) => !isProven(byPlaced.get(placed)) });
+  const quarantine = createQuarantine({ clock, openProbe: links.probe });
   let cancelRetry = () => {};
   let retrying = false;
   const stopWatching = parts.pool.onChange(() => {
@@ -50,19 +59,24 @@ export function createHub(parts: HubParts): Hub {
   parts.metrics.observe('upstream_subscriptions', 'distinct subscriptions held at upstreams', () => all.size);
   parts.metrics.observe('upstream_sockets', 'websockets to upstreams', () => links.size());
 
-  function create(key: string, call: SubscriptionCall): Shared {
+  function create(key: string, call: SubscriptionCall, owner: string): Shared {
     const shared: Shared = {
       key,
       placed: {
         family: call.family,
         method: call.method,
         paramsText: call.paramsText,
+        owner,
         accepted: () => onAccepted(shared),
         refused: (errorText) => onRefused(shared, errorText),
         notified: (bytes, at) => onNotified(shared, bytes, at),
+        unanswered: () => onUnanswered(shared),
       },
       subscribers: new Set(),
       accepted: false,
+      inQuarantine: false,
+      cleared: false,
+      leaveQuarantine: () => {},
       link: null,
       refusedBy: new Set(),
       cancelTimeout: () => {},
@@ -71,11 +85,50 @@ export function createHub(parts: HubParts): Hub {
       if (!shared.accepted) end(shared, (subscriber) => subscriber.refused({ error: new RpcError('timeout') }));
     });
     all.set(key, shared);
+    byPlaced.set(shared.placed, shared);
+    owned.set(owner, (owned.get(owner) ?? 0) + 1);
     return shared;
   }
 
+  /** What an upstream has taken once cannot be what makes it close a connection. One that is gone proves nothing. */
+  function isProven(shared: Shared | undefined): boolean {
+    return shared !== undefined && (shared.accepted || shared.cleared);
+  }
+
+  function isolate(shared: Shared): void {
+    if (shared.inQuarantine) return;
+    shared.inQuarantine = true;
+    const { family, method, paramsText, owner } = shared.placed;
+    const leave = () => {
+      shared.inQuarantine = false;
+    };
+    shared.leaveQuarantine = quarantine.add({
+      ...{ family, method, paramsText, owner },
+      cleared: () => {
+        leave();
+        shared.cleared = true;
+        place(shared);
+      },
+      refused: (errorText) => {
+        leave();
+        onRefused(shared, errorText);
+      },
+      condemned: () => {
+        leave();
+        const details = 'the upstream closed the connection over this subscription';
+        end(shared, (subscriber) => subscriber.refused({ error: new RpcError('invalidParams', { details }) }));
+      },
+    });
+  }
+
   function place(shared: Shared): void {
-    const placement = links.place(shared.refusedBy);
+    const { owner } = shared.placed;
+    if (!isProven(shared) && quarantine.distrusts(owner)) {
+      isolate(shared);
+      return;
+    }
+    const isSmall = (owned.get(owner) ?? 0) <= all.size / Math.max(1, owned.size);
+    const placement = links.place(shared.refusedBy, isSmall);
     if (placement.kind === 'link') {
       shared.link = placement.link;
       placement.link.subscribe(shared.placed);
@@ -99,7 +152,7 @@ export function createHub(parts: HubParts): Hub {
   function retry(): void {
     cancelRetry();
     retrying = false;
-    for (const shared of [...all.values()]) if (shared.link === null) place(shared);
+    for (const shared of [...all.values()]) if (shared.link === null && !shared.inQuarantine) place(shared);
   }
 
   function onAccepted(shared: Shared): void {
@@ -116,6 +169,15 @@ export function createHub(parts: HubParts): Hub {
       return;
     }
     // It was accepted elsewhere: this upstream cannot carry it, another one may.
+    moveOn(shared);
+  }
+
+  function onUnanswered(shared: Shared): void {
+    // Clients that still wait have a timeout of their own.
+    if (shared.accepted) moveOn(shared);
+  }
+
+  function moveOn(shared: Shared): void {
     if (shared.link !== null) shared.refusedBy.add(shared.link.label);
     shared.link = null;
     place(shared);
@@ -130,16 +192,25 @@ export function createHub(parts: HubParts): Hub {
     end(shared, (subscriber) => subscriber.notified(bytes, at, true), true);
   }
 
-  function onLost(label: string, placed: readonly LinkSubscription[]): void {
-    const lost = new Set(placed);
-    const moving = [...all.values()].filter((shared) => lost.has(shared.placed) && shared.link?.label === label);
+  function onLost(label: string, placed: readonly LinkSubscription[], suspects: readonly LinkSubscription[]): void {
+    for (const { owner } of suspects) quarantine.suspect(owner);
+    const suspected = new Set(suspects);
+    const moving = placed.flatMap((one) => byPlaced.get(one) ?? []).filter(({ link }) => link?.label === label);
     for (const shared of moving) shared.link = null;
-    for (const shared of moving) place(shared);
+    for (const shared of moving)
+      if (suspected.has(shared.placed)) isolate(shared);
+      else place(shared);
   }
 
   function end(shared: Shared, tell: (subscriber: Subscriber) => void, endedThere = false): void {
     if (all.get(shared.key) !== shared) return;
     all.delete(shared.key);
+    byPlaced.delete(shared.placed);
+    const { owner } = shared.placed;
+    const left = (owned.get(owner) ?? 1) - 1;
+    if (left === 0) owned.delete(owner);
+    else owned.set(owner, left);
+    shared.leaveQuarantine();
     shared.cancelTimeout();
     shared.link?.unsubscribe(shared.placed, endedThere);
     shared.link = null;
@@ -148,10 +219,10 @@ export function createHub(parts: HubParts): Hub {
   }
 
   return {
-    subscribe(call, subscriber) {
+    subscribe(call, subscriber, owner = '') {
       const key = `${call.method} ${call.paramsText ?? '[]'}`;
       const existing = all.get(key);
-      const shared = existing ?? create(key, call);
+      const shared = existing ?? create(key, call, owner);
       shared.subscribers.add(subscriber);
       if (existing === undefined) place(shared);
       else if (shared.accepted) subscriber.accepted();
@@ -163,6 +234,7 @@ export function createHub(parts: HubParts): Hub {
     close() {
       stopWatching();
       cancelRetry();
+      quarantine.close();
       links.close();
       for (const shared of [...all.values()]) end(shared, (subscriber) => subscriber.lost());
     },

@@ -1,7 +1,7 @@
 import type { WebSocket } from 'ws';
 import type { Clock } from '../../../src/kernel/plugin.ts';
+import { isPlainObject } from '../../../src/lib/json.ts';
 import type { JsonMember } from '../../../src/lib/json-members.ts';
-import { isPlainObject } from '../../../src/lib/plain-object.ts';
 import { readUpstreamMessage, type UpstreamMessage } from './message.ts';
 
 /** One subscription as the upstream sees it. The link calls back in the order of the upstream's messages. */
@@ -9,10 +9,14 @@ export interface LinkSubscription {
   readonly family: string;
   readonly method: string;
   readonly paramsText: string | null;
+  /** Who asked for it first. */
+  readonly owner: string;
   accepted(subscription: string): void;
   /** `errorText` is the upstream's error object, raw. */
   refused(errorText: string): void;
   notified(bytes: Buffer, at: JsonMember): void;
+  /** The upstream left the call without an answer for too long: the subscription is no longer on the link. */
+  unanswered(): void;
 }
 
 /** A websocket to an upstream with many subscriptions on it. */
@@ -32,8 +36,13 @@ export interface LinkParts {
   readonly socket: WebSocket;
   readonly clock: Clock;
   readonly pingIntervalMs: number;
-  /** Called once, with what was placed on the link. `opened` tells for how long it was up. */
-  lost(subscriptions: readonly LinkSubscription[], openForMs: number): void;
+  /** How long the upstream may take to answer a call. */
+  readonly answerTimeoutMs: number;
+  /**
+   * Called once, with what was placed on the link, and for how long it was up. `unanswered`: what the upstream had been sent and had not
+   * answered, also what nobody waits for any more; one of these may be what broke it.
+   */
+  lost(subscriptions: readonly LinkSubscription[], openForMs: number, unanswered: readonly LinkSubscription[]): void;
 }
 
 /** A node may notify before it has answered the subscribe call; so many notifications wait for that answer. */
@@ -41,16 +50,22 @@ const MAX_EARLY = 64;
 /** A socket that does not open in this time goes to nobody. */
 const CONNECT_MS = 10_000;
 
+type Notification = UpstreamMessage & { readonly kind: 'notification' };
+
 interface Waiting {
   readonly subscription: LinkSubscription;
   ended: boolean;
+  readonly cancelTimeout: () => void;
 }
 
 export function createLink(parts: LinkParts): Link {
   const { socket, clock } = parts;
   const waiting = new Map<number, Waiting>();
-  const live = new Map<string, LinkSubscription>();
-  const early: (UpstreamMessage & { kind: 'notification' })[] = [];
+  /** By the upstream's number. Nodes give one number to subscriptions that mean the same, however their params are written. */
+  const live = new Map<string, Set<LinkSubscription>>();
+  /** Numbers that the upstream was asked to end and has not answered for, by the id of that call. */
+  const ending = new Map<number, string>();
+  let early: Notification[] = [];
   let outbox: string[] | null = [];
   let nextId = 1;
   let openedAt: number | null = null;
@@ -71,9 +86,11 @@ export function createLink(parts: LinkParts): Link {
   }
 
   function onReply({ id, bytes, members }: UpstreamMessage & { kind: 'reply' }): void {
+    if (ending.delete(id)) return;
     const entry = waiting.get(id);
     if (entry === undefined) return;
     waiting.delete(id);
+    entry.cancelTimeout();
     const text = (name: string) => {
       const member = members.find((other) => other.name === name);
       return member === undefined ? null : bytes.toString('utf8', member.start, member.end);
@@ -83,37 +100,75 @@ export function createLink(parts: LinkParts): Link {
       const error = text('error');
       if (!entry.ended)
         entry.subscription.refused(isObjectText(error) ? error : '{"code":-32603,"message":"Internal error"}');
+    } else if (isEndedSince(id, subscription)) {
+      if (!entry.ended) place(entry.subscription);
     } else if (entry.ended) {
-      call(`${entry.subscription.family}Unsubscribe`, `[${subscription}]`);
+      if (!live.has(subscription)) endThere(entry.subscription, subscription);
     } else {
-      live.set(subscription, entry.subscription);
-      entry.subscription.accepted(subscription);
-      for (const message of early.filter((other) => other.subscription === subscription)) onNotification(message);
+      onAccepted(entry.subscription, subscription);
     }
-    if (waiting.size === 0) early.length = 0;
+    if (waiting.size === 0) early = [];
   }
 
-  function onNotification(message: UpstreamMessage & { kind: 'notification' }): void {
-    const subscription = live.get(message.subscription);
-    if (subscription !== undefined) subscription.notified(message.bytes, message.at);
-    else if (waiting.size > 0 && early.length < MAX_EARLY) early.push(message);
+  function onAccepted(subscription: LinkSubscription, number: string): void {
+    const sharing = live.get(number) ?? new Set();
+    live.set(number, sharing.add(subscription));
+    const mine = early.filter((message) => message.subscription === number);
+    early = early.filter((message) => message.subscription !== number);
+    subscription.accepted(number);
+    for (const message of mine) onNotification(message);
   }
 
-  function finish(): void {
+  /** Whether its end was asked for after the call that is answered with it now: that took this subscription along. */
+  function isEndedSince(callId: number, number: string): boolean {
+    for (const [endId, ended] of ending) if (ended === number && endId > callId) return true;
+    return false;
+  }
+
+  function endThere({ family }: LinkSubscription, number: string): void {
+    ending.set(call(`${family}Unsubscribe`, `[${number}]`), number);
+  }
+
+  function place(subscription: LinkSubscription): void {
+    const cancelTimeout = clock.timeout(parts.answerTimeoutMs, () => {
+      if (entry.ended) return;
+      // It stays here, because a late answer has to be undone.
+      entry.ended = true;
+      subscription.unanswered();
+    });
+    const entry = { subscription, ended: false, cancelTimeout };
+    waiting.set(call(subscription.method, subscription.paramsText), entry);
+  }
+
+  function onNotification(message: Notification): void {
+    const sharing = live.get(message.subscription);
+    if (sharing !== undefined) for (const one of [...sharing]) one.notified(message.bytes, message.at);
+    // What still comes for a number that is being ended is for nobody, least of all for who gets that number next.
+    else if (waiting.size > 0 && early.length < MAX_EARLY && ![...ending.values()].includes(message.subscription))
+      early.push(message);
+  }
+
+  /** `byUpstream`: it was not us who ended it. */
+  function finish(byUpstream = false): void {
     if (over) return;
     over = true;
     cancelPing();
+    for (const { cancelTimeout } of waiting.values()) cancelTimeout();
     socket.terminate();
     const placed = [
-      ...live.values(),
+      ...[...live.values()].flatMap((sharing) => [...sharing]),
       ...[...waiting.values()].filter(({ ended }) => !ended).map((w) => w.subscription),
     ];
-    parts.lost(placed, openedAt === null ? 0 : clock.monotonic() - openedAt);
+    const unanswered =
+      openedAt === null || !byUpstream ? [] : [...waiting.values()].map(({ subscription }) => subscription);
+    parts.lost(placed, openedAt === null ? 0 : Math.max(1, clock.monotonic() - openedAt), unanswered);
   }
+
+  const load = () => [...live.values()].reduce((sum, sharing) => sum + sharing.size, waiting.size);
 
   function ping(): void {
     // Without subscriptions the link has no reason to stay; without a sign of life it is dead.
-    if (!alive || live.size + waiting.size === 0) {
+    if (!alive || load() === 0) {
       finish();
       return;
     }
@@ -122,7 +177,7 @@ export function createLink(parts: LinkParts): Link {
     cancelPing = clock.timeout(parts.pingIntervalMs, ping);
   }
 
-  cancelPing = clock.timeout(CONNECT_MS, finish);
+  cancelPing = clock.timeout(CONNECT_MS, () => finish());
   socket.on('open', () => {
     cancelPing();
     cancelPing = clock.timeout(parts.pingIntervalMs, ping);
@@ -133,6 +188,8 @@ export function createLink(parts: LinkParts): Link {
     for (const text of queued) socket.send(text);
   });
   socket.on('message', (data: Buffer | ArrayBuffer | Buffer[]) => {
+    // The rest of a socket that was cut: its subscriptions live elsewhere by now.
+    if (over) return;
     alive = true;
     const message = readUpstreamMessage(asBuffer(data));
     if (message.kind === 'reply') onReply(message);
@@ -143,23 +200,21 @@ export function createLink(parts: LinkParts): Link {
   });
   // The pool may report an address in the error: only the close counts, and it always follows.
   socket.on('error', () => {});
-  socket.on('close', finish);
+  socket.on('close', () => finish(true));
 
   return {
     label: parts.label,
-    load: () => live.size + waiting.size,
-    subscribe(subscription) {
-      waiting.set(call(subscription.method, subscription.paramsText), { subscription, ended: false });
-    },
+    load,
+    subscribe: place,
     unsubscribe(subscription, endedThere) {
       for (const entry of waiting.values()) if (entry.subscription === subscription) entry.ended = true;
-      for (const [id, other] of live) {
-        if (other !== subscription) continue;
-        live.delete(id);
-        if (!endedThere) call(`${subscription.family}Unsubscribe`, `[${id}]`);
+      for (const [number, sharing] of live) {
+        if (!sharing.delete(subscription) || sharing.size > 0) continue;
+        live.delete(number);
+        if (!endedThere) endThere(subscription, number);
       }
     },
-    close: finish,
+    close: () => finish(),
   };
 }
 

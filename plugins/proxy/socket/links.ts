@@ -8,11 +8,15 @@ export interface LinksParts {
   readonly random: Random;
   readonly log: Log;
   readonly pingIntervalMs: number;
+  /** How long a subscription may wait for its upstream. */
+  readonly subscribeTimeoutMs: number;
   /** Sockets per upstream, and subscriptions per socket. */
   readonly maxSockets: number;
   readonly maxSubscriptions: number;
-  /** Told what a link that ended had on it. */
-  lost(label: string, subscriptions: readonly LinkSubscription[]): void;
+  /** Whether a subscription may be the cause when a link breaks on which it was unanswered: then the upstream needs no rest. */
+  isSuspect(subscription: LinkSubscription): boolean;
+  /** Called with what a link that ended had on it, and with the suspects among it. */
+  lost(label: string, subscriptions: readonly LinkSubscription[], suspects: readonly LinkSubscription[]): void;
 }
 
 export type Placement =
@@ -26,8 +30,13 @@ export type Placement =
 
 /** The pooled sockets to all upstreams. */
 export interface Links {
-  /** A link with room, on the best upstream that is not in `refusedBy`. */
-  place(refusedBy: ReadonlySet<string>): Placement;
+  /**
+   * A link with room, on the best upstream that is not in `refusedBy`. `isSmall`: for a project that holds less than its share, for which
+   * one more socket per upstream is kept.
+   */
+  place(refusedBy: ReadonlySet<string>, isSmall?: boolean): Placement;
+  /** A link of its own for one subscription; null when no upstream can be asked now. `lost` tells whether it had opened. */
+  probe(lost: (wasOpen: boolean) => void): Link | null;
   size(): number;
   close(): void;
 }
@@ -47,6 +56,7 @@ export function createLinks(parts: LinksParts): Links {
   const links = new Map<string, Link[]>();
   /** What is wrong with the sockets of an upstream says nothing about its HTTP side, so the pool is not told. */
   const rests = new Map<string, Rest>();
+  const probes = new Set<Link>();
   let closing = false;
 
   function open(upstream: Upstream): Link {
@@ -56,13 +66,16 @@ export function createLinks(parts: LinksParts): Links {
       socket: pool.openSocket(upstream),
       clock,
       pingIntervalMs: parts.pingIntervalMs,
-      lost: (subscriptions, openForMs) => {
+      answerTimeoutMs: parts.subscribeTimeoutMs,
+      lost: (subscriptions, openForMs, unanswered) => {
         const left = (links.get(label) ?? []).filter((other) => other !== link);
         if (left.length > 0) links.set(label, left);
         else links.delete(label);
         if (closing) return;
-        if (subscriptions.length > 0) rest(label, openForMs);
-        parts.lost(label, subscriptions);
+        const suspects = unanswered.filter(parts.isSuspect);
+        if (suspects.length > 0) parts.log.warn({ upstream: label }, 'a websocket of the upstream broke over a call');
+        else if (subscriptions.length > 0) rest(label, openForMs);
+        parts.lost(label, subscriptions, suspects);
       },
     });
     links.set(label, [...(links.get(label) ?? []), link]);
@@ -77,7 +90,7 @@ export function createLinks(parts: LinksParts): Links {
     parts.log.warn({ upstream: label, failures, restMs: Math.round(ms) }, 'the websocket of the upstream broke');
   }
 
-  function place(refusedBy: ReadonlySet<string>): Placement {
+  function place(refusedBy: ReadonlySet<string>, isSmall = false): Placement {
     const upstreams = pool.candidates().filter(({ label }) => !refusedBy.has(label));
     if (upstreams.length === 0) return { kind: 'none' };
     let shortestMs = Number.POSITIVE_INFINITY;
@@ -88,9 +101,11 @@ export function createLinks(parts: LinksParts): Links {
         continue;
       }
       const open_ = links.get(upstream.label) ?? [];
-      const roomy = open_.find((link) => link.load() < parts.maxSubscriptions);
+      const roomy = open_
+        .slice(0, isSmall ? open_.length : parts.maxSockets)
+        .find((link) => link.load() < parts.maxSubscriptions);
       if (roomy !== undefined) return { kind: 'link', link: roomy };
-      if (open_.length < parts.maxSockets) return { kind: 'link', link: open(upstream) };
+      if (open_.length < parts.maxSockets + (isSmall ? 1 : 0)) return { kind: 'link', link: open(upstream) };
     }
     return shortestMs < Number.POSITIVE_INFINITY ? { kind: 'rest', ms: shortestMs } : { kind: 'full' };
   }
@@ -98,17 +113,38 @@ export function createLinks(parts: LinksParts): Links {
   /** Subscriptions leave an upstream that has fallen behind, once there is a better one. */
   const stopWatching = pool.onChange(() => {
     const healthy = new Set(pool.candidates({ healthyOnly: true }).map(({ label }) => label));
-    if (healthy.size === 0) return;
-    for (const [label, open_] of [...links]) if (!healthy.has(label)) for (const link of open_) link.close();
+    // Another chain is never better than none.
+    const out = new Set(pool.states().flatMap(({ otherChain, label }) => (otherChain === null ? [] : [label])));
+    for (const [label, open_] of [...links])
+      if (out.has(label) || (healthy.size > 0 && !healthy.has(label))) for (const link of open_) link.close();
   });
+
+  function probe(lost: (wasOpen: boolean) => void): Link | null {
+    const upstream = pool.candidates().find(({ label }) => (rests.get(label)?.until ?? 0) <= clock.monotonic());
+    if (upstream === undefined) return null;
+    const link = createLink({
+      label: upstream.label,
+      socket: pool.openSocket(upstream),
+      clock,
+      pingIntervalMs: parts.pingIntervalMs,
+      answerTimeoutMs: parts.subscribeTimeoutMs,
+      lost: (_subscriptions, openForMs) => {
+        probes.delete(link);
+        lost(openForMs > 0);
+      },
+    });
+    probes.add(link);
+    return link;
+  }
 
   return {
     place,
+    probe,
     size: () => [...links.values()].reduce((sum, list) => sum + list.length, 0),
     close() {
       closing = true;
       stopWatching();
-      for (const list of [...links.values()]) for (const link of list) link.close();
+      for (const link of [...probes, ...[...links.values()].flat()]) link.close();
     },
   };
 }

@@ -1,10 +1,8 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { OffChainConfig } from '../config.ts';
-import type { DocumentStore } from '../store/document-store.ts';
-import { failed, type OffChainAnswer } from './document.ts';
-import { hostOf } from './host-of.ts';
-import { createTurns, type Turns } from './turns.ts';
+import { type DocumentStore, failed, type OffChainAnswer } from '../store/document-store.ts';
+import { type Gateways, locate } from './locate.ts';
 
 /** The documents that metadata points to, by the uri on the chain. */
 export interface Documents {
@@ -24,7 +22,7 @@ interface DocumentOptions {
   readonly fresh: boolean;
 }
 
-export interface DocumentsParts {
+interface DocumentsParts {
   readonly fetch: (uri: string) => Promise<OffChainAnswer>;
   readonly store: DocumentStore;
   readonly clock: Clock;
@@ -122,4 +120,66 @@ export function createDocuments(parts: DocumentsParts): Documents {
     revision: () => revision,
     turns,
   };
+}
+
+/** Lets so many pieces of work run at once, in all and per group; the others wait in their order, as many as may. */
+interface Turns {
+  /** False when too many wait already; then `work` is never run. `work` must not reject. */
+  run(group: string, work: () => Promise<void>): boolean;
+  readonly running: () => number;
+  readonly waiting: () => number;
+}
+
+interface TurnLimits {
+  readonly concurrency: number;
+  readonly perGroup: number;
+  readonly maxWaiting: number;
+}
+
+export function createTurns({ concurrency, perGroup, maxWaiting }: TurnLimits): Turns {
+  const queue: { readonly group: string; readonly work: () => Promise<void> }[] = [];
+  const groups = new Map<string, number>();
+  let running = 0;
+
+  const hasRoom = (group: string): boolean => (groups.get(group) ?? 0) < perGroup;
+
+  function start(group: string, work: () => Promise<void>): void {
+    running += 1;
+    groups.set(group, (groups.get(group) ?? 0) + 1);
+    void work().finally(() => {
+      running -= 1;
+      const left = (groups.get(group) ?? 1) - 1;
+      if (left === 0) groups.delete(group);
+      else groups.set(group, left);
+      next();
+    });
+  }
+
+  function next(): void {
+    while (running < concurrency) {
+      const index = queue.findIndex(({ group }) => hasRoom(group));
+      if (index < 0) return;
+      const [chosen] = queue.splice(index, 1);
+      if (chosen !== undefined) start(chosen.group, chosen.work);
+    }
+  }
+
+  return {
+    run(group, work) {
+      if (queue.length >= maxWaiting) return false;
+      queue.push({ group, work });
+      next();
+      return true;
+    },
+    running: () => running,
+    waiting: () => queue.length,
+  };
+}
+
+/** The host that is asked first for a uri; an empty text where none is. */
+function hostOf(uri: string, gateways: Gateways): string {
+  const location = locate(uri, gateways);
+  const url =
+    location === null || location.kind === 'inline' ? '' : 'url' in location ? location.url : (location.urls[0] ?? '');
+  return URL.canParse(url) ? new URL(url).host : '';
 }

@@ -2,12 +2,14 @@ import { codeOf } from '../../../src/lib/coded-error.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { OutboundClient, OutboundResponse } from '../../../src/ports/outbound.ts';
 import type { OffChainConfig } from '../config.ts';
-import { failed, type OffChainAnswer } from './document.ts';
-import { locate } from './locate.ts';
-import { shapeDocument } from './shape.ts';
+import { failed, type OffChainAnswer, type OffChainDocument } from '../store/document-store.ts';
+import { isBelow, locate } from './locate.ts';
 
-export interface FetchParts {
+interface FetchParts {
+  /** For addresses that stand on the chain. */
   readonly client: OutboundClient;
+  /** For the gateways of the configuration, which may be in a network of one's own. */
+  readonly gatewayClient: OutboundClient;
   readonly clock: Clock;
   readonly config: OffChainConfig;
 }
@@ -15,34 +17,45 @@ export interface FetchParts {
 const HEADERS = { accept: 'application/json, text/plain, */*', 'user-agent': 'parhelion' } as const;
 
 /** Reads the document behind a uri within the deadline of one document. Never rejects. */
-export async function fetchDocument(uri: string, { client, clock, config }: FetchParts): Promise<OffChainAnswer> {
+export async function fetchDocument(uri: string, parts: FetchParts): Promise<OffChainAnswer> {
+  const { clock, config } = parts;
   const location = locate(uri, config);
   if (location === null) return failed('UNKNOWN');
   if (location.kind === 'inline') return answerOf(location.bytes.length > config.maxBytes ? null : location.bytes);
+  const urls = location.kind === 'web' ? [location.url] : location.urls;
   const endsAt = clock.monotonic() + config.timeoutMs;
   let last = failed('UNKNOWN');
-  for (const [index, url] of location.urls.entries()) {
+  for (const [index, url] of urls.entries()) {
     const leftMs = endsAt - clock.monotonic();
     if (leftMs <= 0) return failed('TIMEOUT');
     // One that is silent must leave time for the next.
-    last = await fetchFrom(url, leftMs / (location.urls.length - index), { client, clock, config });
+    last = await fetchFrom(url, location.kind === 'gateways', leftMs / (urls.length - index), parts);
     if (last.document !== null) return last;
   }
   return last;
 }
 
-/** One address, and those that it sends to: the guarded client follows none, and checks each like the first. */
-async function fetchFrom(from: string, timeoutMs: number, parts: FetchParts): Promise<OffChainAnswer> {
-  const { client, clock, config } = parts;
+/**
+ * One address, and those that it sends to: the guarded client follows none, and checks each like the first. A gateway that sends elsewhere
+ * than below itself is followed like any other address.
+ */
+async function fetchFrom(
+  from: string,
+  isGateway: boolean,
+  timeoutMs: number,
+  { client, gatewayClient, clock, config }: FetchParts,
+): Promise<OffChainAnswer> {
+  const gateways = isGateway ? [...config.ipfsGateways, ...config.arweaveGateways].map(withSlash) : [];
   const endsAt = clock.monotonic() + timeoutMs;
   let url = from;
   for (let redirects = 0; redirects <= config.maxRedirects; redirects += 1) {
     const leftMs = endsAt - clock.monotonic();
     if (leftMs <= 0) return failed('TIMEOUT');
     const limits = { timeoutMs: leftMs, keepBytes: config.maxBytes, maxBytes: config.maxBytes };
+    const asked = gateways.some((gateway) => isBelow(gateway, url)) ? gatewayClient : client;
     let response: OutboundResponse;
     try {
-      response = await client.request({ method: 'GET', url, headers: HEADERS, ...limits });
+      response = await asked.request({ method: 'GET', url, headers: HEADERS, ...limits });
     } catch (error) {
       return failed(codeOf(error) === 'OUTBOUND_TIMEOUT' ? 'TIMEOUT' : 'UNKNOWN');
     }
@@ -52,6 +65,8 @@ async function fetchFrom(from: string, timeoutMs: number, parts: FetchParts): Pr
   }
   return failed('UNKNOWN');
 }
+
+const withSlash = (gateway: string): string => new URL(gateway.endsWith('/') ? gateway : `${gateway}/`).href;
 
 function redirectOf({ status, headers }: OutboundResponse, from: string): string | null {
   const location = headers['location'];
@@ -63,4 +78,67 @@ function redirectOf({ status, headers }: OutboundResponse, from: string): string
 function answerOf(bytes: Buffer | null): OffChainAnswer {
   const document = bytes === null ? null : shapeDocument(bytes.toString('utf8'));
   return document === null ? failed('UNKNOWN') : { document, error: '' };
+}
+
+type Json = Readonly<Record<string, unknown>>;
+
+/** Brings a JSON text into the fixed shape; null when it is no JSON object. A byte order mark is skipped. */
+export function shapeDocument(text: string): OffChainDocument | null {
+  const value = parse(text.charCodeAt(0) === 0xfeff ? text.slice(1) : text);
+  if (!isObject(value)) return null;
+  const properties = isObject(value['properties']) ? value['properties'] : {};
+  return {
+    name: textOf(value['name']),
+    symbol: textOf(value['symbol']),
+    description: textOf(value['description']),
+    image: textOf(value['image']),
+    attributes: listOf(value['attributes'], (item) => ({
+      traitType: textOf(item['trait_type'] ?? item['traitType']),
+      value: textOf(item['value']),
+    })),
+    sellerFeeBasisPoints: numberOf(value['seller_fee_basis_points'] ?? value['sellerFeeBasisPoints']),
+    properties: {
+      category: typeof properties['category'] === 'string' ? properties['category'] : null,
+      creators: listOf(properties['creators'], (item) => ({
+        address: textOf(item['address']),
+        share: numberOf(item['share']),
+      })),
+      files: listOf(properties['files'], (item) => ({ uri: textOf(item['uri']), type: textOf(item['type']) })),
+    },
+  };
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
+}
+
+const isObject = (value: unknown): value is Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** Null when it is no list; items that are no objects are left out. */
+function listOf<T>(value: unknown, make: (item: Json) => T): readonly T[] | null {
+  return Array.isArray(value) ? value.filter(isObject).map(make) : null;
+}
+
+/** Scalars as text; lists and objects as their JSON; nothing as an empty text. */
+function textOf(value: unknown): string {
+  if (typeof value === 'string') return value;
+  if (value === null || value === undefined) return '';
+  if (typeof value !== 'object') return String(value);
+  try {
+    return JSON.stringify(value);
+  } catch {
+    // Nested more deeply than can be written.
+    return '';
+  }
+}
+
+/** A whole number; texts of digits count, everything else is 0. */
+function numberOf(value: unknown): number {
+  const number = typeof value === 'string' && value.trim() !== '' ? Number(value) : value;
+  return typeof number === 'number' && Number.isFinite(number) ? Math.trunc(number) + 0 : 0;
 }

@@ -3,7 +3,6 @@ import { inList } from '../../../src/lib/in-list.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { Log } from '../../../src/ports/log.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
-import type { OffChainAnswer, OffChainDocument } from '../off-chain/document.ts';
 import type { Db } from './tables.ts';
 import { createWriteBehind } from './write-behind.ts';
 
@@ -24,7 +23,7 @@ export interface DocumentStore {
   stop(): Promise<void>;
 }
 
-export interface DocumentStoreParts {
+interface DocumentStoreParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
@@ -95,3 +94,25 @@ async function prune(tx: StoreTx, now: number, maxKept: number): Promise<void> {
   if (oldest === undefined) return;
   await db.deleteFrom('token_metadata_documents').where('expires_at', '<=', oldest.expires_at).execute();
 }
+
+/** What is kept of the JSON that metadata points to: always this shape, other members are dropped. */
+export interface OffChainDocument {
+  readonly name: string;
+  readonly symbol: string;
+  readonly description: string;
+  readonly image: string;
+  readonly attributes: readonly { readonly traitType: string; readonly value: string }[] | null;
+  readonly sellerFeeBasisPoints: number;
+  readonly properties: {
+    readonly category: string | null;
+    readonly creators: readonly { readonly address: string; readonly share: number }[] | null;
+    readonly files: readonly { readonly uri: string; readonly type: string }[] | null;
+  };
+}
+
+/** A document, or why there is none. */
+export type OffChainAnswer =
+  | { readonly document: OffChainDocument; readonly error: '' }
+  | { readonly document: null; readonly error: 'TIMEOUT' | 'UNKNOWN' };
+
+export const failed = (error: 'TIMEOUT' | 'UNKNOWN'): OffChainAnswer => ({ document: null, error });

@@ -2,14 +2,15 @@ import { inList } from '../../../src/lib/in-list.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { Log } from '../../../src/ports/log.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
-import type { MintFacts } from '../../../src/ports/token-facts.ts';
-import { readFacts, writeFacts } from './facts-json.ts';
+import type { MintFacts, MintTransferFee } from '../../../src/ports/token-facts.ts';
 import type { Db } from './tables.ts';
 import { createWriteBehind } from './write-behind.ts';
 
 /** Facts of a mint, the accounts that they come from, and when. */
 export interface KeptFacts {
-  readonly facts: MintFacts;
+  readonly mint: string;
+  /** Null: there was no mint. */
+  readonly facts: MintFacts | null;
   readonly keys: readonly string[];
   /** The oldest slot of what was read. */
   readonly slot: number;
@@ -28,7 +29,7 @@ export interface MintStore {
   stop(): Promise<void>;
 }
 
-export interface MintStoreParts {
+interface MintStoreParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
@@ -46,7 +47,8 @@ export function createMintStore({ store, clock, log, maxMints }: MintStoreParts)
           .where(inList(store.dialect, 'mint', mints))
           .where('read_at', '>', afterMs)
           .execute();
-        return rows.map(({ facts, keys, slot, read_at }) => ({
+        return rows.map(({ mint, facts, keys, slot, read_at }) => ({
+          mint,
           facts: readFacts(facts),
           keys: JSON.parse(keys) as string[],
           slot,
@@ -57,7 +59,7 @@ export function createMintStore({ store, clock, log, maxMints }: MintStoreParts)
         return [];
       }
     },
-    save: (kept) => behind.add(kept.facts.mint, kept),
+    save: (kept) => behind.add(kept.mint, kept),
     prune: (beforeMs) => store.write((tx) => prune(tx, beforeMs, maxMints)),
     flush: behind.flush,
     stop: behind.stop,
@@ -66,7 +68,7 @@ export function createMintStore({ store, clock, log, maxMints }: MintStoreParts)
 
 async function writeRows(tx: StoreTx, given: readonly KeptFacts[]): Promise<void> {
   const db = tx.db as Db;
-  const mints = given.map(({ facts }) => facts.mint);
+  const mints = given.map(({ mint }) => mint);
   const changes = await db
     .selectFrom('token_metadata_changes')
     .select(['mint', 'slot'])
@@ -74,7 +76,7 @@ async function writeRows(tx: StoreTx, given: readonly KeptFacts[]): Promise<void
     .execute();
   const changedAt = new Map<string, number>();
   for (const { mint, slot } of changes) changedAt.set(mint, Math.max(slot, changedAt.get(mint) ?? 0));
-  const current = given.filter(({ facts, slot }) => slot >= (changedAt.get(facts.mint) ?? 0));
+  const current = given.filter(({ mint, slot }) => slot >= (changedAt.get(mint) ?? 0));
   await db
     .deleteFrom('token_metadata_mints')
     .where(inList(tx.dialect, 'mint', mints))
@@ -82,8 +84,8 @@ async function writeRows(tx: StoreTx, given: readonly KeptFacts[]): Promise<void
   await tx.insertMany(
     'token_metadata_mints',
     ['mint', 'facts', 'keys', 'slot', 'read_at'],
-    current.map(({ facts, keys, slot, readAtMs }) => [
-      facts.mint,
+    current.map(({ mint, facts, keys, slot, readAtMs }) => [
+      mint,
       writeFacts(facts),
       JSON.stringify(keys),
       slot,
@@ -100,4 +102,26 @@ async function prune(tx: StoreTx, beforeMs: number, maxMints: number): Promise<v
   const oldest = await newest.offset(maxMints).limit(1).executeTakeFirst();
   if (oldest === undefined) return;
   await db.deleteFrom('token_metadata_mints').where('read_at', '<=', oldest.read_at).execute();
+}
+
+/** Facts as JSON text: large numbers are texts in it. */
+function writeFacts(facts: MintFacts | null): string {
+  return JSON.stringify(facts, (_name, value: unknown) => (typeof value === 'bigint' ? value.toString() : value));
+}
+
+/** Reads what `writeFacts` wrote. */
+function readFacts(text: string): MintFacts | null {
+  const facts = JSON.parse(text) as MintFacts | null;
+  if (facts === null) return null;
+  const fee = (given: MintTransferFee['newer']): MintTransferFee['newer'] => ({
+    ...given,
+    epoch: BigInt(given.epoch),
+    maximum: BigInt(given.maximum),
+  });
+  const { transferFee } = facts;
+  return {
+    ...facts,
+    supply: BigInt(facts.supply),
+    transferFee: transferFee && { older: fee(transferFee.older), newer: fee(transferFee.newer) },
+  };
 }

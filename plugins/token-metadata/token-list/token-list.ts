@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { messageOf } from '../../../src/lib/coded-error.ts';
-import { isPlainObject } from '../../../src/lib/plain-object.ts';
+import { isPlainObject } from '../../../src/lib/json.ts';
 import type { ChainReader } from '../../../src/ports/chain.ts';
 import type { Log } from '../../../src/ports/log.ts';
 import type { TokenMetadataConfig } from '../config.ts';
@@ -29,6 +29,8 @@ export interface TokenListParts {
   readonly log: Log;
 }
 
+/** What the build makes of the package, beside this module; and the package itself, in a checkout. */
+const BUILT = './solana.tokenlist.json';
 const PACKAGED = '@solana/spl-token-registry/dist/main/tokens/solana.tokenlist.json';
 /** By genesis hash. */
 const CHAIN_IDS: Readonly<Record<string, number>> = {
@@ -84,11 +86,14 @@ export function createTokenList({ config, chain, log }: TokenListParts): TokenLi
 }
 
 function packagedPath(): string | null {
-  try {
-    return createRequire(import.meta.url).resolve(PACKAGED);
-  } catch {
-    return null;
-  }
+  const { resolve } = createRequire(import.meta.url);
+  for (const place of [BUILT, PACKAGED])
+    try {
+      return resolve(place);
+    } catch {
+      // The next one.
+    }
+  return null;
 }
 
 function tokensOf(list: unknown): ReadonlyMap<string, ListedToken> {

@@ -1,4 +1,6 @@
 import { decode32 } from '../../../src/lib/base58.ts';
+import { slotsIn } from '../../../src/lib/chain-lag.ts';
+import { createLru } from '../../../src/lib/lru.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import { type AddressIndex, createAddressIndex } from '../../../src/solana/address-set.ts';
@@ -20,11 +22,13 @@ export interface MintIndex {
   reverted(slot: number): void;
 }
 
-export interface MintIndexParts {
+interface MintIndexParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly ttlMs: number;
   readonly maxMints: number;
+  /** Measured length of a slot; null until it is known. */
+  readonly slotMs: () => number | null;
 }
 
 /** Clocks of processes differ, and a row is written a little after its time. */
@@ -32,8 +36,8 @@ const OVERLAP_MS = 10_000;
 /** How often it is made anew, without what has become old. */
 const REBUILD_MS = 600_000;
 const SEED_BYTES = 32;
-/** Rows are written sooner than this, in slots: what is older when a process starts was matched by the one before. */
-const RECENT_SLOTS = 150;
+/** Rows are written sooner than this: what is older when a process starts was matched by the one before. */
+const RECENT_MS = 60_000;
 
 interface Watched {
   readonly number: number;
@@ -55,7 +59,7 @@ interface State {
  * Rows are read by their time, a few seconds more than once: a key that is in the index already stays. One that comes too late is found
  * by its age, like everything that is kept here.
  */
-export function createMintIndex({ clock, random, ttlMs, maxMints }: MintIndexParts): MintIndex {
+export function createMintIndex({ clock, random, ttlMs, maxMints, slotMs }: MintIndexParts): MintIndex {
   const bytes = random.bytes(SEED_BYTES);
   const seed = new Uint32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + SEED_BYTES));
   let state: State | null = null;
@@ -101,7 +105,7 @@ export function createMintIndex({ clock, random, ttlMs, maxMints }: MintIndexPar
         .execute();
       const late: string[] = [];
       for (const { mint, keys, slot, read_at } of rows) {
-        const wasSeen = isNew && slot < lastSlot - RECENT_SLOTS;
+        const wasSeen = isNew && slot < lastSlot - slotsIn(RECENT_MS, slotMs());
         const isLate = slot < add(next, mint, keys, lastSlot) && !wasSeen;
         if (isLate || isOfFork({ slot, read_at })) late.push(mint);
       }
@@ -126,5 +130,21 @@ export function createMintIndex({ clock, random, ttlMs, maxMints }: MintIndexPar
       const now = clock.now();
       fork = { slot: now < fork.untilMs ? Math.min(slot, fork.slot) : slot, untilMs: now + OVERLAP_MS };
     },
+  };
+}
+
+/** Up to which slot mints are known to have changed: what was read at an earlier one may be shown, and must not be kept. */
+export interface ChangedSlots {
+  note(mint: string, slot: number): void;
+  isCurrent(mint: string, readSlot: number): boolean;
+}
+
+const REMEMBERED = 50_000;
+
+export function createChangedSlots(): ChangedSlots {
+  const slots = createLru<string, number>({ max: REMEMBERED });
+  return {
+    note: (mint, slot) => void slots.set(mint, Math.max(slot, slots.get(mint) ?? 0)),
+    isCurrent: (mint, readSlot) => readSlot >= (slots.get(mint) ?? 0),
   };
 }

@@ -1,15 +1,18 @@
-import type { BlockProcessor } from '../../../src/kernel/plugin.ts';
+import type { BlockProcessor, StoreTx } from '../../../src/kernel/plugin.ts';
+import { slotsIn } from '../../../src/lib/chain-lag.ts';
+import { inList } from '../../../src/lib/in-list.ts';
+import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
+import type { AddressIndex } from '../../../src/solana/address-set.ts';
+import { matchBlock } from '../../../src/solana/match-block.ts';
 import type { Db } from '../store/tables.ts';
 import type { MintIndex } from './mint-index.ts';
-import { tellChanges } from './tell-changes.ts';
-import { writtenOwners } from './written-keys.ts';
 
-/** How long changes are told to those that keep facts in memory, in slots behind finality: about ten minutes. */
-const KEPT_SLOTS = 1_500;
+/** How long, behind finality, changes are kept for those that keep facts in memory. */
+const KEPT_MS = 600_000;
 const PRUNE_EVERY_SLOTS = 100;
 
 /** Finds the mints whose accounts a block may have changed, forgets what the store knows of them, and tells the other threads. */
-export function createWatchProcessor(mints: MintIndex): BlockProcessor {
+export function createWatchProcessor(mints: MintIndex, slotMs: () => number | null): BlockProcessor {
   let prunedSlot = 0;
   return {
     name: 'token-metadata',
@@ -39,7 +42,7 @@ export function createWatchProcessor(mints: MintIndex): BlockProcessor {
       prunedSlot = slot;
       await (tx.db as Db)
         .deleteFrom('token_metadata_changes')
-        .where('slot', '<', slot - KEPT_SLOTS)
+        .where('slot', '<', slot - slotsIn(KEPT_MS, slotMs()))
         .execute();
     },
     // Forgetting something once more does no harm.
@@ -47,4 +50,44 @@ export function createWatchProcessor(mints: MintIndex): BlockProcessor {
     // What was missed grows old by itself.
     wantsGaps: false,
   };
+}
+
+const KEY_WORDS = 8;
+
+/** The owners in the index of all accounts that successful transactions of a block may have written to. */
+function writtenOwners(block: ChainBlock, index: AddressIndex): ReadonlySet<number> {
+  const owners = new Set<number>();
+  for (const match of matchBlock(block, index, { owners: false })) {
+    const transaction = block.transactions[match.index];
+    if (transaction === undefined || transaction.error !== null) continue;
+    for (const [position, id] of transaction.keys.entries()) {
+      if (!isWritable(transaction, position)) continue;
+      const entry = index.find(block.keys.words, id * KEY_WORDS);
+      if (entry < 0) continue;
+      const count = index.ownerCount(entry);
+      for (let at = 0; at < count; at += 1) owners.add(index.ownerAt(entry, at));
+    }
+  }
+  return owners;
+}
+
+/** Whether the message lets the account at a position of the merged keys be written to. */
+function isWritable({ header, staticKeyCount, loadedWritableCount }: NormalTransaction, position: number): boolean {
+  const { numRequiredSignatures, numReadonlySignedAccounts, numReadonlyUnsignedAccounts } = header;
+  if (position >= staticKeyCount) return position < staticKeyCount + loadedWritableCount;
+  if (position < numRequiredSignatures) return position < numRequiredSignatures - numReadonlySignedAccounts;
+  return position < staticKeyCount - numReadonlyUnsignedAccounts;
+}
+
+/** Forgets what the store knows of these mints, and tells all threads that it was read before `slot` was over. */
+export async function tellChanges(tx: StoreTx, mints: readonly string[], slot: number): Promise<void> {
+  await (tx.db as Db)
+    .deleteFrom('token_metadata_mints')
+    .where(inList(tx.dialect, 'mint', mints))
+    .execute();
+  await tx.insertMany(
+    'token_metadata_changes',
+    ['mint', 'slot'],
+    mints.map((mint) => [mint, slot]),
+  );
 }

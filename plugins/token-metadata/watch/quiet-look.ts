@@ -3,7 +3,7 @@ import type { Clock } from '../../../src/ports/clock.ts';
 import type { Log } from '../../../src/ports/log.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import type { MintIndex } from './mint-index.ts';
-import { tellChanges } from './tell-changes.ts';
+import { tellChanges } from './processor.ts';
 
 /** Looks for rows that came too late to be matched with the last blocks while no other one comes: a chain may stand still. */
 export interface QuietLook {

@@ -1,6 +1,6 @@
 import { RequestError } from '../../../src/kernel/request.ts';
 import type { LookUpOptions, MintFacts, TokenFacts } from '../../../src/ports/token-facts.ts';
-import { refusedAs503 } from '../input/chain-call.ts';
+import { refusedAs503 } from '../input.ts';
 
 /** Facts of any number of mints. Throws what a caller is to be told. */
 export type LookUpFacts = (

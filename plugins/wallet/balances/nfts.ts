@@ -1,9 +1,8 @@
 import { codeOf, type Log, type Metrics } from '../../../src/kernel/plugin.ts';
 import type { MintFacts, TokenFacts } from '../../../src/ports/token-facts.ts';
-import type { ChainCall } from '../input/chain-call.ts';
-import { coreNames } from './core-assets.ts';
+import type { ChainCall } from '../input.ts';
+import { coreNames, type FoundNft, MOST_NFTS, type Nft, type NftSource } from './assets.ts';
 import type { LookUpFacts } from './facts.ts';
-import { type FoundNft, MOST_NFTS, type Nft, type NftSource } from './nft.ts';
 
 export interface NftReader {
   /** The first hundred NFTs of a wallet by mint: tokens (their mints are given), and those of the sources. */

@@ -1,8 +1,7 @@
 import type { MintFacts } from '../../../src/ports/token-facts.ts';
-import { plainAmount } from '../../../src/solana/accounts/token/ui-amount.ts';
-import { WRAPPED_SOL_MINT } from '../../../src/solana/address/known-programs.ts';
-import type { TokenProgramName } from './holdings.ts';
-import type { HoldingTable, PricedHolding } from './table.ts';
+import { plainAmount } from '../../../src/solana/accounts/amounts.ts';
+import { WRAPPED_SOL_MINT } from '../../../src/solana/addresses.ts';
+import type { HoldingTable, PricedHolding, TokenProgramName } from './tables.ts';
 
 /** A row of an answer. */
 export interface TokenBalance {

@@ -1,15 +1,13 @@
+import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
-import { WRAPPED_SOL_MINT } from '../../../src/solana/address/known-programs.ts';
-import { walletKey, walletParams } from '../input/address.ts';
-import { WALLET_REFUSALS, WALLET_ROUTE } from '../input/common.ts';
+import { WRAPPED_SOL_MINT } from '../../../src/solana/addresses.ts';
+import { WALLET_REFUSALS, WALLET_ROUTE, walletKey, walletParams } from '../input.ts';
 import type { LookUpFacts } from './facts.ts';
 import type { NftReader } from './nfts.ts';
 import { cutPage, solRow, tokenRow, totalValue } from './page.ts';
-import { balancesQuery, balancesReply } from './schemas.ts';
-import type { HoldingTable } from './table.ts';
-import type { Tables } from './tables.ts';
+import type { HoldingTable, Tables } from './tables.ts';
 
-export interface BalancesContext {
+interface BalancesContext {
   readonly tables: Tables;
   readonly lookUp: LookUpFacts;
   readonly nfts: NftReader;
@@ -66,3 +64,42 @@ export function balancesRoute({ tables, lookUp, nfts, factsRevision }: BalancesC
     },
   });
 }
+
+const textOrNull = Type.Union([Type.String(), Type.Null()]);
+const numberOrNull = Type.Union([Type.Number(), Type.Null()]);
+
+const balancesQuery = Type.Object({
+  page: Type.Integer({ minimum: 1, maximum: 1_000_000, default: 1 }),
+  limit: Type.Integer({ minimum: 1, maximum: 100, default: 100 }),
+  showZeroBalance: Type.Boolean({ default: false }),
+  showNative: Type.Boolean({ default: true, description: 'SOL as the first row of the first page' }),
+  showNfts: Type.Boolean({ default: false, description: 'up to 100 NFTs beside the first page' }),
+});
+
+const balanceRow = Type.Object({
+  mint: Type.String(),
+  symbol: textOrNull,
+  name: textOrNull,
+  balance: Type.Number({ description: 'in whole tokens' }),
+  decimals: Type.Integer(),
+  pricePerToken: numberOrNull,
+  usdValue: numberOrNull,
+  logoUri: textOrNull,
+  tokenProgram: Type.Union([Type.Literal('spl-token'), Type.Literal('token-2022')]),
+});
+
+const nftRow = Type.Object({
+  mint: Type.String(),
+  name: textOrNull,
+  imageUri: textOrNull,
+  collectionName: textOrNull,
+  collectionAddress: textOrNull,
+  compressed: Type.Boolean(),
+});
+
+const balancesReply = Type.Object({
+  balances: Type.Array(balanceRow),
+  nfts: Type.Optional(Type.Array(nftRow)),
+  totalUsdValue: Type.Number({ description: 'of this page' }),
+  pagination: Type.Object({ page: Type.Integer(), limit: Type.Integer(), hasMore: Type.Boolean() }),
+});

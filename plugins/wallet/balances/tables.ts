@@ -1,12 +1,13 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock, Log, Metrics } from '../../../src/kernel/plugin.ts';
 import { RequestError } from '../../../src/kernel/request.ts';
+import { encode32 } from '../../../src/lib/base58.ts';
 import type { Prices } from '../../../src/ports/prices.ts';
-import { WRAPPED_SOL_MINT } from '../../../src/solana/address/known-programs.ts';
-import type { ChainCall } from '../input/chain-call.ts';
+import type { MintFacts } from '../../../src/ports/token-facts.ts';
+import { uiAmount } from '../../../src/solana/accounts/amounts.ts';
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, WRAPPED_SOL_MINT } from '../../../src/solana/addresses.ts';
+import type { ChainCall } from '../input.ts';
 import type { LookUpFacts } from './facts.ts';
-import { type Holding, readHoldings } from './holdings.ts';
-import { buildTable, type HoldingTable } from './table.ts';
 
 export interface Tables {
   /**
@@ -16,7 +17,7 @@ export interface Tables {
   read(wallet: string, options: { readonly page: number; readonly withZeros: boolean }): Promise<HoldingTable>;
 }
 
-export interface TablesParts {
+interface TablesParts {
   readonly chain: ChainCall;
   readonly lookUp: LookUpFacts;
   readonly prices: Prices | null;
@@ -89,4 +90,128 @@ export function createTables(parts: TablesParts): Tables {
       return table;
     },
   };
+}
+
+/** A fungible holding with its value, before its names are known. */
+export interface PricedHolding extends Holding {
+  readonly decimals: number;
+  /** In whole tokens, with the interest or multiplier of the mint. */
+  readonly balance: number;
+  /** US dollars. */
+  readonly price: number | null;
+  readonly value: number | null;
+}
+
+/** All that a wallet held at one moment, in the order of the pages. */
+export interface HoldingTable {
+  readonly lamports: bigint;
+  /** Of SOL. */
+  readonly solPrice: number | null;
+  readonly rows: readonly PricedHolding[];
+  /** Single things, by mint. */
+  readonly nfts: readonly string[];
+  /** Mints of which nothing is known, not even the decimals: they can have no row. */
+  readonly unknown: readonly string[];
+}
+
+export interface TableInput extends Holdings {
+  readonly facts: ReadonlyMap<string, MintFacts | null>;
+  readonly prices: ReadonlyMap<string, number | null>;
+  /** Unix seconds. */
+  readonly atS: number;
+}
+
+type Known = Pick<MintFacts, 'decimals' | 'scale' | 'isNft'>;
+
+/** Known without asking for it. */
+const WRAPPED_SOL: Known = { decimals: 9, scale: null, isNft: false };
+
+/** Priced ones by value, the dearest first, then the others; what is equal goes by mint, so that pages never depend on the node. */
+export function buildTable({ lamports, tokens, facts, prices, atS }: TableInput): HoldingTable {
+  const rows: PricedHolding[] = [];
+  const nfts: string[] = [];
+  const unknown: string[] = [];
+  for (const holding of tokens) {
+    const known = holding.mint === WRAPPED_SOL_MINT ? WRAPPED_SOL : (facts.get(holding.mint) ?? null);
+    if (known === null) unknown.push(holding.mint);
+    else if (!known.isNft) rows.push(priceHolding(holding, known, prices.get(holding.mint) ?? null, atS));
+    else if (holding.amount > 0n) nfts.push(holding.mint);
+  }
+  rows.sort(compareRows);
+  return { lamports, solPrice: prices.get(WRAPPED_SOL_MINT) ?? null, rows, nfts: nfts.sort(), unknown: unknown.sort() };
+}
+
+function priceHolding(holding: Holding, facts: Known, price: number | null, atS: number): PricedHolding {
+  const { decimals, scale } = facts;
+  const balance = Number(uiAmount(holding.amount, decimals, scale, atS));
+  return { ...holding, decimals, balance, price, value: price === null ? null : balance * price };
+}
+
+function compareRows(a: PricedHolding, b: PricedHolding): number {
+  if (a.value !== b.value) {
+    if (a.value === null) return 1;
+    if (b.value === null) return -1;
+    return b.value - a.value;
+  }
+  return a.mint < b.mint ? -1 : 1;
+}
+
+export type TokenProgramName = 'spl-token' | 'token-2022';
+
+/** All that a wallet holds of one mint. */
+interface Holding {
+  /** Base58. */
+  readonly mint: string;
+  readonly program: TokenProgramName;
+  /** Sum over its accounts, raw units. */
+  readonly amount: bigint;
+}
+
+interface Holdings {
+  readonly lamports: bigint;
+  /** One per mint, in no order. */
+  readonly tokens: readonly Holding[];
+}
+
+interface TokenAccount {
+  readonly account: { readonly data: readonly [base64: string, encoding: string] };
+}
+
+/** Mint, owner and amount; the rest of a token account does not matter here. */
+const HEAD_BYTES = 72;
+const AMOUNT_AT = 64;
+const PROGRAMS: readonly (readonly [TokenProgramName, string])[] = [
+  ['spl-token', TOKEN_PROGRAM],
+  ['token-2022', TOKEN_2022_PROGRAM],
+];
+
+/** Reads the lamports and the token accounts of a wallet (base58), frozen ones too, and adds up those of one mint. */
+async function readHoldings(chain: ChainCall, wallet: string, commitment: string): Promise<Holdings> {
+  const options = { encoding: 'base64', commitment, dataSlice: { offset: 0, length: HEAD_BYTES } };
+  const [balance, ...accounts] = await Promise.all([
+    chain.text('getBalance', [wallet, { commitment }]),
+    ...PROGRAMS.map(([, programId]) =>
+      chain.call<{ value: readonly TokenAccount[] }>('getTokenAccountsByOwner', [wallet, { programId }, options]),
+    ),
+  ]);
+  const tokens = PROGRAMS.flatMap(([program], at) => sumByMint(program, accounts[at]?.value ?? []));
+  return { lamports: readLamports(balance), tokens };
+}
+
+function sumByMint(program: TokenProgramName, accounts: readonly TokenAccount[]): readonly Holding[] {
+  const amounts = new Map<string, bigint>();
+  for (const { account } of accounts) {
+    const head = Buffer.from(account.data[0], 'base64');
+    if (head.length < HEAD_BYTES) continue;
+    const mint = encode32(head);
+    amounts.set(mint, (amounts.get(mint) ?? 0n) + head.readBigUInt64LE(AMOUNT_AT));
+  }
+  return Array.from(amounts, ([mint, amount]) => ({ mint, program, amount }));
+}
+
+/** There are more lamports than a number can count exactly. */
+function readLamports(text: string): bigint {
+  const value = /"value"\s*:\s*(\d+)/.exec(text)?.[1];
+  if (value === undefined) throw new TypeError('the answer to getBalance holds no value');
+  return BigInt(value);
 }

@@ -1,9 +1,7 @@
-import type { Clock, Command, CommandIo } from '../../../src/kernel/plugin.ts';
-import { CodedError } from '../../../src/kernel/plugin.ts';
+import { type Clock, CodedError, type Command, type CommandIo } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
 import type { Db, WalletRow } from '../store/tables.ts';
-import { walletView } from '../store/wallet-view.ts';
-import { readWallet, registerWallet, unfollowWallets } from '../store/wallets.ts';
+import { readWallet, registerWallet, unfollowWallets, walletView } from '../store/wallets.ts';
 
 const ADDRESS = { flags: '--address <wallet>', description: 'address, base58', required: true } as const;
 const JSON_OPTION = { flags: '--json', description: 'one JSON document' } as const;
@@ -32,7 +30,7 @@ function followCommand(clock: Clock): Command {
 function unfollowCommand(): Command {
   return {
     path: ['wallet', 'unfollow'],
-    summary: 'no longer keep a wallet current; what is stored stays',
+    summary: 'no longer keep a wallet current; what is stored stays until nobody has asked for it for wallet.idleDays',
     options: [ADDRESS, JSON_OPTION],
     async run(options, io) {
       const { address } = addressOf(options);

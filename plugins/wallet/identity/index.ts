@@ -1,10 +1,9 @@
 import type { PluginContext } from '../../../src/kernel/plugin.ts';
 import type { WalletConfig } from '../config.ts';
 import type { Label, WalletPart } from '../part.ts';
-import { batchIdentityRoute } from './batch-route.ts';
-import { identityRoute } from './identity-route.ts';
-import { createLabels } from './labels/labels.ts';
-import { createNames } from './names/names.ts';
+import { createLabels } from './labels.ts';
+import { createNames } from './names.ts';
+import { batchIdentityRoute, identityRoute } from './routes.ts';
 
 export interface IdentityPart extends WalletPart {
   /** The label of an address (base58), or null. */
@@ -15,7 +14,8 @@ export interface IdentityPart extends WalletPart {
 export function identityRoutes(ctx: PluginContext<WalletConfig>, { identity }: WalletConfig): IdentityPart {
   const { clock, log, metrics } = ctx;
   const labels = createLabels({ ...identity, clock, log, metrics });
-  const context = { labels, names: createNames(ctx), unknownAs: identity.unknownAs };
+  const { unknownAs, batchUnknown } = identity;
+  const context = { labels, names: createNames(ctx), unknownAs, batchUnknown };
   return {
     routes: [identityRoute(context), batchIdentityRoute(context)],
     labelOf: (address) => labels.find(address),

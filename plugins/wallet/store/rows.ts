@@ -1,11 +1,9 @@
+import { sql } from 'kysely';
 import { rawQuery } from '../../../src/ports/raw-query.ts';
-import type { Store, StoreTx } from '../../../src/ports/store.ts';
-import type { HistoryRow } from './flags.ts';
-import { slotOf } from './position.ts';
-import type { Db } from './tables.ts';
-import { partOf, sorted, type TailPart, type TailRow, tailRowsOf, unpackTail } from './tail.ts';
+import type { Migration, Store, StoreTx } from '../../../src/ports/store.ts';
+import { type Db, type HistoryRow, placeOf, positionOf, slotOf } from './tables.ts';
 
-export interface RowRange {
+interface RowRange {
   /** Positions, both exclusive. */
   readonly below: number;
   readonly above: number;
@@ -58,21 +56,51 @@ export function unite<R extends HistoryRow>(
   return [...rows.values()].sort((left, right) => sign * (left.n - right.n));
 }
 
-/** Rows that are final; what is there already stays. */
+/** Rows that are looked at together where some of them exist already. */
+const ROWS_AT_ONCE = 2_048;
+
+/** Rows that are final. Where one exists its flags are added: an address can be a wallet and a token account of another one. */
 export async function writeRows(tx: StoreTx, rows: readonly TailRow[]): Promise<void> {
-  await tx.insertMany(
-    'wallet_rows',
-    ['a', 'n', 'flags'],
-    sorted(rows).map(({ a, n, flags }) => [a, n, flags]),
-    'ignore',
-  );
+  const list = sorted(rows);
+  for (let from = 0; from < list.length; from += ROWS_AT_ONCE) {
+    const part = list.slice(from, from + ROWS_AT_ONCE);
+    const values = part.map(({ a, n, flags }) => [a, n, flags]);
+    const written = await tx.insertMany('wallet_rows', ['a', 'n', 'flags'], values, 'ignore');
+    if (written < part.length) await addFlags(tx, part);
+  }
+}
+
+async function addFlags(tx: StoreTx, rows: readonly TailRow[]): Promise<void> {
+  for (const flags of new Set(rows.map((row) => row.flags))) {
+    const keys = rows.filter((row) => row.flags === flags).map(({ a, n }) => `(${a}, ${n})`);
+    await sql`UPDATE wallet_rows SET flags = flags | ${sql.lit(flags)}
+      WHERE (flags & ${sql.lit(flags)}) <> ${sql.lit(flags)} AND (a, n) IN (VALUES ${sql.raw(keys.join())})`.execute(
+      tx.db,
+    );
+  }
+}
+
+/** An account that two wallets owned has one row, and an address that is both has both flags. */
+export function withoutRepeats(rows: readonly TailRow[]): readonly TailRow[] {
+  const distinct = new Map<string, TailRow>();
+  for (const row of rows) {
+    const name = `${row.a}:${row.n}`;
+    const known = distinct.get(name);
+    distinct.set(name, known === undefined ? row : { ...row, flags: known.flags | row.flags });
+  }
+  return [...distinct.values()];
 }
 
 /** Blocks that are merged at once at least: sorted rows of many blocks go into the table several times faster than those of one. */
 const MERGED_BLOCKS = 32;
 
-/** Merges the tail of final blocks when there are enough of them. Returns the number of rows. */
-export async function mergeTail(tx: StoreTx, finalSlot: number, atLeast = MERGED_BLOCKS): Promise<number> {
+/** Merges the tail of final blocks when there are enough of them; `merged` gets each row. Returns the number of rows. */
+export async function mergeTail(
+  tx: StoreTx,
+  finalSlot: number,
+  atLeast = MERGED_BLOCKS,
+  merged?: (row: TailRow) => void,
+): Promise<number> {
   const db = tx.db as Db;
   const final = db.selectFrom('wallet_tail').where('slot', '<=', finalSlot);
   const { blocks } = await final
@@ -85,8 +113,225 @@ export async function mergeTail(tx: StoreTx, finalSlot: number, atLeast = MERGED
     const tail = await final.select(['slot', 'rows']).where('part', '=', part).orderBy('slot').execute();
     const rows = tail.flatMap(unpackTail);
     await writeRows(tx, rows);
+    if (merged !== undefined) for (const row of rows) merged(row);
     count += rows.length;
   }
   await db.deleteFrom('wallet_tail').where('slot', '<=', finalSlot).execute();
   return count;
 }
+
+/** A row of one block: number of the address, place in the block, flags. */
+export interface TailRow {
+  readonly a: number;
+  readonly n: number;
+  readonly flags: number;
+}
+
+/** Rows of one block whose addresses are in one part of all numbers. */
+interface TailPart {
+  readonly part: number;
+  readonly slot: number;
+  readonly rows: Uint8Array;
+}
+
+/** Six bytes of address, two of place, one of flags: sorted by address and place, so that one address is found by halving. */
+const RECORD_BYTES = 9;
+const A_BYTES = 6;
+/** A block is kept in parts, so that whoever reads an address does not read everything about all others. */
+const PART_NUMBERS = 2 ** 42;
+
+export const partOf = (a: number): number => Math.floor(a / PART_NUMBERS);
+
+/** The rows of one block as bytes. */
+export function packTail(slot: number, rows: readonly TailRow[]): TailPart[] {
+  const bytes = Buffer.allocUnsafe(rows.length * RECORD_BYTES);
+  const parts: TailPart[] = [];
+  let at = 0;
+  let begin = 0;
+  let part = 0;
+  const close = () => {
+    if (at > begin) parts.push({ part, slot, rows: bytes.subarray(begin, at) });
+    begin = at;
+  };
+  for (const { a, n, flags } of sorted(rows)) {
+    if (partOf(a) !== part) close();
+    part = partOf(a);
+    bytes.writeUIntBE(a, at, A_BYTES);
+    bytes.writeUInt16BE(placeOf(n), at + A_BYTES);
+    bytes[at + A_BYTES + 2] = flags;
+    at += RECORD_BYTES;
+  }
+  close();
+  return parts;
+}
+
+/** By address and position. */
+export function sorted(rows: readonly TailRow[]): TailRow[] {
+  const numbers = new Float64Array(rows.length);
+  for (let at = 0; at < rows.length; at += 1) numbers[at] = (rows[at] as TailRow).a;
+  const order = orderOf(numbers);
+  const list: TailRow[] = [];
+  let before: TailRow | null = null;
+  // Those of an address come in ascending order mostly.
+  let isInOrder = true;
+  for (let at = 0; at < order.length; at += 1) {
+    const row = rows[order[at] as number] as TailRow;
+    if (before !== null && before.a === row.a && before.n > row.n) isInOrder = false;
+    list.push(row);
+    before = row;
+  }
+  return isInOrder ? list : list.sort((left, right) => left.a - right.a || left.n - right.n);
+}
+
+const bufferOf = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+
+export function unpackTail({ slot, rows: packed }: Pick<TailPart, 'slot' | 'rows'>): TailRow[] {
+  const bytes = bufferOf(packed);
+  const rows: TailRow[] = [];
+  for (let at = 0; at < bytes.length; at += RECORD_BYTES) rows.push(rowAt(bytes, at, slot));
+  return rows;
+}
+
+/** The rows of one address in one block, oldest first. */
+export function tailRowsOf({ slot, rows: packed }: Pick<TailPart, 'slot' | 'rows'>, a: number): HistoryRow[] {
+  const bytes = bufferOf(packed);
+  let low = 0;
+  let high = bytes.length / RECORD_BYTES;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (bytes.readUIntBE(middle * RECORD_BYTES, A_BYTES) < a) low = middle + 1;
+    else high = middle;
+  }
+  const rows: HistoryRow[] = [];
+  for (let at = low * RECORD_BYTES; at < bytes.length && bytes.readUIntBE(at, A_BYTES) === a; at += RECORD_BYTES) {
+    const { n, flags } = rowAt(bytes, at, slot);
+    rows.push({ n, flags });
+  }
+  return rows;
+}
+
+const rowAt = (bytes: Buffer, at: number, slot: number): TailRow => ({
+  a: bytes.readUIntBE(at, A_BYTES),
+  n: positionOf(slot, bytes.readUInt16BE(at + A_BYTES)),
+  flags: bytes[at + A_BYTES + 2] ?? 0,
+});
+
+const DIGIT_BITS = 12;
+const DIGITS = 1 << DIGIT_BITS;
+const HALF_BITS = 2 ** (2 * DIGIT_BITS);
+
+/**
+ * Places of numbers of 48 bits in ascending order; equal ones keep theirs. Counting digits is faster than comparing. Loops instead of
+ * callbacks: it runs over every row of every block.
+ */
+export function orderOf(numbers: Float64Array): Uint32Array {
+  const count = numbers.length;
+  const low = new Uint32Array(count);
+  const high = new Uint32Array(count);
+  let order = new Uint32Array(count);
+  for (let at = 0; at < count; at += 1) {
+    const number = numbers[at] as number;
+    high[at] = Math.floor(number / HALF_BITS);
+    low[at] = number - (high[at] as number) * HALF_BITS;
+    order[at] = at;
+  }
+  for (const half of [low, high]) for (const shift of [0, DIGIT_BITS]) order = byDigit(order, half, shift);
+  return order;
+}
+
+function byDigit(order: Uint32Array, half: Uint32Array, shift: number): Uint32Array<ArrayBuffer> {
+  const count = order.length;
+  const next = new Uint32Array(count);
+  // Where the numbers of each digit begin.
+  const begins = new Uint32Array(DIGITS + 1);
+  for (let at = 0; at < count; at += 1) {
+    const digit = ((half[at] as number) >>> shift) & (DIGITS - 1);
+    begins[digit + 1] = (begins[digit + 1] as number) + 1;
+  }
+  for (let digit = 1; digit < DIGITS; digit += 1)
+    begins[digit] = (begins[digit] as number) + (begins[digit - 1] as number);
+  for (let at = 0; at < count; at += 1) {
+    const place = order[at] as number;
+    const digit = ((half[place] as number) >>> shift) & (DIGITS - 1);
+    const free = begins[digit] as number;
+    next[free] = place;
+    begins[digit] = free + 1;
+  }
+  return next;
+}
+
+async function createTables(tx: StoreTx): Promise<void> {
+  const int = sql.raw(tx.dialect === 'sqlite' ? 'INTEGER' : 'BIGINT');
+  const blob = sql.raw(tx.dialect === 'sqlite' ? 'BLOB' : 'BYTEA');
+  const seed = sql.raw(
+    tx.dialect === 'sqlite' ? 'randomblob(32)' : "decode(md5(random()::text) || md5(random()::text), 'hex')",
+  );
+  const clustered = sql.raw(tx.dialect === 'sqlite' ? ' WITHOUT ROWID' : '');
+  const statements = [
+    sql`CREATE TABLE wallet_wallets (
+      id ${int} PRIMARY KEY, address TEXT NOT NULL UNIQUE, asked_at ${int} NOT NULL, is_pinned ${int} NOT NULL,
+      is_followed ${int} NOT NULL, floor ${int}, head ${int}, is_complete ${int} NOT NULL, pruned_below ${int},
+      pruned_at ${int}, live_from ${int}, changed ${int} NOT NULL, found ${int} NOT NULL, trouble TEXT)`,
+    sql`CREATE INDEX wallet_wallets_by_change ON wallet_wallets (changed)`,
+    sql`CREATE TABLE wallet_accounts (
+      wallet ${int} NOT NULL, account ${blob} NOT NULL, mint ${blob} NOT NULL, PRIMARY KEY (wallet, account, mint))${clustered}`,
+    // a: number of the address (see keys.ts); n = slot * 65536 + place in the block.
+    sql`CREATE TABLE wallet_rows (
+      a ${int} NOT NULL, n ${int} NOT NULL, flags ${int} NOT NULL, PRIMARY KEY (a, n))${clustered}`,
+    // Rows of blocks that may be taken back, a blob for each block; merged into wallet_rows many at once when they are final.
+    sql`CREATE TABLE wallet_tail (slot ${int} PRIMARY KEY, rows ${blob} NOT NULL)`,
+    sql`CREATE TABLE wallet_transactions (n ${int} PRIMARY KEY, tag ${int} NOT NULL, signature ${blob} NOT NULL)`,
+    // The first bytes of a signature: shorter than it, and it is compared behind them.
+    sql`CREATE INDEX wallet_transactions_by_tag ON wallet_transactions (tag)`,
+    sql`CREATE TABLE wallet_bodies (n ${int} PRIMARY KEY, body ${blob} NOT NULL)`,
+    sql`CREATE TABLE wallet_times (slot ${int} PRIMARY KEY, time ${int} NOT NULL)`,
+    sql`CREATE INDEX wallet_times_by_time ON wallet_times (time, slot)`,
+    sql`CREATE TABLE wallet_fundings (address TEXT PRIMARY KEY, body TEXT NOT NULL)`,
+    sql`CREATE TABLE wallet_state (
+      id ${int} PRIMARY KEY, version ${int} NOT NULL, seed ${blob} NOT NULL, live_slot ${int}, full_from ${int})`,
+    sql`INSERT INTO wallet_state (id, version, seed) VALUES (1, 0, ${seed})`,
+  ];
+  for (const statement of statements) await statement.execute(tx.db);
+}
+
+/** What was one blob of a block is one for each part of the addresses. */
+async function splitTail(tx: StoreTx): Promise<void> {
+  const int = sql.raw(tx.dialect === 'sqlite' ? 'INTEGER' : 'BIGINT');
+  const blob = sql.raw(tx.dialect === 'sqlite' ? 'BLOB' : 'BYTEA');
+  const { rows: whole } = await sql<Pick<TailPart, 'slot' | 'rows'>>`SELECT slot, rows FROM wallet_tail`.execute(tx.db);
+  await sql`DROP TABLE wallet_tail`.execute(tx.db);
+  await sql`CREATE TABLE wallet_tail (
+    part ${int} NOT NULL, slot ${int} NOT NULL, rows ${blob} NOT NULL, PRIMARY KEY (part, slot))`.execute(tx.db);
+  const parts = whole.flatMap((block) => packTail(block.slot, unpackTail(block)));
+  const values = parts.map(({ part, slot, rows }) => [part, slot, rows]);
+  await tx.insertMany('wallet_tail', ['part', 'slot', 'rows'], values);
+}
+
+/** Which project wants which wallet, what a wallet takes up, and why one is refused or being deleted. */
+async function boundWallets(tx: StoreTx): Promise<void> {
+  const int = sql.raw(tx.dialect === 'sqlite' ? 'INTEGER' : 'BIGINT');
+  const statements = [
+    sql`ALTER TABLE wallet_wallets ADD COLUMN stored ${int} NOT NULL DEFAULT 0`,
+    sql`ALTER TABLE wallet_wallets ADD COLUMN rate_from ${int} NOT NULL DEFAULT 0`,
+    sql`ALTER TABLE wallet_wallets ADD COLUMN rate_count ${int} NOT NULL DEFAULT 0`,
+    sql`ALTER TABLE wallet_wallets ADD COLUMN refused TEXT`,
+    sql`ALTER TABLE wallet_wallets ADD COLUMN refused_at ${int}`,
+    sql`ALTER TABLE wallet_wallets ADD COLUMN refused_size ${int}`,
+    sql`ALTER TABLE wallet_wallets ADD COLUMN dropped_at ${int}`,
+    sql`ALTER TABLE wallet_wallets ADD COLUMN dropped_slot ${int}`,
+    sql`UPDATE wallet_wallets SET stored = found`,
+    sql`CREATE TABLE wallet_wanted (
+      wallet ${int} NOT NULL, project TEXT NOT NULL, asked_at ${int} NOT NULL, started_at ${int},
+      PRIMARY KEY (wallet, project))`,
+    sql`CREATE INDEX wallet_wanted_by_project ON wallet_wanted (project, started_at)`,
+    sql`CREATE INDEX wallet_wallets_dropped ON wallet_wallets (dropped_at) WHERE dropped_at IS NOT NULL`,
+    sql`CREATE INDEX wallet_accounts_by_account ON wallet_accounts (account)`,
+  ];
+  for (const statement of statements) await statement.execute(tx.db);
+}
+
+export const migrations: readonly Migration[] = [
+  { version: 1, name: 'create wallets and their history', breaking: false, up: createTables },
+  { version: 2, name: 'keep what is not final in parts', breaking: true, up: splitTail },
+  { version: 3, name: 'bound what wallets take up', breaking: false, up: boundWallets },
+];

@@ -3,8 +3,7 @@ import { CodedError } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
 import { rawQuery } from '../../../src/ports/raw-query.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
-import { readKeyNumbers } from './keys.ts';
-import type { Db, WalletRow } from './tables.ts';
+import { type Db, readKeyNumbers, type WalletRefusal, type WalletRow } from './tables.ts';
 
 export const readWallet = (db: Db, address: string): Promise<WalletRow | undefined> =>
   db.selectFrom('wallet_wallets').selectAll().where('address', '=', address).executeTakeFirst();
@@ -37,7 +36,7 @@ async function takeVersion(tx: StoreTx): Promise<number> {
   return row.version;
 }
 
-export interface Registration {
+interface Registration {
   readonly key: Uint8Array;
   /** base58 of `key`. */
   readonly address: string;
@@ -67,6 +66,7 @@ export async function registerWallet(tx: StoreTx, { key, address, now, isPinned 
     .set({
       asked_at: now,
       is_followed: 1,
+      ...{ dropped_at: null, dropped_slot: null, refused: null, refused_at: null, refused_size: null },
       is_pinned: sql`CASE WHEN is_pinned = 1 THEN 1 ELSE ${pinned} END`,
       changed: sql`CASE WHEN is_followed = 1 THEN changed ELSE ${version} END`,
     })
@@ -87,6 +87,32 @@ export async function unfollowWallets(tx: StoreTx, ids: readonly number[]): Prom
     .set({ is_followed: 0, changed: version, live_from: null })
     .where('id', 'in', ids)
     .execute();
+}
+
+/**
+ * Wallets that nobody wants, or that are refused: no block is matched against them any more, nothing of them is answered, and what is
+ * stored of them is deleted later (`deleteDropped`). `now` in unix milliseconds.
+ */
+export async function dropWallets(
+  tx: StoreTx,
+  ids: readonly number[],
+  now: number,
+  refusal: { readonly refused: WalletRefusal; readonly size: number } | null = null,
+): Promise<void> {
+  if (ids.length === 0) return;
+  await unfollowWallets(tx, ids);
+  const db = tx.db as Db;
+  await db
+    .updateTable('wallet_wallets')
+    .set({
+      ...{ floor: null, head: null, is_complete: 0, pruned_below: null, pruned_at: null, found: 0, trouble: null },
+      ...{ stored: 0, rate_from: 0, rate_count: 0, dropped_at: now },
+      dropped_slot: sql`(SELECT COALESCE(live_slot, -1) FROM wallet_state WHERE id = 1)`,
+      ...(refusal === null ? {} : { refused: refusal.refused, refused_at: now, refused_size: refusal.size }),
+    })
+    .where('id', 'in', ids)
+    .execute();
+  await db.deleteFrom('wallet_wanted').where('wallet', 'in', ids).execute();
 }
 
 /** Followed wallets that changed after a version; with `after` -1 all followed ones. */
@@ -110,3 +136,53 @@ const PRUNED_MS = 600_000;
 /** Whether the past is settled: all of it there, or known to be lost. `now` in unix milliseconds. */
 export const isSettled = (row: WalletRow, now: number): boolean =>
   row.is_complete === 1 || (row.pruned_below !== null && (row.pruned_at ?? 0) > now - PRUNED_MS);
+
+/** A wallet of the index as operators see it. */
+export function walletView(row: WalletRow) {
+  return {
+    address: row.address,
+    state: stateOf(row),
+    followed: row.is_followed === 1,
+    pinned: row.is_pinned === 1,
+    fromSlot: row.floor,
+    toSlot: row.head,
+    complete: row.is_complete === 1,
+    prunedBelow: row.pruned_below,
+    transactions: row.found,
+    trouble: row.trouble,
+  };
+}
+
+const REFUSALS = {
+  busy: (size: number) => `too busy: about ${size} transactions a minute`,
+  large: (size: number) => `too large: more than ${size} transactions`,
+  budget: (size: number) => `no project that asked for it has room for its ${size} transactions`,
+} as const;
+
+function stateOf(row: WalletRow): string {
+  if (row.refused !== null) return REFUSALS[row.refused](row.refused_size ?? 0);
+  if (row.dropped_at !== null) return 'is being deleted: nobody asked for it';
+  if (row.head === null) return 'waits to be indexed';
+  if (row.trouble !== null) return `stands still: ${row.trouble}`;
+  if (row.is_complete === 0 && row.pruned_below === null) return `is being indexed, down to slot ${row.floor}`;
+  const past = row.is_complete === 1 ? 'complete' : `lacks what is below slot ${row.pruned_below}`;
+  return isJoined(row) ? `${past}, current` : `${past}, up to slot ${row.head}`;
+}
+
+/** A token account that a wallet owns or owned. */
+export interface OwnedAccount {
+  readonly account: Uint8Array;
+  readonly mint: Uint8Array;
+}
+
+export async function writeAccounts(tx: StoreTx, wallet: number, accounts: Iterable<OwnedAccount>): Promise<void> {
+  const rows = [...accounts].map(({ account, mint }) => [wallet, Buffer.from(account), Buffer.from(mint)]);
+  if (rows.length > 0) await tx.insertMany('wallet_accounts', ['wallet', 'account', 'mint'], rows, 'ignore');
+}
+
+/** All token accounts that a wallet is known to have owned, or those of a mint. An account is named once for each of its mints. */
+export async function readAccounts(db: Db, wallet: number, mint?: Uint8Array): Promise<OwnedAccount[]> {
+  let query = db.selectFrom('wallet_accounts').select(['account', 'mint']).where('wallet', '=', wallet);
+  if (mint !== undefined) query = query.where('mint', '=', Buffer.from(mint));
+  return await query.orderBy('account').execute();
+}

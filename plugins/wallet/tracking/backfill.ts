@@ -1,28 +1,39 @@
 import { sql } from 'kysely';
-import { type Clock, CodedError, type Store } from '../../../src/kernel/plugin.ts';
+import { type Clock, CodedError, type Store, type StoreTx } from '../../../src/kernel/plugin.ts';
 import { decode32, encode32, encode64 } from '../../../src/lib/base58.ts';
-import { readAccounts } from '../store/accounts.ts';
-import { ACCOUNT, NAMED } from '../store/flags.ts';
-import { readKeyNumbers } from '../store/keys.ts';
-import { endOf } from '../store/position.ts';
-import type { Db, WalletRow } from '../store/tables.ts';
-import { readSignatures } from '../store/transactions.ts';
-import { isJoined, readWalletById } from '../store/wallets.ts';
-import { createGatherer, type Gatherer } from './gather.ts';
-import { keepBatch } from './keep.ts';
-import { createAddressList, emptyList } from './list.ts';
+import { type TailRow, withoutRepeats, writeRows } from '../store/rows.ts';
+import {
+  ACCOUNT,
+  type Db,
+  endOf,
+  firstOf,
+  MADE_UP_PLACE,
+  NAMED,
+  placeOf,
+  positionOf,
+  readKeyNumbers,
+  slotOf,
+  type WalletRow,
+} from '../store/tables.ts';
+import { findPlaces, readSignatures, signatureText, takeOrder, writeTransactions } from '../store/transactions.ts';
+import { isJoined, type OwnedAccount, readAccounts, readWalletById, writeAccounts } from '../store/wallets.ts';
+import { createAddressList, createGatherer, emptyList, type Gathered, type Gatherer } from './gather.ts';
 import type { AskOptions, WalletUpstream } from './upstream.ts';
 
 export interface BackfillParts {
   readonly store: Store;
   readonly upstream: WalletUpstream;
   readonly clock: Clock;
+  /** Calls of one lane share those to the upstream with the other lanes. */
+  readonly lane: string;
+  /** Whether a wallet may be indexed further; one that may not is dropped. */
+  mayGoOn(wallet: WalletRow): Promise<boolean>;
   /** Told of each stored piece. */
   kept(transactions: number): void;
 }
 
 /** `again`: there is more to do now; `later`: what is missing is not final yet. */
-export type Step = 'done' | 'again' | 'later';
+type Step = 'done' | 'again' | 'later';
 
 /** The first piece is what a page needs, so that it is there soon. */
 const FIRST_PIECE = 120;
@@ -48,10 +59,11 @@ export async function backfillWallet(
   deadlineMs: number,
   signal: AbortSignal,
 ): Promise<Step> {
-  const ask: AskOptions = { commitment: 'finalized', signal };
+  const ask: AskOptions = { commitment: 'finalized', signal, lane: parts.lane };
   const finalSlot = await parts.upstream.slot(ask);
   const wallet = await readWalletById(parts.store.read as Db, id);
-  if (wallet === undefined) return 'done';
+  if (wallet === undefined || wallet.dropped_at !== null || wallet.refused !== null) return 'done';
+  if (!(await parts.mayGoOn(wallet))) return 'done';
   const key = decode32(wallet.address);
   if (key === null) throw new CodedError('WALLET_NO_ADDRESS', 'a stored address is none');
   const run: Run = { ...parts, wallet, key, ask, finalSlot };
@@ -69,17 +81,26 @@ export async function backfillWallet(
   return now !== undefined && now.is_followed === 1 && now.live_from !== null && !isJoined(now) ? 'later' : 'done';
 }
 
-/** What comes with the blocks counts as covered already where all of it is final. */
+/** What came with the blocks counts as covered already where all of it is final. The follower may be behind what is final. */
 async function begin({ store, wallet, finalSlot }: Run): Promise<void> {
   await store.write(async (tx) => {
     const db = tx.db as Db;
     const { live_from } = (await readWalletById(db, wallet.id)) ?? { live_from: null };
-    const floor = live_from !== null && live_from <= finalSlot ? live_from : finalSlot + 1;
+    const { live_slot } = await db
+      .selectFrom('wallet_state')
+      .select('live_slot')
+      .where('id', '=', 1)
+      .executeTakeFirstOrThrow();
+    const isCovered = live_from !== null && live_slot !== null && live_from <= finalSlot && live_from <= live_slot;
+    const range = isCovered
+      ? { floor: live_from, head: Math.min(finalSlot, live_slot) }
+      : { floor: finalSlot + 1, head: finalSlot };
     await db
       .updateTable('wallet_wallets')
-      .set({ floor, head: finalSlot })
+      .set(range)
       .where('id', '=', wallet.id)
       .where('head', 'is', null)
+      .where('changed', '=', wallet.changed)
       .execute();
   });
 }
@@ -121,7 +142,7 @@ async function extendHead(run: Run): Promise<boolean> {
     if (transactions.length === 0) break;
     await keep(run, gatherer, transactions, {});
   }
-  for (const account of [...gatherer.accounts.keys()].filter((text) => !before.has(text)))
+  for (const account of [...gatherer.accounts.keys()].filter((text) => !before.has(text) && text !== wallet.address))
     await fillAccount(run, account, head);
   // Asked last: a list that was cut while it was read must not count as whole.
   if ((await upstream.firstSlot(ask.signal)) > head + 1) return false;
@@ -131,6 +152,7 @@ async function extendHead(run: Run): Promise<boolean> {
       .set({ head: finalSlot, trouble: null })
       .where('id', '=', wallet.id)
       .where('head', '<=', finalSlot)
+      .where('changed', '=', wallet.changed)
       .execute();
   });
   return true;
@@ -165,13 +187,17 @@ async function extendDown(run: Run, deadlineMs: number): Promise<boolean> {
   const gatherer = await downward(run);
   for (const account of await upstream.tokenAccounts(wallet.address, ask)) gatherer.add(account);
   let piece = wallet.found === 0 ? FIRST_PIECE : PIECE;
+  let floor = wallet.floor as number;
   for (;;) {
     const transactions = await gatherer.next(piece);
     piece = PIECE;
     const lowest = transactions.at(-1);
     if (lowest === undefined) break;
-    await keep(run, gatherer, transactions, { floor: lowest.slot });
-    if (clock.monotonic() >= deadlineMs) return false;
+    // Accounts that show up are read from above the floor.
+    floor = Math.min(floor, lowest.slot);
+    await keep(run, gatherer, transactions, { floor });
+    // A turn ends with the time, and at once where the wallet has become too large.
+    if (clock.monotonic() >= deadlineMs || !(await mayGoOn(run))) return false;
   }
   const prunedBelow = await upstream.missingBelow(ask.signal);
   await store.write(async (tx) => {
@@ -183,9 +209,15 @@ async function extendDown(run: Run, deadlineMs: number): Promise<boolean> {
         trouble: null,
       })
       .where('id', '=', wallet.id)
+      .where('changed', '=', wallet.changed)
       .execute();
   });
   return true;
+}
+
+async function mayGoOn({ store, wallet, mayGoOn }: Run): Promise<boolean> {
+  const now = await readWalletById(store.read as Db, wallet.id);
+  return now !== undefined && now.refused === null && (await mayGoOn(now));
 }
 
 /** Lists go on behind the oldest transaction of each address that is stored: everything from `floor` on is. */
@@ -251,13 +283,100 @@ async function keep(
 ): Promise<void> {
   const { store, wallet } = run;
   const accounts = withAccounts ? gatherer.accounts : new Map();
-  await store.write(async (tx) => {
+  const isKept = await store.write(async (tx) => {
+    const db = tx.db as Db;
+    // The lock of `keepBatch`, before the wallet is looked at: one that was dropped meanwhile stays as it is.
+    await db.updateTable('wallet_state').set({ version: sql`version` }).where('id', '=', 1).execute();
+    if ((await readWalletById(db, wallet.id))?.changed !== wallet.changed) return false;
     const shown = await keepBatch(tx, { wallet: wallet.id, transactions, accounts });
-    await (tx.db as Db)
+    const stored = sql<number>`stored + ${transactions.length}`;
+    await db
       .updateTable('wallet_wallets')
-      .set({ ...changes, found: sql`found + ${shown}`, trouble: null })
+      .set({ ...changes, found: sql`found + ${shown}`, stored, trouble: null })
       .where('id', '=', wallet.id)
       .execute();
+    return true;
   });
-  run.kept(transactions.length);
+  if (isKept) run.kept(transactions.length);
+}
+
+/** Final transactions of a wallet as they were gathered, newest first. */
+interface Batch {
+  readonly wallet: number;
+  readonly transactions: readonly Gathered[];
+  /** Token accounts of the wallet, by base58. */
+  readonly accounts: ReadonlyMap<string, OwnedAccount>;
+}
+
+/** Stores a batch. Returns how many of its transactions the wallet shows. */
+export async function keepBatch(tx: StoreTx, { wallet, transactions, accounts }: Batch): Promise<number> {
+  // One process at a time, as with blocks: none must make up a place that another one has, or is about to be told.
+  await (tx.db as Db).updateTable('wallet_state').set({ version: sql`version` }).where('id', '=', 1).execute();
+  const numbers = await readKeyNumbers(tx.db as Db);
+  await writeAccounts(tx, wallet, accounts.values());
+  const placed = await place(tx, transactions);
+  await writeTransactions(
+    tx,
+    placed.map(({ n, one }) => ({
+      n,
+      signature: one.tx.signatures[0] as Uint8Array,
+      text: one.fetched.text,
+      time: one.fetched.block.blockTime,
+    })),
+  );
+  const rows: TailRow[] = [];
+  for (const { n, one } of placed) {
+    if (one.flags !== 0) rows.push({ a: wallet, n, flags: one.flags });
+    for (const account of one.accounts) rows.push({ a: numbers.of(keyOf(account)), n, flags: ACCOUNT });
+  }
+  await writeRows(tx, withoutRepeats(rows));
+  return placed.filter(({ one }) => one.flags !== 0).length;
+}
+
+const signatureOf = ({ tx }: Gathered): Uint8Array => tx.signatures[0] as Uint8Array;
+
+function keyOf(text: string): Uint8Array {
+  const key = decode32(text);
+  if (key === null) throw new RangeError('no address');
+  return key;
+}
+
+/** Where each transaction stands. Places that nobody tells are made up, and taken back when somebody does. */
+async function place(
+  tx: StoreTx,
+  transactions: readonly Gathered[],
+): Promise<readonly { readonly n: number; readonly one: Gathered }[]> {
+  const placed: { n: number; one: Gathered }[] = [];
+  const unplaced = new Map<number, Gathered[]>();
+  const db = tx.db as Db;
+  // Its place may have been made up before, and only now be told.
+  const stored = await findPlaces(db, transactions.map(signatureOf));
+  const ordered = new Map<number, ReadonlyMap<string, number>>();
+  for (const one of transactions) {
+    const known = stored.get(signatureText(signatureOf(one)))?.find((n) => slotOf(n) === one.slot);
+    const isMadeUp = known !== undefined && placeOf(known) >= MADE_UP_PLACE;
+    // All of a slot take their real places or none does: else they would not be in their order.
+    if (isMadeUp && one.order !== null) ordered.set(one.slot, one.order);
+    if (one.place !== null && (!isMadeUp || one.order !== null))
+      placed.push({ n: positionOf(one.slot, one.place), one });
+    else if (known !== undefined) placed.push({ n: known, one });
+    else unplaced.set(one.slot, [one, ...(unplaced.get(one.slot) ?? [])]);
+  }
+  for (const [slot, order] of ordered) await takeOrder(tx, slot, order);
+  if (unplaced.size === 0) return placed;
+  for (const [slot, list] of unplaced) {
+    const rows = await db
+      .selectFrom('wallet_transactions')
+      .select(['n', 'signature'])
+      .where('n', '>=', firstOf(slot))
+      .where('n', '<', endOf(slot))
+      .execute();
+    const known = new Map(rows.map(({ n, signature }) => [signatureText(signature), n]));
+    let next = Math.max(MADE_UP_PLACE, ...rows.map(({ n }) => placeOf(n) + 1));
+    // Oldest first: places ascend in the order of the list.
+    for (const one of list) {
+      placed.push({ n: known.get(signatureText(signatureOf(one))) ?? positionOf(slot, next++), one });
+    }
+  }
+  return placed;
 }

@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import { endOf } from '../store/position.ts';
+import { endOf } from '../store/tables.ts';
 import type { Loaded, ViewRow, WalletView } from './view.ts';
 
 /** What an answer tells of a transaction. It follows from the transaction and the wallet alone, so it holds as long as that stands. */

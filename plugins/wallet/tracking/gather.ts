@@ -1,11 +1,10 @@
 import { CodedError } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
-import type { NormalTransaction } from '../../../src/ports/block.ts';
-import type { OwnedAccount } from '../store/accounts.ts';
-import { NAMED, TOUCHED } from '../store/flags.ts';
-import type { AddressList } from './list.ts';
-import { touchOf } from './touch.ts';
-import type { AskOptions, FetchedTransaction, WalletUpstream } from './upstream.ts';
+import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
+import { tokenChanges } from '../../../src/solana/movements/balance-changes.ts';
+import { CHANGED, NAMED, TOUCHED } from '../store/tables.ts';
+import type { OwnedAccount } from '../store/wallets.ts';
+import type { AskOptions, FetchedTransaction, Listed, WalletUpstream } from './upstream.ts';
 
 /** A transaction of a wallet, from the upstream. */
 export interface Gathered {
@@ -36,7 +35,7 @@ export interface Gatherer {
   readonly accounts: ReadonlyMap<string, OwnedAccount>;
 }
 
-export interface GatherOptions {
+interface GatherOptions {
   readonly upstream: WalletUpstream;
   readonly wallet: Uint8Array;
   /** base58 of `wallet`. */
@@ -62,9 +61,10 @@ export function createGatherer(options: GatherOptions): Gatherer {
 
   function add(owned: OwnedAccount): void {
     const text = encode32(owned.account);
-    if (text === address || accounts.has(text)) return;
+    if (accounts.has(text)) return;
     accounts.set(text, owned);
-    lists.push(options.openList(text));
+    // One that owns itself, as vaults of some pools do: its list is that of the wallet.
+    if (text !== address) lists.push(options.openList(text));
   }
 
   async function peekSlot(list: AddressList): Promise<number | null> {
@@ -151,9 +151,13 @@ async function inOrder(
   list: readonly Gathered[],
   listed: readonly string[],
 ): Promise<readonly Gathered[]> {
-  const slots = new Set(list.filter(({ place }) => place === null).map(({ slot }) => slot));
+  const slots = new Map<number, string[]>();
+  for (const { place, slot, signature } of list)
+    if (place === null) slots.set(slot, [...(slots.get(slot) ?? []), signature]);
   const orders = new Map(
-    await Promise.all([...slots].map(async (slot) => [slot, await upstream.order(slot, ask)] as const)),
+    await Promise.all(
+      [...slots].map(async ([slot, signatures]) => [slot, await upstream.order(slot, ask, signatures)] as const),
+    ),
   );
   for (const one of list) {
     one.order = orders.get(one.slot) ?? null;
@@ -167,4 +171,105 @@ async function inOrder(
         ? (rank.get(left.signature) ?? 0) - (rank.get(right.signature) ?? 0)
         : right.place - left.place),
   );
+}
+
+/** The list of one address, newest first, read page by page as it is needed. */
+interface AddressList {
+  readonly address: string;
+  /** The next entry without taking it; null at the end. */
+  peek(): Promise<Listed | null>;
+  /** Takes the entry that `peek` showed. */
+  take(): Listed;
+}
+
+interface ListOptions {
+  readonly upstream: WalletUpstream;
+  readonly address: string;
+  /** Entries from this slot on are passed over. */
+  readonly belowSlot: number;
+  /** A signature at or above `belowSlot` from which on the list is read; null for its top. */
+  readonly before: string | null;
+  readonly minSlot?: number;
+  readonly ask: AskOptions;
+}
+
+/**
+ * A page that is shorter than asked for is not the end: some nodes give less. Only one without anything new is. Nodes order the
+ * entries of one slot differently, so the lowest slot of a page is read again with the next page, which another node may give.
+ */
+export function createAddressList({ upstream, address, belowSlot, before, minSlot, ask }: ListOptions): AddressList {
+  let pending: Listed[] = [];
+  /** What the next page may hold again, with its slot. */
+  let taken = new Map<string, number>();
+  let at = 0;
+  let cursor = before;
+  /** A node that has not come to the cursor does not know it, and would answer as at the end of the list. */
+  let cursorSlot = -1;
+  let hasEnded = false;
+
+  async function fill(): Promise<void> {
+    while (at >= pending.length && !hasEnded) {
+      const from = Math.max(minSlot ?? -1, cursorSlot);
+      const page = await upstream.signatures(address, { before: cursor, ...(from < 0 ? {} : { minSlot: from }) }, ask);
+      const fresh = page.filter(({ signature }) => !taken.has(signature) && signature !== cursor);
+      const last = fresh.at(-1);
+      if (last === undefined) hasEnded = true;
+      else {
+        const next = fresh.findLast(({ slot }) => slot > last.slot) ?? last;
+        cursor = next.signature;
+        cursorSlot = next.slot;
+        for (const { signature, slot } of page) taken.set(signature, slot);
+        taken = new Map([...taken].filter(([, slot]) => slot <= next.slot));
+      }
+      pending = fresh.filter(({ slot }) => slot < belowSlot);
+      at = 0;
+    }
+  }
+
+  return {
+    address,
+    async peek() {
+      await fill();
+      return pending[at] ?? null;
+    },
+    take() {
+      const entry = pending[at];
+      if (entry === undefined) throw new RangeError('the list has nothing left');
+      at += 1;
+      return entry;
+    },
+  };
+}
+
+/** A list that is not wanted. */
+export const emptyList = (address: string): AddressList => ({
+  address,
+  peek: async () => null,
+  take() {
+    throw new RangeError('the list has nothing left');
+  },
+});
+
+/** What a transaction has to do with a wallet. */
+interface Touch {
+  readonly flags: number;
+  /** Token accounts that the wallet owned before or after it. */
+  readonly accounts: readonly OwnedAccount[];
+}
+
+/** Everything is told by the transaction itself: its keys, and the owners of its token balances. */
+export function touchOf(tx: NormalTransaction, { keys }: Pick<ChainBlock, 'keys'>, wallet: Uint8Array): Touch {
+  const id = keys.find(wallet);
+  if (id < 0) return { flags: 0, accounts: [] };
+  const accounts = new Map<number, OwnedAccount>();
+  for (const { accountIndex, mintKey, ownerKey } of [...tx.preTokenBalances, ...tx.postTokenBalances]) {
+    const account = tx.keys[accountIndex];
+    if (ownerKey !== id || mintKey < 0 || account === undefined) continue;
+    accounts.set(account, { account: keys.bytes(account).slice(), mint: keys.bytes(mintKey).slice() });
+  }
+  const hasChanged = accounts.size > 0 && tokenChanges(tx).some(({ owner }) => owner === id);
+  return {
+    flags: (tx.keys.includes(id) ? NAMED : 0) | (accounts.size > 0 ? TOUCHED : 0) | (hasChanged ? CHANGED : 0),
+    accounts: [...accounts.values()],
+  };
 }

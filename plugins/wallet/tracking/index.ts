@@ -1,26 +1,25 @@
 import type { BlockProcessor, Command, JobKind, PluginContext } from '../../../src/kernel/plugin.ts';
+import { accessPlans, storedBudgets } from '../../../src/ports/access.ts';
 import type { Outbox } from '../../../src/ports/outbox.ts';
 import { tokenFacts } from '../../../src/ports/token-facts.ts';
-import { balanceAtRoute } from '../balance-at/route.ts';
+import { balanceAtRoute } from '../balance-at.ts';
 import { followCommands } from '../commands/follow.ts';
 import type { WalletConfig } from '../config.ts';
-import { fundedByRoute } from '../funded-by/route.ts';
-import { createFundingSearches } from '../funded-by/search.ts';
-import { historyRoute } from '../history/route.ts';
-import { refusedAs503 } from '../input/chain-call.ts';
-import { createTokenWords } from '../input/token-words.ts';
+import { createFundingSearches, fundedByRoute } from '../funded-by.ts';
+import { historyRoute } from '../history.ts';
+import { refusedAs503 } from '../input.ts';
 import type { Label, WalletPart } from '../part.ts';
-import { transfersRoute } from '../transfers/route.ts';
+import { createTokenWords } from '../token-words.ts';
+import { transfersRoute } from '../transfers.ts';
+import { createAdmission } from './admission.ts';
 import { createDigests } from './digests.ts';
-import { createIndexJob } from './job-kind.ts';
 import { createWalletMetrics } from './metrics.ts';
 import { createOpenWallet } from './open-wallet.ts';
 import { createWalletProcessor } from './processor.ts';
-import { noChain } from './refusals.ts';
-import { createSchedule } from './schedule.ts';
 import { createTracker } from './tracker.ts';
-import { createUpkeep } from './upkeep.ts';
+import { createIndexJob, createSchedule, createUpkeep } from './upkeep.ts';
 import { createWalletUpstream } from './upstream.ts';
+import { noChain } from './view.ts';
 import { createWholeAnswers } from './whole-answers.ts';
 
 export interface TrackingPart extends WalletPart {
@@ -50,12 +49,20 @@ export function trackingPart(
   const upstream =
     chain === null ? null : createWalletUpstream(chain, { concurrency: config.backfill.concurrency, historyFloorSlot });
   const schedule = createSchedule(outbox, ctx.enqueue);
-  const upkeep = createUpkeep({ store, clock, log, schedule, config });
+  const admission =
+    chain === null || upstream === null
+      ? null
+      : createAdmission({
+          ...{ store, clock, chain, upstream, limits: config.limits, plans: ctx.use(accessPlans) ?? null },
+          budgets: ctx.use(storedBudgets) ?? null,
+        });
+  const finalSlot = () => chain?.status().finalizedSlot ?? null;
+  const upkeep = createUpkeep({ store, clock, log, schedule, config, admission, finalSlot });
   const tracker =
     chain === null || upstream === null
       ? null
       : createTracker({
-          ...{ store, clock, chain, upstream, schedule, commitment, readThroughMs },
+          ...{ store, clock, chain, upstream, schedule, admission, commitment, readThroughMs },
           cacheBytes,
         });
   const open = createOpenWallet(chain, tracker);
@@ -71,22 +78,31 @@ export function trackingPart(
           (signal) => clock.sleep(readThroughMs, signal),
           MOST_SEARCHES,
         );
+  const limits = { ...config.limits, now: () => clock.now() };
   const newestSlot = (signal: AbortSignal) =>
-    upstream === null
+    chain === null
       ? Promise.reject(noChain())
-      : refusedAs503('getSlot', upstream.slot({ commitment: 'confirmed', signal }));
+      : refusedAs503('getSlot', chain.call<number>('getSlot', [{ commitment: 'confirmed' }], { signal }));
   return {
     routes: [
       historyRoute({ open, digests, answers, words, scanLimit }),
       transfersRoute({ open, digests, words, scanLimit }),
-      balanceAtRoute({ open, words, clock, newestSlot }),
-      fundedByRoute({ store, searches, labelOf, explorerTxUrl, maxPages }),
+      balanceAtRoute({ open, words, clock, newestSlot, knownSlot: () => chain?.status().cursorSlot ?? -1 }),
+      fundedByRoute({
+        ...{ store, open, log, searches, labelOf, explorerTxUrl, maxPages },
+        checkAddress: (address, signal) => admission?.checkAddress(address, signal) ?? Promise.reject(noChain()),
+      }),
     ],
-    processors: [createWalletProcessor({ random: ctx.random, isFull: config.full, ...metrics })],
+    processors: [createWalletProcessor({ ...{ random: ctx.random, isFull: config.full, limits }, ...metrics })],
     jobs:
-      upstream === null
+      upstream === null || admission === null
         ? []
-        : [createIndexJob({ store, upstream, clock, log, kept: metrics.kept }, config.backfill.wallets)],
+        : [
+            createIndexJob(
+              { ...{ store, upstream, clock, log }, kept: metrics.kept, mayGoOn: admission.mayGoOn },
+              config.backfill.wallets,
+            ),
+          ],
     commands: followCommands(clock),
     start: () => upkeep.start(ctx.roles),
     stop() {

@@ -1,21 +1,17 @@
 import { sql } from 'kysely';
 import type { BlockProcessor, ChainBlock, Random, StoreTx } from '../../../src/kernel/plugin.ts';
+import { type AddressIndex, createAddressIndex } from '../../../src/solana/address-set.ts';
 import { matchBlock } from '../../../src/solana/match-block.ts';
+import { tokenChanges } from '../../../src/solana/movements/balance-changes.ts';
 import { rawTransaction } from '../../../src/solana/raw-transaction.ts';
-import { type OwnedAccount, writeAccounts } from '../store/accounts.ts';
-import { ACCOUNT } from '../store/flags.ts';
-import { readKeyNumbers } from '../store/keys.ts';
-import { positionOf } from '../store/position.ts';
-import { takeRealPlaces } from '../store/real-places.ts';
-import { mergeTail } from '../store/rows.ts';
-import type { Db } from '../store/tables.ts';
-import { packTail, type TailRow } from '../store/tail.ts';
-import { forgetSlot, type StoredTransaction, writeTransactions } from '../store/transactions.ts';
-import { createFollowedSync, type Followed, type FollowedWallet } from './followed.ts';
-import { fullRows } from './full-rows.ts';
-import { touchOf } from './touch.ts';
+import { countTransactions, type WalletLimits } from '../store/rates.ts';
+import { mergeTail, packTail, type TailRow, withoutRepeats } from '../store/rows.ts';
+import { ACCOUNT, CHANGED, type Db, NAMED, positionOf, readKeyNumbers, TOUCHED } from '../store/tables.ts';
+import { forgetSlot, type StoredTransaction, takeRealPlaces, writeTransactions } from '../store/transactions.ts';
+import { changedWallets, type OwnedAccount, writeAccounts } from '../store/wallets.ts';
+import { touchOf } from './gather.ts';
 
-export interface ProcessorParts {
+interface ProcessorParts {
   readonly random: Random;
   /** Every address of every block, and not only the followed wallets. */
   readonly isFull: boolean;
@@ -23,6 +19,8 @@ export interface ProcessorParts {
   matched(rows: number): void;
   /** Told of each merge that wrote something. */
   merged(rows: number): void;
+  /** What a wallet that comes with the blocks may take up; without them everything. */
+  readonly limits?: WalletLimits;
 }
 
 interface State {
@@ -67,7 +65,11 @@ export function createWalletProcessor(parts: ProcessorParts): BlockProcessor {
       await forgetSlot(tx, slot);
     },
     async finalized(tx, slot) {
-      const rows = await mergeTail(tx, slot);
+      const counts = new Map<number, number>();
+      const rows = await mergeTail(tx, slot, undefined, ({ a, flags }) => {
+        if (flags !== ACCOUNT) counts.set(a, (counts.get(a) ?? 0) + 1);
+      });
+      if (!parts.isFull && parts.limits !== undefined) await countTransactions(tx, counts, slot, parts.limits);
       if (rows > 0) tx.onCommit(() => parts.merged(rows));
     },
     outOfOrder: true,
@@ -151,13 +153,85 @@ async function writeTail(tx: StoreTx, slot: number, rows: readonly TailRow[]): P
   return rows.length;
 }
 
-/** An account that two wallets owned has one row, and an address that is both has both flags. */
-function withoutRepeats(rows: readonly TailRow[]): readonly TailRow[] {
-  const distinct = new Map<string, TailRow>();
-  for (const row of rows) {
-    const name = `${row.a}:${row.n}`;
-    const known = distinct.get(name);
-    distinct.set(name, known === undefined ? row : { ...row, flags: known.flags | row.flags });
+interface FollowedWallet {
+  /** The number of its address. */
+  readonly id: number;
+  /** 32 bytes. */
+  readonly key: Uint8Array;
+}
+
+/** The followed wallets as the blocks are matched against them. */
+interface Followed {
+  readonly index: AddressIndex;
+  /** By owner number of the index. */
+  readonly wallets: readonly FollowedWallet[];
+}
+
+/** Keeps them equal to the store, whichever process changes it. */
+interface FollowedSync {
+  /** `version` is that of the store. Errors: of the store. */
+  at(tx: StoreTx, version: number): Promise<Followed>;
+}
+
+const SEED_BYTES = 16;
+
+function createFollowedSync(random: Random): FollowedSync {
+  const seed = new Uint32Array(random.bytes(SEED_BYTES).slice().buffer);
+  const index = createAddressIndex({ seed });
+  const wallets: FollowedWallet[] = [];
+  /** Owner numbers are small: each wallet that was ever seen has one. */
+  const owners = new Map<number, number>();
+  let known = -1;
+
+  return {
+    async at(tx, version) {
+      if (version !== known) {
+        const changed = await changedWallets(tx.db as Db, known);
+        // From here on nothing waits or fails. What is read again stays as it is.
+        for (const { id, key, is_followed } of changed) {
+          const owner = owners.get(id) ?? wallets.push({ id, key }) - 1;
+          owners.set(id, owner);
+          if (is_followed === 1) index.add(key, owner);
+          else index.remove(key, owner);
+        }
+        known = version;
+      }
+      return { index, wallets };
+    },
+  };
+}
+
+interface FullRows {
+  readonly rows: readonly TailRow[];
+  readonly transactions: readonly StoredTransaction[];
+}
+
+const KEY_WORDS = 8;
+
+/** Rows of every address that a block names, and of every owner of a token balance in it. */
+async function fullRows(tx: StoreTx, block: ChainBlock): Promise<FullRows> {
+  const { keys, slot, blockTime } = block;
+  const numbers = await readKeyNumbers(tx.db as Db);
+  const ids = Array.from({ length: keys.size }, (_, id) => numbers.at(keys.words, id * KEY_WORDS));
+  const rows: TailRow[] = [];
+  const transactions: StoredTransaction[] = [];
+  const accounts: (readonly [number, Buffer, Buffer])[] = [];
+  for (const one of block.transactions) {
+    const n = positionOf(slot, one.index);
+    const flags = new Map<number, number>();
+    const mark = (id: number, flag: number) => flags.set(id, (flags.get(id) ?? 0) | flag);
+    for (const id of one.keys) mark(id, NAMED);
+    for (const { accountIndex, ownerKey, mintKey } of [...one.preTokenBalances, ...one.postTokenBalances]) {
+      const account = one.keys[accountIndex];
+      if (account === undefined || ownerKey < 0 || mintKey < 0) continue;
+      mark(account, ACCOUNT);
+      mark(ownerKey, TOUCHED);
+      accounts.push([ids[ownerKey] as number, Buffer.from(keys.bytes(account)), Buffer.from(keys.bytes(mintKey))]);
+    }
+    for (const { owner } of tokenChanges(one)) if (owner >= 0) mark(owner, CHANGED);
+    for (const [id, flag] of flags) rows.push({ a: ids[id] as number, n, flags: flag });
+    transactions.push({ n, signature: one.signatures[0] as Uint8Array, text: null, time: blockTime });
   }
-  return [...distinct.values()];
+  if (accounts.length > 0) await tx.insertMany('wallet_accounts', ['wallet', 'account', 'mint'], accounts, 'ignore');
+  return { rows, transactions };
 }

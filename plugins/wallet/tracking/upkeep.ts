@@ -1,21 +1,36 @@
 import { sql } from 'kysely';
-import { type Clock, type Log, messageOf, type Roles, type Store } from '../../../src/kernel/plugin.ts';
+import {
+  type Clock,
+  type JobKind,
+  type Log,
+  messageOf,
+  type NewJob,
+  type Roles,
+  type Store,
+  type StoreTx,
+} from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
+import type { Outbox } from '../../../src/ports/outbox.ts';
 import type { WalletConfig } from '../config.ts';
+import { deleteDropped } from '../store/drop.ts';
 import type { Db } from '../store/tables.ts';
-import { readWallet, registerWallet, unfollowWallets } from '../store/wallets.ts';
-import type { Schedule } from './schedule.ts';
+import { dropWallets, readWallet, registerWallet, unfollowWallets } from '../store/wallets.ts';
+import type { WalletAdmission } from './admission.ts';
+import { type BackfillParts, backfillWallet } from './backfill.ts';
 
-export interface UpkeepParts {
+interface UpkeepParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
   readonly schedule: Schedule;
-  readonly config: Pick<WalletConfig, 'follow' | 'idleDays'>;
+  readonly config: Pick<WalletConfig, 'follow' | 'idleDays' | 'full'>;
+  readonly admission: WalletAdmission | null;
+  /** The newest final slot; null where it is not known. */
+  finalSlot(): number | null;
 }
 
-/** Follows the wallets of the configuration, and lets go of those that nobody asks for. */
-export interface Upkeep {
+/** Follows the wallets of the configuration, lets go of those that nobody asks for, and deletes what is stored of them. */
+interface Upkeep {
   start(roles: Roles): Promise<void>;
   stop(): void;
 }
@@ -25,8 +40,13 @@ const NEW_MS = 5_000;
 const DAY_MS = 86_400_000;
 /** Wallets that one look lets go. */
 const MOST_IDLE = 1_000;
+/** Store transactions of one round of deleting: others write in between. */
+const DELETE_STEPS = 25;
+/** How long a refusal is remembered. */
+const REFUSED_MS = 30 * DAY_MS;
 
-export function createUpkeep({ store, clock, log, schedule, config }: UpkeepParts): Upkeep {
+export function createUpkeep(parts: UpkeepParts): Upkeep {
+  const { store, clock, log, schedule, config, admission } = parts;
   let cancel = (): void => undefined;
   let cancelSoon = (): void => undefined;
   let isStopped = false;
@@ -47,22 +67,41 @@ export function createUpkeep({ store, clock, log, schedule, config }: UpkeepPart
   }
 
   async function letGo(): Promise<void> {
-    if (config.idleDays === 0) return;
     const db = store.read as Db;
+    const now = clock.now();
+    const over = (await admission?.enforceBudgets()) ?? 0;
+    if (over > 0) log.info({ wallets: over }, 'wallets of projects that store more than their plans allow are let go');
+    await store.write(async (tx) => {
+      const refused = (tx.db as Db).deleteFrom('wallet_wallets').where('refused_at', '<', now - REFUSED_MS);
+      await refused.where('is_followed', '=', 0).where('dropped_at', 'is', null).execute();
+    });
+    if (config.idleDays === 0) return;
+    const before = now - config.idleDays * DAY_MS;
     const idle = await db
       .selectFrom('wallet_wallets')
       .select('id')
-      .where('is_followed', '=', 1)
       .where('is_pinned', '=', 0)
-      .where('asked_at', '<', clock.now() - config.idleDays * DAY_MS)
+      .where('asked_at', '<', before)
+      .where('dropped_at', 'is', null)
+      .where('refused', 'is', null)
+      // What the index of everything has stays.
+      .$if(config.full, (query) => query.where('is_followed', '=', 1))
       .limit(MOST_IDLE)
       .execute();
-    if (idle.length === 0) return;
+    const ids = idle.map(({ id }) => id);
     await store.write(async (tx) => {
-      const ids = idle.map(({ id }) => id);
-      await unfollowWallets(tx, ids);
+      // A project that no longer asks for a wallet has room for another one.
+      await (tx.db as Db).deleteFrom('wallet_wanted').where('asked_at', '<', before).execute();
+      await (config.full ? unfollowWallets(tx, ids) : dropWallets(tx, ids, now));
     });
-    log.info({ wallets: idle.length }, 'wallets that nobody asked for are no longer followed');
+    if (ids.length > 0) log.info({ wallets: ids.length }, 'wallets that nobody asked for are no longer followed');
+  }
+
+  async function deleteSome(): Promise<void> {
+    if (config.full) return;
+    const options = { now: clock.now(), finalSlot: parts.finalSlot(), steps: DELETE_STEPS };
+    const rows = await deleteDropped(store, options);
+    if (rows > 0) log.debug({ rows }, 'rows of wallets that nobody wants were deleted');
   }
 
   /** Those that a command made known, which cannot make jobs; and those that come with the blocks since their job was done. */
@@ -85,6 +124,8 @@ export function createUpkeep({ store, clock, log, schedule, config }: UpkeepPart
     cancelSoon = clock.timeout(NEW_MS, () => {
       joinNew()
         .catch((error) => log.warn({ err: messageOf(error) }, 'new wallets could not be looked for'))
+        .then(deleteSome)
+        .catch((error) => log.warn({ err: messageOf(error) }, 'what idle wallets stored could not be deleted'))
         .finally(() => {
           if (!isStopped) soon();
         });
@@ -109,5 +150,88 @@ export function createUpkeep({ store, clock, log, schedule, config }: UpkeepPart
       cancel();
       cancelSoon();
     },
+  };
+}
+
+const JOB_KIND = 'wallet.index';
+
+/** Time of one turn: others wait for as long. */
+const TURN_MS = 3_000;
+const TIMEOUT_MS = 120_000;
+/** Somebody may be waiting for a wallet whose process was killed; that two index it at once does no harm. */
+const LEASE_MS = 10_000;
+/** Until what is missing at the top may be final. */
+const FINALITY_MS = 2_000;
+/** Somebody may be waiting: an upstream that failed is asked again soon, and a request begins anew when it was given up. */
+const FIRST_PAUSE_MS = 500;
+const MOST_PAUSE_MS = 15_000;
+const MOST_ATTEMPTS = 20;
+
+/** Indexes a wallet piece by piece; many wallets take turns, by project. The job's key is the number of the wallet. */
+export function createIndexJob(
+  parts: Omit<BackfillParts, 'lane'> & { readonly log: Log },
+  concurrency: number,
+): JobKind {
+  const { clock, store, log } = parts;
+  return {
+    kind: JOB_KIND,
+    summary: 'reads the past of a wallet from the upstream',
+    concurrency,
+    // Another project finds a free slot at once.
+    groupConcurrency: () => Math.max(1, concurrency - 1),
+    timeoutMs: TIMEOUT_MS,
+    leaseMs: LEASE_MS,
+    async run(job, _prepared, signal) {
+      const id = Number(job.key);
+      try {
+        const step = await backfillWallet({ ...parts, lane: job.group }, id, clock.monotonic() + TURN_MS, signal);
+        if (step === 'done') return { kind: 'done' };
+        const runAt = clock.now() + (step === 'later' ? FINALITY_MS : 0);
+        return { kind: 'retry', runAt, error: 'goes on', uncounted: true };
+      } catch (error) {
+        signal.throwIfAborted();
+        log.warn({ wallet: id, err: messageOf(error) }, 'a wallet could not be indexed further');
+        await noteTrouble(store, id, messageOf(error));
+        if (job.attempts >= MOST_ATTEMPTS) return { kind: 'failed', error: messageOf(error) };
+        const pauseMs = Math.min(MOST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** job.attempts);
+        return { kind: 'retry', runAt: clock.now() + pauseMs, error: messageOf(error) };
+      }
+    },
+  };
+}
+
+async function noteTrouble(store: Store, id: number, trouble: string): Promise<void> {
+  await store.write(async (tx) => {
+    await (tx.db as Db).updateTable('wallet_wallets').set({ trouble }).where('id', '=', id).execute();
+  });
+}
+
+/** Lets a wallet (by number) be indexed further; one that is being indexed goes on. Happens in the transaction. */
+export type Schedule = (tx: StoreTx, id: number) => Promise<void>;
+
+/** Of wallets that the operator follows; project ids are UUIDs. */
+const OPERATOR_GROUP = 'operator';
+
+/**
+ * A wallet has one job, which becomes due again: so nothing is ever read twice at once. Its group is the project that asked first, so that
+ * projects share the runner evenly, whatever each of them asks for.
+ */
+export function createSchedule(
+  outbox: Pick<Outbox, 'requeue'>,
+  enqueue: (tx: StoreTx, jobs: readonly NewJob[]) => Promise<number>,
+): Schedule {
+  return async (tx, id) => {
+    const key = String(id);
+    const wanted = await (tx.db as Db)
+      .selectFrom('wallet_wanted')
+      .select('project')
+      .where('wallet', '=', id)
+      .orderBy('started_at')
+      .orderBy('asked_at')
+      .limit(1)
+      .executeTakeFirst();
+    const group = wanted?.project ?? OPERATOR_GROUP;
+    const added = await enqueue(tx, [{ kind: JOB_KIND, key, group, payload: {} }]);
+    if (added === 0) await outbox.requeue(tx, { kind: JOB_KIND, keys: [key] });
   };
 }

@@ -1,17 +1,19 @@
+import { setMaxListeners } from 'node:events';
 import { LRUCache } from 'lru-cache';
 import { type ChainReader, CodedError } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { Commitment } from '../../../src/ports/chain.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';
-import type { OwnedAccount } from '../store/accounts.ts';
-import { createTurns } from './turns.ts';
+import type { OwnedAccount } from '../store/wallets.ts';
 
 /** An entry of an address's list. */
 export interface Listed {
   readonly signature: string;
   readonly slot: number;
   readonly hasFailed: boolean;
+  /** Unix seconds; null where the node does not say. */
+  readonly time: number | null;
 }
 
 export interface FetchedTransaction {
@@ -26,6 +28,8 @@ export interface FetchedTransaction {
 export interface AskOptions {
   readonly commitment: Commitment;
   readonly signal: AbortSignal;
+  /** Lanes share the calls evenly; default that of all requests. */
+  readonly lane?: string;
 }
 
 /**
@@ -42,9 +46,12 @@ export interface WalletUpstream {
   ): Promise<readonly Listed[]>;
   /** Null when no upstream has it. */
   transaction(signature: string, options: AskOptions): Promise<FetchedTransaction | null>;
-  /** Signatures of a block by place; null where it cannot be had. */
-  order(slot: number, options: AskOptions): Promise<ReadonlyMap<string, number> | null>;
-  /** Of final slots the newest of those that histories are read from. */
+  /**
+   * Signatures of a block by place; null where it cannot be had. One that is remembered is asked for again when it lacks one of
+   * `signatures`: it may be of a branch that is gone.
+   */
+  order(slot: number, options: AskOptions, signatures?: Iterable<string>): Promise<ReadonlyMap<string, number> | null>;
+  /** The newest slot of an upstream that histories are read from. */
   slot(options: AskOptions): Promise<number>;
   /** The first slot that the upstream has. */
   firstSlot(signal: AbortSignal): Promise<number>;
@@ -54,8 +61,13 @@ export interface WalletUpstream {
    */
   missingBelow(signal: AbortSignal): Promise<number | null>;
   blockTime(slot: number, signal: AbortSignal): Promise<number | null>;
-  /** Accounts that the wallet owns now, of both token programs. */
-  tokenAccounts(address: string, options: AskOptions): Promise<readonly OwnedAccount[]>;
+  /** Whether an address is a program, and who owns it; null for an account that does not exist. */
+  account(
+    address: string,
+    options: AskOptions,
+  ): Promise<{ readonly isExecutable: boolean; readonly owner: string } | null>;
+  /** Accounts that the wallet owns now, of both token programs. The node must have come to `minSlot`. */
+  tokenAccounts(address: string, options: AskOptions & { readonly minSlot?: number }): Promise<readonly OwnedAccount[]>;
 }
 
 const PAGE_ENTRIES = 1_000;
@@ -73,7 +85,7 @@ const badResponse = (method: string, what: string) =>
 /** The node understood and has no answer. */
 const isRefusal = (error: unknown): boolean => error instanceof CodedError && error.code === 'CHAIN_RPC_ERROR';
 
-export interface WalletUpstreamOptions {
+interface WalletUpstreamOptions {
   /** Calls under way at once. */
   readonly concurrency: number;
   /** A first slot up to this one lacks nothing. */
@@ -86,16 +98,29 @@ export function createWalletUpstream(
 ): WalletUpstream {
   const turns = createTurns(concurrency);
   const orders = new LRUCache<number, ReadonlyMap<string, number>>({ max: ORDERS_KEPT });
-  const call = <T>(method: string, params: readonly unknown[], signal: AbortSignal, archive = true): Promise<T> =>
-    turns.run(() => chain.call<T>(method, params, { signal, archive }), signal);
+  const call = <T>(
+    method: string,
+    params: readonly unknown[],
+    signal: AbortSignal,
+    archive = true,
+    lane?: string,
+  ): Promise<T> => turns.run(() => chain.call<T>(method, params, { signal, archive }), signal, lane);
 
-  async function tokenAccountsOf(address: string, programId: string, { commitment, signal }: AskOptions) {
-    const config = { encoding: 'base64', commitment, dataSlice: { offset: 0, length: 32 } };
+  async function tokenAccountsOf(
+    address: string,
+    programId: string,
+    { commitment, signal, minSlot, lane }: AskOptions & { readonly minSlot?: number },
+  ) {
+    const config = {
+      ...{ encoding: 'base64', commitment, dataSlice: { offset: 0, length: 32 } },
+      ...(minSlot === undefined ? {} : { minContextSlot: minSlot }),
+    };
     const answer = await call<{ value?: unknown } | null>(
       'getTokenAccountsByOwner',
       [address, { programId }, config],
       signal,
       false,
+      lane,
     );
     if (!Array.isArray(answer?.value)) throw badResponse('getTokenAccountsByOwner', 'is no list of accounts');
     return answer.value.map(ownedAccount);
@@ -126,33 +151,34 @@ export function createWalletUpstream(
   }
 
   return {
-    async signatures(address, { before, minSlot }, { commitment, signal }) {
+    async signatures(address, { before, minSlot }, { commitment, signal, lane }) {
       const config = {
         ...{ limit: PAGE_ENTRIES, commitment },
         ...(before === null ? {} : { before }),
         ...(minSlot === undefined ? {} : { minContextSlot: minSlot }),
       };
-      const result = await call<unknown>('getSignaturesForAddress', [address, config], signal);
+      const result = await call<unknown>('getSignaturesForAddress', [address, config], signal, true, lane);
       if (!Array.isArray(result)) throw badResponse('getSignaturesForAddress', 'is no list of signatures');
       return result.map(listed);
     },
-    async transaction(signature, { commitment, signal }) {
+    async transaction(signature, { commitment, signal, lane }) {
       const config = { encoding: 'base64', commitment, maxSupportedTransactionVersion: MOST_VERSION };
       const text = await turns.run(
         () => chain.callText('getTransaction', [signature, config], { signal, archive: true }),
         signal,
+        lane,
       );
       return text === 'null' ? null : read(text);
     },
-    async order(slot, { commitment, signal }) {
+    async order(slot, { commitment, signal, lane }, signatures = []) {
       const known = orders.get(slot);
-      if (known !== undefined) return known;
+      if (known !== undefined && [...signatures].every((signature) => known.has(signature))) return known;
       const config = {
         ...{ transactionDetails: 'signatures', rewards: false, commitment },
         maxSupportedTransactionVersion: MOST_VERSION,
       };
       try {
-        const block = await call<{ signatures?: unknown } | null>('getBlock', [slot, config], signal);
+        const block = await call<{ signatures?: unknown } | null>('getBlock', [slot, config], signal, true, lane);
         if (!Array.isArray(block?.signatures)) return null;
         const order = new Map(block.signatures.map((signature, place) => [String(signature), place] as const));
         orders.set(slot, order);
@@ -162,7 +188,7 @@ export function createWalletUpstream(
         throw error;
       }
     },
-    slot: ({ commitment, signal }) => call<number>('getSlot', [{ commitment }], signal, commitment === 'finalized'),
+    slot: ({ commitment, signal, lane }) => call<number>('getSlot', [{ commitment }], signal, true, lane),
     firstSlot: firstAvailable,
     async missingBelow(signal) {
       const first = await firstAvailable(signal);
@@ -176,6 +202,21 @@ export function createWalletUpstream(
         throw error;
       }
     },
+    async account(address, { commitment, signal, lane }) {
+      const config = { encoding: 'base64', commitment, dataSlice: { offset: 0, length: 0 } };
+      const answer = await call<{ value?: unknown } | null>(
+        'getMultipleAccounts',
+        [[address], config],
+        signal,
+        false,
+        lane,
+      );
+      const value = Array.isArray(answer?.value) ? answer.value[0] : undefined;
+      if (value === undefined) throw badResponse('getMultipleAccounts', 'is no list of accounts');
+      if (value === null) return null;
+      const { executable, owner } = value as { executable?: unknown; owner?: unknown };
+      return { isExecutable: executable === true, owner: String(owner) };
+    },
     async tokenAccounts(address, options) {
       return (await Promise.all(TOKEN_PROGRAMS.map((program) => tokenAccountsOf(address, program, options)))).flat();
     },
@@ -183,10 +224,15 @@ export function createWalletUpstream(
 }
 
 function listed(value: unknown): Listed {
-  const { signature, slot, err } = (value ?? {}) as { signature?: unknown; slot?: unknown; err?: unknown };
+  const { signature, slot, err, blockTime } = (value ?? {}) as Readonly<Record<string, unknown>>;
   if (typeof signature !== 'string' || !Number.isSafeInteger(slot))
     throw badResponse('getSignaturesForAddress', 'holds what is no entry');
-  return { signature, slot: slot as number, hasFailed: (err ?? null) !== null };
+  return {
+    signature,
+    slot: slot as number,
+    hasFailed: (err ?? null) !== null,
+    time: typeof blockTime === 'number' ? blockTime : null,
+  };
 }
 
 /** Also from the parsed form, which some nodes give whatever they are asked for. */
@@ -212,5 +258,71 @@ function read(text: string): FetchedTransaction {
   return {
     ...{ text, block: decodeTransaction(value) },
     place: Number.isSafeInteger(transactionIndex) ? (transactionIndex as number) : null,
+  };
+}
+
+/** Lets only so many pieces of work run at once. Lanes take turns; within a lane the order is that of arrival. */
+interface Turns {
+  /** Errors: those of `work`, and the signal's reason while it waits. */
+  run<T>(work: () => Promise<T>, signal: AbortSignal, lane?: string): Promise<T>;
+}
+
+function createTurns(most: number): Turns {
+  let running = 0;
+  /** In the order in which the lanes are served next. */
+  const waiting = new Map<string, Set<() => void>>();
+
+  function next(): void {
+    running -= 1;
+    const [first] = waiting;
+    if (first === undefined) return;
+    const [lane, queue] = first;
+    const [begin] = queue;
+    // Behind the others: a long queue delays nobody else's.
+    waiting.delete(lane);
+    if (queue.size > 1) waiting.set(lane, queue);
+    begin?.();
+  }
+
+  function leave(lane: string, begin: () => void): void {
+    const queue = waiting.get(lane);
+    queue?.delete(begin);
+    if (queue?.size === 0) waiting.delete(lane);
+  }
+
+  function turn(signal: AbortSignal, lane: string): Promise<void> {
+    signal.throwIfAborted();
+    if (running < most) {
+      running += 1;
+      return Promise.resolve();
+    }
+    return new Promise((resolve, reject) => {
+      const begin = () => {
+        leave(lane, begin);
+        signal.removeEventListener('abort', give);
+        running += 1;
+        resolve();
+      };
+      const give = () => {
+        leave(lane, begin);
+        reject(signal.reason);
+      };
+      const queue = waiting.get(lane) ?? new Set();
+      waiting.set(lane, queue.add(begin));
+      signal.addEventListener('abort', give, { once: true });
+    });
+  }
+
+  return {
+    async run(work, signal, lane = '') {
+      // Many wait on the signal of one request or job.
+      setMaxListeners(0, signal);
+      await turn(signal, lane);
+      try {
+        return await work();
+      } finally {
+        next();
+      }
+    },
   };
 }

@@ -1,6 +1,6 @@
 import { defineRoute, json, type Route, type Store, Type } from '../../../src/kernel/plugin.ts';
 import type { Db } from '../store/tables.ts';
-import { walletView } from '../store/wallet-view.ts';
+import { walletView } from '../store/wallets.ts';
 
 const MOST = 500;
 const slot = Type.Union([Type.Integer(), Type.Null()]);

@@ -1,7 +1,8 @@
 import { LRUCache } from 'lru-cache';
 import type { ChainReader, Store } from '../../../src/kernel/plugin.ts';
-import type { TokenWords } from '../input/token-words.ts';
-import { isFresh } from './is-fresh.ts';
+import { msOfSlots } from '../../../src/lib/chain-lag.ts';
+import type { ChainStatus } from '../../../src/ports/chain.ts';
+import type { TokenWords } from '../token-words.ts';
 
 /**
  * Finished answers that follow from the store and the facts of mints. One is good until anything at all is committed, or another fact is
@@ -14,7 +15,7 @@ export interface WholeAnswers {
   begin(question: string): (text: string) => void;
 }
 
-export interface WholeAnswersParts {
+interface WholeAnswersParts {
   readonly store: Store;
   readonly chain: ChainReader | null;
   readonly words: Pick<TokenWords, 'revision'>;
@@ -38,7 +39,9 @@ export function createWholeAnswers({ store, chain, words, maxBytes }: WholeAnswe
   return {
     find(question) {
       const one = kept.get(question);
-      if (one === undefined || chain === null || !isFresh(chain)) return undefined;
+      if (one === undefined || chain === null) return undefined;
+      const status = chain.status();
+      if (!isFresh(status, status.cursorSlot)) return undefined;
       return one.revision === words.revision() && one.version === store.version() ? one.bytes : undefined;
     },
     begin(question) {
@@ -48,4 +51,13 @@ export function createWholeAnswers({ store, chain, words, maxBytes }: WholeAnswe
       return (text) => void kept.set(question, { bytes: Buffer.from(text), version, revision });
     },
   };
+}
+
+/** How far the blocks may be behind the chain before the upstream is asked as well. */
+const FRESH_MS = 2_000;
+
+/** Whether what came with the blocks up to a slot is all that there is, but for the last moments. */
+export function isFresh(status: ChainStatus, slot: number | null): boolean {
+  const { tipSlot, stalled, slotMs } = status;
+  return stalled === null && tipSlot !== null && slot !== null && msOfSlots(tipSlot - slot, slotMs) <= FRESH_MS;
 }

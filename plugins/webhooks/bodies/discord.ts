@@ -4,7 +4,8 @@ import { solAmount } from '../../../src/solana/parsers/words.ts';
 export interface DiscordOptions {
   /** With `{signature}` and `{cluster}`. */
   readonly explorerUrlTemplate: string;
-  readonly cluster: 'mainnet-beta' | 'devnet';
+  /** What the page calls the chain: `mainnet-beta`, `devnet`, or `custom` with the address of a local chain. */
+  readonly cluster: string;
 }
 
 interface Transfers {

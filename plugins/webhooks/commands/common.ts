@@ -6,7 +6,7 @@ import type { DeliveryQueue } from '../delivery/queue.ts';
 import type { Send } from '../delivery/send.ts';
 import type { ManageContext } from '../manage/context.ts';
 import type { Webhook } from '../model/webhook.ts';
-import type { Replays } from '../replay/replays.ts';
+import type { Replays } from '../replay.ts';
 import { hooksById } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
 

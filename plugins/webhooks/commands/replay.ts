@@ -1,6 +1,7 @@
 import type { Command } from '../../../src/kernel/plugin.ts';
 import { recoverDeliveries } from '../delivery/recover.ts';
 import { instantOf, untilOf } from '../input/instant.ts';
+import { REPLAYED_HOURS } from '../replay.ts';
 import {
   hookOf,
   ID_OPTION,
@@ -12,7 +13,6 @@ import {
   type WebhookCommandParts,
 } from './common.ts';
 
-const MAX_SLOTS = 10_000;
 const SLOT = { min: 0, max: Number.MAX_SAFE_INTEGER };
 
 export function replayCommand(parts: WebhookCommandParts): Command {
@@ -23,7 +23,10 @@ export function replayCommand(parts: WebhookCommandParts): Command {
       ID_OPTION,
       { flags: '--since <time>', description: 'deliveries made since then: unix seconds or an ISO 8601 date' },
       { flags: '--until <time>', description: 'and until then; without it now' },
-      { flags: '--from <slot>', description: `first slot to read again, at most ${MAX_SLOTS} at once` },
+      {
+        flags: '--from <slot>',
+        description: `first slot to read again, at most ${REPLAYED_HOURS} hours of the chain at once`,
+      },
       { flags: '--to <slot>', description: 'last slot to read again' },
       { flags: '--force', description: 'with slots: also what was delivered before' },
       JSON_OPTION,
@@ -45,7 +48,7 @@ export function replayCommand(parts: WebhookCommandParts): Command {
         return;
       }
       if (fromSlot === undefined || toSlot === undefined) throw usage('--from wants --to');
-      if (toSlot < fromSlot || toSlot - fromSlot >= MAX_SLOTS) throw usage(`at most ${MAX_SLOTS} ascending slots`);
+      if (toSlot < fromSlot) throw usage('--to must not be below --from');
       if (parts.replays === null) throw usage('the chain cannot be read again here');
       const range = { fromSlot, toSlot, force: options['force'] === true };
       const { id } = await parts.replays.begin(parts.context, hook.projectId, hook.id, range);

@@ -2,14 +2,11 @@ import type { Job } from '../../../src/kernel/plugin.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { Outbox } from '../../../src/ports/outbox.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { formOf } from '../bodies/form.ts';
-import { createBodyRoom } from '../bodies/room.ts';
-import { mergeBodies, wrapElement } from '../bodies/wrap.ts';
+import { createBodyRoom, formOf, mergeBodies, wrapElement } from '../bodies/form.ts';
 import type { Webhook } from '../model/webhook.ts';
 import { endBatches, insertBatch, type Member, readBatches } from '../store/batches.ts';
 import { blobKey, readBlobs } from '../store/blobs.ts';
-import type { DeliveryPayload } from './payload.ts';
-import { REASONS } from './reasons.ts';
+import type { DeliveryPayload } from './queue.ts';
 
 export interface BatchParts {
   readonly store: Store;
@@ -106,3 +103,21 @@ export async function repeatBatch(
   }
   return { members, body: members.length === 0 ? own : mergeBodies(form, bodies), isFixed: true };
 }
+
+/** Why a delivery is held, discarded or failed without an answer: shown in its `reason`. */
+export const REASONS = {
+  disabled: 'webhook disabled',
+  deleted: 'webhook deleted',
+  /** Kept until the webhook is switched on. */
+  inactive: 'webhook inactive',
+  /** Kept until the project has credits again. */
+  credits: 'credits',
+  /** Kept too long, or pushed out by newer ones. */
+  heldTooLong: 'held too long',
+  tooManyHeld: 'too many held',
+  /** Travels in the request of another delivery. */
+  batch: 'batch',
+} as const;
+
+/** Why a delivery can be held for itself, so that it may be dropped for itself. */
+export const HELD_ALONE = [REASONS.inactive, REASONS.credits] as const;

@@ -2,10 +2,10 @@ import type { NewJob, PluginContext } from '../../../src/kernel/plugin.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { Outbox, OutboxRow, OutboxState } from '../../../src/ports/outbox.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
-import { type DeliveryPayload, deliveryKind } from './payload.ts';
-import type { Delivery, DeliveryQueue, DeliveryStatus } from './queue.ts';
-import { HELD_ALONE, REASONS } from './reasons.ts';
-import { sendAgain } from './send-again.ts';
+import type { Webhook } from '../model/webhook.ts';
+import { reopenSent, sentBatches } from '../store/batches.ts';
+import { batchLimit, HELD_ALONE, REASONS } from './batch.ts';
+import { type Delivery, type DeliveryPayload, type DeliveryQueue, type DeliveryStatus, deliveryKind } from './queue.ts';
 
 const STATES: Readonly<Record<DeliveryStatus, readonly OutboxState[]>> = {
   pending: ['pending', 'running', 'held'],
@@ -28,8 +28,10 @@ const LONGEST_PAGE = 1_000;
 /** More than run of one webhook at once, or are claimed for it. */
 const MOST_RUNNING = 1_000;
 const HELD: readonly OutboxState[] = ['held'];
+/** What stays stored until it is sent or too old. */
+const UNDELIVERED: readonly OutboxState[] = ['pending', 'running', 'held', 'failed', 'discarded'];
 
-export interface OutboxQueueParts {
+interface OutboxQueueParts {
   readonly outbox: Outbox;
   readonly enqueue: PluginContext['enqueue'];
   readonly chains: readonly ChainId[];
@@ -64,9 +66,7 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
     forget: async (tx, chain, slot) => {
       await outbox.discardUntried(tx, { kind: deliveryKind(chain), fromSlot: slot, toSlot: slot });
     },
-    moveSlot: async (tx, chain, keys, slot) => {
-      await outbox.moveSlot(tx, deliveryKind(chain), keys, slot);
-    },
+    moveSlot: (tx, chain, keys, slot) => outbox.moveSlot(tx, deliveryKind(chain), keys, slot),
     async discardWaiting(tx, webhookId, reason) {
       const which = [{ states: ['pending'] as const }, ...HELD_ALONE.map((why) => ({ states: HELD, reason: why }))];
       for (const one of which) {
@@ -102,13 +102,6 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
     async discardMembers(tx, ids, reason) {
       for (const kind of kinds) await outbox.discard(tx, { kind, ids, states: HELD, reason: REASONS.batch }, reason);
     },
-    async failHeld(tx, chain, keys, reason) {
-      const end = { state: 'failed', error: reason } as const;
-      for (let from = 0; from < keys.length; from += BATCH) {
-        const batch = keys.slice(from, from + BATCH);
-        await outbox.finish(tx, { kind: deliveryKind(chain), keys: batch, reason, limit: BATCH }, end);
-      }
-    },
     async holdWaiting(tx, webhookId, reason) {
       await whole((kind, limit) => outbox.hold(tx, { kind, group: webhookId, limit }, reason));
     },
@@ -127,6 +120,17 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
     },
     countWaiting: (tx, chain, webhookId, atMost) =>
       outbox.count({ kind: deliveryKind(chain), group: webhookId, states: STATES.pending }, { atMost, tx }),
+    async stored(webhookId, tx) {
+      const all = { events: 0, bytes: 0 };
+      for (const kind of kinds) {
+        const { rows, sum } = await outbox.total({ kind, group: webhookId, states: UNDELIVERED }, 'bytes', {
+          ...(tx && { tx }),
+        });
+        all.events += rows;
+        all.bytes += sum;
+      }
+      return all;
+    },
     async depth(atMost) {
       const counts = await Promise.all(kinds.map((kind) => outbox.count({ kind, states: STATES.pending }, { atMost })));
       return counts.reduce((sum, count) => sum + count, 0);
@@ -166,4 +170,45 @@ function toDelivery(row: OutboxRow): Delivery {
     createdAt: row.createdAt,
     nextAttemptAt: status === 'pending' ? row.runAt : null,
   };
+}
+
+/** Finished deliveries of one webhook. */
+interface SendAgain {
+  readonly kind: string;
+  readonly hook: Webhook;
+  readonly ids: readonly number[];
+  /** Each request gets a single attempt, behind what is new. */
+  readonly once?: boolean;
+}
+
+/**
+ * Makes finished deliveries pending again, and with them all that went in the same requests: the id of a request is made of everything
+ * in it, and only the same request is one that its receiver knows. Returns how many became pending.
+ */
+export async function sendAgain(
+  outbox: Outbox,
+  tx: StoreTx,
+  { kind, hook, ids, once = false }: SendAgain,
+): Promise<number> {
+  const changed = await outbox.requeue(tx, { kind, ids }, { once });
+  if (changed === 0) return 0;
+  const limit = batchLimit(hook);
+  const fitting = [...(await sentBatches(tx, ids))].filter(([, members]) => Math.max(1, members.length) < limit);
+  const leaders = fitting.map(([leader]) => leader);
+  const all = fitting.flat(2);
+  const more = await outbox.requeue(tx, { kind, ids: all }, { once });
+  const ready = new Set<number>();
+  for (let at = 0; at < leaders.length; at += LONGEST_PAGE) {
+    const some = leaders.slice(at, at + LONGEST_PAGE);
+    const rows = await outbox.list({ kind, ids: some, states: ['pending'] }, { limit: LONGEST_PAGE, tx });
+    for (const { id } of rows) ready.add(id);
+  }
+  // One whose leader belongs to no block any more, or is under way alone, is not sent as it was.
+  const whole = fitting.filter(([leader]) => ready.has(leader));
+  await reopenSent(
+    tx,
+    whole.map(([leader]) => leader),
+  );
+  await outbox.hold(tx, { kind, ids: whole.flatMap(([, members]) => members) }, REASONS.batch);
+  return changed + more;
 }

@@ -2,15 +2,14 @@ import { LRUCache } from 'lru-cache';
 import type { Job } from '../../../src/kernel/plugin.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { wrapElement } from '../bodies/wrap.ts';
+import { wrapElement } from '../bodies/form.ts';
 import type { Webhook } from '../model/webhook.ts';
 import { type Member, readBatches } from '../store/batches.ts';
 import { blobKey, readBlobs } from '../store/blobs.ts';
-import { hooksById } from '../store/hooks.ts';
-import { pausedProjects } from '../store/pauses.ts';
-import { readSecrets } from '../store/secrets.ts';
+import { pausedProjects } from '../store/health.ts';
+import { hooksById, readSecrets } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
-import type { DeliveryPayload } from './payload.ts';
+import type { DeliveryPayload } from './queue.ts';
 import { secretKey } from './signature.ts';
 
 export interface PreparedHook {

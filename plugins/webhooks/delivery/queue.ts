@@ -1,8 +1,8 @@
 import type { NewJob } from '../../../src/kernel/plugin.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
+import type { BodyForm } from '../bodies/form.ts';
 import type { Webhook } from '../model/webhook.ts';
-import type { DeliveryPayload } from './payload.ts';
 
 export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed', 'discarded'] as const;
 export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
@@ -20,7 +20,7 @@ export interface Delivery {
   readonly nextAttemptAt: number | null;
 }
 
-export interface DeliveryPageQuery {
+interface DeliveryPageQuery {
   readonly status: DeliveryStatus | null;
   /** Only ids below this one. */
   readonly before: number | null;
@@ -28,7 +28,7 @@ export interface DeliveryPageQuery {
 }
 
 /** Held deliveries: at most `limit`, the oldest first, made before `createdBefore` where it is given. */
-export interface HeldQuery {
+interface HeldQuery {
   readonly limit: number;
   /** Unix milliseconds. */
   readonly createdBefore?: number;
@@ -40,8 +40,8 @@ export interface DeliveryQueue {
   enqueue(tx: StoreTx, jobs: readonly NewJob[]): Promise<number>;
   /** Drops the never tried deliveries of a block that was rolled back; their keys are free again. */
   forget(tx: StoreTx, chain: ChainId, slot: number): Promise<void>;
-  /** Notes that the transaction of deliveries which stayed is in another block now. */
-  moveSlot(tx: StoreTx, chain: ChainId, keys: readonly string[], slot: number): Promise<void>;
+  /** Notes that the transaction of deliveries which stayed is in another block now; returns how many there are. */
+  moveSlot(tx: StoreTx, chain: ChainId, keys: readonly string[], slot: number): Promise<number>;
   /** Ends the deliveries of a webhook that wait, but not those that travel with another one. */
   discardWaiting(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
   /** The deliveries of a webhook that are under way, by id. */
@@ -50,8 +50,6 @@ export interface DeliveryQueue {
   releaseMembers(tx: StoreTx, batches: ReadonlyMap<number, readonly number[]>): Promise<void>;
   /** Of deliveries that travel with another one: they end. */
   discardMembers(tx: StoreTx, ids: readonly number[], reason: string): Promise<void>;
-  /** Ends deliveries that were made held for this very reason: they fail. */
-  failHeld(tx: StoreTx, chain: ChainId, keys: readonly string[], reason: string): Promise<void>;
   /** Keeps the deliveries of a webhook that wait until they are released. */
   holdWaiting(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
   /** Lets the deliveries of a webhook that are held for this reason go; returns how many. */
@@ -60,6 +58,8 @@ export interface DeliveryQueue {
   discardHeld(tx: StoreTx, webhookId: string, which: HeldQuery, reason: string): Promise<number>;
   /** Deliveries of a webhook that are not finished, counted no further than `atMost`. */
   countWaiting(tx: StoreTx, chain: ChainId, webhookId: string, atMost: number): Promise<number>;
+  /** All deliveries of a webhook that are stored and were not delivered, and the bytes of their elements. */
+  stored(webhookId: string, tx?: StoreTx): Promise<{ readonly events: number; readonly bytes: number }>;
   /** Deliveries of all webhooks that are not finished. */
   depth(atMost: number): Promise<number>;
   /** Newest first. */
@@ -69,4 +69,27 @@ export interface DeliveryQueue {
   requeueKeys(tx: StoreTx, chain: ChainId, keys: readonly string[]): Promise<number>;
   /** Makes a finished delivery pending again, with a new series of attempts and all that it was sent with; false when it is not finished. */
   resend(tx: StoreTx, hook: Webhook, id: number): Promise<boolean>;
+}
+
+/** What a delivery carries through the outbox; the webhook is the job's group. */
+export interface DeliveryPayload {
+  readonly signature: string;
+  /** Slot of the block that matched; with the signature it names the stored element. */
+  readonly slot: number;
+  readonly chain: ChainId;
+  /** What the webhook was when the transaction matched; raw where it is missing. */
+  readonly form?: BodyForm;
+  /** Of the stored element; missing in rows of an older version. */
+  readonly bytes?: number;
+}
+
+/** One kind per chain: slots of different chains must not be confused when a fork is rolled back. */
+export const deliveryKind = (chain: ChainId): string => (chain === 'main' ? 'webhooks.deliver' : 'webhooks.devnet');
+
+/** At most one delivery per webhook and transaction. */
+export const deliveryKey = (webhookId: string, signature: string): string => `${webhookId}:${signature}`;
+
+/** The transaction of a key, also of one that was freed by a mark behind it. */
+export function signatureOfKey(key: string): string {
+  return /^[^:]*:([1-9A-HJ-NP-Za-km-z]+)/.exec(key)?.[1] ?? '';
 }

@@ -3,9 +3,9 @@ import type { AccessCharges } from '../../../src/ports/access.ts';
 import type { Outbox, OutboxFilter } from '../../../src/ports/outbox.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { chainOf, type Webhook } from '../model/webhook.ts';
-import { deliveryKind } from './payload.ts';
+import { sendAgain } from './outbox-queue.ts';
+import { deliveryKind } from './queue.ts';
 import { DELIVERY_PRICE } from './run.ts';
-import { sendAgain } from './send-again.ts';
 
 export interface RecoverParts {
   readonly store: Store;

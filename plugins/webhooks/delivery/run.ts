@@ -2,14 +2,12 @@ import { codeOf, type Job, type JobOutcome, messageOf } from '../../../src/kerne
 import type { AccessCharges, Charge } from '../../../src/ports/access.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { WebhooksConfig } from '../config.ts';
-import type { Webhook } from '../model/webhook.ts';
+import type { RetryPreset, Webhook } from '../model/webhook.ts';
 import type { Member } from '../store/batches.ts';
-import { type Batch, type BatchParts, batchLimit, dissolveBatch, gatherBatch, repeatBatch } from './batch.ts';
+import { type Batch, type BatchParts, batchLimit, dissolveBatch, gatherBatch, REASONS, repeatBatch } from './batch.ts';
 import type { Pace } from './pace.ts';
-import type { DeliveryPayload } from './payload.ts';
 import type { Prepared, PreparedHook } from './prepare.ts';
-import { REASONS } from './reasons.ts';
-import { parseRetryAfter, retryDelayMs } from './retry.ts';
+import type { DeliveryPayload } from './queue.ts';
 import type { Send, Sent } from './send.ts';
 import { messageId } from './signature.ts';
 
@@ -155,4 +153,87 @@ function outcomeOf({ clock, random, config }: RunParts, job: Job, hook: Webhook,
   const hints = { retryAfterMs: parseRetryAfter(verdict.retryAfter, now), overloaded: verdict.overloaded };
   const delayMs = retryDelayMs(config.retry, hook.retryPreset, job.attempts + 1, hints, random);
   return delayMs === null ? { kind: 'failed', error } : { kind: 'retry', runAt: now + delayMs, error };
+}
+
+/** Delay after a time-out or a 429 under the durable preset, at least. */
+const CALM_MS = 60_000;
+
+export interface RetryHints {
+  /** From `Retry-After`, or null. */
+  readonly retryAfterMs: number | null;
+  /** The receiver was too slow or asked for less: time-out or 429. */
+  readonly overloaded: boolean;
+}
+
+/** Milliseconds until the next attempt, or null when `finishedAttempts` (this one included) used the preset up. */
+export function retryDelayMs(
+  config: WebhooksConfig['retry'],
+  preset: RetryPreset,
+  finishedAttempts: number,
+  hints: RetryHints,
+  random: Random,
+): number | null {
+  const seconds = config[preset].steps[finishedAttempts - 1];
+  if (seconds === undefined) return null;
+  let stepMs = seconds * 1_000;
+  if (preset === 'durable') {
+    stepMs *= 1 + config.durable.jitter * (2 * random.float() - 1);
+    if (hints.overloaded) stepMs = Math.max(stepMs, CALM_MS);
+  }
+  if (hints.retryAfterMs === null) return Math.round(stepMs);
+  return Math.round(Math.min(Math.max(hints.retryAfterMs, stepMs), 2 * stepMs));
+}
+
+/** No attempt of any preset is planned further ahead. */
+export function longestDelayMs({ durable, compat }: WebhooksConfig['retry']): number {
+  const longestStepMs = 1_000 * Math.max(0, ...compat.steps, ...durable.steps);
+  return 2 * (1 + durable.jitter) * longestStepMs + CALM_MS;
+}
+
+/** `Retry-After` in either of its forms, as milliseconds from now; null when absent or nonsense. */
+export function parseRetryAfter(value: string | undefined, now: number): number | null {
+  if (value === undefined) return null;
+  const text = value.trim();
+  if (/^\d{1,15}(\.\d+)?$/.test(text)) return Number(text) * 1_000;
+  // Only HTTP dates: the date parser alone would take almost any text with a number in it.
+  if (!/^[A-Za-z]{3,9},? /.test(text)) return null;
+  const at = Date.parse(text);
+  return Number.isNaN(at) ? null : Math.max(0, at - now);
+}
+
+/** Reports of attempts on their way to the bookkeeping, by the id of the job. */
+export interface Reports {
+  get(jobId: number): Report | undefined;
+  put(jobId: number, report: Report): void;
+  take(jobId: number): Report | undefined;
+}
+
+/** Longer than the bookkeeping of an attempt takes, whatever goes wrong. */
+const LOST_MS = 600_000;
+const LOOK_AT = 1_024;
+
+/** The outcome of a job that another process took over is never written: its report goes after a while, and the other one charges. */
+export function createReports(clock: Clock): Reports {
+  const reports = new Map<number, { readonly report: Report; readonly at: number }>();
+  const forget = (jobId: number, wasWritten: boolean): void => {
+    reports.get(jobId)?.report.charge?.settle(wasWritten);
+    reports.delete(jobId);
+  };
+  return {
+    get: (jobId) => reports.get(jobId)?.report,
+    put(jobId, report) {
+      // An attempt that is not the first one says that the one before was written, although nobody heard of it.
+      forget(jobId, report.n > 1);
+      const at = clock.monotonic();
+      if (reports.size >= LOOK_AT) {
+        for (const [id, other] of reports) if (at - other.at > LOST_MS) forget(id, false);
+      }
+      reports.set(jobId, { report, at });
+    },
+    take(jobId) {
+      const found = reports.get(jobId)?.report;
+      reports.delete(jobId);
+      return found;
+    },
+  };
 }

@@ -1,13 +1,17 @@
+import { codeOf } from '../../../src/lib/coded-error.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
-import type { OutboundClient, OutboundRequest, OutboundResponse } from '../../../src/ports/outbound.ts';
+import type {
+  OutboundClient,
+  OutboundFailure,
+  OutboundRequest,
+  OutboundResponse,
+} from '../../../src/ports/outbound.ts';
 import { formOf } from '../bodies/form.ts';
 import type { WebhooksConfig } from '../config.ts';
-import { isoTime } from '../model/view.ts';
-import { chainOf, networkOf, type Webhook } from '../model/webhook.ts';
+import { chainOf, isoTime, networkOf, type Webhook } from '../model/webhook.ts';
 import { signBody } from './signature.ts';
-import { isConnectionFailure, judgeError, judgeResponse, type Verdict } from './verdict.ts';
 
-export interface Message {
+interface Message {
   /** `webhook-id` */
   readonly id: string;
   readonly body: Uint8Array;
@@ -34,7 +38,7 @@ export type Send = (
 ) => Promise<Sent>;
 
 /** One request with headers that are ready. */
-export interface Posting {
+interface Posting {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array;
@@ -69,7 +73,7 @@ export function createPost(client: OutboundClient, clock: Clock): Post {
   };
 }
 
-export interface SendParts {
+interface SendParts {
   readonly post: Post;
   readonly clock: Clock;
   readonly config: WebhooksConfig;
@@ -134,3 +138,87 @@ async function requestOnce(
   }
   return judgeResponse(response);
 }
+
+/** What became of one attempt. */
+interface Verdict {
+  readonly status: number | null;
+  /** Null on success. */
+  readonly failure: Failure | null;
+  readonly retryable: boolean;
+  /** The receiver wants no more deliveries at all. */
+  readonly gone: boolean;
+  /** Send one at a time from now on. */
+  readonly throttle: boolean;
+  /** Wait longer before the next attempt. */
+  readonly overloaded: boolean;
+  readonly retryAfter: string | undefined;
+  readonly excerpt: Buffer | null;
+}
+
+type Failure = 'timeout' | 'connection' | 'dns' | 'tls' | 'blocked_address' | 'http_status' | 'unsendable';
+
+const FAILURES: Readonly<Record<OutboundFailure, Failure>> = {
+  OUTBOUND_BAD_URL: 'unsendable',
+  OUTBOUND_BLOCKED_ADDRESS: 'blocked_address',
+  OUTBOUND_DNS: 'dns',
+  OUTBOUND_CONNECT: 'connection',
+  OUTBOUND_TLS: 'tls',
+  OUTBOUND_TIMEOUT: 'timeout',
+  OUTBOUND_RESET: 'connection',
+  OUTBOUND_BAD_RESPONSE: 'connection',
+  OUTBOUND_TOO_LARGE: 'connection',
+};
+
+/** A day: whoever says more is not believed. */
+const MAX_WAIT_SECONDS = 86_400;
+
+/** Any 2xx is a success; a redirect is a failure like any other, because it is not followed. */
+function judgeResponse({ status, headers, body }: OutboundResponse): Verdict {
+  const ok = status >= 200 && status < 300;
+  return {
+    status,
+    failure: ok ? null : 'http_status',
+    retryable: status !== 403 && status !== 410,
+    gone: status === 410,
+    throttle: status === 429 || status === 502 || status === 504,
+    overloaded: status === 429,
+    retryAfter: ok ? undefined : laterOf(headers['retry-after'], status === 429 ? body : null),
+    excerpt: body.length === 0 ? null : body,
+  };
+}
+
+/** Discord says in the body, in seconds with fractions, how long to wait: the longer of both counts. */
+function laterOf(header: string | undefined, body: Buffer | null): string | undefined {
+  if (body === null || body.length === 0) return header;
+  let seconds: unknown;
+  try {
+    seconds = (JSON.parse(body.toString()) as { readonly retry_after?: unknown } | null)?.retry_after;
+  } catch {
+    return header;
+  }
+  if (typeof seconds !== 'number' || !(seconds >= 0 && seconds <= MAX_WAIT_SECONDS)) return header;
+  const named = Number(header);
+  return header !== undefined && !(named < seconds) ? header : String(seconds);
+}
+
+/** Rethrows what is no failure of the guarded client: that is a bug and not the receiver's fault. */
+function judgeError(error: unknown): Verdict {
+  const failure = FAILURES[codeOf(error) as OutboundFailure];
+  if (failure === undefined) throw error;
+  return {
+    status: null,
+    failure,
+    retryable: failure !== 'blocked_address' && failure !== 'unsendable',
+    gone: false,
+    throttle: failure === 'timeout',
+    overloaded: failure === 'timeout',
+    retryAfter: undefined,
+    excerpt: null,
+  };
+}
+
+/** A connection that broke or was refused: worth one more try at once. */
+const isConnectionFailure = (error: unknown): boolean => {
+  const code = codeOf(error);
+  return code === 'OUTBOUND_CONNECT' || code === 'OUTBOUND_RESET';
+};

@@ -4,15 +4,12 @@ import type { Outbox } from '../../../src/ports/outbox.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import type { Webhook } from '../model/webhook.ts';
 import type { Alerts } from '../operational/alerts.ts';
-import { type Attempt, insertAttempts } from '../store/attempts.ts';
-import { endBatches, keepSent, readBatches } from '../store/batches.ts';
-import { addHealth, type HealthDelta, MINUTE_MS } from '../store/health.ts';
+import { type Attempt, endBatches, insertAttempts, keepSent, readBatches } from '../store/batches.ts';
+import { addHealth, type HealthDelta, MINUTE_MS, pauseProject } from '../store/health.ts';
 import { hooksById } from '../store/hooks.ts';
-import { pauseProject } from '../store/pauses.ts';
 import type { Db } from '../store/tables.ts';
-import { REASONS } from './reasons.ts';
-import type { Reports } from './reports.ts';
-import type { Report } from './run.ts';
+import { REASONS } from './batch.ts';
+import type { Report, Reports } from './run.ts';
 
 /** A webhook one of whose deliveries failed for good, or whose receiver is gone. */
 export interface Suspect {

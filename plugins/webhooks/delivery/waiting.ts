@@ -2,8 +2,8 @@ import type { ChainId } from '../../../src/ports/chain.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import { chainOf, type Webhook } from '../model/webhook.ts';
 import { batchesOf, endBatches } from '../store/batches.ts';
+import { REASONS } from './batch.ts';
 import type { DeliveryQueue } from './queue.ts';
-import { REASONS } from './reasons.ts';
 
 /** What becomes of the deliveries that wait when their webhook changes. */
 export interface WaitingDeliveries {

@@ -1,4 +1,6 @@
 import { RequestError } from '../../../src/kernel/request.ts';
+import { decode32, encode32 } from '../../../src/lib/base58.ts';
+import { transactionTypes } from '../../../src/solana/transaction-types.ts';
 import { type BodyForm, formOf } from '../bodies/form.ts';
 import {
   ON_INACTIVE,
@@ -10,7 +12,6 @@ import {
   WEBHOOK_TYPES,
   type WebhookType,
 } from '../model/webhook.ts';
-import { parseAddresses } from './addresses.ts';
 
 /** The fields that a request gave; a missing one means that the request did not name it. */
 export interface WebhookInput {
@@ -137,4 +138,69 @@ function oneOf<T extends string>(name: string, value: unknown, allowed: readonly
 function parseBatchSize(value: unknown): number {
   const isFine = typeof value === 'number' && Number.isInteger(value) && value >= 1 && value <= MAX_BATCH;
   return isFine ? value : refuse(`batchSize must be an integer from 1 to ${MAX_BATCH}`);
+}
+
+const SHOWN_CHARS = 64;
+
+/**
+ * The 32-byte keys of a list of base58 addresses, each once, in the order of their first appearance.
+ * Throws 400 with the position of the first entry that is none. `what` names the field.
+ */
+export function parseAddresses(value: unknown, what = 'accountAddresses'): Uint8Array[] {
+  if (!Array.isArray(value)) throw new RequestError(400, `${what} must be an array of strings`);
+  const seen = new Set<string>();
+  const keys: Uint8Array[] = [];
+  for (let at = 0; at < value.length; at += 1) {
+    const text: unknown = value[at];
+    if (typeof text === 'string' && seen.has(text)) continue;
+    const key = typeof text === 'string' ? decode32(text) : null;
+    if (key === null) {
+      throw new RequestError(400, `${what}[${at}]: '${shown(text)}' is not a valid Solana address`);
+    }
+    // Each key has one base58 spelling only, so equal texts are the only duplicates.
+    seen.add(text as string);
+    keys.push(key);
+  }
+  return keys;
+}
+
+export function refuseTooMany(count: number, max: number): void {
+  if (count > max) {
+    throw new RequestError(400, `accountAddresses: at most ${max} addresses per webhook, got ${count}`);
+  }
+}
+
+function shown(value: unknown): string {
+  const text = typeof value === 'string' ? value : (JSON.stringify(value) ?? String(value));
+  return text.length > SHOWN_CHARS ? `${text.slice(0, SHOWN_CHARS)}…` : text;
+}
+
+export function createInputRules(
+  urlRefusal: (url: string) => string | null,
+  hasDevnet: boolean,
+  forms: ReadonlySet<BodyForm>,
+): InputRules {
+  return {
+    urlRefusal,
+    hasDevnet,
+    forms,
+    typeNames: new Map(transactionTypes().map((name) => [name.toLowerCase(), name])),
+  };
+}
+
+/** Programs that almost every transaction names: whoever watches one gets most of the chain. */
+const BUSY: ReadonlyMap<string, string> = new Map([
+  ['11111111111111111111111111111111', 'System'],
+  ['TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA', 'Token'],
+  ['TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb', 'Token-2022'],
+  ['ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL', 'Associated Token Account'],
+  ['ComputeBudget111111111111111111111111111111', 'Compute Budget'],
+  ['Vote111111111111111111111111111111111111111', 'Vote'],
+]);
+/** Far more than anybody names by mistake; looking through a hundred thousand takes a while. */
+const LOOKED_AT = 1_000;
+
+/** Names of such programs among the addresses. */
+export function busyPrograms(addresses: readonly Uint8Array[]): readonly string[] {
+  return addresses.slice(0, LOOKED_AT).flatMap((key) => BUSY.get(encode32(key)) ?? []);
 }

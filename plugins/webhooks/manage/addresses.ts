@@ -1,6 +1,5 @@
-import { refuseTooMany } from '../input/addresses.ts';
-import { insertAddresses, keyText, presentAddresses, removeAddresses } from '../store/addresses.ts';
-import { updateHook } from '../store/hooks.ts';
+import { refuseTooMany } from '../input/fields.ts';
+import { insertAddresses, keyText, presentAddresses, removeAddresses, updateHook } from '../store/hooks.ts';
 import { type ManageContext, maxAddresses, writeHook } from './context.ts';
 
 export interface AddressChange {

@@ -1,5 +1,5 @@
 import { RequestError } from '../../../src/kernel/request.ts';
-import type { AccessPlans } from '../../../src/ports/access.ts';
+import type { AccessCharges, AccessPlans, StoredBudgets } from '../../../src/ports/access.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
@@ -20,6 +20,9 @@ export interface ManageContext {
   readonly rules: InputRules;
   /** What the plans of projects allow; null when nobody knows. */
   readonly plans: AccessPlans | null;
+  /** Their credits; null when nobody counts them. */
+  readonly charges: AccessCharges | null;
+  readonly budgets: StoredBudgets | null;
   /** Makes sure that what happens on a chain from now on will be seen. */
   keepPromises(chain: ChainId): Promise<void>;
   /** The deliveries that have not been finished. */

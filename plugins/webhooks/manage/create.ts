@@ -1,13 +1,10 @@
 import { RequestError } from '../../../src/kernel/request.ts';
 import type { Caller } from '../../../src/ports/access.ts';
 import { newSecret } from '../delivery/signature.ts';
-import { refuseTooMany } from '../input/addresses.ts';
-import { parseInput, refuseUnavailable, type WebhookInput } from '../input/fields.ts';
+import { parseInput, refuseTooMany, refuseUnavailable, type WebhookInput } from '../input/fields.ts';
 import { chainOf, type Webhook, type WebhookType } from '../model/webhook.ts';
-import { insertAddresses } from '../store/addresses.ts';
 import { beginChange, recordChange, takeNumber } from '../store/changes.ts';
-import { countHooks, insertHook } from '../store/hooks.ts';
-import { insertSecret } from '../store/secrets.ts';
+import { countHooks, insertAddresses, insertHook, insertSecret } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
 import { type ManageContext, maxAddresses } from './context.ts';
 

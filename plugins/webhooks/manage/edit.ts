@@ -1,13 +1,24 @@
-import { refuseTooMany } from '../input/addresses.ts';
-import { parseInput, type WebhookInput } from '../input/fields.ts';
+import { RequestError } from '../../../src/kernel/request.ts';
+import { REASONS } from '../delivery/batch.ts';
+import { newSecret } from '../delivery/signature.ts';
+import { parseInput, refuseTooMany, type WebhookInput } from '../input/fields.ts';
 import { chainOf, type Webhook } from '../model/webhook.ts';
-import { clearAddresses, insertAddresses, keyText, readAddresses } from '../store/addresses.ts';
-import { updateHook, type WebhookPatch } from '../store/hooks.ts';
+import { resetHealth } from '../store/health.ts';
+import {
+  clearAddresses,
+  deleteHook,
+  insertAddresses,
+  insertSecret,
+  keyText,
+  readAddresses,
+  retireSecrets,
+  updateHook,
+  type WebhookPatch,
+} from '../store/hooks.ts';
 import { type HookWrite, type ManageContext, maxAddresses, writeHook } from './context.ts';
 import { storedTypes } from './create.ts';
-import { afterToggle, togglePatch } from './toggle.ts';
 
-export interface EditedHook {
+interface EditedHook {
   readonly hook: Webhook;
   readonly addresses: readonly Uint8Array[];
 }
@@ -98,4 +109,57 @@ function without(keys: readonly Uint8Array[], others: readonly Uint8Array[]): re
 
 function sameOrder(a: readonly Uint8Array[], b: readonly Uint8Array[]): boolean {
   return a === b || (a.length === b.length && a.every((key, at) => keyText(key) === keyText(b[at] ?? key)));
+}
+
+const HOUR_MS = 3_600_000;
+
+/** What switching does to the row; nothing where the webhook is already there, so that a grace is not started again. */
+function togglePatch(hook: Webhook, active: boolean, now: number, graceHours: number): WebhookPatch {
+  if (hook.active === active) return {};
+  if (!active) return { active: false, disabledReason: 'user', disabledAt: now, graceUntil: null };
+  return { active: true, disabledReason: null, disabledAt: null, graceUntil: now + graceHours * HOUR_MS };
+}
+
+/** What switching does beside the row: counters begin anew and what was kept goes out, or what still waits is dropped or kept. */
+async function afterToggle(context: ManageContext, write: HookWrite, active: boolean): Promise<void> {
+  if (write.hook.active === active) return;
+  if (!active) return await context.waiting.becameInactive(write.tx, write.hook);
+  await resetHealth(write.db, write.hook.number);
+  await context.waiting.becameActive(write.tx, write.hook);
+}
+
+/** Deletes a webhook with its addresses and secrets; what still waits for delivery is dropped. Errors: 404. */
+export function removeHook(context: ManageContext, projectId: string, id: string): Promise<void> {
+  return writeHook(context, projectId, id, async ({ tx, db, hook, record }) => {
+    const addresses = await readAddresses(db, hook.number);
+    await context.waiting.drop(tx, hook.id, REASONS.deleted);
+    await deleteHook(db, hook.number);
+    await record(addresses, []);
+  });
+}
+
+const MAX_OLD_SECRETS = 5;
+
+interface Rotation {
+  readonly signingSecret: string;
+  /** Unix milliseconds. */
+  readonly previousExpiresAt: number;
+}
+
+/** Gives a webhook a new signing secret; the old ones sign beside it until they expire. Errors: 400, 404. */
+export function rotateSecret(
+  context: ManageContext,
+  projectId: string,
+  id: string,
+  overlapSeconds: number,
+): Promise<Rotation> {
+  const signingSecret = newSecret(context.random);
+  return writeHook(context, projectId, id, async ({ db, hook, now, record }) => {
+    const previousExpiresAt = now + overlapSeconds * 1_000;
+    const old = await retireSecrets(db, hook.number, now, previousExpiresAt);
+    if (old > MAX_OLD_SECRETS) throw new RequestError(400, 'too many active secrets');
+    await insertSecret(db, hook.number, signingSecret, now);
+    await record();
+    return { signingSecret, previousExpiresAt };
+  });
 }

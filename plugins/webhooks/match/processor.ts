@@ -4,17 +4,15 @@ import type { StoreTx } from '../../../src/ports/store.ts';
 import { matchBlock } from '../../../src/solana/match-block.ts';
 import type { BodyBuilder } from '../bodies/builder.ts';
 import type { DeliveryQueue } from '../delivery/queue.ts';
+import { watchedAddresses } from '../store/changes.ts';
 import type { Db } from '../store/tables.ts';
-import { watchedAddresses } from '../store/watched.ts';
-import type { Depth } from './depth.ts';
-import { matchedEvents } from './events.ts';
-import { type QueueEventsParts, queueEvents } from './queue-events.ts';
+import { matchedEvents, type QueueEventsParts, queueEvents } from './queue-events.ts';
 import type { HookSync } from './sync.ts';
 
 /** The name of its cursor. */
 export const PROCESSOR_NAME = 'webhooks';
 
-export interface ProcessorParts extends QueueEventsParts {
+interface ProcessorParts extends QueueEventsParts {
   readonly sync: HookSync;
   readonly queue: DeliveryQueue;
   readonly chains: readonly ChainId[];
@@ -51,5 +49,32 @@ export function createWebhooksProcessor(parts: ProcessorParts): BlockProcessor {
     outOfOrder: true,
     addresses: (db, chain, limit) => watchedAddresses(db as Db, chain, limit),
     pressure: parts.depth.pressure,
+  };
+}
+
+export interface Depth {
+  /** Deliveries came in since the last count. */
+  added(count: number): void;
+  /** A fresh count of the deliveries that are not finished. */
+  counted(depth: number): void;
+  readonly value: () => number;
+  readonly pressure: NonNullable<BlockProcessor['pressure']>;
+}
+
+/** Follows the number of waiting deliveries between counts; at the bound the block loop pauses, and nothing is dropped. */
+export function createDepth(maxRows: number): Depth {
+  let depth = 0;
+  return {
+    added: (count) => {
+      depth += count;
+    },
+    counted: (count) => {
+      depth = count;
+    },
+    value: () => depth,
+    pressure: () =>
+      depth < maxRows
+        ? { ok: true }
+        : { ok: false, reason: `${depth} deliveries wait; webhooks.outbox.maxRows is ${maxRows}` },
   };
 }

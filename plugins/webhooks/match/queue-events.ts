@@ -1,15 +1,22 @@
 import type { NewJob } from '../../../src/kernel/plugin.ts';
+import { createLru } from '../../../src/lib/lru.ts';
+import type { AccessPlans, StoredBudgets } from '../../../src/ports/access.ts';
+import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
-import { type DeliveryPayload, deliveryKey, deliveryKind } from '../delivery/payload.ts';
-import type { DeliveryQueue } from '../delivery/queue.ts';
-import { REASONS } from '../delivery/reasons.ts';
-import type { Webhook } from '../model/webhook.ts';
+import type { TransactionMatch } from '../../../src/solana/match-block.ts';
+import type { BlockBodies, BodyBuilder } from '../bodies/builder.ts';
+import { type BodyForm, formOf } from '../bodies/form.ts';
+import { REASONS } from '../delivery/batch.ts';
+import { type DeliveryPayload, type DeliveryQueue, deliveryKey, deliveryKind } from '../delivery/queue.ts';
+import { chainOf, takesEvents, type Webhook, wantsOutcome, wantsType } from '../model/webhook.ts';
 import { addRefs, type Blob, insertBlobs, knownPlaces, placeKey } from '../store/blobs.ts';
 import { addHealth, type HealthDelta, MINUTE_MS } from '../store/health.ts';
-import type { MatchedEvent } from './events.ts';
-import type { HookRoom } from './hook-room.ts';
+import { listHooks } from '../store/hooks.ts';
+import { addMissed, type MissReason } from '../store/missed.ts';
+import type { Db } from '../store/tables.ts';
+import type { HookIndex } from './sync.ts';
 
 export interface QueueEventsParts {
   readonly queue: DeliveryQueue;
@@ -26,17 +33,19 @@ export async function queueEvents(
   tx: StoreTx,
   chain: ChainId,
   slot: number,
-  events: readonly MatchedEvent[],
+  matched: readonly MatchedEvent[],
 ): Promise<number> {
   const nowMs = parts.clock.now();
-  const full = await parts.room.takeRoom(tx, chain, events);
+  const full = await parts.room.takeRoom(tx, chain, matched);
   const known = await knownPlaces(
     tx,
     chain,
-    events.map(({ signature }) => signature),
+    matched.map(({ signature }) => signature),
   );
+  if (full.size > 0) await refuse(parts, tx, { chain, slot, now: nowMs }, matched, { full, known });
+  const events = full.size === 0 ? matched : withRoom(matched, full);
   const jobsOf = (event: MatchedEvent): NewJob[] =>
-    event.hooks.map((hook) => newJob({ chain, slot, nowMs, full }, event, hook));
+    event.hooks.map((hook) => newJob({ chain, slot, nowMs }, event, hook));
   const blobOf = ({ signature, form, json }: MatchedEvent, refs: number): Blob => ({
     ...{ signature, slot, chain, form, json, refs },
   });
@@ -59,7 +68,6 @@ export async function queueEvents(
     if (places.has(placeKey(slot, event.form))) await addRefs(tx, blobOf(event, more));
     else await insertBlobs(tx, [blobOf(event, more)], nowMs);
   }
-  if (full.size > 0) await refuse(parts, tx, chain, events, full);
   return added;
 }
 
@@ -67,8 +75,6 @@ interface JobPlace {
   readonly chain: ChainId;
   readonly slot: number;
   readonly nowMs: number;
-  /** Webhooks that have no room left. */
-  readonly full: ReadonlySet<string>;
 }
 
 /** More than any block has transactions; times the highest slot it is still an exact number. */
@@ -77,12 +83,12 @@ const POSITIONS = 1_000_000;
 const GATHER_MS = 1_000;
 
 function newJob(
-  { chain, slot, nowMs, full }: JobPlace,
-  { signature, form, index }: MatchedEvent,
+  { chain, slot, nowMs }: JobPlace,
+  { signature, form, index, json }: MatchedEvent,
   hook: Webhook,
 ): NewJob {
-  const payload: DeliveryPayload = { signature, slot, chain, form };
-  const held = full.has(hook.id) ? REASONS.queueFull : hook.active ? null : REASONS.inactive;
+  const payload: DeliveryPayload = { signature, slot, chain, form, bytes: Buffer.byteLength(json) };
+  const held = hook.active ? null : REASONS.inactive;
   return {
     kind: deliveryKind(chain),
     key: deliveryKey(hook.id, signature),
@@ -95,28 +101,229 @@ function newJob(
   };
 }
 
-/** Deliveries beyond the bound of their webhook are over at once; they can be sent again by hand. */
+/** The events with the webhooks that have room for them. */
+function withRoom(events: readonly MatchedEvent[], full: ReadonlyMap<string, MissReason>): readonly MatchedEvent[] {
+  return events.flatMap((event) => {
+    const hooks = event.hooks.filter(({ id }) => !full.has(id));
+    return hooks.length === 0 ? [] : [{ ...event, hooks }];
+  });
+}
+
+/** Events without room are counted as ranges of slots that can be read again, and not stored; deliveries that exist already stay. */
 async function refuse(
-  { queue, clock }: QueueEventsParts,
+  { queue }: QueueEventsParts,
   tx: StoreTx,
-  chain: ChainId,
+  place: { readonly chain: ChainId; readonly slot: number; readonly now: number },
   events: readonly MatchedEvent[],
-  full: ReadonlySet<string>,
+  { full, known }: { readonly full: ReadonlyMap<string, MissReason>; readonly known: ReadonlyMap<string, unknown> },
 ): Promise<void> {
-  const keys: string[] = [];
-  const failed = new Map<number, number>();
+  const missed = new Map<number, { events: number; readonly reason: MissReason }>();
   for (const { signature, hooks } of events) {
     for (const { id, number } of hooks) {
-      if (!full.has(id)) continue;
-      keys.push(deliveryKey(id, signature));
-      failed.set(number, (failed.get(number) ?? 0) + 1);
+      const reason = full.get(id);
+      if (reason === undefined) continue;
+      const keys = [deliveryKey(id, signature)];
+      if (known.has(signature) && (await queue.moveSlot(tx, place.chain, keys, place.slot)) > 0) continue;
+      const one = missed.get(number) ?? { events: 0, reason };
+      one.events += 1;
+      missed.set(number, one);
     }
   }
-  await queue.failHeld(tx, chain, keys, REASONS.queueFull);
-  const minute = Math.floor(clock.now() / MINUTE_MS);
+  await addMissed(
+    tx,
+    place,
+    [...missed].map(([number, one]) => ({ number, ...one })),
+  );
+  const minute = Math.floor(place.now / MINUTE_MS);
   const none = { succeeded: 0, attemptsOk: 0, attemptsFailed: 0, lastSuccessAt: 0 };
   await addHealth(
     tx,
-    [...failed].map(([number, count]): HealthDelta => ({ ...none, number, minute, failed: count })),
+    [...missed].map(([number, one]): HealthDelta => ({ ...none, number, minute, failed: one.events })),
   );
 }
+
+/** A transaction in one form, with the webhooks that want it so. */
+interface MatchedEvent {
+  readonly signature: string;
+  /** Position in the block. */
+  readonly index: number;
+  readonly form: BodyForm;
+  readonly hooks: readonly Webhook[];
+  /** The element of the request body. */
+  readonly json: string;
+}
+
+export function matchedEvents(
+  block: ChainBlock,
+  chain: ChainId,
+  index: HookIndex,
+  found: readonly TransactionMatch[],
+  builder: BodyBuilder,
+): readonly MatchedEvent[] {
+  const events: MatchedEvent[] = [];
+  const bodies = builder.ofBlock(block, chain);
+  for (const match of found) {
+    const transaction = block.transactions[match.index];
+    if (transaction === undefined) continue;
+    const hooks = hooksOf(index, chain, match, transaction, bodies);
+    const { signature } = transaction;
+    for (const [form, wanting] of byForm(hooks)) {
+      const json = bodies.element(transaction, form);
+      events.push({ signature, index: match.index, form, hooks: wanting, json });
+    }
+  }
+  return events;
+}
+
+function byForm(hooks: readonly Webhook[]): ReadonlyMap<BodyForm, readonly Webhook[]> {
+  const groups = new Map<BodyForm, Webhook[]>();
+  for (const hook of hooks) {
+    const form = formOf(hook.type);
+    const group = groups.get(form);
+    if (group === undefined) groups.set(form, [hook]);
+    else group.push(hook);
+  }
+  return groups;
+}
+
+function hooksOf(
+  index: HookIndex,
+  chain: ChainId,
+  { byKey, byTokenOwner }: TransactionMatch,
+  transaction: NormalTransaction,
+  bodies: BlockBodies,
+): readonly Webhook[] {
+  const hooks: Webhook[] = [];
+  const failed = transaction.error !== null;
+  const consider = (number: number, onlyByOwner: boolean): void => {
+    const hook = index.hook(number);
+    if (hook === undefined || !takesEvents(hook) || chainOf(hook.type) !== chain || !wantsOutcome(hook, failed)) return;
+    if (onlyByOwner && !hook.matchTokenOwners) return;
+    if (wantsType(hook, () => bodies.typeOf(transaction))) hooks.push(hook);
+  };
+  for (const number of byKey) consider(number, false);
+  for (const number of byTokenOwner) consider(number, true);
+  return hooks;
+}
+
+interface HookRoom {
+  /** Takes room for the events; returns the webhooks (by id) that have too little left, and why. */
+  takeRoom(tx: StoreTx, chain: ChainId, events: readonly MatchedEvent[]): Promise<ReadonlyMap<string, MissReason>>;
+}
+
+interface RoomBounds {
+  /** Waiting deliveries of a webhook that is on. */
+  readonly perWebhook: number;
+  /** Held ones of a webhook that is off and holds. */
+  readonly held: number;
+  /** What the plans of projects allow to be stored; null when nobody knows. */
+  readonly plans: AccessPlans | null;
+  readonly budgets: StoredBudgets | null;
+}
+
+export interface Amount {
+  events: number;
+  bytes: number;
+}
+
+/** What a project may still store. */
+interface ProjectRoom extends Amount {
+  /** Monotonic milliseconds: until then it is not counted again. */
+  countedAgainAt: number;
+}
+
+const MAX_WEBHOOKS = 100_000;
+const MAX_PROJECTS = 10_000;
+/** A full project is counted no more often: a count takes longer the more is stored. */
+const FULL_MS = 10_000;
+
+/**
+ * Bounds what is stored of each webhook, and of all webhooks of a project. Both are counted once and then again only when the room that was
+ * left at that count is used up, so that the ordinary block needs no count at all. A webhook that is off and holds has always room within its
+ * project: the oldest go.
+ */
+export function createHookRoom(queue: DeliveryQueue, clock: Clock, bounds: RoomBounds): HookRoom {
+  const left = createLru<string, number>({ max: MAX_WEBHOOKS });
+  const projects = createLru<string, ProjectRoom>({ max: MAX_PROJECTS });
+
+  async function take(tx: StoreTx, chain: ChainId, { id, active }: Webhook, need: number): Promise<boolean> {
+    const most = active ? bounds.perWebhook : bounds.held;
+    const name = active ? id : `${id} held`;
+    let room = left.get(name) ?? 0;
+    if (room < need) room = most - (await queue.countWaiting(tx, chain, id, most));
+    if (room < need && !active) {
+      room += await queue.discardHeld(tx, id, { limit: need - room }, REASONS.tooManyHeld);
+      // What a single block has beyond the bound is let in once: it is pushed out by the next ones.
+      room = Math.max(room, need);
+    }
+    // What a rolled back block took is not given back: the next count corrects it.
+    if (room < need) return false;
+    left.set(name, room - need);
+    return true;
+  }
+
+  async function takeOfProject(tx: StoreTx, project: string, need: Amount): Promise<boolean> {
+    const known = projects.get(project);
+    const now = clock.monotonic();
+    const isCounted = known !== undefined && (fits(known, need) || now < known.countedAgainAt);
+    const room = isCounted ? known : await countProject(tx, project, now);
+    projects.set(project, room);
+    if (!fits(room, need)) {
+      room.countedAgainAt = Math.max(room.countedAgainAt, now + (isCounted ? 0 : FULL_MS));
+      return false;
+    }
+    room.events -= need.events;
+    room.bytes -= need.bytes;
+    return true;
+  }
+
+  async function countProject(tx: StoreTx, project: string, now: number): Promise<ProjectRoom> {
+    const budgets = await bounds.plans?.budgets(tx.db, project);
+    const events = budgets?.storedEvents ?? Number.POSITIVE_INFINITY;
+    const bytes = budgets?.storedEventBytes ?? Number.POSITIVE_INFINITY;
+    const room = { events, bytes, countedAgainAt: now };
+    // Without a limit the plan is looked at again after a while, and nothing is counted.
+    if (events === Number.POSITIVE_INFINITY && bytes === Number.POSITIVE_INFINITY)
+      return { ...room, events: PLAN_EVENTS };
+    const stored = await storedOf(queue, tx.db as Db, project, tx);
+    return { ...room, events: events - stored.events, bytes: bytes - stored.bytes };
+  }
+
+  return {
+    async takeRoom(tx, chain, events) {
+      const needs = new Map<Webhook, Amount>();
+      for (const { hooks, json } of events) {
+        const bytes = Buffer.byteLength(json);
+        for (const hook of hooks) {
+          const need = needs.get(hook) ?? { events: 0, bytes: 0 };
+          needs.set(hook, { events: need.events + 1, bytes: need.bytes + bytes });
+        }
+      }
+      const full = new Map<string, MissReason>();
+      for (const [hook, need] of needs) {
+        // The project first: a webhook that is off makes room by discarding its oldest.
+        if (!(await takeOfProject(tx, hook.projectId, need))) {
+          full.set(hook.id, 'plan_full');
+          bounds.budgets?.refused('storedEvents', hook.projectId);
+        } else if (!(await take(tx, chain, hook, need.events))) full.set(hook.id, 'queue_full');
+      }
+      return full;
+    },
+  };
+}
+
+/** Events of all webhooks of a project that are queued, held or failed. */
+export async function storedOf(queue: DeliveryQueue, db: Db, project: string, tx?: StoreTx): Promise<Amount> {
+  const all = { events: 0, bytes: 0 };
+  for (const { id } of await listHooks(db, project)) {
+    const stored = await queue.stored(id, tx);
+    all.events += stored.events;
+    all.bytes += stored.bytes;
+  }
+  return all;
+}
+
+/** After so many events of a project without a limit its plan is read again: it may have changed. */
+const PLAN_EVENTS = 1_000_000;
+
+const fits = (room: Amount, need: Amount): boolean => room.events >= need.events && room.bytes >= need.bytes;

@@ -54,7 +54,7 @@ export const chainOf = (type: WebhookType): ChainId => (type.endsWith('Devnet') 
 export const networkOf = (chain: ChainId): 'devnet' | 'mainnet' => (chain === 'devnet' ? 'devnet' : 'mainnet');
 
 /** Raw webhooks get every transaction, the others only successful ones, unless the webhook says otherwise. */
-export function effectiveStatus(hook: Pick<Webhook, 'type' | 'txnStatus'>): TxnStatus {
+function effectiveStatus(hook: Pick<Webhook, 'type' | 'txnStatus'>): TxnStatus {
   return hook.txnStatus ?? (hook.type.startsWith('raw') ? 'all' : 'success');
 }
 
@@ -75,3 +75,43 @@ export function wantsType(hook: Pick<Webhook, 'type' | 'transactionTypes'>, type
   if (name === 'UNKNOWN' && hook.transactionTypes.includes('UNLABELED')) return true;
   return hook.transactionTypes.includes(name);
 }
+
+/** What `wallet` says where nobody has one: clients take it for an address. */
+const NO_WALLET = '11111111111111111111111111111111';
+
+/**
+ * The webhook as the API shows it. `addresses` may be cut; `addressCount` tells the full number. `wallet` is told of webhooks that were
+ * made before makers were kept.
+ */
+export function webhookView(
+  hook: Webhook,
+  addresses: readonly string[],
+  wallet: string | null,
+  now: number,
+): Record<string, unknown> {
+  const inGrace = hook.active && hook.graceUntil !== null && hook.graceUntil > now;
+  return {
+    webhookID: hook.id,
+    project: hook.projectId,
+    wallet: hook.wallet ?? wallet ?? NO_WALLET,
+    webhookURL: hook.url,
+    transactionTypes: hook.transactionTypes,
+    accountAddresses: addresses,
+    webhookType: hook.type,
+    authHeader: hook.authHeader ?? '',
+    active: hook.active,
+    addressCount: hook.addressCount,
+    txnStatus: effectiveStatus(hook),
+    ...(hook.encoding === null ? {} : { encoding: hook.encoding }),
+    matchTokenOwners: hook.matchTokenOwners,
+    retryPreset: hook.retryPreset,
+    batchSize: hook.batchSize,
+    ordered: hook.ordered,
+    onInactive: hook.onInactive,
+    ...(hook.disabledReason === null ? {} : { disabledReason: hook.disabledReason }),
+    ...(hook.disabledAt === null ? {} : { disabledAt: isoTime(hook.disabledAt) }),
+    ...(inGrace ? { graceUntil: isoTime(hook.graceUntil ?? 0) } : {}),
+  };
+}
+
+export const isoTime = (ms: number): string => new Date(ms).toISOString();

@@ -1,12 +1,12 @@
-import type { SettledJob } from '../../../src/kernel/plugin.ts';
-import type { Clock } from '../../../src/ports/clock.ts';
+import { hash } from 'node:crypto';
+import type { PluginContext, SettledJob } from '../../../src/kernel/plugin.ts';
+import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Log } from '../../../src/ports/log.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
-import type { Reports } from '../delivery/reports.ts';
-import { isoTime } from '../model/view.ts';
-import type { Webhook } from '../model/webhook.ts';
-import { type AlertState, readAlerts, writeAlert } from '../store/alerts.ts';
-import type { Operational } from './operational.ts';
+import type { WebhooksConfig } from '../config.ts';
+import type { Reports } from '../delivery/run.ts';
+import { isoTime, type Webhook } from '../model/webhook.ts';
+import type { Db } from '../store/tables.ts';
 
 /** Tells the operator of webhooks that begin or cease to fail: each change once. */
 export interface Alerts {
@@ -89,4 +89,103 @@ async function tell(
   if (now - state.exhaustedToldAt < EXHAUSTED_EVERY_MS) return { ...state, exhausted: count };
   await operational.tell(tx, 'delivery.exhausted', { ...about, count });
   return { ...state, exhausted: 0, exhaustedToldAt: now };
+}
+
+const OPERATIONAL_TYPES = [
+  'webhook.disabled',
+  'webhook.failing',
+  'webhook.recovered',
+  'delivery.exhausted',
+  'webhook.paused',
+  'chain.gap',
+  'chain.reverted',
+  'chain.stalled',
+  'chain.resumed',
+] as const;
+type OperationalType = (typeof OPERATIONAL_TYPES)[number];
+
+/** One event for the operator. */
+export interface OperationalEvent {
+  readonly type: OperationalType;
+  /** ISO 8601, UTC. */
+  readonly timestamp: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/** The operator's own webhook. */
+export interface Operational {
+  readonly isOn: boolean;
+  /**
+   * Puts an event into the outbox, with the transaction that caused it; one with the name `once` only once. Does nothing where no
+   * address is configured.
+   */
+  tell(tx: StoreTx, type: OperationalType, data: OperationalEvent['data'], options?: TellOptions): Promise<void>;
+}
+
+interface TellOptions {
+  readonly once?: string;
+  /** By which the event is found again. */
+  readonly group?: string;
+}
+
+export const OPERATIONAL_KIND = 'webhooks.operational';
+const ID_BYTES = 16;
+
+interface OperationalParts {
+  readonly config: WebhooksConfig['operational'];
+  readonly enqueue: PluginContext['enqueue'];
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+const digest = (text: string): string => hash('sha256', text, 'hex').slice(0, 2 * ID_BYTES);
+
+export function createOperational({ config, enqueue, clock, random }: OperationalParts): Operational {
+  return {
+    isOn: config !== null,
+    async tell(tx, type, data, { once, group = 'operator' } = {}) {
+      if (config === null) return;
+      const payload: OperationalEvent = { type, timestamp: new Date(clock.now()).toISOString(), data };
+      const key = `evt_${once === undefined ? Buffer.from(random.bytes(ID_BYTES)).toString('hex') : digest(once)}`;
+      await enqueue(tx, [{ kind: OPERATIONAL_KIND, key, group, payload }]);
+    },
+  };
+}
+
+/** What the operator was told of a webhook. Times are unix milliseconds. */
+interface AlertState {
+  readonly number: number;
+  /** Since when it is known to fail; null while it is not. */
+  readonly failingSince: number | null;
+  /** Deliveries that were given up and not told yet. */
+  readonly exhausted: number;
+  readonly exhaustedToldAt: number;
+}
+
+async function readAlerts(tx: StoreTx, numbers: readonly number[]): Promise<ReadonlyMap<number, AlertState>> {
+  const rows = await (tx.db as Db).selectFrom('webhook_alerts').selectAll().where('number', 'in', numbers).execute();
+  return new Map(
+    rows.map((row) => [
+      row.number,
+      {
+        number: row.number,
+        failingSince: row.failing_since,
+        exhausted: row.exhausted,
+        exhaustedToldAt: row.exhausted_told_at,
+      },
+    ]),
+  );
+}
+
+async function writeAlert(tx: StoreTx, state: AlertState): Promise<void> {
+  const values = {
+    failing_since: state.failingSince,
+    exhausted: state.exhausted,
+    exhausted_told_at: state.exhaustedToldAt,
+  };
+  await (tx.db as Db)
+    .insertInto('webhook_alerts')
+    .values({ number: state.number, ...values })
+    .onConflict((conflict) => conflict.column('number').doUpdateSet(values))
+    .execute();
 }

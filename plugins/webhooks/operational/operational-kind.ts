@@ -1,10 +1,10 @@
 import type { Job, JobKind, JobOutcome } from '../../../src/kernel/plugin.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { WebhooksConfig } from '../config.ts';
-import { longestDelayMs, parseRetryAfter, retryDelayMs } from '../delivery/retry.ts';
+import { longestDelayMs, parseRetryAfter, retryDelayMs } from '../delivery/run.ts';
 import type { Post } from '../delivery/send.ts';
 import { secretKey, signBody } from '../delivery/signature.ts';
-import { OPERATIONAL_KIND } from './operational.ts';
+import { OPERATIONAL_KIND } from './alerts.ts';
 
 export interface OperationalKindParts {
   readonly post: Post;

@@ -1,11 +1,20 @@
 import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
 import { json, RequestError } from '../../../src/kernel/request.ts';
-import { parseAddresses } from '../input/addresses.ts';
+import { parseAddresses } from '../input/fields.ts';
 import { addAddresses, dropAddresses } from '../manage/addresses.ts';
 import type { ManageContext } from '../manage/context.ts';
-import { COMMON, callerOf, HOOK_REPLIES, hookIdOf, WRITE_PRICE } from './common.ts';
-import { errorReply, hookParams } from './schemas.ts';
+import {
+  ADDRESSES_BODY,
+  COMMON,
+  callerOf,
+  DOCUMENTED_PATHS,
+  errorReply,
+  HOOK_REPLIES,
+  hookIdOf,
+  hookParams,
+  WRITE_PRICE,
+} from './common.ts';
 
 const PATH = '/v0/webhooks/:webhookID/addresses';
 
@@ -17,7 +26,9 @@ export function addressRoutes(context: ManageContext): readonly Route[] {
     price: WRITE_PRICE,
     bodyLimitBytes: context.config.bodyLimitBytes,
     params: hookParams,
+    ...DOCUMENTED_PATHS,
     body: Type.Unknown(),
+    ...ADDRESSES_BODY,
     method: 'POST',
     summary: 'Add addresses to a webhook',
     replies: {
@@ -43,7 +54,9 @@ export function addressRoutes(context: ManageContext): readonly Route[] {
     price: WRITE_PRICE,
     bodyLimitBytes: context.config.bodyLimitBytes,
     params: hookParams,
+    ...DOCUMENTED_PATHS,
     body: Type.Unknown(),
+    ...ADDRESSES_BODY,
     method: 'DELETE',
     summary: 'Remove addresses from a webhook',
     bodyOptional: true,

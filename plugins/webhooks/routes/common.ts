@@ -1,9 +1,142 @@
+import { type TSchema, Type } from '@sinclair/typebox';
 import type { Caller, Price, Route } from '../../../src/kernel/plugin.ts';
 import { RequestError, type RouteRequest } from '../../../src/kernel/request.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
-import { webhookView } from '../model/view.ts';
-import type { Webhook } from '../model/webhook.ts';
-import { errorReply } from './schemas.ts';
+import {
+  ON_INACTIVE,
+  RETRY_PRESETS,
+  TXN_STATUSES,
+  WEBHOOK_TYPES,
+  type Webhook,
+  webhookView,
+} from '../model/webhook.ts';
+
+const literals = (values: readonly string[]): TSchema => Type.Union(values.map((value) => Type.Literal(value)));
+const time = Type.String({ format: 'date-time' });
+const orNull = (schema: TSchema): TSchema => Type.Union([schema, Type.Null()]);
+
+export const errorReply = Type.Object({ error: Type.String(), code: Type.Integer() });
+/** How paths and bodies look; the handlers check them in their own words. */
+const PATHS = {
+  webhookID: Type.String({ format: 'uuid', description: 'UUIDv4 of the webhook' }),
+  deliveryId: Type.String({ pattern: '^[0-9]{1,15}$', description: 'id of the delivery' }),
+};
+const accountAddresses = Type.Array(Type.String({ pattern: '^[1-9A-HJ-NP-Za-km-z]{32,44}$' }), {
+  description: 'base58',
+});
+const slot = Type.Integer({ minimum: 0 });
+const instant = Type.Union([Type.Integer(), Type.String()], { description: 'Unix seconds, or a date and time' });
+const hookFields = {
+  webhookURL: Type.String({ format: 'uri' }),
+  accountAddresses,
+  transactionTypes: Type.Array(Type.String()),
+  webhookType: literals(WEBHOOK_TYPES),
+  authHeader: Type.String(),
+  active: Type.Boolean(),
+  txnStatus: literals(TXN_STATUSES),
+  encoding: Type.String(),
+  matchTokenOwners: Type.Boolean(),
+  retryPreset: literals(RETRY_PRESETS),
+  batchSize: Type.Integer({ minimum: 1 }),
+  ordered: Type.Boolean(),
+  onInactive: literals(ON_INACTIVE),
+};
+const { webhookURL, ...others } = hookFields;
+const documented = (body: TSchema) => ({ documented: { params: PATHS, body } });
+
+export const DOCUMENTED_PATHS = { documented: { params: PATHS } };
+export const CREATE_BODY = documented(Type.Composite([Type.Object({ webhookURL }), Type.Partial(Type.Object(others))]));
+export const EDIT_BODY = documented(Type.Partial(Type.Object(hookFields)));
+export const TOGGLE_BODY = documented(Type.Object({ active: Type.Boolean() }));
+export const ADDRESSES_BODY = documented(Type.Object({ accountAddresses }));
+export const ROTATE_BODY = documented(
+  Type.Object({ overlapSeconds: Type.Optional(Type.Integer({ minimum: 0, maximum: 604_800 })) }),
+);
+export const NO_FIELDS_BODY = documented(Type.Object({}));
+export const RECOVER_BODY = documented(Type.Object({ since: instant, until: Type.Optional(instant) }));
+export const REPLAY_BODY = documented(
+  Type.Union([
+    Type.Object({
+      since: instant,
+      until: Type.Optional(instant),
+      status: Type.Optional(literals(['failed', 'discarded', 'all'])),
+    }),
+    Type.Object({ fromSlot: slot, toSlot: slot, force: Type.Optional(Type.Boolean()) }),
+  ]),
+);
+
+export const hookParams = Type.Object({ webhookID: Type.String({ description: 'UUIDv4 of the webhook' }) });
+export const deliveryParams = Type.Object({
+  webhookID: Type.String({ description: 'UUIDv4 of the webhook' }),
+  deliveryId: Type.String({ description: 'id of the delivery' }),
+});
+
+export const webhookReply = Type.Object({
+  webhookID: Type.String(),
+  project: Type.String(),
+  wallet: Type.String(),
+  webhookURL: Type.String(),
+  transactionTypes: Type.Array(Type.String()),
+  accountAddresses: Type.Array(Type.String()),
+  webhookType: literals(WEBHOOK_TYPES),
+  authHeader: Type.String(),
+  active: Type.Boolean(),
+  addressCount: Type.Integer(),
+  txnStatus: literals(TXN_STATUSES),
+  encoding: Type.Optional(Type.String()),
+  matchTokenOwners: Type.Boolean(),
+  retryPreset: literals(RETRY_PRESETS),
+  batchSize: Type.Integer(),
+  ordered: Type.Boolean(),
+  onInactive: Type.String(),
+  disabledReason: Type.Optional(Type.String()),
+  disabledAt: Type.Optional(time),
+  graceUntil: Type.Optional(time),
+  signingSecret: Type.Optional(Type.String({ description: 'only in the answer of create' })),
+});
+
+export const gapReply = Type.Object({
+  id: Type.String(),
+  network: literals(['main', 'devnet']),
+  fromSlot: Type.Integer(),
+  toSlot: Type.Integer({ description: 'inclusive' }),
+  reason: literals(['pruned', 'too_old', 'hole', 'manual', 'skipped']),
+  detectedAt: time,
+  status: literals(['open', 'filling', 'filled', 'abandoned']),
+  filledTo: orNull(Type.Integer({ description: 'up to this slot it is filled' })),
+  trouble: orNull(Type.String({ description: 'why it is not being filled' })),
+});
+
+export const missedReply = Type.Object({
+  network: literals(['main', 'devnet']),
+  fromSlot: Type.Integer(),
+  toSlot: Type.Integer({ description: 'inclusive; a replay of the range reads its blocks again' }),
+  events: Type.Integer({ description: 'that were not stored; those of a block that was read twice count twice' }),
+  reason: literals(['queue_full', 'plan_full']),
+  since: time,
+});
+
+export const deliveryReply = Type.Object({
+  deliveryId: Type.String(),
+  webhookID: Type.String(),
+  status: literals(['pending', 'delivered', 'failed', 'discarded']),
+  signature: Type.String(),
+  slot: Type.Integer(),
+  createdAt: time,
+  nextAttemptAt: orNull(time),
+  reason: orNull(Type.String({ description: 'of the last failure, or why it was discarded' })),
+  attempts: Type.Array(
+    Type.Object({
+      attempt: Type.Integer(),
+      at: time,
+      durationMs: Type.Integer(),
+      statusCode: orNull(Type.Integer()),
+      failure: orNull(Type.String()),
+      responseBody: orNull(Type.String()),
+    }),
+  ),
+  body: Type.Optional(Type.Unknown({ description: 'the request body; only for a single delivery' })),
+});
 
 const WRITE_CREDITS = 100;
 

@@ -3,23 +3,35 @@ import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
 import { JsonText, json, RequestError } from '../../../src/kernel/request.ts';
 import { stringify } from '../../../src/lib/json.ts';
 import type { AccessCharges } from '../../../src/ports/access.ts';
-import { wrapElement } from '../bodies/wrap.ts';
+import { wrapElement } from '../bodies/form.ts';
 import { DELIVERY_STATUSES, type Delivery, type DeliveryQueue } from '../delivery/queue.ts';
 import { refuseUnpaid } from '../delivery/recover.ts';
 import { type ManageContext, notFound } from '../manage/context.ts';
-import type { Webhook } from '../model/webhook.ts';
-import { readAttempts } from '../store/attempts.ts';
+import { isoTime, type Webhook } from '../model/webhook.ts';
+import { type Attempt, readAttempts } from '../store/batches.ts';
 import { blobKey, readBlobs } from '../store/blobs.ts';
 import { findHook } from '../store/hooks.ts';
+import { type MissedRange, readMissed } from '../store/missed.ts';
 import type { Db } from '../store/tables.ts';
-import { COMMON, callerOf, FREE_PRICE, HOOK_REPLIES, hookIdOf } from './common.ts';
-import { deliveryView } from './delivery-view.ts';
-import { deliveryParams, deliveryReply, errorReply, hookParams } from './schemas.ts';
+import {
+  COMMON,
+  callerOf,
+  DOCUMENTED_PATHS,
+  deliveryParams,
+  deliveryReply,
+  errorReply,
+  FREE_PRICE,
+  HOOK_REPLIES,
+  hookIdOf,
+  hookParams,
+  missedReply,
+  NO_FIELDS_BODY,
+} from './common.ts';
 
 const MAX_LIMIT = 100;
 const DEFAULT_LIMIT = 50;
 
-export interface DeliveryRouteParts {
+interface DeliveryRouteParts {
   readonly context: ManageContext;
   readonly queue: DeliveryQueue;
   readonly charges: AccessCharges | null;
@@ -55,12 +67,16 @@ function listRoute({ context, queue }: DeliveryRouteParts): Route {
     summary: 'List deliveries, newest first',
     price: FREE_PRICE,
     params: hookParams,
+    ...DOCUMENTED_PATHS,
     query: Type.Object({
       limit: Type.Integer({ minimum: 1, maximum: MAX_LIMIT, default: DEFAULT_LIMIT }),
       cursor: Type.Optional(Type.String({ pattern: '^\\d{1,15}$', description: 'nextCursor of the page before' })),
       status: Type.Optional(Type.Union(DELIVERY_STATUSES.map((status) => Type.Literal(status)))),
     }),
-    replies: { 200: Type.Object({ data: Type.Array(deliveryReply), pagination }), ...HOOK_REPLIES },
+    replies: {
+      200: Type.Object({ data: Type.Array(deliveryReply), missed: Type.Array(missedReply), pagination }),
+      ...HOOK_REPLIES,
+    },
     async handler(request) {
       const hook = await hookOf(context, callerOf(request).projectId, hookIdOf(request));
       const { limit, cursor, status } = request.query;
@@ -74,6 +90,7 @@ function listRoute({ context, queue }: DeliveryRouteParts): Route {
       const hasMore = page.length > limit;
       return json({
         data: shown.map((delivery) => deliveryView(delivery, attempts.get(delivery.id) ?? [])),
+        missed: (await readMissed(context.store.read as Db, hook.number)).map(missedView),
         pagination: { hasMore, nextCursor: hasMore ? String(shown.at(-1)?.id) : null },
       });
     },
@@ -88,6 +105,7 @@ function getRoute({ context, queue }: DeliveryRouteParts): Route {
     summary: 'Read one delivery with its attempts and its body',
     price: FREE_PRICE,
     params: deliveryParams,
+    ...DOCUMENTED_PATHS,
     replies: { 200: deliveryReply, ...HOOK_REPLIES },
     async handler(request) {
       const hook = await hookOf(context, callerOf(request).projectId, hookIdOf(request));
@@ -118,7 +136,9 @@ function resendRoutes({ context, queue, charges }: DeliveryRouteParts): readonly
       summary: 'Send a finished delivery again, with the same webhook-id',
       price: FREE_PRICE,
       params: deliveryParams,
+      ...DOCUMENTED_PATHS,
       body: Type.Unknown(),
+      ...NO_FIELDS_BODY,
       bodyOptional: true,
       replies: {
         202: Type.Object({ deliveryId: Type.String(), status: Type.Literal('pending') }),
@@ -137,4 +157,33 @@ function resendRoutes({ context, queue, charges }: DeliveryRouteParts): readonly
       },
     }),
   );
+}
+
+/** Events that were not stored, as the API shows them. */
+const missedView = ({ chain, fromSlot, toSlot, events, reason, since }: MissedRange) => ({
+  ...{ network: chain, fromSlot, toSlot, events, reason },
+  since: isoTime(since),
+});
+
+/** A delivery as the API shows it. */
+function deliveryView(delivery: Delivery, attempts: readonly Attempt[]): Record<string, unknown> {
+  return {
+    deliveryId: String(delivery.id),
+    webhookID: delivery.webhookId,
+    status: delivery.status,
+    signature: delivery.payload.signature,
+    slot: delivery.payload.slot,
+    createdAt: isoTime(delivery.createdAt),
+    nextAttemptAt: delivery.nextAttemptAt === null ? null : isoTime(delivery.nextAttemptAt),
+    reason: delivery.error,
+    attempts: attempts.map((attempt) => ({
+      attempt: attempt.n,
+      at: isoTime(attempt.startedAt),
+      durationMs: attempt.durationMs,
+      statusCode: attempt.status,
+      failure: attempt.failure,
+      // Bytes that are no UTF-8 become replacement characters.
+      responseBody: attempt.excerpt === null ? null : new TextDecoder().decode(attempt.excerpt),
+    })),
+  };
 }

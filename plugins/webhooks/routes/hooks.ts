@@ -1,26 +1,36 @@
 import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
 import { empty, json, RequestError } from '../../../src/kernel/request.ts';
-import { busyPrograms } from '../input/busy-addresses.ts';
+import type { BodyBuilder } from '../bodies/builder.ts';
+import type { Send } from '../delivery/send.ts';
+import { sendTestEvent } from '../delivery/test-event.ts';
+import { busyPrograms } from '../input/fields.ts';
 import { type ManageContext, notFound } from '../manage/context.ts';
 import { createHook } from '../manage/create.ts';
-import { editHook, toggleHook } from '../manage/edit.ts';
-import { removeHook } from '../manage/remove.ts';
-import { readAddresses, readFirstAddresses } from '../store/addresses.ts';
-import { findHook, listHooks } from '../store/hooks.ts';
+import { editHook, removeHook, rotateSecret, toggleHook } from '../manage/edit.ts';
+import { isoTime } from '../model/webhook.ts';
+import { findHook, listHooks, readAddresses, readFirstAddresses } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
 import {
   BAD_REPLIES,
   COMMON,
+  CREATE_BODY,
   callerOf,
+  DOCUMENTED_PATHS,
+  EDIT_BODY,
   END_PRICE,
+  errorReply,
   FREE_PRICE,
   HOOK_REPLIES,
   hookIdOf,
+  hookParams,
+  NO_FIELDS_BODY,
+  ROTATE_BODY,
+  TOGGLE_BODY,
   viewOf,
   WRITE_PRICE,
+  webhookReply,
 } from './common.ts';
-import { errorReply, hookParams, webhookReply } from './schemas.ts';
 
 const COLLECTION = '/v0/webhooks';
 const ONE = '/v0/webhooks/:webhookID';
@@ -48,6 +58,7 @@ function createRoute(context: ManageContext): Route {
     price: WRITE_PRICE,
     bodyLimitBytes: context.config.bodyLimitBytes,
     body: Type.Unknown(),
+    ...CREATE_BODY,
     replies: { 200: webhookReply, ...BAD_REPLIES, 413: errorReply },
     async handler(request) {
       const caller = callerOf(request);
@@ -87,6 +98,7 @@ function getRoute({ store, clock }: ManageContext): Route {
     summary: 'Read a webhook with all its addresses',
     price: FREE_PRICE,
     params: hookParams,
+    ...DOCUMENTED_PATHS,
     replies: { 200: webhookReply, ...HOOK_REPLIES },
     async handler(request) {
       const caller = callerOf(request);
@@ -109,7 +121,9 @@ function editRoute(context: ManageContext): Route {
     price: WRITE_PRICE,
     bodyLimitBytes: context.config.bodyLimitBytes,
     params: hookParams,
+    ...DOCUMENTED_PATHS,
     body: Type.Unknown(),
+    ...EDIT_BODY,
     replies: { 200: webhookReply, ...HOOK_REPLIES, 413: errorReply },
     async handler(request) {
       const caller = callerOf(request);
@@ -128,13 +142,16 @@ function toggleRoute(context: ManageContext): Route {
     price: END_PRICE,
     bodyLimitBytes: context.config.bodyLimitBytes,
     params: hookParams,
+    ...DOCUMENTED_PATHS,
     body: Type.Unknown(),
+    ...TOGGLE_BODY,
     replies: { 200: webhookReply, ...HOOK_REPLIES, 413: errorReply },
     async handler(request) {
       const caller = callerOf(request);
       const id = hookIdOf(request);
       const active = (request.body as { active?: unknown } | null)?.active;
       if (typeof active !== 'boolean') throw new RequestError(400, 'active must be a boolean');
+      if (active) await refuseWithoutCredits(context, caller.projectId);
       const { hook, addresses } = await toggleHook(context, caller.projectId, id, active);
       return json(viewOf(hook, addresses, caller, context.clock.now()));
     },
@@ -149,12 +166,93 @@ function removeRoute(context: ManageContext): Route {
     summary: 'Delete a webhook; the answer has no body',
     price: END_PRICE,
     params: hookParams,
+    ...DOCUMENTED_PATHS,
     replies: { 200: Type.Undefined(), ...HOOK_REPLIES },
     async handler(request) {
       const id = hookIdOf(request);
       await removeHook(context, callerOf(request).projectId, id);
       request.log.info({ webhook: id }, 'webhook deleted');
       return empty();
+    },
+  });
+}
+
+/** Only what ends a cost is never refused: the gate lets the call through, because it may switch off. */
+async function refuseWithoutCredits({ charges }: ManageContext, projectId: string): Promise<void> {
+  if (charges === null || (await charges.left(projectId)) > 0) return;
+  const details = 'Credits of this cycle are used up';
+  throw new RequestError(429, 'max usage reached', { details, retryAfterS: 3_600 });
+}
+
+const MAX_OVERLAP_SECONDS = 604_800;
+
+export function rotateRoute(context: ManageContext): Route {
+  return defineRoute({
+    ...COMMON,
+    method: 'POST',
+    path: '/v0/webhooks/:webhookID/secret/rotate',
+    summary: 'Give a webhook a new signing secret; the old one signs beside it for a while',
+    price: FREE_PRICE,
+    params: hookParams,
+    ...DOCUMENTED_PATHS,
+    body: Type.Unknown(),
+    ...ROTATE_BODY,
+    bodyOptional: true,
+    replies: {
+      200: Type.Object({ signingSecret: Type.String(), previousExpiresAt: Type.String({ format: 'date-time' }) }),
+      ...HOOK_REPLIES,
+    },
+    async handler(request) {
+      const id = hookIdOf(request);
+      const overlapSeconds = overlapOf(request.body, context.config.secret.overlapSeconds);
+      const rotation = await rotateSecret(context, callerOf(request).projectId, id, overlapSeconds);
+      request.log.info({ webhook: id }, 'signing secret rotated');
+      return json({
+        signingSecret: rotation.signingSecret,
+        previousExpiresAt: isoTime(rotation.previousExpiresAt),
+      });
+    },
+  });
+}
+
+function overlapOf(body: unknown, standard: number): number {
+  const given = (body as { overlapSeconds?: unknown } | null | undefined)?.overlapSeconds;
+  if (given === undefined || given === null) return standard;
+  if (typeof given !== 'number' || !Number.isInteger(given) || given < 0 || given > MAX_OVERLAP_SECONDS) {
+    throw new RequestError(400, `overlapSeconds must be an integer from 0 to ${MAX_OVERLAP_SECONDS}`);
+  }
+  return given;
+}
+
+export function testEventRoute(context: ManageContext, send: Send, builder: BodyBuilder): Route {
+  const orNull = (schema: ReturnType<typeof Type.String> | ReturnType<typeof Type.Integer>) =>
+    Type.Union([schema, Type.Null()]);
+  return defineRoute({
+    ...COMMON,
+    method: 'POST',
+    path: '/v0/webhooks/:webhookID/test',
+    summary: 'Send one made-up event to a webhook and say what came back',
+    price: FREE_PRICE,
+    params: hookParams,
+    ...DOCUMENTED_PATHS,
+    body: Type.Unknown(),
+    ...NO_FIELDS_BODY,
+    bodyOptional: true,
+    replies: {
+      200: Type.Object({
+        deliveryId: Type.String(),
+        delivered: Type.Boolean(),
+        statusCode: orNull(Type.Integer()),
+        durationMs: Type.Integer(),
+        failure: orNull(Type.String()),
+      }),
+      ...HOOK_REPLIES,
+    },
+    async handler(request) {
+      const { store, clock, random } = context;
+      const hook = await findHook(store.read as Db, callerOf(request).projectId, hookIdOf(request));
+      if (hook === null) throw notFound();
+      return json(await sendTestEvent({ store, clock, random, send, builder }, hook, request.signal));
     },
   });
 }

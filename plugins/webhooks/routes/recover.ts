@@ -1,16 +1,29 @@
 import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
 import { json, RequestError } from '../../../src/kernel/request.ts';
+import type { ChainGap, GapBook } from '../../../src/ports/gaps.ts';
 import { type Recovered, type RecoverParts, type RecoverRange, recoverDeliveries } from '../delivery/recover.ts';
 import { instantOf, untilOf } from '../input/instant.ts';
 import { type ManageContext, notFound } from '../manage/context.ts';
-import type { Replays, SlotRange } from '../replay/replays.ts';
+import { isoTime } from '../model/webhook.ts';
+import type { Replays, SlotRange } from '../replay.ts';
 import { findHook } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
-import { COMMON, callerOf, FREE_PRICE, HOOK_REPLIES, hookIdOf } from './common.ts';
-import { errorReply, hookParams } from './schemas.ts';
+import {
+  BAD_REPLIES,
+  COMMON,
+  callerOf,
+  DOCUMENTED_PATHS,
+  errorReply,
+  FREE_PRICE,
+  gapReply,
+  HOOK_REPLIES,
+  hookIdOf,
+  hookParams,
+  RECOVER_BODY,
+  REPLAY_BODY,
+} from './common.ts';
 
-const MAX_SLOTS = 10_000;
 const DAY_MS = 86_400_000;
 const BOTH: RecoverRange['states'] = ['failed', 'discarded'];
 const STATES: Readonly<Record<string, RecoverRange['states']>> = {
@@ -19,7 +32,7 @@ const STATES: Readonly<Record<string, RecoverRange['states']>> = {
   all: ['done', 'failed', 'discarded'],
 };
 
-export interface RecoverRouteParts extends RecoverParts {
+interface RecoverRouteParts extends RecoverParts {
   readonly context: ManageContext;
   /** Null where the chain cannot be read again. */
   readonly replays: Replays | null;
@@ -38,7 +51,9 @@ function recoverRoute(parts: RecoverRouteParts): Route {
     summary: 'Send failed and discarded deliveries of a time again',
     price: FREE_PRICE,
     params: hookParams,
+    ...DOCUMENTED_PATHS,
     body: Type.Unknown(),
+    ...RECOVER_BODY,
     replies: {
       202: Type.Object({ queued: Type.Integer(), remaining: Type.Integer() }),
       ...HOOK_REPLIES,
@@ -61,7 +76,9 @@ function replayRoute(parts: RecoverRouteParts): Route {
     summary: 'Send deliveries since a time again, or read a range of slots from the chain again',
     price: FREE_PRICE,
     params: hookParams,
+    ...DOCUMENTED_PATHS,
     body: Type.Unknown(),
+    ...REPLAY_BODY,
     replies: {
       202: Type.Union([
         Type.Object({ replayed: Type.Integer(), hasMore: Type.Boolean() }),
@@ -82,7 +99,9 @@ function replayRoute(parts: RecoverRouteParts): Route {
       }
       const range = rangeOf(body);
       if (replays === null) throw new RequestError(400, 'the chain cannot be read again here');
-      const { id: replayId, fromSlot, toSlot } = await replays.begin(context, projectId, id, range);
+      const price = (range.toSlot - range.fromSlot + 1) * context.config.replay.creditsPerSlot;
+      const begin = () => replays.begin(context, projectId, id, range);
+      const { id: replayId, fromSlot, toSlot } = await charged(parts, projectId, price, begin);
       request.log.info({ webhook: id, fromSlot, toSlot }, 'a range of slots is read again for a webhook');
       return json({ replayId, fromSlot, toSlot }, 202);
     },
@@ -108,12 +127,31 @@ async function recover(
   return await recoverDeliveries(parts, hook, { states, sinceMs, untilMs: untilOf(body['until'], now, sinceMs) });
 }
 
+/** Sets the credits of a work aside, and charges them when it has begun. Errors: 429 with too few. */
+async function charged<T>(
+  { charges }: RecoverRouteParts,
+  projectId: string,
+  credits: number,
+  work: () => Promise<T>,
+): Promise<T> {
+  const charge = await charges?.reserve(projectId, { product: 'webhooks', credits, count: 1 });
+  if (charge === null)
+    throw new RequestError(429, `too few credits for this replay: it costs ${credits}`, { retryAfterS: 3_600 });
+  let hasBegun = false;
+  try {
+    const done = await work();
+    hasBegun = true;
+    return done;
+  } finally {
+    charge?.settle(hasBegun);
+  }
+}
+
 function rangeOf(body: Readonly<Record<string, unknown>>): SlotRange {
   const { fromSlot, toSlot, force = false } = body;
   if (!isSlot(fromSlot) || !isSlot(toSlot)) throw new RequestError(400, 'fromSlot and toSlot must be slots');
   if (typeof force !== 'boolean') throw new RequestError(400, 'force must be a boolean');
   if (toSlot < fromSlot) throw new RequestError(400, 'toSlot must not be below fromSlot');
-  if (toSlot - fromSlot >= MAX_SLOTS) throw new RequestError(400, `at most ${MAX_SLOTS} slots at once`);
   return { fromSlot, toSlot, force };
 }
 
@@ -124,3 +162,52 @@ function objectOf(body: unknown): Readonly<Record<string, unknown>> {
   if (typeof body === 'object' && body !== null && !Array.isArray(body)) return body as Record<string, unknown>;
   throw new RequestError(400, 'the body must be a JSON object');
 }
+
+const MAX_LIMIT = 100;
+
+/** The ranges of slots whose transactions no webhook has seen, or saw late. They are the same for all projects. */
+export function gapsRoute(book: GapBook, processor: string): Route {
+  return defineRoute({
+    ...COMMON,
+    method: 'GET',
+    path: '/v0/webhooks/gaps',
+    summary: 'List the ranges of slots that were passed over, newest first',
+    price: FREE_PRICE,
+    query: Type.Object({
+      limit: Type.Integer({ minimum: 1, maximum: MAX_LIMIT, default: MAX_LIMIT }),
+      cursor: Type.Optional(Type.String({ pattern: '^\\d{1,15}$', description: 'nextCursor of the page before' })),
+      open: Type.Boolean({ default: false, description: 'only those that are not filled' }),
+    }),
+    replies: {
+      200: Type.Object({
+        data: Type.Array(gapReply),
+        pagination: Type.Object({ hasMore: Type.Boolean(), nextCursor: Type.Union([Type.String(), Type.Null()]) }),
+      }),
+      ...BAD_REPLIES,
+    },
+    async handler({ query: { limit, cursor, open } }) {
+      const found = await book.list({
+        ...{ processor, isOpen: open, limit: limit + 1 },
+        ...(cursor === undefined ? {} : { beforeId: Number(cursor) }),
+      });
+      const shown = found.slice(0, limit);
+      const hasMore = found.length > limit;
+      return json({
+        data: shown.map(view),
+        pagination: { hasMore, nextCursor: hasMore ? String(shown.at(-1)?.id) : null },
+      });
+    },
+  });
+}
+
+const view = (gap: ChainGap) => ({
+  id: String(gap.id),
+  network: gap.chain,
+  fromSlot: gap.fromSlot,
+  toSlot: gap.toSlot,
+  reason: gap.reason,
+  detectedAt: isoTime(gap.detectedAt),
+  status: gap.status,
+  filledTo: gap.filledTo,
+  trouble: gap.trouble,
+});

@@ -1,5 +1,8 @@
 import { sql } from 'kysely';
+import { encode32 } from '../../../src/lib/base58.ts';
+import type { ChainId } from '../../../src/ports/chain.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
+import { chainOf, WEBHOOK_TYPES } from '../model/webhook.ts';
 import type { Db } from './tables.ts';
 
 /** What one write did to the addresses of a webhook. A change without addresses says that the webhook itself changed. */
@@ -99,4 +102,22 @@ function unpack(bytes: Uint8Array | null): Uint8Array[] {
   const keys: Uint8Array[] = [];
   for (let at = 0; at < bytes.length; at += KEY_BYTES) keys.push(bytes.subarray(at, at + KEY_BYTES));
   return keys;
+}
+
+/** Base58 addresses that active webhooks of a chain watch, each once, at most `limit`. */
+export async function watchedAddresses(db: Db, chain: ChainId, limit: number): Promise<readonly string[]> {
+  const rows = await db
+    .selectFrom('webhook_addresses')
+    .innerJoin('webhooks', 'webhooks.number', 'webhook_addresses.number')
+    .select('webhook_addresses.address')
+    .distinct()
+    .where('webhooks.active', '=', 1)
+    .where(
+      'webhooks.type',
+      'in',
+      WEBHOOK_TYPES.filter((type) => chainOf(type) === chain),
+    )
+    .limit(limit)
+    .execute();
+  return rows.map(({ address }) => encode32(address));
 }

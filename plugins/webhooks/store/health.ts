@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { StoreTx } from '../../../src/ports/store.ts';
+import type { Queries, StoreTx } from '../../../src/ports/store.ts';
 import type { Db } from './tables.ts';
 
 export const MINUTE_MS = 60_000;
@@ -17,7 +17,7 @@ export interface HealthDelta {
   readonly lastSuccessAt: number;
 }
 
-export interface HealthSums {
+interface HealthSums {
   readonly succeeded: number;
   readonly failed: number;
   readonly attemptsOk: number;
@@ -73,4 +73,25 @@ export async function resetHealth(db: Db, number: number): Promise<void> {
 
 export async function pruneHealth(db: Db, beforeMinute: number): Promise<void> {
   await db.deleteFrom('webhook_health').where('minute', '<', beforeMinute).execute();
+}
+
+/** Projects whose deliveries wait for credits. */
+export async function pausedProjects(db: Queries): Promise<ReadonlySet<string>> {
+  const rows = await (db as Db).selectFrom('webhook_pauses').select('project_id').execute();
+  return new Set(rows.map((row) => row.project_id));
+}
+
+/** Returns whether it was not paused before. */
+export async function pauseProject(tx: StoreTx, projectId: string, since: number): Promise<boolean> {
+  const row = await (tx.db as Db)
+    .insertInto('webhook_pauses')
+    .values({ project_id: projectId, since })
+    .onConflict((conflict) => conflict.column('project_id').doNothing())
+    .returning('project_id')
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+export async function endPause(tx: StoreTx, projectId: string): Promise<void> {
+  await (tx.db as Db).deleteFrom('webhook_pauses').where('project_id', '=', projectId).execute();
 }

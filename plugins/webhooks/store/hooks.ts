@@ -1,5 +1,5 @@
 import { inList } from '../../../src/lib/in-list.ts';
-import type { Dialect } from '../../../src/ports/store.ts';
+import type { Dialect, StoreTx } from '../../../src/ports/store.ts';
 import type { DisabledReason, OnInactive, RetryPreset, TxnStatus, Webhook, WebhookType } from '../model/webhook.ts';
 import type { Db, WebhookRow } from './tables.ts';
 
@@ -75,7 +75,13 @@ export async function updateHook(db: Db, number: number, patch: WebhookPatch): P
 
 /** Removes the webhook and everything that belongs to it alone; its deliveries stay in the outbox until they are pruned. */
 export async function deleteHook(db: Db, number: number): Promise<void> {
-  for (const table of ['webhook_addresses', 'webhook_secrets', 'webhook_health', 'webhooks'] as const) {
+  for (const table of [
+    'webhook_addresses',
+    'webhook_secrets',
+    'webhook_health',
+    'webhook_missed',
+    'webhooks',
+  ] as const) {
     await db.deleteFrom(table).where('number', '=', number).execute();
   }
 }
@@ -130,3 +136,118 @@ function toRow(patch: WebhookPatch): Partial<WebhookRow> {
   if (patch.updatedAt !== undefined) row.updated_at = patch.updatedAt;
   return row;
 }
+
+/** The secrets in force, newest first, of each of the webhooks. */
+export async function readSecrets(
+  db: Db,
+  dialect: Dialect,
+  numbers: readonly number[],
+  now: number,
+): Promise<ReadonlyMap<number, readonly string[]>> {
+  const found = new Map<number, string[]>();
+  if (numbers.length === 0) return found;
+  const rows = await db
+    .selectFrom('webhook_secrets')
+    .selectAll()
+    .where(inList(dialect, 'number', numbers))
+    .execute();
+  // The one without an expiry is the newest whatever the clock said when it was made.
+  rows.sort((a, b) => Number(a.expires_at !== null) - Number(b.expires_at !== null) || b.created_at - a.created_at);
+  for (const row of rows) {
+    if (row.expires_at !== null && row.expires_at <= now) continue;
+    const known = found.get(row.number);
+    if (known === undefined) found.set(row.number, [row.secret]);
+    else known.push(row.secret);
+  }
+  return found;
+}
+
+export async function insertSecret(db: Db, number: number, secret: string, now: number): Promise<void> {
+  await db.insertInto('webhook_secrets').values({ number, created_at: now, secret, expires_at: null }).execute();
+}
+
+/** Ends the current secret at `expiresAt`, drops the ones that are over, and returns how many old ones still sign. */
+export async function retireSecrets(db: Db, number: number, now: number, expiresAt: number): Promise<number> {
+  await db.deleteFrom('webhook_secrets').where('number', '=', number).where('expires_at', '<=', now).execute();
+  if (expiresAt <= now) {
+    await db.deleteFrom('webhook_secrets').where('number', '=', number).execute();
+    return 0;
+  }
+  await db
+    .updateTable('webhook_secrets')
+    .set({ expires_at: expiresAt })
+    .where('number', '=', number)
+    .where('expires_at', 'is', null)
+    .execute();
+  const rows = await db.selectFrom('webhook_secrets').select('secret').where('number', '=', number).execute();
+  return rows.length;
+}
+
+/** Bound parameters of one statement; PostgreSQL and SQLite take many more. */
+const CHUNK = 1_000;
+
+/** The 32-byte keys of a webhook in the order in which they were given. */
+export async function readAddresses(db: Db, number: number, limit?: number): Promise<Buffer[]> {
+  let query = db.selectFrom('webhook_addresses').select('address').where('number', '=', number).orderBy('position');
+  if (limit !== undefined) query = query.limit(limit);
+  return (await query.execute()).map(({ address }) => address as Buffer);
+}
+
+/** The first addresses of many webhooks at once. */
+export async function readFirstAddresses(
+  db: Db,
+  numbers: readonly number[],
+  limit: number,
+): Promise<ReadonlyMap<number, Buffer[]>> {
+  const found = new Map<number, Buffer[]>();
+  for (const number of numbers) found.set(number, await readAddresses(db, number, limit));
+  return found;
+}
+
+/** Which of the keys the webhook already watches, as latin1 strings of their bytes. */
+export async function presentAddresses(db: Db, number: number, keys: readonly Uint8Array[]): Promise<Set<string>> {
+  const present = new Set<string>();
+  for (let from = 0; from < keys.length; from += CHUNK) {
+    const rows = await db
+      .selectFrom('webhook_addresses')
+      .select('address')
+      .where('number', '=', number)
+      .where('address', 'in', keys.slice(from, from + CHUNK).map(toBuffer))
+      .execute();
+    for (const { address } of rows) present.add(keyText(address));
+  }
+  return present;
+}
+
+export async function insertAddresses(
+  tx: StoreTx,
+  number: number,
+  keys: readonly Uint8Array[],
+  firstPosition: number,
+): Promise<void> {
+  await tx.insertMany(
+    'webhook_addresses',
+    ['number', 'address', 'position'],
+    keys.map((key, at) => [number, toBuffer(key), firstPosition + at]),
+  );
+}
+
+export async function removeAddresses(db: Db, number: number, keys: readonly Uint8Array[]): Promise<void> {
+  for (let from = 0; from < keys.length; from += CHUNK) {
+    await db
+      .deleteFrom('webhook_addresses')
+      .where('number', '=', number)
+      .where('address', 'in', keys.slice(from, from + CHUNK).map(toBuffer))
+      .execute();
+  }
+}
+
+export async function clearAddresses(db: Db, number: number): Promise<void> {
+  await db.deleteFrom('webhook_addresses').where('number', '=', number).execute();
+}
+
+/** A key as a string that can be a Map or Set key. */
+export const keyText = (key: Uint8Array): string => toBuffer(key).toString('latin1');
+
+const toBuffer = (key: Uint8Array): Buffer =>
+  Buffer.isBuffer(key) ? key : Buffer.from(key.buffer, key.byteOffset, key.byteLength);

@@ -1,19 +1,26 @@
 import { sql } from 'kysely';
+import type { AccessCharges } from '../../../src/ports/access.ts';
+import type { ChainId } from '../../../src/ports/chain.ts';
+import type { Clock } from '../../../src/ports/clock.ts';
+import type { Roles } from '../../../src/ports/daemon-view.ts';
 import type { Log } from '../../../src/ports/log.ts';
-import type { Roles } from '../../../src/ports/role.ts';
+import type { Outbox } from '../../../src/ports/outbox.ts';
+import type { Store, StoreTx } from '../../../src/ports/store.ts';
+import type { WebhooksConfig } from '../config.ts';
 import { type AutoDisableParts, disableFailing } from '../delivery/auto-disable.ts';
-import type { Depth } from '../match/depth.ts';
-import type { GapAlerts } from '../operational/gap-alerts.ts';
-import type { StallAlerts } from '../operational/stall-alerts.ts';
-import type { Replays } from '../replay/replays.ts';
-import { MINUTE_MS } from '../store/health.ts';
-import { hooksByNumber } from '../store/hooks.ts';
+import { REASONS } from '../delivery/batch.ts';
+import { type DeliveryQueue, deliveryKind, signatureOfKey } from '../delivery/queue.ts';
+import type { Depth } from '../match/processor.ts';
+import type { GapAlerts, StallAlerts } from '../operational/create-alerts.ts';
+import type { Replays } from '../replay.ts';
+import { endBatches, forgetSent, oldLeaders, readBatches, removeAttempts } from '../store/batches.ts';
+import { releaseRefs } from '../store/blobs.ts';
+import { CHANGES_KEPT_MS, pruneChanges } from '../store/changes.ts';
+import { endPause, MINUTE_MS, pausedProjects, pruneHealth } from '../store/health.ts';
+import { hooksByNumber, listHooks } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
-import { type HeldParts, lookAfterHeld } from './held.ts';
-import { endPauses, type PauseParts } from './pauses.ts';
-import { prune } from './prune.ts';
 
-export interface UpkeepParts extends HeldParts, PauseParts {
+interface UpkeepParts extends HeldParts, PauseParts {
   readonly depth: Depth;
   readonly log: Log;
   readonly autoDisable: AutoDisableParts;
@@ -22,13 +29,12 @@ export interface UpkeepParts extends HeldParts, PauseParts {
   readonly stallAlerts: StallAlerts;
 }
 
-export interface Upkeep {
+interface Upkeep {
   start(roles: Roles): void;
   stop(): void;
 }
 
 const COUNT_MS = 10_000;
-const RECOUNT_MS = 300_000;
 const PRUNE_MS = 600_000;
 const PAUSES_MS = 5_000;
 const STALLS_MS = 5_000;
@@ -47,14 +53,8 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
     });
     cancels.add(cancel);
   };
-  let countedAt = Number.NEGATIVE_INFINITY;
-  /** Between counts the depth only grows, so far from the bound an old count is good enough: counting reads the whole outbox. */
-  const count = async (): Promise<void> => {
-    const now = clock.monotonic();
-    if (depth.value() < config.outbox.maxRows / 2 && now - countedAt < RECOUNT_MS) return;
-    countedAt = now;
-    depth.counted(await queue.depth(config.outbox.maxRows));
-  };
+  /** Reads nothing but the indexes of rows that are not finished, and no more of them than the bound. */
+  const count = async (): Promise<void> => depth.counted(await queue.depth(config.outbox.maxRows));
   const everyMinute = async (): Promise<void> => {
     await lookAfterHeld(parts);
     await checkRates(parts);
@@ -64,8 +64,9 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
 
   return {
     start(roles) {
-      // Whoever follows the chain has to know how much waits, and whoever delivers clears up.
-      if (roles.has('indexer')) repeat(COUNT_MS, 'counting deliveries', count);
+      // Whoever follows the chain has to know how much waits, and all roles show it.
+      void count().catch((error: unknown) => log.warn({ err: error }, 'counting deliveries failed'));
+      repeat(COUNT_MS, 'counting deliveries', count);
       if (!roles.has('deliverer')) return;
       repeat(PRUNE_MS, 'pruning deliveries', () => prune({ ...parts, isStopped: () => stopped }));
       repeat(PAUSES_MS, 'looking after paused projects', () => endPauses(parts));
@@ -98,4 +99,168 @@ async function checkRates({ store, clock, autoDisable }: UpkeepParts): Promise<v
   for (const hook of hooks) {
     if (hook.active) await store.write((tx) => disableFailing(autoDisable, tx, [{ hook, gone: false }]));
   }
+}
+
+interface HeldParts {
+  readonly store: Store;
+  readonly outbox: Outbox;
+  readonly queue: DeliveryQueue;
+  readonly chains: readonly ChainId[];
+  readonly clock: Clock;
+  readonly config: WebhooksConfig;
+}
+
+const HOUR_MS = 3_600_000;
+/** Longer than any transaction or attempt that began before a change. */
+const RECENT_MS = 600_000;
+const BATCH = 1_000;
+
+/** Held deliveries that are too old go; such that nobody holds any more go on. */
+async function lookAfterHeld(parts: HeldParts): Promise<void> {
+  await dropOld(parts);
+  await releaseLeft(parts);
+  await releaseOrphans(parts);
+}
+
+async function dropOld({ store, queue, clock, config }: HeldParts): Promise<void> {
+  const off = (store.read as Db).selectFrom('webhooks').select('id').where('active', '=', 0);
+  const createdBefore = clock.now() - config.hold.ttlHours * HOUR_MS;
+  for (const { id } of await off.where('on_inactive', '=', 'hold').execute()) {
+    const drop = (tx: StoreTx) => queue.discardHeld(tx, id, { limit: BATCH, createdBefore }, REASONS.heldTooLong);
+    let dropped = BATCH;
+    while (dropped === BATCH) dropped = await store.write(drop);
+  }
+}
+
+/** An attempt or a block that began while a webhook was off can hold its delivery after the webhook was switched on. */
+async function releaseLeft({ store, queue, clock }: HeldParts): Promise<void> {
+  const on = (store.read as Db).selectFrom('webhooks').select('id').where('active', '=', 1);
+  for (const { id } of await on.where('updated_at', '>', clock.now() - RECENT_MS).execute()) {
+    await store.write((tx) => queue.releaseHeld(tx, id, REASONS.inactive));
+  }
+}
+
+/** A batch whose leader is over without it, because its process died once too often: the others go on by themselves. */
+async function releaseOrphans({ store, outbox, queue, chains, clock }: HeldParts): Promise<void> {
+  const leaders = await oldLeaders(store.read as Db, clock.now() - RECENT_MS, BATCH);
+  if (leaders.length === 0) return;
+  const alive = new Set<number>();
+  for (const chain of chains) {
+    const states = ['pending', 'running', 'held'] as const;
+    const rows = await outbox.list({ kind: deliveryKind(chain), ids: leaders, states }, { limit: BATCH });
+    for (const { id } of rows) alive.add(id);
+  }
+  const dead = leaders.filter((id) => !alive.has(id));
+  if (dead.length === 0) return;
+  await store.write(async (tx) => {
+    const batches = [...(await readBatches(tx.db, tx.dialect, dead))];
+    await queue.releaseMembers(tx, new Map(batches.map(([leader, members]) => [leader, members.map(({ id }) => id)])));
+    await endBatches(tx, dead);
+  });
+}
+
+interface PauseParts {
+  readonly store: Store;
+  readonly queue: DeliveryQueue;
+  readonly charges: AccessCharges | null;
+  readonly log: Log;
+}
+
+/** Deliveries of projects that have credits again go on. */
+async function endPauses({ store, queue, charges, log }: PauseParts): Promise<void> {
+  for (const projectId of await pausedProjects(store.read)) {
+    if (charges !== null && (await charges.left(projectId)) < 1) continue;
+    await store.write(async (tx) => {
+      await endPause(tx, projectId);
+      for (const { id } of await listHooks(tx.db as Db, projectId)) await queue.releaseHeld(tx, id, REASONS.credits);
+    });
+    log.info({ project: projectId }, 'deliveries go on: the project has credits');
+  }
+}
+
+interface PruneParts {
+  readonly store: Store;
+  readonly outbox: Outbox;
+  readonly chains: readonly ChainId[];
+  readonly clock: Clock;
+  readonly config: WebhooksConfig;
+  isStopped(): boolean;
+}
+const DAY_MS = 24 * HOUR_MS;
+const HOUR_MINUTES = 60;
+
+/** Forgets what is old enough; in small transactions, so that writers get in between. */
+async function prune(parts: PruneParts): Promise<void> {
+  const { store, clock, config } = parts;
+  const now = clock.now();
+  for (const chain of parts.chains) {
+    for (const state of ['done', 'failed', 'discarded'] as const) {
+      const keptMs =
+        state === 'done' ? config.retention.succeededHours * HOUR_MS : config.retention.failedDays * DAY_MS;
+      await repeat(parts, (tx) => pruneBatch(parts, tx, chain, state, now - keptMs));
+    }
+  }
+  await pruneAttempts(parts);
+  // Twice the longest window, so that a webhook that fails for longer than it still has a first record.
+  const keptMinutes = Math.max(config.autoDisable.windowMinutes, 2 * config.autoDisable.silentHours * HOUR_MINUTES);
+  await store.write(async (tx) => {
+    await pruneChanges(tx.db as Db, now - CHANGES_KEPT_MS);
+    await pruneHealth(tx.db as Db, Math.floor(now / MINUTE_MS) - keptMinutes);
+    const replays = (tx.db as Db).deleteFrom('webhook_replays');
+    await replays.where('finished_at', '<', now - config.retention.failedDays * DAY_MS).execute();
+  });
+}
+
+async function repeat({ store, isStopped }: PruneParts, work: (tx: StoreTx) => Promise<number>): Promise<void> {
+  let removed = BATCH;
+  while (removed === BATCH && !isStopped()) removed = await store.write(work);
+}
+
+async function pruneBatch(
+  { outbox }: PruneParts,
+  tx: StoreTx,
+  chain: ChainId,
+  state: 'done' | 'failed' | 'discarded',
+  finishedBefore: number,
+): Promise<number> {
+  const rows = await outbox.prune(tx, { kind: deliveryKind(chain), state, finishedBefore, limit: BATCH });
+  const ids = rows.map(({ id }) => id);
+  await removeAttempts(tx.db as Db, ids);
+  await forgetSent(tx, ids);
+  await releaseRefs(
+    tx,
+    chain,
+    rows.map(({ key }) => signatureOfKey(key)),
+  );
+  return rows.length;
+}
+
+/** Attempts beyond the bounds of a webhook, and of a delivery that was sent again and again, are dropped, the oldest first. */
+async function pruneAttempts(parts: PruneParts): Promise<void> {
+  const { attemptsPerWebhook, attemptsPerDelivery } = parts.config.retention;
+  const numbers = await (parts.store.read as Db).selectFrom('webhooks').select('number').execute();
+  for (const { number } of numbers) {
+    if (parts.isStopped()) return;
+    const last = await (parts.store.read as Db)
+      .selectFrom('webhook_attempts')
+      .select('started_at')
+      .where('number', '=', number)
+      .orderBy('started_at', 'desc')
+      .offset(attemptsPerWebhook)
+      .limit(1)
+      .executeTakeFirst();
+    if (last === undefined) continue;
+    await parts.store.write(async (tx) => {
+      const old = (tx.db as Db).deleteFrom('webhook_attempts').where('number', '=', number);
+      await old.where('started_at', '<=', last.started_at).execute();
+    });
+  }
+  await parts.store.write((tx) =>
+    sql`DELETE FROM webhook_attempts WHERE (job_id, started_at, n) IN (
+      SELECT job_id, started_at, n FROM (
+        SELECT job_id, started_at, n, row_number() OVER (PARTITION BY job_id ORDER BY started_at DESC, n DESC) AS place
+        FROM webhook_attempts WHERE job_id IN (
+          SELECT job_id FROM webhook_attempts GROUP BY job_id HAVING count(*) > ${attemptsPerDelivery} LIMIT ${BATCH})
+      ) AS numbered WHERE place > ${attemptsPerDelivery})`.execute(tx.db),
+  );
 }

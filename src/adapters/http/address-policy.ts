@@ -9,6 +9,7 @@ const FORBIDDEN_V4: readonly Subnet[] = [
   ['10.0.0.0', 8],
   ['100.64.0.0', 10],
   ['127.0.0.0', 8],
+  ['168.63.129.16', 32],
   ['169.254.0.0', 16],
   ['172.16.0.0', 12],
   ['192.0.0.0', 24],
@@ -39,17 +40,59 @@ const FORBIDDEN_V6: readonly Subnet[] = [
 ];
 
 /**
- * Where clouds keep their instance metadata, in every notation that reaches it. An allowed network opens such a range only
- * when it lies within the range: `0.0.0.0/0` or `fc00::/7` must not open it by accident.
+ * Where clouds keep what their instances may know, mostly credentials. Sources: the documentation of each provider on instance metadata.
+ * 169.254.0.0/16 is link-local: AWS (also 169.254.170.2 for containers, 169.254.169.253 for names), Google, Azure, Oracle, DigitalOcean,
+ * Hetzner, OpenStack, Tencent (169.254.0.23), IBM, Vultr, Scaleway (169.254.42.42).
  */
-const METADATA: readonly { readonly family: 4 | 6; readonly network: string; readonly prefix: number }[] = [
-  { family: 4, network: '169.254.0.0', prefix: 16 },
-  { family: 6, network: 'fd00:ec2::254', prefix: 128 },
-  { family: 6, network: '::a9fe:0', prefix: 112 },
-  { family: 6, network: '::ffff:0:a9fe:0', prefix: 112 },
-  { family: 6, network: '64:ff9b::a9fe:0', prefix: 112 },
-  { family: 6, network: '2002:a9fe::', prefix: 32 },
+const METADATA_V4: readonly Subnet[] = [
+  ['169.254.0.0', 16],
+  // Azure WireServer: a public address by its number, reachable from every instance.
+  ['168.63.129.16', 32],
+  // Alibaba Cloud: metadata, and its name servers beside it.
+  ['100.100.0.0', 16],
+  // Oracle Cloud, the older generation.
+  ['192.0.0.192', 32],
 ];
+const METADATA_V6: readonly Subnet[] = [
+  // AWS: metadata, name servers, clock, and credentials of pods (fd00:ec2::254, ::253, ::123, ::23).
+  ['fd00:ec2::', 32],
+  // Google Cloud.
+  ['fd20:ce::254', 128],
+  // Oracle Cloud.
+  ['fd00:c1::a9fe:a9fe', 128],
+  // Scaleway.
+  ['fd00:42::42', 128],
+  // OpenStack.
+  ['fe80::a9fe:a9fe', 128],
+];
+
+interface Range {
+  readonly family: 4 | 6;
+  readonly network: string;
+  readonly prefix: number;
+}
+
+/**
+ * In every notation that reaches it. An allowed network opens such a range only when it lies within the range: `0.0.0.0/0` or `fc00::/7`
+ * must not open it by accident.
+ */
+const METADATA: readonly Range[] = [
+  ...METADATA_V4.flatMap(notations),
+  ...METADATA_V6.map(([network, prefix]): Range => ({ family: 6, network, prefix })),
+];
+
+/** An IPv4 range by itself, and embedded in IPv6: compatible, translated, NAT64, 6to4. */
+function notations([network, prefix]: Subnet): Range[] {
+  const [a = 0, b = 0, c = 0, d = 0] = network.split('.').map(Number);
+  const hex = `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
+  return [
+    { family: 4, network, prefix },
+    ...['::', '::ffff:0:', '64:ff9b::'].map(
+      (head): Range => ({ family: 6, network: `${head}${hex}`, prefix: 96 + prefix }),
+    ),
+    { family: 6, network: `2002:${hex}::`, prefix: 16 + prefix },
+  ];
+}
 
 export interface AddressPolicy {
   /** Whether a socket may be connected to this address. False for anything that is no IP address. */

@@ -1,25 +1,31 @@
 import { lookup as dnsLookup } from 'node:dns/promises';
 import { readFileSync } from 'node:fs';
 import { rootCertificates } from 'node:tls';
-import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import type { Dispatcher, Pool } from 'undici';
+import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
 import { createLru } from '../../lib/lru.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
 import type {
   Outbound,
   OutboundClient,
+  OutboundFailure,
   OutboundPolicy,
   OutboundRequest,
   OutboundResponse,
 } from '../../ports/outbound.ts';
 import { createAddressPolicy } from './address-policy.ts';
-import { exchange } from './exchange.ts';
-import { outboundError } from './failure.ts';
 import { createPools } from './pools.ts';
-import { createResolver, type LookupAll, type ResolvedAddress } from './resolver.ts';
-import { type ParsedTarget, parseTarget, type Target } from './target.ts';
+import {
+  createResolver,
+  type LookupAll,
+  type ParsedTarget,
+  parseTarget,
+  type ResolvedAddress,
+  type Target,
+} from './resolver.ts';
 
-export interface OutboundParts {
+interface OutboundParts {
   readonly clock: Clock;
   readonly log: Log;
   /** Default: the system's own resolver. */
@@ -124,4 +130,180 @@ function readPem(path: string): string {
   } catch (cause) {
     throw new CodedError('CONFIG_UNREADABLE', `${path}: ${messageOf(cause)}`, { cause, exitCode: 78 });
   }
+}
+
+type Headers = Parameters<NonNullable<Dispatcher.DispatchHandler['onResponseStart']>>[2];
+
+/**
+ * One request and its answer on a pool. `remainingMs` is what is left of the deadline; it covers the wait for a socket,
+ * connect, TLS, headers and body.
+ */
+function exchange(
+  pool: Pool,
+  path: string,
+  request: OutboundRequest,
+  remainingMs: number,
+  clock: Clock,
+): Promise<OutboundResponse> {
+  return new Promise((resolve, reject) => {
+    const running = new Exchange(request, resolve, reject);
+    if (request.signal?.aborted === true) return running.onDeadline();
+    running.arm(clock, remainingMs);
+    const { method, headers = {}, body = null } = request;
+    pool.dispatch({ method, path, headers, body, blocking: false }, running);
+  });
+}
+
+/** A class, unlike the factories elsewhere: there is one for every request, and its methods then exist once. */
+class Exchange implements Dispatcher.DispatchHandler {
+  readonly onDeadline = (): void => this.fail(outboundError('OUTBOUND_TIMEOUT'), true);
+  private readonly request: OutboundRequest;
+  private readonly resolve: (response: OutboundResponse) => void;
+  private readonly reject: (error: unknown) => void;
+  private cancelTimer: (() => void) | null = null;
+  private controller: Dispatcher.DispatchController | null = null;
+  private status = 0;
+  private headers: Headers | null = null;
+  private isSettled = false;
+  private seenBytes = 0;
+  private kept: Buffer[] | null = null;
+  private keptBytes = 0;
+
+  constructor(
+    request: OutboundRequest,
+    resolve: (response: OutboundResponse) => void,
+    reject: (error: unknown) => void,
+  ) {
+    this.request = request;
+    this.resolve = resolve;
+    this.reject = reject;
+  }
+
+  arm(clock: Clock, remainingMs: number): void {
+    this.cancelTimer = clock.timeout(remainingMs, this.onDeadline);
+    this.request.signal?.addEventListener('abort', this.onDeadline, { once: true });
+  }
+
+  onRequestStart(controller: Dispatcher.DispatchController): void {
+    this.controller = controller;
+    // The deadline passed while the request waited for a socket: it is taken back before a byte is written.
+    if (this.isSettled) controller.abort(outboundError('OUTBOUND_TIMEOUT'));
+  }
+
+  onResponseStart(_controller: Dispatcher.DispatchController, status: number, headers: Headers): void {
+    if (status < 200) return;
+    this.status = status;
+    this.headers = headers;
+  }
+
+  onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
+    this.seenBytes += chunk.length;
+    const room = this.request.keepBytes - this.keptBytes;
+    if (room > 0) {
+      // A copy: the parser reuses its memory.
+      const part = Buffer.from(chunk.subarray(0, room));
+      this.kept ??= [];
+      this.kept.push(part);
+      this.keptBytes += part.length;
+    }
+    if (this.seenBytes > this.request.maxBytes) this.fail(outboundError('OUTBOUND_TOO_LARGE'), true);
+  }
+
+  onResponseEnd(): void {
+    this.answer(false, true);
+  }
+
+  onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
+    this.fail(error, false);
+  }
+
+  /** Whether this was the first end. */
+  private finish(cutOff: boolean): boolean {
+    if (this.isSettled) return false;
+    this.isSettled = true;
+    this.cancelTimer?.();
+    this.request.signal?.removeEventListener('abort', this.onDeadline);
+    if (cutOff) this.controller?.abort(outboundError('OUTBOUND_TIMEOUT'));
+    return true;
+  }
+
+  private answer(cutOff: boolean, isComplete: boolean): void {
+    if (!this.finish(cutOff)) return;
+    const { status, headers, kept } = this;
+    const body = kept === null ? Buffer.alloc(0) : kept.length === 1 ? kept[0]! : Buffer.concat(kept);
+    const truncated = !isComplete || this.seenBytes > this.keptBytes;
+    this.resolve({ status, headers: flat(headers ?? {}), body, truncated });
+  }
+
+  private fail(error: unknown, cutOff: boolean): void {
+    // Status and headers are there: what happened to the body later does not change what the other side said.
+    if (this.headers !== null && this.request.bodyOptional === true) this.answer(cutOff, false);
+    else if (this.finish(cutOff)) this.reject(toOutboundError(error));
+  }
+}
+
+function flat(headers: Headers): Readonly<Record<string, string>> {
+  const out: Record<string, string> = Object.create(null);
+  for (const name in headers) {
+    const value = headers[name];
+    if (value !== undefined) out[name.toLowerCase()] = typeof value === 'string' ? value : value.join(', ');
+  }
+  return out;
+}
+
+const BY_CODE: Readonly<Record<string, OutboundFailure>> = {
+  UND_ERR_CONNECT_TIMEOUT: 'OUTBOUND_TIMEOUT',
+  UND_ERR_HEADERS_TIMEOUT: 'OUTBOUND_TIMEOUT',
+  UND_ERR_BODY_TIMEOUT: 'OUTBOUND_TIMEOUT',
+  ETIMEDOUT: 'OUTBOUND_TIMEOUT',
+  ECONNREFUSED: 'OUTBOUND_CONNECT',
+  EHOSTUNREACH: 'OUTBOUND_CONNECT',
+  ENETUNREACH: 'OUTBOUND_CONNECT',
+  EADDRNOTAVAIL: 'OUTBOUND_CONNECT',
+  EACCES: 'OUTBOUND_CONNECT',
+  EMFILE: 'OUTBOUND_CONNECT',
+  ERR_SOCKET_CONNECTION_TIMEOUT: 'OUTBOUND_TIMEOUT',
+  UND_ERR_SOCKET: 'OUTBOUND_RESET',
+  ECONNRESET: 'OUTBOUND_RESET',
+  EPIPE: 'OUTBOUND_RESET',
+  UND_ERR_HEADERS_OVERFLOW: 'OUTBOUND_BAD_RESPONSE',
+  UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'OUTBOUND_BAD_RESPONSE',
+  UND_ERR_INVALID_ARG: 'OUTBOUND_BAD_URL',
+  EPROTO: 'OUTBOUND_TLS',
+  CERT_HAS_EXPIRED: 'OUTBOUND_TLS',
+  DEPTH_ZERO_SELF_SIGNED_CERT: 'OUTBOUND_TLS',
+  SELF_SIGNED_CERT_IN_CHAIN: 'OUTBOUND_TLS',
+};
+const BY_PREFIX: readonly (readonly [string, OutboundFailure])[] = [
+  ['ERR_TLS_', 'OUTBOUND_TLS'],
+  ['ERR_SSL_', 'OUTBOUND_TLS'],
+  ['CERT_', 'OUTBOUND_TLS'],
+  ['UNABLE_TO_', 'OUTBOUND_TLS'],
+  ['HPE_', 'OUTBOUND_BAD_RESPONSE'],
+];
+
+const WORDS: Readonly<Record<OutboundFailure, string>> = {
+  OUTBOUND_BAD_URL: 'the request cannot be sent',
+  OUTBOUND_BLOCKED_ADDRESS: 'the address is not allowed',
+  OUTBOUND_DNS: 'the host name could not be resolved',
+  OUTBOUND_CONNECT: 'the connection could not be opened',
+  OUTBOUND_TLS: 'the certificate or the TLS handshake failed',
+  OUTBOUND_TIMEOUT: 'no answer in time',
+  OUTBOUND_RESET: 'the connection broke',
+  OUTBOUND_BAD_RESPONSE: 'the answer is no valid HTTP',
+  OUTBOUND_TOO_LARGE: 'the answer is too large',
+};
+
+/** An error of this client. `facts` never hold the URL: it may carry a token in its query. */
+function outboundError(code: OutboundFailure, facts: Readonly<Record<string, unknown>> = {}): CodedError {
+  return new CodedError(code, WORDS[code], { facts, retryable: code !== 'OUTBOUND_BAD_URL' });
+}
+
+/** Classifies whatever the HTTP client or the socket threw. */
+function toOutboundError(error: unknown): CodedError {
+  if (error instanceof CodedError) return error;
+  const raw = codeOf(error) ?? codeOf((error as { cause?: unknown } | null)?.cause) ?? 'unknown';
+  if ((error as { name?: unknown } | null)?.name === 'HTTPParserError') return outboundError('OUTBOUND_BAD_RESPONSE');
+  const code = BY_CODE[raw] ?? BY_PREFIX.find(([prefix]) => raw.startsWith(prefix))?.[1] ?? 'OUTBOUND_RESET';
+  return outboundError(code, { reason: raw });
 }

@@ -3,8 +3,7 @@ import type { buildConnector, Pool } from 'undici';
 import { CodedError } from '../../lib/coded-error.ts';
 import type { Clock } from '../../ports/clock.ts';
 import { undici } from '../undici.ts';
-import type { ResolvedAddress } from './resolver.ts';
-import type { Target } from './target.ts';
+import type { ResolvedAddress, Target } from './resolver.ts';
 
 export interface PoolLease {
   readonly pool: Pool;

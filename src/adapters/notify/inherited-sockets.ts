@@ -1,7 +1,6 @@
 import { EXIT } from '../../kernel/errors.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import type { InheritedSockets } from '../../ports/inherited-sockets.ts';
-import type { NotifyEnv } from './environment.ts';
 
 /** Where the protocol begins: after the three standard streams. */
 const FIRST_DESCRIPTOR = 3;
@@ -38,4 +37,17 @@ function frontOf(name: string): Front | null {
 
 function invalid(what: string): CodedError {
   return new CodedError('NOTIFY_SOCKETS_INVALID', what, { exitCode: EXIT.config });
+}
+
+/** Environment of the process. */
+export type NotifyEnv = Readonly<Record<string, string | undefined>>;
+
+/** WATCHDOG_USEC in milliseconds, when it is meant for this process; null otherwise. */
+export function watchdogMs(env: NotifyEnv, pid: number): number | null {
+  const owner = env['WATCHDOG_PID'];
+  if (owner !== undefined && owner !== '' && owner !== String(pid)) return null;
+  const text = env['WATCHDOG_USEC'] ?? '';
+  if (!/^\d{1,15}$/.test(text)) return null;
+  const ms = Number(text) / 1_000;
+  return ms > 0 ? ms : null;
 }

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { Store } from '../../ports/store.ts';
+import type { SqlValue, Store, StoreTx } from '../../ports/store.ts';
 
 export interface TableShape {
   readonly name: string;
@@ -70,6 +70,21 @@ async function readParents({ dialect, read }: Store, table: string): Promise<rea
         }>`select distinct r.relname as name from pg_constraint c join pg_class r on r.oid = c.confrelid
           where c.contype = 'f' and c.conrelid = ${`"${table}"`}::regclass`;
   return (await query.execute(read)).rows.map(({ name }) => name);
+}
+
+/**
+ * Inserts rows with the numbers they have. PostgreSQL refuses a value for a column that is `generated always as identity` otherwise, and plugins
+ * may declare one. `rows` times columns stays below the 65,535 parameters of a statement.
+ */
+export async function insertAsTheyAre(
+  tx: StoreTx,
+  { name, columns }: TableShape,
+  rows: readonly (readonly SqlValue[])[],
+): Promise<void> {
+  if (tx.dialect === 'sqlite') return void (await tx.insertMany(name, columns, rows));
+  const values = rows.map((row) => sql`(${sql.join(row)})`);
+  await sql`insert into ${sql.table(name)} (${sql.join(columns.map((column) => sql.ref(column)))})
+    overriding system value values ${sql.join(values)}`.execute(tx.db);
 }
 
 /** Lets numbers that the database gives out by itself go on behind those that are there. SQLite does so anyway. */

@@ -5,7 +5,7 @@ import { EXIT } from '../../kernel/errors.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { CrewMember } from '../../ports/crew.ts';
-import type { Role } from '../../ports/role.ts';
+import type { Role } from '../../ports/daemon-view.ts';
 import { type Ask, fromErrorData, type Taken, type Told } from './wire.ts';
 
 export interface HireOptions {

@@ -1,4 +1,6 @@
+import type { MessagePort } from 'node:worker_threads';
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import type { CrewDuties } from '../../ports/crew.ts';
 
 /** To the worker: a duty to do. */
 export interface Ask {
@@ -22,7 +24,7 @@ export type Told =
   | { readonly kind: 'log'; readonly lines: string };
 
 /** An error as plain data: an instance would lose its code on the way. */
-export interface ErrorData {
+interface ErrorData {
   readonly code: string | null;
   readonly message: string;
   readonly exitCode: number | null;
@@ -30,7 +32,7 @@ export interface ErrorData {
   readonly facts: Readonly<Record<string, unknown>>;
 }
 
-export function toErrorData(error: unknown): ErrorData {
+function toErrorData(error: unknown): ErrorData {
   const coded = error instanceof CodedError ? error : null;
   return {
     code: codeOf(error) ?? null,
@@ -46,4 +48,63 @@ export function fromErrorData(data: ErrorData): Error {
   if (data.code === null) return new Error(data.message);
   const { exitCode, retryable, facts } = data;
   return new CodedError(data.code, data.message, { retryable, facts, ...(exitCode === null ? {} : { exitCode }) });
+}
+
+/** Characters of lines that the main thread has not written yet; more are dropped while it does not come to it. */
+const MAX_WAITING = 4_194_304;
+
+/**
+ * Where the log of a worker goes: to the main thread, which alone writes to the output, so that lines of several threads never mix. Lines of
+ * one turn of the event loop go together.
+ */
+export function createLogRelay(port: MessagePort): { write(line: string): void } {
+  let lines = '';
+  let waiting = 0;
+  let isScheduled = false;
+  let dropped = 0;
+
+  const flush = () => {
+    isScheduled = false;
+    if (lines === '') return;
+    waiting += lines.length;
+    port.postMessage({ kind: 'log', lines } satisfies Told);
+    lines = '';
+  };
+  port.on('message', (message: Ask | Taken) => {
+    if ('taken' in message) waiting -= message.taken;
+  });
+  return {
+    write(line) {
+      if (waiting + lines.length > MAX_WAITING) {
+        dropped += 1;
+        return;
+      }
+      if (dropped > 0) {
+        lines += `${JSON.stringify({ level: 'warn', msg: `${dropped} lines of the log were dropped` })}\n`;
+        dropped = 0;
+      }
+      lines += line;
+      if (isScheduled) return;
+      isScheduled = true;
+      setImmediate(flush);
+    },
+  };
+}
+
+/** Does what the main thread asks for, on the other side of `port`; `fatal` is what ends the daemon. */
+export function serveDuties(port: MessagePort, duties: CrewDuties, fatal: Promise<unknown>): void {
+  const tell = (told: Told) => port.postMessage(told);
+
+  async function answer({ id, duty, args }: Ask): Promise<void> {
+    try {
+      const run = duties[duty as keyof CrewDuties] as (...args: readonly unknown[]) => Promise<unknown>;
+      tell({ kind: 'answer', id, value: await run(...args) });
+    } catch (error) {
+      tell({ kind: 'error', id, error: toErrorData(error) });
+    }
+  }
+  port.on('message', (message: Ask | Taken) => {
+    if ('duty' in message) void answer(message);
+  });
+  void fatal.then((error) => tell({ kind: 'fatal', error: toErrorData(error) }));
 }

@@ -1,18 +1,20 @@
-import type { Assembly } from '../../kernel/assembly/assemble.ts';
+import type { AssembledChain, Assembly } from '../../kernel/assembly/assemble.ts';
+import { bindStoreToChain } from '../../kernel/assembly/chain-identity.ts';
 import type { DaemonParts } from '../../kernel/assembly/parts.ts';
+import { createRemoteRunner } from '../../kernel/assembly/remote-follower.ts';
 import { EXIT } from '../../kernel/errors.ts';
-import { type GapRecord, gapView } from '../../kernel/follower/backfill/gap-record.ts';
+import type { FillOptions } from '../../kernel/follower/backfill/contract.ts';
+import { createFillSchedule } from '../../kernel/follower/backfill/fill-schedule.ts';
+import { type GapRecord, gapView, missingSlots, readGaps } from '../../kernel/follower/backfill/gap-record.ts';
+import { createTurn } from '../../kernel/follower/turn.ts';
+import { createLifecycle } from '../../kernel/plugins/lifecycle.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import type { ChainId } from '../../ports/chain.ts';
+import type { Clock } from '../../ports/clock.ts';
 import type { Store } from '../../ports/store.ts';
-import type { CliIo } from '../io.ts';
-import { createProgress } from '../progress.ts';
+import { type CliIo, createProgress, type Progress } from '../io.ts';
 import { findRunFiles } from '../run-file.ts';
-import { fillHere } from './fill-here.ts';
-import { recordWish, type Wanted } from './record.ts';
-import type { BackfillRequest } from './request.ts';
-import { gapLine } from './show.ts';
-import { type WatchEnd, watchGaps } from './watch.ts';
+import { type BackfillRequest, gapLine, recordWish, type Wanted } from './request.ts';
 
 export interface Work {
   readonly assembly: Assembly;
@@ -121,4 +123,114 @@ function tell(
   };
   io.err(words[end]);
   for (const gap of left) io.err(gapLine(gap));
+}
+
+interface FillHereOptions {
+  readonly assembly: Assembly;
+  readonly parts: DaemonParts;
+  readonly store: Store;
+  readonly chains: readonly AssembledChain[];
+  readonly isOurs: (gap: GapRecord) => boolean;
+  readonly signal: AbortSignal;
+}
+
+const PAUSE_MS = 500;
+
+/**
+ * Fills gaps in this process, as a daemon would that does nothing else, until the signal is aborted. Two of them, or one beside a
+ * daemon, find each other out at each block. Errors: STORE_WRONG_CHAIN, PLUGIN_START_*, CHAIN_*, those of the store.
+ */
+async function fillHere(options: FillHereOptions): Promise<void> {
+  const { assembly, parts, store, chains, signal } = options;
+  const { core } = assembly.config;
+  assembly.outbox.set(createRemoteRunner(parts));
+  const lifecycle = createLifecycle({ plugins: assembly.plugins, ...parts, ...core.lifecycle });
+  try {
+    await Promise.all(chains.map(({ pool }) => pool.start()));
+    for (const { reader, setup } of chains) {
+      const genesisHash = await reader.call<string>('getGenesisHash', [], { signal });
+      await bindStoreToChain(store, setup.id, genesisHash);
+    }
+    await lifecycle.start();
+    await Promise.all(chains.map((chain) => fillChain(options, chain)));
+  } finally {
+    await lifecycle.stop();
+    await Promise.all(assembly.chains.map(({ pool }) => pool.stop()));
+  }
+}
+
+async function fillChain(options: FillHereOptions, chain: AssembledChain): Promise<void> {
+  const { signal, parts } = options;
+  const schedule = createFillSchedule(fillOptions(options, chain), options.isOurs);
+  while (!signal.aborted) {
+    try {
+      if (!(await schedule.pass())) await parts.clock.sleep(PAUSE_MS, signal);
+    } catch (error) {
+      if (!signal.aborted) throw error;
+    }
+  }
+}
+
+function fillOptions(
+  { assembly, parts, store, signal }: FillHereOptions,
+  { setup, source }: AssembledChain,
+): FillOptions {
+  const { follow } = assembly.config.core;
+  const { clock, random, log } = parts;
+  return {
+    ...{ chain: setup.id, source, store, follow, clock, random, log, signal },
+    processors: assembly.merged.processors.filter(({ chains }) => chains.includes(setup.id)),
+    turn: createTurn(),
+    concurrency: follow.catchUpConcurrency,
+    hindrance: () => (source.isLimited?.() === true ? 'an upstream asks for fewer calls' : null),
+    finalSlot: async () => await source.tip({ commitment: 'finalized', signal }),
+    filled: () => undefined,
+  };
+}
+
+type WatchEnd =
+  | 'filled'
+  /** What is left was tried since, and something outside has to change first. */
+  | 'blocked'
+  /** Nobody works on it any more. */
+  | 'gone'
+  | 'interrupted';
+
+interface WatchOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly isOurs: (gap: GapRecord) => boolean;
+  /** The gaps as they were when the work was asked for. */
+  readonly before: readonly GapRecord[];
+  readonly progress: (total: number) => Progress;
+  readonly isWorkedOn: () => boolean;
+  readonly signal: AbortSignal;
+}
+
+const LOOK_MS = 500;
+
+/** Shows how the work gets on, from the records alone, whoever does it. */
+async function watchGaps(options: WatchOptions): Promise<{ readonly end: WatchEnd; readonly left: GapRecord[] }> {
+  const { store, clock, signal, before } = options;
+  const total = before.reduce((sum, gap) => sum + missingSlots(gap), 0);
+  const progress = options.progress(total);
+  const triedBefore = new Map(before.map(({ id, triedAt }) => [id, triedAt]));
+  const isBlocked = (gap: GapRecord) =>
+    gap.trouble !== null && gap.triedAt !== null && gap.triedAt !== (triedBefore.get(gap.id) ?? null);
+  try {
+    for (;;) {
+      // Asked before the look: who ends after its last commit has done its work.
+      const isWorkedOn = options.isWorkedOn();
+      const left = (await readGaps(store.read, { isOpen: true, limit: 1_000 })).filter(options.isOurs).reverse();
+      const missing = left.reduce((sum, gap) => sum + missingSlots(gap), 0);
+      progress.update(Math.max(0, total - missing), left.find(({ trouble }) => trouble !== null)?.trouble ?? null);
+      if (left.length === 0) return { end: 'filled', left };
+      if (signal.aborted) return { end: 'interrupted', left };
+      if (left.every(isBlocked)) return { end: 'blocked', left };
+      if (!isWorkedOn) return { end: 'gone', left };
+      await clock.sleep(LOOK_MS, signal).catch(() => undefined);
+    }
+  } finally {
+    progress.end();
+  }
 }

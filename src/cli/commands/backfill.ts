@@ -6,13 +6,12 @@ import { abandonGap } from '../../kernel/follower/backfill/gap-changes.ts';
 import { gapView, readGaps } from '../../kernel/follower/backfill/gap-record.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import { fillWish, type Work } from '../backfill/fill-wish.ts';
-import { type BackfillRequest, readRequest } from '../backfill/request.ts';
-import { gapLine } from '../backfill/show.ts';
+import { type BackfillRequest, gapLine, readRequest } from '../backfill/request.ts';
 import { chainSetups } from '../chain-setups.ts';
 import type { RunCommand } from '../command.ts';
 import { composeParts } from '../compose.ts';
 import { loadCliConfig } from '../load-config.ts';
-import { needStoreDir, openMigratedStore } from '../open-store.ts';
+import { needStoreDir, openMigratedStore } from '../offline.ts';
 import { readVersion } from '../version.ts';
 
 export const run: RunCommand = async (values, io) => {

@@ -1,9 +1,14 @@
+import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
+import { createSystemClock } from '../../adapters/clock.ts';
+import { sqliteFile } from '../../adapters/store/index.ts';
+import type { LoadedConfig } from '../../kernel/config/load.ts';
 import { EXIT } from '../../kernel/errors.ts';
-import { backUp, embeddedFile } from '../backup.ts';
+import { CodedError } from '../../lib/coded-error.ts';
 import type { RunCommand } from '../command.ts';
+import { type CliIo, createProgress, type Progress } from '../io.ts';
 import { loadCliConfig } from '../load-config.ts';
-import { needStoreDir } from '../open-store.ts';
+import { needStoreDir } from '../offline.ts';
 
 export const run: RunCommand = async (values, io) => {
   const config = await loadCliConfig(values, io);
@@ -14,3 +19,35 @@ export const run: RunCommand = async (values, io) => {
   else io.out(`wrote ${to}, ${bytes} bytes`);
   return EXIT.ok;
 };
+
+/** Errors: STORE_BACKUP, exit 78, when the store is a database server. */
+export function embeddedFile({ core }: LoadedConfig, storeDir: string): string {
+  const file = sqliteFile(core.store.url, storeDir);
+  if (file !== null) return file;
+  throw new CodedError('STORE_BACKUP', 'the store is a PostgreSQL database, which has tools of its own: pg_dump', {
+    exitCode: EXIT.config,
+  });
+}
+
+/** Copies a database file and shows how far it is. Errors: those of `copyDatabaseFile`. */
+export async function backUp(
+  what: 'backup' | 'restore',
+  files: { readonly from: string; readonly to: string },
+  io: CliIo,
+): Promise<{ readonly bytes: number }> {
+  const { copyDatabaseFile } = await import('../../adapters/store/sqlite/backup.ts');
+  let shown: Progress | null = null;
+  try {
+    await copyDatabaseFile({
+      ...files,
+      what: what === 'restore' ? 'the backup' : 'the database',
+      progress(done, total) {
+        shown ??= createProgress({ what, unit: 'pages', total, io, clock: createSystemClock() });
+        shown.update(done);
+      },
+    });
+  } finally {
+    (shown as Progress | null)?.end();
+  }
+  return { bytes: statSync(files.to).size };
+}

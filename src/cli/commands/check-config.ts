@@ -1,9 +1,8 @@
 import { EXIT } from '../../kernel/errors.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import type { RunCommand } from '../command.ts';
-import { loadCliConfig } from '../load-config.ts';
+import { chooseUpstream, loadCliConfig } from '../load-config.ts';
 import { assembleOffline } from '../offline.ts';
-import { chooseUpstream } from '../upstream-choice.ts';
 
 export const run: RunCommand = async (values, io) => {
   const asJson = values['json'] === true || values['format'] === 'json';
@@ -12,11 +11,13 @@ export const run: RunCommand = async (values, io) => {
     const chain = chooseUpstream(config);
     const { plugins } = await assembleOffline(config);
     const ids = plugins.map(({ id }) => id);
-    if (asJson) io.out(JSON.stringify({ ok: true, chain, plugins: ids, problems: [] }, null, 2));
+    const { warnings } = config;
+    if (asJson) io.out(JSON.stringify({ ok: true, chain, plugins: ids, problems: [], warnings }, null, 2));
     else
       io.out(
         `configuration is fine: plugins ${ids.join(', ') || 'none'}; ${chain === 'local' ? 'LOCAL chain' : 'real upstream'}`,
       );
+    if (!asJson) for (const warning of warnings) io.err(`warning: ${warning}`);
     return EXIT.ok;
   } catch (error) {
     if (!asJson || !(error instanceof CodedError) || error.exitCode !== EXIT.config) throw error;

@@ -4,21 +4,22 @@ import type { Assembly } from '../../kernel/assembly/assemble.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import { chainSetups } from '../chain-setups.ts';
 import type { CommandValues, RunCommand } from '../command.ts';
-import { certificateFindings } from '../doctor/certificate.ts';
-import { dataFolderFindings } from '../doctor/data-folder.ts';
-import { exitCodeOf, type Finding, fail, ok } from '../doctor/finding.ts';
-import { configFileFinding, nodeFinding, openFilesFinding } from '../doctor/host.ts';
-import { portFindings } from '../doctor/ports.ts';
-import { daemonFindings } from '../doctor/running-daemon.ts';
-import { serviceFindings } from '../doctor/service-unit.ts';
-import { checkStore } from '../doctor/store.ts';
+import { exitCodeOf, type Finding, fail, ok, warn } from '../doctor/finding.ts';
+import {
+  certificateFindings,
+  configFileFinding,
+  dataFolderFindings,
+  nodeFinding,
+  openFilesFinding,
+  portFindings,
+  serviceFindings,
+} from '../doctor/host.ts';
+import { checkStore, daemonFindings } from '../doctor/store.ts';
 import { upstreamFindings } from '../doctor/upstreams.ts';
 import type { CliIo } from '../io.ts';
-import { loadCliConfig } from '../load-config.ts';
-import { assembleOffline } from '../offline.ts';
-import { findStoreDir } from '../open-store.ts';
+import { chooseUpstream, loadCliConfig } from '../load-config.ts';
+import { assembleOffline, findStoreDir } from '../offline.ts';
 import { findRunFiles } from '../run-file.ts';
-import { chooseUpstream } from '../upstream-choice.ts';
 
 export const run: RunCommand = async (values, io) => {
   const findings = [nodeFinding(process.version), ...(await examine(values, io)), ...(await serviceFindings())];
@@ -45,6 +46,7 @@ async function examine(values: CommandValues, io: CliIo): Promise<Finding[]> {
   const chains = chainSetups(config.core, null).filter(({ upstreams }) => upstreams.length > 0);
   return [
     configFileFinding(config),
+    ...config.warnings.map((text) => warn('configuration', text, 'old keys are read for now; the new one counts time')),
     ...dataFolderFindings({ path: dataDir, uid: process.getuid?.() }),
     ...store.findings,
     ...(isLocal ? [ok('upstream', 'none is configured: a start makes a throw-away chain')] : []),
@@ -52,7 +54,10 @@ async function examine(values: CommandValues, io: CliIo): Promise<Finding[]> {
     ...certificateFindings(config.core, clock.now()),
     openFilesFinding(config.core.http.maxConnections, running[0]?.pid ?? null),
     ...(await portFindings(config.core, running)),
-    ...(await daemonFindings(running, config.core.follow.maxReadyLagSlots)),
+    ...(await daemonFindings(running, {
+      seconds: config.core.follow.maxReadyLagSeconds,
+      slots: config.core.follow.maxReadyLagSlots,
+    })),
   ];
 }
 

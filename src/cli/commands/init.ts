@@ -5,7 +5,7 @@ import { assembleSchema } from '../../kernel/config/schema.ts';
 import { EXIT } from '../../kernel/errors.ts';
 import { findPlugins } from '../../kernel/plugins/registry.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
-import { builtInDir } from '../built-in-dir.ts';
+import { builtInDir, packageDirs } from '../built-in-dir.ts';
 import type { RunCommand } from '../command.ts';
 
 const HEADER = `Configuration of parhelion. Every key stands here with its default; take the # away to change one.
@@ -19,7 +19,7 @@ export const run: RunCommand = async (values, io) => {
   if (existsSync(path) && values['force'] !== true) {
     throw new CodedError('CONFIG_UNREADABLE', `${path} exists; --force replaces it`, { exitCode: EXIT.usage });
   }
-  const plugins = await findPlugins([], { builtInDir, baseDir: io.cwd, packageDir: io.cwd });
+  const plugins = await findPlugins([], { builtInDir, baseDir: io.cwd, packageDirs: packageDirs(null) });
   const text = renderConfigDocument(assembleSchema(plugins), { header: HEADER, commented: true });
   try {
     // The file will hold addresses with keys in them.

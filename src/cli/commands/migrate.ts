@@ -6,8 +6,7 @@ import { type MigrationScope, migrationScopes } from '../../kernel/schema/migrat
 import { type AppliedStep, migrate } from '../../kernel/schema/migrations.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
-import { assembleOffline } from '../offline.ts';
-import { needStoreDir } from '../open-store.ts';
+import { assembleOffline, needStoreDir } from '../offline.ts';
 
 export const run: RunCommand = async (values, io) => {
   const config = await loadCliConfig(values, io);

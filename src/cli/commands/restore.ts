@@ -4,15 +4,19 @@ import { openSqliteStore } from '../../adapters/store/sqlite/index.ts';
 import { EXIT } from '../../kernel/errors.ts';
 import { type MigrationScope, migrationScopes } from '../../kernel/schema/migration-scopes.ts';
 import { migrate } from '../../kernel/schema/migrations.ts';
+import { foreignObjects } from '../../kernel/schema/schema-objects.ts';
 import { CodedError } from '../../lib/coded-error.ts';
-import { backUp, embeddedFile } from '../backup.ts';
+import type { Store } from '../../ports/store.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
 import { assembleOffline } from '../offline.ts';
 import { findRunFile } from '../run-file.ts';
+import { backUp, embeddedFile } from './backup.ts';
 
 /** A log of another database beside the restored one would spoil it. */
 const ENDINGS = ['', '-wal', '-shm'];
+/** Objects that a refusal names. */
+const SHOWN = 10;
 
 export const run: RunCommand = async (values, io) => {
   const config = await loadCliConfig(values, io);
@@ -26,8 +30,9 @@ export const run: RunCommand = async (values, io) => {
   if (!existsSync(from)) throw refused(`there is no file ${from}`);
   const { plugins } = await assembleOffline(config);
   await backUp('restore', { from, to }, io);
-  const steps = await pendingSteps(to, config.core.store.busyTimeoutMs, migrationScopes(plugins)).catch((error) => {
-    // A database that this version cannot run on is not left in the place.
+  const { busyTimeoutMs } = config.core.store;
+  const steps = await pendingSteps(to, busyTimeoutMs, migrationScopes(plugins)).catch((error) => {
+    // A database that this version cannot run on, or that does more than it should, is not left in the place.
     for (const ending of ENDINGS) rmSync(to + ending, { force: true });
     throw error;
   });
@@ -39,9 +44,34 @@ export const run: RunCommand = async (values, io) => {
 async function pendingSteps(path: string, busyTimeoutMs: number, scopes: readonly MigrationScope[]): Promise<number> {
   const store = openSqliteStore({ path, busyTimeoutMs });
   try {
-    return (await migrate(store, scopes, { dryRun: true })).length;
+    const { length } = await migrate(store, scopes, { dryRun: true });
+    await refuseForeign(path, store, busyTimeoutMs, scopes);
+    return length;
   } finally {
     await store.close();
+  }
+}
+
+/** A trigger of somebody else would run with each write of the daemon: a backup is code as well as data. */
+async function refuseForeign(
+  path: string,
+  store: Store,
+  busyTimeoutMs: number,
+  scopes: readonly MigrationScope[],
+): Promise<void> {
+  const scratch = `${path}.schema`;
+  const remove = () => {
+    for (const ending of [...ENDINGS, '-turn']) rmSync(scratch + ending, { force: true });
+  };
+  remove();
+  const fresh = openSqliteStore({ path: scratch, busyTimeoutMs });
+  try {
+    const { objects } = await foreignObjects(store, fresh, scopes);
+    if (objects.length === 0) return;
+    throw refused(`the backup holds what no version of this program makes: ${objects.slice(0, SHOWN).join(', ')}`);
+  } finally {
+    await fresh.close();
+    remove();
   }
 }
 

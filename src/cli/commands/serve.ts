@@ -4,6 +4,7 @@ import { createNotify } from '../../adapters/notify/index.ts';
 import { inheritedSockets } from '../../adapters/notify/inherited-sockets.ts';
 import { settleHeap } from '../../adapters/settle-heap.ts';
 import type { DaemonParts } from '../../kernel/assembly/parts.ts';
+import type { CoreConfig } from '../../kernel/config/core.ts';
 import type { LoadedConfig } from '../../kernel/config/load.ts';
 import { createDaemon, type Daemon } from '../../kernel/daemon.ts';
 import { EXIT } from '../../kernel/errors.ts';
@@ -11,22 +12,31 @@ import type { FoundPlugin } from '../../kernel/plugins/registry.ts';
 import { handleSignals } from '../../kernel/signals.ts';
 import { createSupervision, type Supervision } from '../../kernel/supervision.ts';
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import { ROLES, type Role } from '../../ports/daemon-view.ts';
 import type { Log } from '../../ports/log.ts';
-import { ROLES, type Role } from '../../ports/role.ts';
 import { localChainBanner, welcome } from '../banner.ts';
 import { chainSetups } from '../chain-setups.ts';
 import type { CommandValues, RunCommand } from '../command.ts';
 import { composeParts } from '../compose.ts';
 import { hireCrew } from '../crew.ts';
 import type { CliIo } from '../io.ts';
-import { loadCliConfig } from '../load-config.ts';
+import { chooseUpstream, loadCliConfig } from '../load-config.ts';
 import { type LocalChain, startLocalChain } from '../local-chain.ts';
 import { chooseRoles, splitRoles } from '../roles.ts';
 import { removeRunFile, writeRunFile } from '../run-file.ts';
-import { chooseUpstream } from '../upstream-choice.ts';
 import { readVersion } from '../version.ts';
 
 export const run: RunCommand = async (values, io) => {
+  try {
+    return await runDaemon(values, io);
+  } catch (error) {
+    // Before there is a configuration nobody has asked for another format.
+    if (!writesJson('auto', io)) throw error;
+    return writeFatal(createLog({ level: 'fatal', format: 'json' }), error);
+  }
+};
+
+async function runDaemon(values: CommandValues, io: CliIo): Promise<number> {
   const roles = chooseRoles(values, io);
   const config = await loadCliConfig(values, io, { listens: true });
   const choice = chooseUpstream(config);
@@ -43,7 +53,25 @@ export const run: RunCommand = async (values, io) => {
   } finally {
     await chain?.stop();
   }
-};
+}
+
+/** What ends a daemon is a line of its log where that is read by programs, and plain text for people. */
+const writesJson = (format: CoreConfig['log']['format'], io: CliIo): boolean =>
+  format === 'json' || (format === 'auto' && !io.isTerminal);
+
+/** Returns the exit code. */
+function writeFatal(log: Log, error: unknown): number {
+  const exitCode = exitCodeOf(error);
+  const problems = error instanceof CodedError ? error.facts['problems'] : undefined;
+  const fields = { code: codeOf(error) ?? null, exitCode, ...(problems === undefined ? {} : { problems }) };
+  log.fatal(exitCode === EXIT.bug ? { ...fields, err: error } : fields, messageOf(error));
+  return exitCode;
+}
+
+const exitCodeOf = (error: unknown): number => (error instanceof CodedError ? (error.exitCode ?? EXIT.bug) : EXIT.bug);
+
+/** Writes what ends the daemon; `text` for people. */
+type SayFatal = (error: unknown, text: string) => void;
 
 interface Serving {
   readonly config: LoadedConfig<FoundPlugin>;
@@ -59,17 +87,22 @@ async function serve(serving: Serving): Promise<number> {
   const { config, roles, chain, io } = serving;
   const { main, threads } = splitRoles(roles);
   const log = createLog({ ...config.core.log, role: main[0] ?? 'main' });
+  const fatal = (error: unknown, text: string) => {
+    if (writesJson(config.core.log.format, io)) writeFatal(log, error);
+    else io.err(`parhelion: ${text}`);
+  };
   const version = readVersion();
   const kind = chain === null ? 'rpc' : 'local';
   log.info({ version, roles, chain: kind, ...(chain === null ? {} : { genesisHash: chain.genesisHash }) }, 'starting');
-  const release = onUncaught(log, io);
+  for (const warning of config.warnings) log.warn({}, warning);
+  const release = onUncaught(log, (text) => (writesJson(config.core.log.format, io) ? undefined : io.err(text)));
   const place = {
     chains: chainSetups(config.core, chain === null ? null : { url: chain.rpcUrl, websocketUrl: chain.wsUrl }),
     dataDir: chain?.storeDir ?? serving.dataDir,
     version,
   };
   const crew = hireCrew({ roles: threads, config, cwd: io.cwd, log, ...place });
-  const parts = composeParts(config.core, log, crew.shared);
+  const parts = composeParts(config.core, log, crew.shared, config.file);
   try {
     const daemon = await createDaemon({
       ...{ config, parts, ...place, roles: new Set(main), crew: crew.members },
@@ -77,7 +110,10 @@ async function serve(serving: Serving): Promise<number> {
       firstOperator: main.includes('api') && config.file === null && !config.productionEnv,
       sockets: inheritedSockets(io.env, process.pid),
     });
-    return await untilStopped(serving, daemon, parts);
+    return await untilStopped(serving, daemon, parts, fatal);
+  } catch (error) {
+    if (!writesJson(config.core.log.format, io)) throw error;
+    return writeFatal(log, error);
   } finally {
     await crew.end();
     await parts.bus.close();
@@ -86,13 +122,21 @@ async function serve(serving: Serving): Promise<number> {
 }
 
 /** Runs the daemon from its start to the end of its stop; returns the exit code. */
-async function untilStopped(serving: Serving, daemon: Daemon, { clock, log }: DaemonParts): Promise<number> {
+async function untilStopped(
+  serving: Serving,
+  daemon: Daemon,
+  { clock, log }: DaemonParts,
+  fatal: SayFatal,
+): Promise<number> {
   const { config, roles, chain, dataDir, io } = serving;
   const notify = createNotify({ env: io.env, pid: process.pid, log });
   const supervision = createSupervision({ notify, clock, log, load: daemon.load, probe: daemon.probe });
   supervision.starting();
   const ending = new AbortController();
-  const end = untilEnd(serving, daemon, supervision, (reason) => log.info({ reason }, 'asked to stop'));
+  const end = untilEnd(serving, daemon, supervision, {
+    fatal,
+    note: (reason) => log.info({ reason }, 'asked to stop'),
+  });
   const started = daemon.start().then(() => {
     const addresses = daemon.addresses();
     const kind = chain === null ? 'rpc' : 'local';
@@ -124,10 +168,10 @@ async function untilStopped(serving: Serving, daemon: Daemon, { clock, log }: Da
 }
 
 /** What nobody caught may have left anything half done: the process ends at once, and the store is made for that. */
-function onUncaught(log: Log, io: CliIo): () => void {
+function onUncaught(log: Log, say: (text: string) => void): () => void {
   const listener = (error: unknown) => {
     log.fatal({ err: error }, 'an error that nobody caught');
-    io.err(`parhelion: ${error instanceof Error ? (error.stack ?? error.message) : messageOf(error)}`);
+    say(`parhelion: ${error instanceof Error ? (error.stack ?? error.message) : messageOf(error)}`);
     process.exit(EXIT.bug);
   };
   process.on('uncaughtException', listener);
@@ -146,7 +190,7 @@ function untilEnd(
   { values, io, chain }: Serving,
   daemon: Daemon,
   supervision: Supervision,
-  note: (reason: string) => void,
+  { fatal, note }: { readonly fatal: SayFatal; readonly note: (reason: string) => void },
 ) {
   let finish: (code: number) => void = () => undefined;
   const reached = new Promise<number>((resolveCode) => {
@@ -162,14 +206,15 @@ function untilEnd(
     reload: () => void supervision.reload(() => daemon.reload(() => loadCliConfig(values, io, { listens: true }))),
   });
   chain?.onExit((reason) => {
-    io.err(`parhelion: the local chain ended (${reason}); its state is gone`);
+    const text = `the local chain ended (${reason}); its state is gone`;
+    fatal(new CodedError('LOCAL_CHILD', text, { exitCode: EXIT.temporary }), text);
     supervision.stopping('the local chain ended');
     finish(EXIT.temporary);
   });
   void daemon.failed.then((error) => {
-    io.err(`parhelion: ${codeOf(error) ?? 'error'}: ${messageOf(error)}`);
+    fatal(error, `${codeOf(error) ?? 'error'}: ${messageOf(error)}`);
     supervision.stopping(error);
-    finish(error instanceof CodedError ? (error.exitCode ?? EXIT.bug) : EXIT.bug);
+    finish(exitCodeOf(error));
   });
   return { reached, release };
 }

@@ -2,21 +2,40 @@ import { createPrivateKey, randomUUID, sign } from 'node:crypto';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EXIT } from '../../kernel/errors.ts';
-import { encode32, encode64 } from '../../lib/base58.ts';
+import { decode32, encode32, encode64 } from '../../lib/base58.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import { signupMessage } from '../../lib/signup-message.ts';
 import type { CommandValues, RunCommand } from '../command.ts';
 import type { CliIo } from '../io.ts';
-import { fromRawUnits, toRawUnits } from '../signup/amount.ts';
-import type { Connection, Keypair } from '../signup/pay.ts';
-import { askForKey, askTerms, type SignupPrice, type SignupTerms } from '../signup/service.ts';
-import { readSignupState, type SignupState, writeSignupState } from '../signup/state-file.ts';
-import { readWalletFile } from '../signup/wallet-file.ts';
+import { type Connection, fromRawUnits, type Keypair, readWalletFile, toRawUnits } from '../signup/pay.ts';
+import {
+  askForKey,
+  askTerms,
+  demandSafeAddress,
+  readSignupState,
+  type SignupState,
+  type SignupTerms,
+  writeSignupState,
+} from '../signup/service.ts';
 
 const LOOK_MS = 1_000;
 /** A payment is final after about 13 seconds; a chain that stands still may take any time. */
 const PATIENCE_MS = 300_000;
 const PKCS8_HEAD = Buffer.from('302e020100300506032b657004220420', 'hex');
+
+const SOL_DECIMALS = 9;
+/** Tokens that go by their symbol. */
+const MAINNET_MINTS: Readonly<Record<string, string>> = {
+  USDC: 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v',
+  USDT: 'Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB',
+  PYUSD: '2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo',
+};
+
+interface Asset {
+  readonly name: string;
+  /** Null for SOL. */
+  readonly mint: string | null;
+}
 
 interface Signing {
   readonly file: string;
@@ -28,6 +47,7 @@ interface Signing {
 
 export const run: RunCommand = async (values, io) => {
   const url = String(values['url']);
+  demandSafeAddress(url);
   const wallet = await readWalletFile(resolve(io.cwd, String(values['keypair'])));
   const file = resolve(io.cwd, textOf(values, 'output') ?? 'parhelion-key.json');
   const state = readSignupState(file) ?? {
@@ -51,26 +71,47 @@ export const run: RunCommand = async (values, io) => {
 
 /** Unless a payment is under way that may still land. */
 async function pay(signing: Signing, values: CommandValues, io: CliIo): Promise<void> {
-  const { paymentFate, sendPayment, signPayment } = await import('../signup/pay.ts');
+  const { paymentFate, readToken, sendPayment, signPayment } = await import('../signup/pay.ts');
   const { connection, wallet, file, state } = signing;
   if (state.payment !== null && (await paymentFate(connection, state.payment)) !== 'lost') return;
+  const asset = chooseAsset(textOf(values, 'asset'), textOf(values, 'mint'));
   const terms = await askTerms(state.url);
-  const price = choosePrice(terms, textOf(values, 'asset') ?? 'SOL', String(values['max']));
-  const signed = await signPayment(connection, wallet, terms.treasury, price);
+  const amount = priceOf(terms, asset);
+  const token = asset.mint === null ? null : await readToken(connection, asset.mint);
+  const decimals = token?.decimals ?? SOL_DECIMALS;
+  const shown = `${fromRawUnits(amount, decimals)} ${asset.name}`;
+  if (amount > toRawUnits(String(values['max']), decimals)) throw usage(`the price is ${shown}, more than --max`);
+  const what = token === null ? shown : `${shown} (mint ${token.mint}, program ${token.program})`;
+  io.err(`paying ${what} to ${terms.treasury}, as ${state.url} asks`);
+  const signed = await signPayment(connection, wallet, { treasury: terms.treasury, amount, token });
   const { signature, lastValidBlockHeight } = signed;
   // Before it is sent: what a crash interrupts is found again.
   signing.state = { ...state, payment: { signature, lastValidBlockHeight } };
   writeSignupState(file, signing.state);
-  io.err(`paying ${fromRawUnits(BigInt(price.amount), price.decimals)} ${price.symbol} to ${terms.treasury}`);
   await sendPayment(connection, signed);
 }
 
-function choosePrice({ prices }: SignupTerms, asset: string, max: string): SignupPrice {
-  const price = prices.find(({ symbol }) => symbol.toUpperCase() === asset.toUpperCase());
-  if (price === undefined) throw usage(`the service takes ${prices.map(({ symbol }) => symbol).join(', ')}`);
-  if (BigInt(price.amount) > toRawUnits(max, price.decimals))
-    throw usage(`the price is ${fromRawUnits(BigInt(price.amount), price.decimals)} ${price.symbol}, more than --max`);
-  return price;
+/** What the user named; a service that calls another token by the same symbol gets nothing of it. */
+function chooseAsset(symbol: string | undefined, mint: string | undefined): Asset {
+  if (mint !== undefined) {
+    if (decode32(mint) === null) throw usage(`--mint: "${mint}" is no address`);
+    if (symbol !== undefined) throw usage('--asset and --mint exclude each other');
+    return { name: 'tokens', mint };
+  }
+  const name = (symbol ?? 'SOL').toUpperCase();
+  if (name === 'SOL') return { name, mint: null };
+  const known = MAINNET_MINTS[name];
+  if (known === undefined)
+    throw usage(`--asset takes SOL, ${Object.keys(MAINNET_MINTS).join(', ')}; name any other token by --mint`);
+  return { name, mint: known };
+}
+
+/** Raw units or lamports. */
+function priceOf({ prices }: SignupTerms, { name, mint }: Asset): bigint {
+  const price = prices.find((one) => one.mint === mint);
+  if (price !== undefined) return BigInt(price.amount);
+  const taken = prices.map((one) => (one.mint === null ? 'SOL' : `mint ${one.mint} (which it calls ${one.symbol})`));
+  throw usage(`the service takes no ${mint === null ? name : `${name} of mint ${mint}`}, but ${taken.join(', ')}`);
 }
 
 /** Asks until the payment is final. Errors: SIGNUP_WAITING, SIGNUP_LOST, exit 75. */
@@ -92,7 +133,7 @@ async function claim(signing: Signing, io: CliIo): Promise<void> {
     }
     if (!told) io.err(`waiting until payment ${payment.signature} is final`);
     if ((await paymentFate(connection, payment)) === 'lost')
-      throw later('SIGNUP_LOST', 'the payment failed or was never taken: run the command again to pay anew');
+      throw later('SIGNUP_LOST', 'the payment failed or was never taken: run the command again to pay again');
     await sleep(LOOK_MS);
   }
   throw later('SIGNUP_WAITING', 'the payment is not final yet: run the command again, it does not pay twice');

@@ -1,8 +1,9 @@
 import { resolve } from 'node:path';
 import { EXIT } from '../../kernel/errors.ts';
 import type { Readiness } from '../../kernel/health.ts';
+import { lagSeconds } from '../../lib/chain-lag.ts';
 import type { ChainStatus } from '../../ports/chain.ts';
-import { ROLES } from '../../ports/role.ts';
+import { ROLES } from '../../ports/daemon-view.ts';
 import { askReadiness } from '../ask-daemon.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
@@ -35,11 +36,18 @@ function describe(status: ProcessStatus): string[] {
     ...chain.map(
       (one) =>
         `  chain      ${one.chain}: ${one.cluster}${one.kind === 'local' ? ' (LOCAL, not a public network)' : ''}, ` +
-        `cursor ${one.cursorSlot ?? '-'}, tip ${one.tipSlot ?? '-'}, behind ${one.lagSlots ?? '-'}, open gaps ${one.openGaps}${leaderOf(one)}`,
+        `cursor ${one.cursorSlot ?? '-'}, tip ${one.tipSlot ?? '-'}, behind ${one.lagSlots ?? '-'}${lagOf(one)}, open gaps ${one.openGaps}${slotOf(one)}${leaderOf(one)}`,
     ),
     ...checks.map(({ name, ok, detail }) => `  ${ok ? 'ok  ' : 'FAIL'} ${name}: ${detail}`),
   ];
 }
+
+function lagOf(status: ChainStatus): string {
+  const seconds = lagSeconds(status);
+  return seconds === null ? '' : ` (${Math.round(seconds)} s)`;
+}
+
+const slotOf = ({ slotMs }: ChainStatus): string => (slotMs === null ? '' : `, slots of ${Math.round(slotMs)} ms`);
 
 function leaderOf({ leader, isStandby }: ChainStatus): string {
   if (leader === undefined) return '';

@@ -3,18 +3,23 @@ import { sql } from 'kysely';
 import { openStore, sqliteFile } from '../../adapters/store/index.ts';
 import { quickCheck } from '../../adapters/store/sqlite/quick-check.ts';
 import type { Assembly } from '../../kernel/assembly/assemble.ts';
+import { EXIT } from '../../kernel/errors.ts';
+import type { Readiness } from '../../kernel/health.ts';
 import { migrationScopes } from '../../kernel/schema/migration-scopes.ts';
 import { migrate } from '../../kernel/schema/migrations.ts';
+import { isLagBeyond, type LagLimit, lagText } from '../../lib/chain-lag.ts';
+import { codeOf, messageOf } from '../../lib/coded-error.ts';
 import type { Queries, Store } from '../../ports/store.ts';
+import { askReadiness } from '../ask-daemon.ts';
+import type { RunFile } from '../run-file.ts';
 import { type Finding, fail, failedBy, ok, warn } from './finding.ts';
-import { gapFinding } from './running-daemon.ts';
 
 const CHECK = 'store';
 const QUICK_CHECK_MS = 20_000;
 /** Older major versions get no fixes any more. */
 const OLDEST_POSTGRES = 14;
 
-export interface StoreReport {
+interface StoreReport {
   readonly findings: readonly Finding[];
   /** Genesis hash by chain, of the chains whose data the store holds. */
   readonly chains: ReadonlyMap<string, string>;
@@ -33,7 +38,7 @@ export async function checkStore(assembly: Assembly, dir: string | null, isRunni
   try {
     store = await openStore(core.store, dir);
   } catch (error) {
-    return nothing(failedBy(CHECK, error, file === null ? POSTGRES_ADVICE : SQLITE_ADVICE));
+    return nothing(failedBy(CHECK, error, adviceFor(error, file)));
   }
   try {
     const findings = [
@@ -44,7 +49,7 @@ export async function checkStore(assembly: Assembly, dir: string | null, isRunni
     const gaps = isRunning ? [] : await gapFindings(store);
     return { findings: [...findings, ...gaps], chains: await chainsOf(store) };
   } catch (error) {
-    return nothing(failedBy(CHECK, error, SQLITE_ADVICE));
+    return nothing(failedBy(CHECK, error, adviceFor(error, file)));
   } finally {
     await store.close().catch(() => undefined);
   }
@@ -52,13 +57,20 @@ export async function checkStore(assembly: Assembly, dir: string | null, isRunni
 
 const POSTGRES_ADVICE = 'is the server up, is store.url right, does pg_hba.conf let this user in?';
 const SQLITE_ADVICE = 'run as the owner of the data folder; look at the disk and at dmesg';
+const DESCRIPTORS_ADVICE = 'raise the limit: LimitNOFILE in the unit, ulimit -n in a shell';
 const BACKUP_ADVICE = 'stop the daemon, keep a copy of the files, and bring back the last backup (parhelion restore)';
+
+function adviceFor(error: unknown, file: string | null): string {
+  if (file === null) return POSTGRES_ADVICE;
+  if (codeOf(error) === 'STORE_CORRUPT') return BACKUP_ADVICE;
+  return codeOf(error) === 'STORE_DESCRIPTORS' ? DESCRIPTORS_ADVICE : SQLITE_ADVICE;
+}
 
 async function fileFinding(file: string): Promise<Finding> {
   const result = await quickCheck(file, QUICK_CHECK_MS);
   if (result.kind === 'ok') return ok(CHECK, `${file} opens, quick_check finds nothing`);
-  if (result.kind === 'damaged') return fail(CHECK, `${file} is damaged: ${result.first}`, BACKUP_ADVICE);
-  if (result.kind === 'failed') return fail(CHECK, `${file}: quick_check failed: ${result.reason}`, BACKUP_ADVICE);
+  if (result.kind === 'damaged') return fail(CHECK, `${file} is damaged: ${result.first}`, BACKUP_ADVICE, EXIT.config);
+  if (result.kind === 'failed') return fail(CHECK, `${file}: quick_check failed: ${result.reason}`, SQLITE_ADVICE);
   return warn(
     CHECK,
     `${file} opens; quick_check did not end within ${QUICK_CHECK_MS / 1_000} s`,
@@ -114,3 +126,48 @@ const tables = (store: Store) => store.read as Queries<ReadTables>;
 async function hasTable(store: Store, wanted: string): Promise<boolean> {
   return (await store.read.introspection.getTables()).some(({ name }) => name === wanted);
 }
+
+/** Readiness, lag and open gaps of each process that runs with this data folder. */
+export async function daemonFindings(running: readonly RunFile[], maxLag: LagLimit): Promise<Finding[]> {
+  if (running.length === 0) return [ok('daemon', 'does not run')];
+  return (await Promise.all(running.map((one) => processFindings(one, maxLag)))).flat();
+}
+
+async function processFindings(running: RunFile, maxLag: LagLimit): Promise<Finding[]> {
+  try {
+    return readinessFindings(running.pid, await askReadiness(running), maxLag);
+  } catch (error) {
+    const detail = `process ${running.pid} runs, but ${messageOf(error)}`;
+    return [fail('daemon', detail, 'look at its log; if it hangs, restart it')];
+  }
+}
+
+export function readinessFindings(pid: number, readiness: Readiness, maxLag: LagLimit): Finding[] {
+  const { ready, draining, checks, chain } = readiness;
+  const state = draining ? 'is draining' : ready ? 'is ready' : 'is not ready';
+  const failing = checks
+    .filter((check) => !check.ok)
+    .map(({ name, detail }) =>
+      name === 'clients'
+        ? warn(
+            'clients',
+            detail,
+            'name the proxy in http.trustedProxies, or limits and brakes take all clients for one',
+          )
+        : fail('daemon', `${name}: ${detail}`, 'its log says more; parhelion status shows all'),
+    );
+  const chains = chain.flatMap((one): Finding[] => {
+    const lag = one.lagSlots;
+    const lines = [ok('chain', `${one.chain}: ${one.cluster}, cursor ${one.cursorSlot ?? '-'}, behind ${lag ?? '-'}`)];
+    const half = { seconds: maxLag.seconds / 2, slots: maxLag.slots === null ? null : maxLag.slots / 2 };
+    if (isLagBeyond(one, half) && !isLagBeyond(one, maxLag))
+      lines.push(warn('chain', `${one.chain}: ${lagText(one)}`, 'faster upstreams or disk; is it catching up?'));
+    if (one.openGaps > 0) lines.push(gapFinding(one.chain, one.openGaps));
+    return lines;
+  });
+  const line = `process ${pid} ${state}`;
+  return [ready ? ok('daemon', line) : fail('daemon', line, 'wait, or mend what is named here'), ...failing, ...chains];
+}
+
+const gapFinding = (chain: string, count: number): Finding =>
+  warn('gaps', `${chain}: ${count} open`, 'parhelion backfill --gaps fills them where an upstream has the blocks');

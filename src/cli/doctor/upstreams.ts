@@ -1,12 +1,17 @@
+import { makeMember, openSocket } from '../../adapters/chain/rpc/member.ts';
+import { createTransport } from '../../adapters/chain/rpc/transport.ts';
 import type { ChainSetup } from '../../kernel/assembly/parts.ts';
 import type { CoreConfig } from '../../kernel/config/core.ts';
-import { maskText } from '../../kernel/config/mask.ts';
+import { maskText } from '../../kernel/config/dump.ts';
+import { isLagBeyond } from '../../lib/chain-lag.ts';
+import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import { gather } from '../../lib/gather.ts';
+import { isPlainObject } from '../../lib/json.ts';
 import type { Clock } from '../../ports/clock.ts';
+import type { UpstreamConfig } from '../../ports/upstream.ts';
 import { type Finding, fail, failedBy, ok, warn } from './finding.ts';
-import { probeUpstream, type UpstreamFacts } from './probe-upstream.ts';
 
 const CHECK = 'upstream';
-const SLOT_MS = 400;
 const DAY_MS = 86_400_000;
 /** Block times are whole seconds and the cluster's own estimate. */
 const MAX_CLOCK_OFFSET_MS = 30_000;
@@ -81,8 +86,15 @@ function oneUpstream({ name, facts }: Asked, asked: readonly Asked[], core: Core
   const behind = Math.max(...asked.map((other) => other.facts.slot)) - facts.slot;
   if (facts.trouble !== null)
     findings.push(warn(CHECK, `${name} says it is not healthy: ${facts.trouble}`, 'wait until it has caught up'));
-  if (behind > core.follow.unhealthyLagSlots)
-    findings.push(warn(CHECK, `${name} is ${behind} slots behind the best`, 'it is left out until it has caught up'));
+  const { unhealthyLagSeconds: seconds, unhealthyLagSlots: slots } = core.follow;
+  if (isLagBeyond({ lagSlots: behind, slotMs: facts.slotMs }, { seconds, slots }))
+    findings.push(
+      warn(
+        CHECK,
+        `${name} is ${behind} slots${inTime(behind, facts)} behind the best`,
+        'it is left out until it has caught up',
+      ),
+    );
   if (facts.blockTrouble !== null)
     findings.push(
       fail(
@@ -100,7 +112,7 @@ function oneUpstream({ name, facts }: Asked, asked: readonly Asked[], core: Core
       ),
     );
   findings.push(...historyFindings(name, facts, core));
-  const line = `${name}: version ${facts.version}, slot ${facts.slot}${behind > 0 ? ` (${behind} behind)` : ''}, ${history(facts)}`;
+  const line = `${name}: version ${facts.version}, slot ${facts.slot}${behind > 0 ? ` (${behind} behind)` : ''}, ${slotText(facts)}${history(facts)}`;
   return findings.some(({ level }) => level === 'fail') ? findings : [ok(CHECK, line), ...findings];
 }
 
@@ -117,16 +129,25 @@ function historyFindings(name: string, { firstSlot }: UpstreamFacts, { follow }:
   ];
 }
 
-function history({ slot, firstSlot }: UpstreamFacts): string {
+const slotText = ({ slotMs }: UpstreamFacts): string => (slotMs === null ? '' : `slots of ${Math.round(slotMs)} ms, `);
+
+const inTime = (slots: number, { slotMs }: UpstreamFacts): string =>
+  slotMs === null ? '' : ` (${Math.round((slots * slotMs) / 1_000)} s)`;
+
+function history({ slot, slotMs, firstSlot, firstTimeMs, askedAtMs }: UpstreamFacts): string {
   if (firstSlot === null) return 'history unknown';
-  const days = ((slot - firstSlot) * SLOT_MS) / DAY_MS;
+  const lengthMs =
+    firstTimeMs !== null ? Math.max(0, askedAtMs - firstTimeMs) : slotMs === null ? null : (slot - firstSlot) * slotMs;
+  if (lengthMs === null) return `history from ${firstSlot}`;
+  const days = lengthMs / DAY_MS;
   return `history from ${firstSlot} (${days < 1 ? `${(days * 24).toFixed(1)} hours` : `${days.toFixed(1)} days`})`;
 }
 
 /** The machine's clock against the newest block of all upstreams. */
 function clockFindings(asked: readonly Asked[]): Finding[] {
-  const offsets = asked.flatMap(({ facts: { block, slot, askedAtMs } }) =>
-    block === null || block.timeMs === null ? [] : [askedAtMs - block.timeMs - (slot - block.slot) * SLOT_MS],
+  const offsets = asked.flatMap(({ facts: { block, slot, slotMs, askedAtMs } }) =>
+    // Without a measured length the block counts as the newest: it is one of the last few.
+    block === null || block.timeMs === null ? [] : [askedAtMs - block.timeMs - (slot - block.slot) * (slotMs ?? 0)],
   );
   if (offsets.length === 0) return [];
   const offsetMs = offsets.reduce((best, one) => (Math.abs(one) < Math.abs(best) ? one : best));
@@ -139,4 +160,208 @@ function clockFindings(asked: readonly Asked[]): Finding[] {
       'timedatectl set-ntp true; receivers refuse signatures of another time (or the upstreams stand still)',
     ),
   ];
+}
+
+/** What one upstream says of itself. */
+interface UpstreamFacts {
+  readonly genesisHash: string;
+  readonly version: string;
+  /** Null when it calls itself healthy. */
+  readonly trouble: string | null;
+  readonly slot: number;
+  /** Lowest slot with a block; null when it does not say. */
+  readonly firstSlot: number | null;
+  /** Unix milliseconds of that block; null when unknown. */
+  readonly firstTimeMs: number | null;
+  /** Measured length of a slot; null when the upstream gives nothing to measure it by. */
+  readonly slotMs: number | null;
+  /** A recent block. */
+  readonly block: { readonly slot: number; readonly timeMs: number | null } | null;
+  /** Why there is none. */
+  readonly blockTrouble: string | null;
+  readonly hasSocket: boolean;
+  /** Unix milliseconds at which `slot` was told. */
+  readonly askedAtMs: number;
+}
+
+const RECENT_SLOTS = 50;
+/** Samples of a minute each. */
+const SAMPLES = 5;
+const MEASURED_SLOTS = 1_000;
+/** Block times are whole seconds: over a shorter stretch they say little. */
+const SHORTEST_STRETCH_MS = 20_000;
+
+/** Asks everything the daemon depends on. Errors: those of the first calls, without which nothing else makes sense. */
+async function probeUpstream(
+  label: string,
+  config: UpstreamConfig,
+  options: { readonly clock: Clock; readonly transactionVersion: number },
+): Promise<UpstreamFacts> {
+  const upstream = createAskUpstream(label, config, options.clock);
+  try {
+    const genesisHash = text(await upstream.ask('getGenesisHash'), 'getGenesisHash');
+    const slot = integer(await upstream.ask('getSlot', [{ commitment: 'confirmed' }]), 'getSlot');
+    const askedAtMs = options.clock.now();
+    const first = await firstBlock(upstream);
+    const [version, trouble, recent, slotMs, hasSocket] = await Promise.all([
+      upstream.ask('getVersion').then(versionIn, () => 'unknown'),
+      upstream.ask('getHealth').then(() => null, inWords),
+      recentBlock(upstream, slot, options.transactionVersion),
+      slotLength(upstream, slot, first),
+      opensSocket(config, options.clock),
+    ]);
+    return { genesisHash, version, trouble, slot, ...first, ...recent, slotMs, hasSocket, askedAtMs };
+  } finally {
+    await upstream.close();
+  }
+}
+
+async function firstBlock(upstream: AskUpstream): Promise<Pick<UpstreamFacts, 'firstSlot' | 'firstTimeMs'>> {
+  const firstSlot = await upstream
+    .ask('getFirstAvailableBlock')
+    .then((found) => integer(found, ''))
+    .catch(() => null);
+  return { firstSlot, firstTimeMs: firstSlot === null ? null : await blockTimeMs(upstream, firstSlot) };
+}
+
+const blockTimeMs = ({ ask }: AskUpstream, slot: number): Promise<number | null> =>
+  ask('getBlockTime', [slot])
+    .then((seconds) => integer(seconds, '') * 1_000)
+    .catch(() => null);
+
+/** By the samples that nodes take of themselves, else by the times of two blocks: whole seconds, so they have to be far apart. */
+async function slotLength(
+  upstream: AskUpstream,
+  slot: number,
+  first: Pick<UpstreamFacts, 'firstSlot' | 'firstTimeMs'>,
+): Promise<number | null> {
+  const samples = await upstream.ask('getRecentPerformanceSamples', [SAMPLES]).catch(() => []);
+  let [slots, seconds] = [0, 0];
+  for (const sample of Array.isArray(samples) ? samples : []) {
+    const { numSlots, samplePeriodSecs } = isPlainObject(sample) ? sample : {};
+    if (typeof numSlots !== 'number' || typeof samplePeriodSecs !== 'number' || numSlots <= 0) continue;
+    slots += numSlots;
+    seconds += samplePeriodSecs;
+  }
+  if (slots > 0 && seconds > 0) return (seconds * 1_000) / slots;
+  try {
+    const commitment = { commitment: 'confirmed' };
+    const lastBlock = async (from: number) => {
+      const listed = await upstream.ask('getBlocks', [Math.max(0, from - RECENT_SLOTS), from, commitment]);
+      const found = integer(Array.isArray(listed) ? listed.at(-1) : null, 'getBlocks');
+      return { slot: found, timeMs: await blockTimeMs(upstream, found) };
+    };
+    // A chain that is younger has its first block.
+    const isYoung = first.firstSlot !== null && first.firstSlot > slot - MEASURED_SLOTS;
+    const early = isYoung
+      ? { slot: first.firstSlot, timeMs: first.firstTimeMs }
+      : await lastBlock(slot - MEASURED_SLOTS);
+    const late = await lastBlock(slot);
+    if (early.slot === null || early.timeMs === null || late.timeMs === null) return null;
+    if (late.timeMs - early.timeMs < SHORTEST_STRETCH_MS) return null;
+    return (late.timeMs - early.timeMs) / (late.slot - early.slot);
+  } catch {
+    return null;
+  }
+}
+
+async function recentBlock(
+  { ask }: AskUpstream,
+  slot: number,
+  maxSupportedTransactionVersion: number,
+): Promise<Pick<UpstreamFacts, 'block' | 'blockTrouble'>> {
+  const commitment = { commitment: 'confirmed' };
+  try {
+    const slots = await ask('getBlocks', [Math.max(0, slot - RECENT_SLOTS), slot, commitment]);
+    const last = Array.isArray(slots) ? slots.at(-1) : undefined;
+    if (!Number.isInteger(last)) return { block: null, blockTrouble: `getBlocks lists none of ${RECENT_SLOTS} slots` };
+    const what = { ...commitment, transactionDetails: 'none', rewards: false, maxSupportedTransactionVersion };
+    const block = await ask('getBlock', [last, what]);
+    const seconds = isPlainObject(block) ? block['blockTime'] : undefined;
+    if (!isPlainObject(block)) return { block: null, blockTrouble: 'getBlock has no block that getBlocks lists' };
+    const timeMs = typeof seconds === 'number' ? seconds * 1_000 : null;
+    return { block: { slot: last as number, timeMs }, blockTrouble: null };
+  } catch (error) {
+    return { block: null, blockTrouble: inWords(error) };
+  }
+}
+
+/** Tries the same addresses as the daemon. */
+async function opensSocket(config: UpstreamConfig, clock: Clock): Promise<boolean> {
+  const member = makeMember(config, 0, { label: 'doctor', clock });
+  try {
+    for (const _ of member.socketUrls) {
+      const socket = openSocket(member, 'doctor');
+      const opened = await new Promise<boolean>((resolve) => {
+        socket.on('error', () => resolve(false));
+        socket.once('open', () => resolve(true));
+      });
+      socket.terminate();
+      if (opened) return true;
+    }
+    return false;
+  } finally {
+    await member.transport.close();
+  }
+}
+
+function inWords(error: unknown): string {
+  return error instanceof CodedError ? messageOf(error) : (codeOf(error) ?? 'error');
+}
+
+function versionIn(result: unknown): string {
+  const version = isPlainObject(result) ? result['solana-core'] : undefined;
+  return typeof version === 'string' ? version.slice(0, 32) : 'unknown';
+}
+
+function integer(result: unknown, method: string): number {
+  if (typeof result === 'number' && Number.isInteger(result)) return result;
+  throw new CodedError('CHAIN_BAD_RESPONSE', `${method} answers no slot`);
+}
+
+function text(result: unknown, method: string): string {
+  if (typeof result === 'string') return result;
+  throw new CodedError('CHAIN_BAD_RESPONSE', `${method} answers no text`);
+}
+
+/** Calls one upstream, without pool, retries and cache. */
+interface AskUpstream {
+  /** Errors: those of the transport; CHAIN_RPC_ERROR; CHAIN_BAD_RESPONSE. None holds the address. */
+  ask(method: string, params?: readonly unknown[]): Promise<unknown>;
+  close(): Promise<void>;
+}
+
+const TIMEOUT_MS = 5_000;
+const MAX_BYTES = 16_777_216;
+const MAX_MESSAGE_CHARS = 120;
+
+function createAskUpstream(label: string, config: UpstreamConfig, clock: Clock): AskUpstream {
+  const upstream = { label, url: config.url, headers: config.headers ?? {}, archive: false, maxConcurrent: 4 };
+  const transport = createTransport(upstream, 'parhelion-doctor', clock);
+  return {
+    async ask(method, params = []) {
+      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
+      const reply = await transport.send({ body, timeoutMs: TIMEOUT_MS, maxBytes: MAX_BYTES });
+      const { bytes } = await gather(reply.body, MAX_BYTES);
+      return resultOf(bytes, method, reply.status);
+    },
+    close: () => transport.close(),
+  };
+}
+
+function resultOf(bytes: Buffer, method: string, status: number): unknown {
+  let answer: unknown;
+  try {
+    answer = JSON.parse(bytes.toString('utf8'));
+  } catch {
+    answer = null;
+  }
+  if (isPlainObject(answer) && isPlainObject(answer['error'])) {
+    const { code, message } = answer['error'];
+    const text = String(message).slice(0, MAX_MESSAGE_CHARS);
+    throw new CodedError('CHAIN_RPC_ERROR', `${method}: ${text} (${String(code)})`, { facts: { status } });
+  }
+  if (isPlainObject(answer) && 'result' in answer && status < 300) return answer['result'];
+  const refused = status === 401 || status === 403 ? ': the upstream refuses the key' : '';
+  throw new CodedError('CHAIN_BAD_RESPONSE', `${method}: HTTP status ${status} without a JSON-RPC answer${refused}`);
 }

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import {
   Connection,
   type Keypair,
@@ -9,9 +10,25 @@ import {
 import { EXIT } from '../../kernel/errors.ts';
 import { encode64 } from '../../lib/base58.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
-import type { SignupPrice } from './service.ts';
+import { decodeMint } from '../../solana/accounts/token.ts';
 
 export type { Connection, Keypair } from '@solana/web3.js';
+
+/** What is paid; `token` is null for SOL. */
+export interface Payment {
+  readonly treasury: string;
+  /** Lamports or raw units. */
+  readonly amount: bigint;
+  readonly token: Token | null;
+}
+
+/** A mint as it stands on the chain. */
+export interface Token {
+  readonly mint: string;
+  /** SPL Token or Token-2022. */
+  readonly program: string;
+  readonly decimals: number;
+}
 
 const ASSOCIATED = new PublicKey('ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL');
 const CREATE_IDEMPOTENT = 1;
@@ -26,19 +43,38 @@ export interface SignedPayment {
 /** A client of a node; opens nothing. */
 export const connectTo = (url: string): Connection => new Connection(url, 'confirmed');
 
+/**
+ * Reads a mint: what it says, and not the service, decides which program is called and what an amount is worth. Errors: SIGNUP_USAGE, exit
+ * 64, when it is none of SPL Token or Token-2022; SIGNUP_PAYMENT, exit 75.
+ */
+export async function readToken(connection: Connection, mint: string): Promise<Token> {
+  let account: Awaited<ReturnType<Connection['getAccountInfo']>>;
+  try {
+    account = await connection.getAccountInfo(new PublicKey(mint), 'confirmed');
+  } catch (error) {
+    throw unpaid(error);
+  }
+  const program = account?.owner.toBase58() ?? '';
+  const { value } = decodeMint({ owner: program, data: account?.data ?? new Uint8Array(0) });
+  if (value === null)
+    throw new CodedError('SIGNUP_USAGE', `${mint} is no mint of SPL Token or Token-2022 on this chain`, {
+      exitCode: EXIT.usage,
+    });
+  return { mint, program, decimals: value.decimals };
+}
+
 /** Signs and sends nothing. Errors: SIGNUP_PAYMENT, exit 75. */
 export async function signPayment(
   connection: Connection,
   wallet: Keypair,
-  treasury: string,
-  price: SignupPrice,
+  { treasury, amount, token }: Payment,
 ): Promise<SignedPayment> {
   try {
     const to = new PublicKey(treasury);
     const instructions =
-      price.mint === null
-        ? [SystemProgram.transfer({ fromPubkey: wallet.publicKey, toPubkey: to, lamports: BigInt(price.amount) })]
-        : await tokenTransfer(connection, wallet.publicKey, to, price, new PublicKey(price.mint));
+      token === null
+        ? [SystemProgram.transfer({ fromPubkey: wallet.publicKey, toPubkey: to, lamports: amount })]
+        : tokenTransfer(wallet.publicKey, to, amount, token);
     const { blockhash, lastValidBlockHeight } = await connection.getLatestBlockhash('confirmed');
     const transaction = new Transaction({ feePayer: wallet.publicKey, blockhash, lastValidBlockHeight });
     transaction.add(...instructions).sign(wallet);
@@ -76,22 +112,15 @@ export async function paymentFate(
   }
 }
 
-async function tokenTransfer(
-  connection: Connection,
-  owner: PublicKey,
-  treasury: PublicKey,
-  { amount, decimals }: SignupPrice,
-  mint: PublicKey,
-): Promise<TransactionInstruction[]> {
-  const program = (await connection.getAccountInfo(mint, 'confirmed'))?.owner;
-  if (program === undefined) throw new Error(`there is no mint ${mint.toString()} on this chain`);
+function tokenTransfer(owner: PublicKey, treasury: PublicKey, amount: bigint, token: Token): TransactionInstruction[] {
+  const [mint, program] = [new PublicKey(token.mint), new PublicKey(token.program)];
   const accountOf = (who: PublicKey) =>
     PublicKey.findProgramAddressSync([who.toBytes(), program.toBytes(), mint.toBytes()], ASSOCIATED)[0];
   const [from, to] = [accountOf(owner), accountOf(treasury)];
   const data = Buffer.alloc(10);
   data.writeUInt8(TRANSFER_CHECKED, 0);
-  data.writeBigUInt64LE(BigInt(amount), 1);
-  data.writeUInt8(decimals, 9);
+  data.writeBigUInt64LE(amount, 1);
+  data.writeUInt8(token.decimals, 9);
   const meta = (pubkey: PublicKey, isWritable = false, isSigner = false) => ({ pubkey, isWritable, isSigner });
   return [
     new TransactionInstruction({
@@ -114,3 +143,33 @@ const unpaid = (error: unknown) =>
   new CodedError('SIGNUP_PAYMENT', `the payment could not be made: ${messageOf(error).slice(0, 300)}`, {
     exitCode: EXIT.temporary,
   });
+
+/** `0.05` of something with 9 decimals as 50000000. Errors: SIGNUP_AMOUNT, exit 64. */
+export function toRawUnits(text: string, decimals: number): bigint {
+  const [, whole = '', fraction = ''] = /^(\d{1,20})(?:\.(\d{1,18}))?$/.exec(text) ?? [];
+  if (whole === '' || fraction.length > decimals)
+    throw new CodedError('SIGNUP_AMOUNT', `"${text}" is no amount with at most ${decimals} decimals`, {
+      exitCode: EXIT.usage,
+    });
+  return BigInt(whole + fraction.padEnd(decimals, '0'));
+}
+
+/** The other way round. */
+export function fromRawUnits(amount: bigint, decimals: number): string {
+  const digits = amount.toString().padStart(decimals + 1, '0');
+  const whole = digits.slice(0, digits.length - decimals);
+  const fraction = digits.slice(digits.length - decimals).replace(/0+$/, '');
+  return fraction === '' ? whole : `${whole}.${fraction}`;
+}
+
+/** Reads a file of solana-keygen. Errors: SIGNUP_KEYPAIR, exit 64; never with what is in the file. */
+export async function readWalletFile(path: string): Promise<Keypair> {
+  const { Keypair: keypair } = await import('@solana/web3.js');
+  try {
+    return keypair.fromSecretKey(Uint8Array.from(JSON.parse(readFileSync(path, 'utf8')) as number[]));
+  } catch {
+    throw new CodedError('SIGNUP_KEYPAIR', `${path} cannot be read, or is no keypair of 64 numbers`, {
+      exitCode: EXIT.usage,
+    });
+  }
+}

@@ -1,11 +1,15 @@
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { Type } from '@sinclair/typebox';
+import { createValidator } from '../../kernel/calls/validation.ts';
 import { EXIT } from '../../kernel/errors.ts';
 import { CodedError, codeOf } from '../../lib/coded-error.ts';
+import { isPlainObject } from '../../lib/json.ts';
 
-export interface SignupPrice {
+/** As the service says; its symbol and decimals are for people, and nothing is decided by them. */
+interface SignupPrice {
   readonly symbol: string;
   /** Null for SOL. */
   readonly mint: string | null;
-  readonly decimals: number;
   /** Raw units, decimal. */
   readonly amount: string;
 }
@@ -17,7 +21,7 @@ export interface SignupTerms {
   readonly prices: readonly SignupPrice[];
 }
 
-export interface SignupProof {
+interface SignupProof {
   readonly wallet: string;
   readonly payment: string;
   readonly key: string;
@@ -25,19 +29,52 @@ export interface SignupProof {
 }
 
 const TIMEOUT_MS = 15_000;
+const ADDRESS = Type.String({ pattern: '^[1-9A-HJ-NP-Za-km-z]{32,44}$' });
+/** Texts end in a terminal: they hold nothing that it would take for more than text. */
+const TERMS = Type.Object({
+  treasury: ADDRESS,
+  plan: Type.String({ pattern: '^[\\w .-]{1,64}$' }),
+  credits: Type.Integer({ minimum: 0 }),
+  prices: Type.Array(
+    Type.Object({
+      symbol: Type.String({ pattern: '^[A-Za-z0-9]{1,12}$' }),
+      mint: Type.Union([ADDRESS, Type.Null()]),
+      amount: Type.String({ pattern: '^[1-9]\\d{0,19}$' }),
+    }),
+    { maxItems: 64 },
+  ),
+});
+const MAX_U64 = 2n ** 64n - 1n;
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
+
+/** Whoever is between could put prices and a receiver of their own in place of the service's. Errors: SIGNUP_USAGE, exit 64. */
+export function demandSafeAddress(url: string): void {
+  const { protocol, hostname } = new URL(URL.canParse(url) ? url : 'none:');
+  if (protocol === 'https:' || (protocol === 'http:' && LOOPBACK.test(hostname))) return;
+  throw new CodedError('SIGNUP_USAGE', '--url must begin with https://; http:// is for services on this machine only', {
+    exitCode: EXIT.usage,
+  });
+}
 
 /** Errors: SIGNUP_SERVICE, exit 75. */
 export async function askTerms(url: string): Promise<SignupTerms> {
   const { status, body } = await ask(url, {});
   if (status !== 200) throw unusable(`GET /v0/signup answered ${status}: ${errorOf(body)}`);
-  return body as unknown as SignupTerms;
+  const problem = createValidator().compile(TERMS, 'the terms')(body);
+  if (problem !== null) throw unusable(`GET /v0/signup answered no terms: ${problem.slice(0, 200)}`);
+  const terms = body as unknown as SignupTerms;
+  if (terms.prices.some(({ amount }) => BigInt(amount) > MAX_U64)) throw unusable('a price is no amount');
+  return terms;
 }
 
 /** The project; null while the payment is not final. Errors: SIGNUP_SERVICE, exit 75; SIGNUP_REFUSED, exit 70. */
 export async function askForKey(url: string, proof: SignupProof): Promise<string | null> {
   const headers = { 'content-type': 'application/json' };
   const { status, body } = await ask(url, { method: 'POST', headers, body: JSON.stringify(proof) });
-  if (status === 200) return String(body['projectId']);
+  if (status === 200)
+    return String(body['projectId'])
+      .slice(0, 64)
+      .replace(/[^\w-]/g, '');
   // 404: the block has not reached the service yet.
   if (status === 202 || status === 404) return null;
   const text = `POST /v0/signup answered ${status}: ${errorOf(body)}`;
@@ -57,6 +94,44 @@ async function ask(url: string, init: RequestInit): Promise<{ status: number; bo
   }
 }
 
-const errorOf = (body: Record<string, unknown>) => String(body['error'] ?? 'no reason').slice(0, 200);
+/** Texts of a stranger, without what a terminal would obey. */
+const errorOf = (body: Record<string, unknown> | null) =>
+  String(body?.['error'] ?? 'no reason')
+    .replace(/\p{Cc}/gu, ' ')
+    .slice(0, 200);
 
 const unusable = (text: string) => new CodedError('SIGNUP_SERVICE', text, { exitCode: EXIT.temporary });
+
+/** A sign-up under way, or done. */
+export interface SignupState {
+  readonly url: string;
+  readonly wallet: string;
+  /** Good once `projectId` is set. */
+  readonly key: string;
+  /** Signed, and sent or about to be; null before. */
+  readonly payment: { readonly signature: string; readonly lastValidBlockHeight: number } | null;
+  readonly projectId: string | null;
+}
+
+/** Null when there is no file. Errors: SIGNUP_STATE, exit 64. */
+export function readSignupState(path: string): SignupState | null {
+  if (!existsSync(path)) return null;
+  let value: unknown = null;
+  try {
+    value = JSON.parse(readFileSync(path, 'utf8'));
+  } catch {
+    // What is no JSON is no state either.
+  }
+  const texts = isPlainObject(value) ? [value['url'], value['wallet'], value['key']] : [null];
+  if (texts.every((text) => typeof text === 'string')) return value as SignupState;
+  throw new CodedError('SIGNUP_STATE', `${path} is no file of a sign-up: name another one with --output`, {
+    exitCode: EXIT.usage,
+  });
+}
+
+/** Readable by its owner alone; a reader never sees half of it. */
+export function writeSignupState(path: string, state: SignupState): void {
+  const temporary = `${path}.${process.pid}`;
+  writeFileSync(temporary, `${JSON.stringify(state, null, 2)}\n`, { mode: 0o600, flush: true });
+  renameSync(temporary, path);
+}

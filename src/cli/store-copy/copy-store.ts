@@ -1,11 +1,27 @@
 import { sql } from 'kysely';
-import { advanceIdentities, readTableShapes, type TableShape } from '../../adapters/store/table-shapes.ts';
+import {
+  advanceIdentities,
+  insertAsTheyAre,
+  readTableShapes,
+  type TableShape,
+} from '../../adapters/store/table-shapes.ts';
+import { COPY_TABLE } from '../../kernel/schema/ensure-schema.ts';
 import type { MigrationScope } from '../../kernel/schema/migration-scopes.ts';
 import { migrate } from '../../kernel/schema/migrations.ts';
-import { COPY_TABLE } from '../../kernel/schema/unfinished-copy.ts';
 import type { Store } from '../../ports/store.ts';
-import { beginNotes, endNotes, readTableNotes, refused, type TableNote, writeNote } from './copy-note.ts';
-import { type Checksum, checksumOf, countRows, keyOf, pagesOf } from './rows.ts';
+import {
+  beginNotes,
+  type Checksum,
+  checksumOf,
+  countRows,
+  endNotes,
+  keyOf,
+  pagesOf,
+  readTableNotes,
+  refused,
+  type TableNote,
+  writeNote,
+} from './copy-note.ts';
 
 export interface CopyOptions {
   readonly source: Store;
@@ -77,7 +93,7 @@ async function copyTable(
   shape: TableShape,
   note: TableNote | null,
 ): Promise<void> {
-  const { name, columns } = shape;
+  const { name } = shape;
   let { rows, last }: Pick<TableNote, 'rows' | 'last'> = note ?? { rows: 0, last: null };
   // A fresh schema has rows of its own here and there.
   if (note === null)
@@ -88,7 +104,7 @@ async function copyTable(
   for await (const page of pagesOf(source, shape, last)) {
     const next = { rows: rows + page.length, last: keyOf(shape, page.at(-1) ?? []) };
     await target.write(async (tx) => {
-      await tx.insertMany(name, columns, page);
+      await insertAsTheyAre(tx, shape, page);
       await writeNote(tx, name, { ...next, isDone: false });
     });
     ({ rows, last } = next);

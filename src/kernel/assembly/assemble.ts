@@ -1,27 +1,27 @@
+import { storedBudgets } from '../../ports/access.ts';
 import type { BlockHeader } from '../../ports/block.ts';
 import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../../ports/chain.ts';
 import type { Clock } from '../../ports/clock.ts';
-import { kernelView } from '../../ports/daemon-view.ts';
+import { kernelView, ROLES, type Roles } from '../../ports/daemon-view.ts';
 import { kernelFollowing } from '../../ports/following.ts';
 import { kernelGaps } from '../../ports/gaps.ts';
 import { kernelOutbox, type Outbox } from '../../ports/outbox.ts';
 import { kernelParsers, type ParserBook } from '../../ports/parsers.ts';
-import { ROLES, type Roles } from '../../ports/role.ts';
 import type { Store } from '../../ports/store.ts';
 import type { UpstreamPool } from '../../ports/upstream.ts';
+import { answerRoom, type BudgetLedger, createBudgets, type Rooms } from '../budgets.ts';
 import { type CoreConfig, coreConfig } from '../config/core.ts';
+import { maskSecrets } from '../config/dump.ts';
 import type { LoadedConfig } from '../config/load.ts';
-import { maskSecrets } from '../config/mask.ts';
 import { createFollowing } from '../follower/following.ts';
-import { createGapBook } from '../follower/gap-book.ts';
-import type { JobRunner } from '../jobs/index.ts';
+import { createGapBook } from '../follower/gaps.ts';
 import { createOutbox } from '../jobs/outbox.ts';
+import type { JobRunner } from '../jobs/runner.ts';
 import { createMetricsRegistry, type MetricsRegistry } from '../metrics.ts';
 import { type Merged, mergeContributions } from '../plugins/merge-contributions.ts';
 import { type ProvisionedPlugin, provisionPlugins } from '../plugins/provision.ts';
 import { type FoundPlugin, hasDuty } from '../plugins/registry.ts';
-import { traceContributions } from '../tracing/trace-contributions.ts';
-import { type TracerSlot, traceOutbound, tracePool } from '../tracing/trace-ways-out.ts';
+import { type TracerSlot, traceContributions, traceOutbound, tracePool } from '../tracing/tracing.ts';
 import { createDaemonView } from './daemon-view.ts';
 import { createLate, createLateStore, type Late } from './late.ts';
 import type { ChainSetup, DaemonParts, FollowerView } from './parts.ts';
@@ -32,6 +32,8 @@ export type OutboxParts = Pick<JobRunner, 'enqueue' | 'wake'>;
 export interface AssembledChain {
   readonly setup: ChainSetup;
   readonly pool: UpstreamPool;
+  /** Pools of plugins for this chain: bound to its genesis hash with the one above. */
+  readonly alongside: UpstreamPool[];
   readonly source: ChainSource;
   readonly reader: ChainReader;
   /** Set when the follower is made. */
@@ -48,6 +50,8 @@ export interface Assembly {
   readonly chains: readonly AssembledChain[];
   readonly plugins: readonly ProvisionedPlugin[];
   readonly merged: Merged;
+  /** What callers of this thread hold. */
+  readonly budgets: BudgetLedger;
   readonly store: Late<Store>;
   readonly outbox: Late<OutboxParts>;
 }
@@ -75,6 +79,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   const metrics = createMetricsRegistry({ process: options.processMetrics ?? true });
   const store = createLate<Store>('the store');
   const outbox = createLate<OutboxParts>('the outbox');
+  const budgets = createBudgets(roomsOf(config.core), roles.has('api') ? metrics.scope('budget') : null);
   const lateStore = createLateStore(store);
   const chains = options.chains
     .filter(({ upstreams }) => upstreams.length > 0)
@@ -84,7 +89,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   let merged: Merged | null = null;
   const parserBook: ParserBook = { all: () => merged?.parsers ?? [] };
   let plugins: readonly ProvisionedPlugin[] = [];
-  const view = createDaemonView({ version, config, plugins: () => plugins, merged: () => merged });
+  const view = createDaemonView({ version, config, plugins: () => plugins, merged: () => merged, budgets });
   plugins = await provisionPlugins(
     config.plugins
       .filter((plugin) => plugin.enabled && hasDuty(plugin, roles))
@@ -101,12 +106,17 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
       outbound: parts.outbound,
       chain: readerOf,
       upstreams: (id) => chainOf(id)?.pool ?? null,
-      makePool: parts.makePool,
+      openPool(label, upstreams, scope, chain) {
+        const pool = parts.makePool(label, upstreams, scope);
+        if (chain !== null) chainOf(chain)?.alongside.push(pool);
+        return pool;
+      },
       enqueue: (tx, jobs) => outbox.get().enqueue(tx, jobs),
       bus: parts.bus,
       services: [
         { token: kernelParsers, service: parserBook },
         { token: kernelView, service: view },
+        { token: storedBudgets, service: budgets.stored },
         { token: kernelOutbox, service: lateOutbox(lateStore, parts.clock, outbox) },
         { token: kernelGaps, service: createGapBook(lateStore, parts.clock) },
         {
@@ -118,7 +128,13 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   );
   merged = traceContributions(mergeContributions(plugins));
   tracing.tracer = merged.tracer;
-  return { config, version, roles, metrics, chains, plugins, merged, store, outbox };
+  return { config, version, roles, metrics, chains, plugins, merged, budgets, store, outbox };
+}
+
+/** What all callers may hold together. Calls to upstreams wait for their turn instead: their room is that of each upstream. */
+function roomsOf({ http, budgets }: CoreConfig): Rooms {
+  const { answerBytes, ...others } = budgets;
+  return { requestBytes: http.maxBodyBytesInFlight, answerBytes: answerBytes ?? answerRoom(), ...others };
 }
 
 /** All ways out of the daemon, in sight of the tracer when there is one. */
@@ -133,8 +149,19 @@ function traceParts(parts: DaemonParts, slot: TracerSlot): DaemonParts {
 function assembleChain(setup: ChainSetup, parts: DaemonParts, metrics: MetricsRegistry): AssembledChain {
   const area = setup.id === 'main' ? 'upstream' : `upstream_${setup.id}`;
   const follower = createLate<FollowerView>('the follower');
-  const pool = parts.makePool(setup.id, setup.upstreams, metrics.scope(area));
-  return { setup, pool, ...parts.makeChain(setup, pool, lateFollower(follower)), follower };
+  const made = parts.makePool(setup.id, setup.upstreams, metrics.scope(area));
+  const alongside: UpstreamPool[] = [];
+  const pool: UpstreamPool = {
+    ...made,
+    bind(genesisHash) {
+      made.bind(genesisHash);
+      for (const other of alongside) {
+        other.bind(genesisHash, true);
+        void other.identify();
+      }
+    },
+  };
+  return { setup, pool, alongside, ...parts.makeChain(setup, pool, lateFollower(follower)), follower };
 }
 
 /** Commands of a stopped daemon change rows without a runner: the next start looks at them. */

@@ -1,6 +1,7 @@
 import { CodedError } from '../../lib/coded-error.ts';
 import type { ChainId } from '../../ports/chain.ts';
 import type { Migration, Queries, Store } from '../../ports/store.ts';
+import type { UpstreamPool } from '../../ports/upstream.ts';
 import { EXIT } from '../errors.ts';
 
 interface IdentityTables {
@@ -36,11 +37,31 @@ export async function bindStoreToChain(store: Store, chain: ChainId, genesisHash
       .executeTakeFirstOrThrow();
     return row.genesis_hash;
   });
-  if (known === genesisHash) return;
-  throw new CodedError(
+  if (known !== genesisHash) throw wrongChain(chain, known, genesisHash);
+}
+
+/** The genesis hash of the chain whose data the store holds; null before the first meeting. */
+export async function readChainIdentity(store: Store, chain: ChainId): Promise<string | null> {
+  const row = await (store.read as Queries<IdentityTables>)
+    .selectFrom('chain_identity')
+    .select('genesis_hash')
+    .where('chain', '=', chain)
+    .executeTakeFirst();
+  return row?.genesis_hash ?? null;
+}
+
+/** Errors: STORE_WRONG_CHAIN, exit 78, when every upstream serves another chain than the one that the pool is bound to. */
+export function refuseOtherChain(pool: UpstreamPool, chain: ChainId, known: string): void {
+  const others = pool.states().map(({ otherChain }) => otherChain);
+  const [first] = others;
+  if (first !== undefined && first !== null && others.every((other) => other !== null))
+    throw wrongChain(chain, known, first);
+}
+
+const wrongChain = (chain: ChainId, known: string, genesisHash: string) =>
+  new CodedError(
     'STORE_WRONG_CHAIN',
     `the database holds data of the ${chain} chain with genesis hash ${known}, the upstream serves ${genesisHash}: ` +
       'use another dataDir (or store.url), or the upstream of that chain',
     { exitCode: EXIT.config, facts: { chain, known, genesisHash } },
   );
-}

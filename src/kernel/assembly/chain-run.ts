@@ -1,9 +1,13 @@
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import type { Bus } from '../../ports/bus.ts';
+import type { ChainId } from '../../ports/chain.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Store } from '../../ports/store.ts';
 import type { AssembledChain } from './assemble.ts';
 import { bindStoreToChain } from './chain-identity.ts';
+import type { FollowerView } from './parts.ts';
+import { TOPICS } from './remote-follower.ts';
 
 const ASK_TIMEOUT_MS = 5_000;
 const RETRY_MS = 2_000;
@@ -15,7 +19,7 @@ export interface FollowerRun {
   stop(): Promise<void> | void;
 }
 
-export interface ChainRunOptions {
+interface ChainRunOptions {
   readonly chain: AssembledChain;
   readonly store: Store;
   /** Null when nothing follows this chain. */
@@ -46,6 +50,9 @@ export function createChainRun({ chain, store, follower, clock, log, fatal }: Ch
     const options = { timeoutMs: ASK_TIMEOUT_MS, signal: stopped.signal };
     const genesisHash = await chain.reader.call<string>('getGenesisHash', [], options);
     await bindStoreToChain(store, chain.setup.id, genesisHash);
+    // The one that answered serves our chain; the others may not.
+    chain.pool.bind(genesisHash);
+    await chain.pool.identify();
     if (stopped.signal.aborted || follower === null) return;
     following = true;
     await follower.start();
@@ -92,4 +99,53 @@ export function createChainRun({ chain, store, follower, clock, log, fatal }: Ch
 function isFinal(error: unknown): boolean {
   const code = codeOf(error) ?? '';
   return !(error instanceof CodedError) || !(code.startsWith('CHAIN_') || code.startsWith('UPSTREAM_'));
+}
+
+interface AnnounceOptions {
+  readonly chain: ChainId;
+  readonly follower: FollowerView;
+  readonly bus: Bus;
+  readonly clock: Clock;
+}
+
+export interface Announcer {
+  start(): void;
+  stop(): void;
+}
+
+const INTERVAL_MS = 1_000;
+/** Between the statuses that follow releases. */
+const SHORTEST_MS = 100;
+/** A message has to stay small. */
+const MOST_GAPS = 10;
+
+/** Tells the other roles what the follower of this thread does. */
+export function createAnnouncer({ chain, follower, bus, clock }: AnnounceOptions): Announcer {
+  let toldAt = Number.NEGATIVE_INFINITY;
+  let cancel = (): void => undefined;
+  let offReleased = (): void => undefined;
+
+  const tellStatus = () => {
+    toldAt = clock.monotonic();
+    const { gaps, ...status } = follower.status();
+    const cut = gaps === undefined ? {} : { gaps: gaps.slice(0, MOST_GAPS) };
+    bus.publish(TOPICS.status, { chain, status: { ...status, ...cut } });
+  };
+  const repeat = () => {
+    tellStatus();
+    cancel = clock.timeout(INTERVAL_MS, repeat);
+  };
+  return {
+    start() {
+      offReleased = follower.onReleased((header) => {
+        bus.publish(TOPICS.released, { chain, header });
+        if (clock.monotonic() - toldAt >= SHORTEST_MS) tellStatus();
+      });
+      repeat();
+    },
+    stop() {
+      cancel();
+      offReleased();
+    },
+  };
 }

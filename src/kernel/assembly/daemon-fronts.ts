@@ -1,8 +1,8 @@
 import type { Clock } from '../../ports/clock.ts';
+import type { CheckResult } from '../../ports/crew.ts';
 import type { InheritedSockets } from '../../ports/inherited-sockets.ts';
 import { createValidator, type Validator } from '../calls/validation.ts';
-import type { CoreConfig } from '../config/core.ts';
-import type { TlsSection } from '../config/tls.ts';
+import type { CoreConfig, TlsSection } from '../config/core.ts';
 import type { Health } from '../health.ts';
 import { createAdminFront, createHttpFront } from '../http/index.ts';
 import { createRpcFront } from '../rpc/front.ts';
@@ -13,7 +13,7 @@ import type { DaemonParts } from './parts.ts';
 export interface DaemonAddresses {
   /** Null without the role `api`. */
   readonly api: string | null;
-  /** Null when there is no listener of its own for websockets; the API listener takes them too. */
+  /** Where web3.js looks for websockets; the API listener's where that port is not to be had, which takes them too. Null without the role `api`. */
   readonly websocket: string | null;
   readonly admin: string;
 }
@@ -50,9 +50,11 @@ export function createFronts({ assembly, parts, health, metricsText, sockets }: 
   const isApi = assembly.roles.has('api');
   const secure = (section: TlsSection) => (core[section].tls.certFile === null ? '' : 's');
   const http = isApi ? createApi(assembly, parts, validator) : null;
+  health.show(() => proxyNotice(http?.undeclaredProxy() ?? null));
   const admin = createAdminFront({
     ...{ core, clock, random, log, health, version, validator },
     routes: isApi ? merged.routes : [],
+    budgets: isApi ? assembly.budgets : null,
     registry: { text: metricsText, contentType: metrics.contentType },
     metrics: metrics.scope('admin'),
   });
@@ -69,10 +71,7 @@ export function createFronts({ assembly, parts, health, metricsText, sockets }: 
       if ((isApi && api === null) || operations === null) throw new Error('the daemon does not listen yet');
       return {
         api: api === null ? null : baseUrl(`http${secure('http')}`, api.host, api.port),
-        websocket:
-          api === null || api.websocketPort === null
-            ? null
-            : baseUrl(`ws${secure('http')}`, api.host, api.websocketPort),
+        websocket: api === null ? null : baseUrl(`ws${secure('http')}`, api.host, api.websocketPort ?? api.port),
         admin: baseUrl(`http${secure('admin')}`, operations.host, operations.port),
       };
     },
@@ -106,7 +105,14 @@ function createApi(assembly: Assembly, { clock, random, log }: DaemonParts, vali
     ...{ core, routes, clock, random, log, rpc, gate, sockets, tracer, version, validator },
     metrics: metrics.scope('http'),
     chainLabel: () => main?.setup.kind ?? null,
+    budgets: assembly.budgets,
   });
+}
+
+function proxyNotice(peer: string | null): CheckResult | null {
+  if (peer === null) return null;
+  const detail = `all requests come from ${peer} with X-Forwarded-For, and it is not in http.trustedProxies`;
+  return { name: 'clients', ok: false, detail, required: false };
 }
 
 /** Any address stands for every one of the machine; people and scripts want one that they can call. */

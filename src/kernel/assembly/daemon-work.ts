@@ -6,21 +6,18 @@ import { EXIT } from '../errors.ts';
 import type { Follower } from '../follower/contract.ts';
 import { createFollower } from '../follower/create-follower.ts';
 import { createElection } from '../follower/lead/election.ts';
-import { createJobRunner, type JobRunner } from '../jobs/index.ts';
-import { createOutboxGauges, type OutboxGauges } from '../jobs/outbox-gauges.ts';
-import { createAnnouncer } from './announce-chain.ts';
+import { createOutboxGauges, type OutboxGauges } from '../jobs/metrics.ts';
+import { createJobRunner, type JobRunner } from '../jobs/runner.ts';
 import type { AssembledChain, Assembly } from './assemble.ts';
-import { type ChainRun, createChainRun, type FollowerRun } from './chain-run.ts';
+import { type ChainRun, createAnnouncer, createChainRun, type FollowerRun } from './chain-run.ts';
 import { createElectedFollower } from './elected-follower.ts';
 import type { DaemonParts } from './parts.ts';
-import { createRemoteFollower } from './remote-follower.ts';
-import { createRemoteRunner } from './remote-runner.ts';
-import { TOPICS } from './topics.ts';
+import { createRemoteFollower, createRemoteRunner, TOPICS } from './remote-follower.ts';
 
 /** What a daemon does without being asked: jobs and following, as far as its roles go. */
 export interface DaemonWork {
   /** Makes runner and followers on the open store, or what stands for those of other threads and processes. */
-  make(store: Store): void;
+  make(store: Store, dataDir: string): void;
   startJobs(): Promise<void>;
   startFollowing(): Promise<void>;
   /** No new work; what runs may finish. */
@@ -44,14 +41,17 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
   let runs: readonly ChainRun[] = [];
   const companions: Companion[] = [];
 
-  function makeJobs(store: Store): void {
+  function makeJobs(store: Store, dataDir: string): void {
     if (!roles.has('deliverer')) {
       assembly.outbox.set(createRemoteRunner({ bus, clock }));
       return;
     }
     const metrics = assembly.metrics.scope('jobs');
     const kinds = assembly.merged.jobs;
-    const runner = createJobRunner({ store, clock, random, log, fatal, kinds, config: core.jobs, metrics });
+    const owner = parts.openOwner(dataDir);
+    if (owner === null)
+      log.warn({ dataDir }, 'no file can be locked in the data folder: what a crash leaves behind waits for its lease');
+    const runner = createJobRunner({ store, owner, clock, random, log, fatal, kinds, config: core.jobs, metrics });
     jobs = runner;
     gauges = createOutboxGauges({ store, kinds: kinds.map(({ kind }) => kind), clock, log, metrics });
     assembly.outbox.set(runner);
@@ -63,6 +63,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     const { id } = chain.setup;
     const processors = assembly.merged.processors.filter(({ chains }) => chains.includes(id));
     if (!core.follow.enabled || processors.length === 0) return null;
+    if (!roles.has('indexer') && !roles.has('api')) return null;
     if (!roles.has('indexer')) {
       const remote = createRemoteFollower({ chain: id, store, bus, clock, log, tipSlot: () => tipOf(chain) });
       chain.follower.set(remote);
@@ -73,6 +74,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     const makeFollower = (on: Store) =>
       createFollower({
         ...{ chain: id, source: chain.source, store: on, processors, core, clock, random, metrics, log, fatal },
+        pluginOf: (processor) => assembly.merged.processorOwners.get(processor) ?? processor,
       });
     if (store.dialect === 'postgres') return electedFollowerOf(chain, store, metrics, makeFollower);
     const follower = makeFollower(store);
@@ -113,11 +115,32 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     return elected;
   }
 
+  /** What one role found of an upstream the others look at once, and not when they next would. */
+  function tellOtherChains({ setup, pool }: AssembledChain): Companion {
+    const others = () => JSON.stringify(pool.states().map(({ otherChain }) => otherChain));
+    let told = others();
+    const off = [
+      pool.onChange(() => {
+        if (others() === told) return;
+        told = others();
+        bus.publish(TOPICS.otherChain, { chain: setup.id });
+      }),
+      bus.subscribe(TOPICS.otherChain, (message) => {
+        if ((message as { readonly chain: ChainId }).chain === setup.id) void pool.identify();
+      }),
+    ];
+    return {
+      start: () => undefined,
+      stop() {
+        for (const end of off) end();
+      },
+    };
+  }
+
   return {
-    make(store) {
-      makeJobs(store);
-      // The deliverer asks no chain anything.
-      if (!roles.has('api') && !roles.has('indexer')) return;
+    make(store, dataDir) {
+      makeJobs(store, dataDir);
+      for (const chain of assembly.chains) companions.push(tellOtherChains(chain));
       runs = assembly.chains.map((chain) =>
         createChainRun({ chain, store, follower: followerOf(chain, store), clock, log, fatal }),
       );

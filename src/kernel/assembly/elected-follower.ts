@@ -4,8 +4,7 @@ import type { ChainId, ChainStatus } from '../../ports/chain.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Follower } from '../follower/contract.ts';
 import type { Election } from '../follower/lead/election.ts';
-import type { Announcer } from './announce-chain.ts';
-import type { FollowerRun } from './chain-run.ts';
+import type { Announcer, FollowerRun } from './chain-run.ts';
 import type { FollowerView } from './parts.ts';
 import type { RemoteFollower } from './remote-follower.ts';
 

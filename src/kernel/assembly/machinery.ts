@@ -1,14 +1,16 @@
+import { messageOf } from '../../lib/coded-error.ts';
+import type { ChainId } from '../../ports/chain.ts';
+import type { Clock } from '../../ports/clock.ts';
 import type { CrewMember } from '../../ports/crew.ts';
 import type { InheritedSockets } from '../../ports/inherited-sockets.ts';
-import { createCrew } from '../crew/crew.ts';
-import { renderMetrics } from '../crew/merge-metrics.ts';
+import type { Log } from '../../ports/log.ts';
+import { createCrew, renderMetrics } from '../crew/crew.ts';
 import { createHealth } from '../health.ts';
 import { createLifecycle } from '../plugins/lifecycle.ts';
 import { createReloader } from '../plugins/reload.ts';
 import { createStoreCheck } from '../store-check.ts';
 import { type AssembleOptions, type Assembly, assemble } from './assemble.ts';
 import { createWork } from './daemon-work.ts';
-import { createDrain } from './drain.ts';
 
 export interface MachineryOptions extends AssembleOptions {
   /** Listeners that the service manager holds open. */
@@ -38,7 +40,8 @@ export async function makeMachinery(options: MachineryOptions) {
     checks: isMember ? merged.checks : [storeCheck, ...merged.checks],
     ...{ crew: crew.checks, version: options.version, clock, log },
     chains: () => assembly.chains.map(({ reader }) => reader.status()),
-    maxReadyLagSlots: core.follow.maxReadyLagSlots,
+    answers: (id) => answersOf(assembly, id),
+    maxReadyLag: { seconds: core.follow.maxReadyLagSeconds, slots: core.follow.maxReadyLagSlots },
   });
   void end.failed.then(health.setFailed);
   const lifecycle = createLifecycle({ plugins: assembly.plugins, clock, log, ...core.lifecycle });
@@ -63,6 +66,12 @@ export async function makeMachinery(options: MachineryOptions) {
 /** A thread that does not listen does without router, validator and all else that stands behind a listener. */
 const loadFronts = async () => (await import('./daemon-fronts.ts')).createFronts;
 
+/** Who only delivers needs no upstream to be ready. */
+async function answersOf({ chains, roles }: Assembly, id: ChainId): Promise<boolean> {
+  if (!roles.has('api') && !roles.has('indexer')) return true;
+  return (await chains.find(({ setup }) => setup.id === id)?.pool.answers()) ?? true;
+}
+
 /** `parhelion_chain_info{kind="local"} 1`: nobody should have to guess whether the data is of a public network. */
 function tellChainKinds({ chains, metrics }: Assembly): void {
   const info = metrics.scope('chain').gauge('info', 'which kind of chain is served', ['chain', 'kind']);
@@ -76,4 +85,42 @@ function createEnd() {
     fail = resolve;
   });
   return { failed, fail: (error: unknown) => fail(error) };
+}
+
+interface DrainOptions {
+  /** For all of it. */
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** One time limit for everything that finishes what it has begun. */
+interface Drain {
+  /** Aborts at the end of the time. */
+  readonly deadline: AbortSignal;
+  /** Waits for work to be over, until the deadline. Never rejects. */
+  wait(works: readonly Promise<unknown>[]): Promise<void>;
+  /** Everything is closed: the time no longer matters. */
+  end(): void;
+}
+
+/** The time begins to run at the first wait. */
+export function createDrain({ timeoutMs, clock, log }: DrainOptions): Drain {
+  const controller = new AbortController();
+  let cancel: (() => void) | null = null;
+  return {
+    deadline: controller.signal,
+    async wait(works) {
+      cancel ??= clock.timeout(timeoutMs, () => controller.abort(new Error('the drain deadline has passed')));
+      const late = new Promise<void>((resolve) => {
+        if (controller.signal.aborted) resolve();
+        controller.signal.addEventListener('abort', () => resolve(), { once: true });
+      });
+      const over = Promise.all(works).catch((error: unknown) => {
+        log.error({ error: messageOf(error) }, 'drain failed');
+      });
+      await Promise.race([over, late]);
+    },
+    end: () => cancel?.(),
+  };
 }

@@ -5,6 +5,7 @@ import type { Clock, Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';
 import type { Outbound } from '../../ports/outbound.ts';
+import type { Owner } from '../../ports/owner.ts';
 import type { Store } from '../../ports/store.ts';
 import type { UpstreamConfig, UpstreamPool } from '../../ports/upstream.ts';
 import type { Validator } from '../calls/validation.ts';
@@ -42,6 +43,8 @@ export interface DaemonParts {
   readonly validator?: Validator;
   /** Changes the least level of `log`; a reload may ask for it. */
   setLogLevel(level: CoreConfig['log']['level']): void;
+  /** Opened by the role that runs jobs. */
+  openOwner(dataDir: string): Owner | null;
   openStore(config: CoreConfig['store'], dataDir: string): Promise<Store>;
   /** Makes a pool; opens nothing before `start`. */
   makePool(label: string, upstreams: readonly UpstreamConfig[], metrics: Metrics): UpstreamPool;

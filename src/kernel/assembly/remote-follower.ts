@@ -8,10 +8,12 @@ import type { Queries, Store } from '../../ports/store.ts';
 import { readMarks } from '../follower/chain-row.ts';
 import { type Position, samePosition } from '../follower/decide.ts';
 import { readCursor, readHeader, readHeaders } from '../follower/positions.ts';
+import { createSlotLength } from '../follower/slot-length.ts';
+import { insertJobs } from '../jobs/outbox.ts';
+import type { OutboxParts } from './assemble.ts';
 import type { FollowerView } from './parts.ts';
-import { TOPICS } from './topics.ts';
 
-export interface RemoteFollowerOptions {
+interface RemoteFollowerOptions {
   readonly chain: ChainId;
   readonly store: Store;
   readonly bus: Bus;
@@ -46,6 +48,7 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
   let seen: Seen = { cursorSlot: null, finalizedSlot: null };
   let last: Position | null = null;
   let messages = 0;
+  const slotLength = createSlotLength();
   let looking: Promise<void> = Promise.resolve();
   let cancel = (): void => undefined;
   let offs: readonly (() => void)[] = [];
@@ -64,6 +67,8 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
 
   async function look(): Promise<void> {
     const before = messages;
+    const tipSlot = options.tipSlot();
+    if (tipSlot !== null) slotLength.sawTip(tipSlot, clock.monotonic());
     const cursor = await readCursor(store.read, chain);
     const marks = await readMarks(store.read, chain);
     seen = { cursorSlot: cursor?.slot ?? null, finalizedSlot: marks?.finalizedSlot ?? null };
@@ -88,7 +93,7 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
       if (told !== null && clock.monotonic() - told.at < FRESH_MS) return told.status;
       const tipSlot = options.tipSlot();
       const lagSlots = tipSlot === null || seen.cursorSlot === null ? null : Math.max(0, tipSlot - seen.cursorSlot);
-      return { ...seen, tipSlot, lagSlots };
+      return { ...seen, tipSlot, lagSlots, slotMs: slotLength.ms() };
     },
     onReleased(listener) {
       listeners.add(listener);
@@ -128,3 +133,41 @@ async function headersSince(db: Queries, chain: ChainId, last: Position, cursor:
   const headers = await readHeaders(db, chain, last.slot + 1);
   return headers.slice(0, MOST_HEADERS).reverse();
 }
+
+/** Stands for the job runner where none runs: jobs go into the store all the same, and whoever runs jobs is told. */
+export function createRemoteRunner({ bus, clock }: { readonly bus: Bus; readonly clock: Clock }): OutboxParts {
+  let isResting = false;
+  let isOwed = false;
+  /** Once a millisecond is enough, however many transactions commit; the last of them counts too. */
+  const wake = () => {
+    isOwed = true;
+    if (isResting) return;
+    isOwed = false;
+    isResting = true;
+    bus.publish(TOPICS.jobsDue, {});
+    clock.timeout(1, () => {
+      isResting = false;
+      if (isOwed) wake();
+    });
+  };
+  return {
+    async enqueue(tx, jobs) {
+      const added = await insertJobs(tx, jobs, clock.now());
+      if (added > 0) tx.onCommit(wake);
+      return added;
+    },
+    wake,
+  };
+}
+
+/** What roles tell each other over the bus. All of it can also be found in the store, a little later. */
+export const TOPICS = {
+  /** `{}`: jobs may be due. */
+  jobsDue: 'jobs.due',
+  /** `{chain, header}`: a block was committed. */
+  released: 'chain.released',
+  /** `{chain}`: an upstream serves another chain, or ours again. */
+  otherChain: 'chain.other',
+  /** `{chain, status}`: where the follower stands, about every second. */
+  status: 'chain.status',
+} as const;

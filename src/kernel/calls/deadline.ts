@@ -1,3 +1,4 @@
+import { Bag, type InBag } from '../../lib/bag.ts';
 import type { Clock } from '../../ports/clock.ts';
 
 /** Thrown by `withDeadline`; callers turn it into an error that names what was late. */
@@ -39,4 +40,56 @@ export async function withDeadline<T>(
       .then(resolve, reject)
       .finally(finish);
   });
+}
+
+/** The result of work that cannot be given up, or the signal's reason as soon as it aborts: the work goes on, and nobody waits for it. */
+export function orAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = () => reject(signal.reason as Error);
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
+}
+
+const TICK_MS = 100;
+
+interface Entry extends InBag {
+  readonly at: number;
+  readonly expire: () => void;
+}
+
+export interface Deadlines {
+  /** Calls `expire` once, up to 100 ms after `timeoutMs`; the returned function cancels. */
+  watch(timeoutMs: number, expire: () => void): () => void;
+}
+
+/**
+ * Many deadlines under one timer: a request pays for an entry instead of a timer of its own, and nothing needs to be exact.
+ */
+export function createDeadlines(clock: Clock): Deadlines {
+  const entries = new Bag<Entry>();
+  let armed = false;
+
+  const arm = () => {
+    armed = true;
+    clock.timeout(TICK_MS, sweep);
+  };
+  const sweep = () => {
+    armed = false;
+    const now = clock.monotonic();
+    for (const entry of entries.all()) if (entry.at <= now && entries.remove(entry)) entry.expire();
+    if (entries.size > 0 && !armed) arm();
+  };
+
+  return {
+    watch: (timeoutMs, expire) => {
+      const entry: Entry = { at: clock.monotonic() + timeoutMs, expire, place: -1 };
+      entries.add(entry);
+      if (!armed) arm();
+      return () => {
+        entries.remove(entry);
+      };
+    },
+  };
 }

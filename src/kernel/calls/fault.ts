@@ -1,5 +1,6 @@
 import { CodedError, codeOf } from '../../lib/coded-error.ts';
 import { GateRefusal, type GateRefusalReason, RequestError, RPC_CODES, type RpcCodeName, RpcError } from '../plugin.ts';
+import { isCallAborted } from './lazy-signal.ts';
 
 /** Any thrown value as the fronts see it: protocol-free, without anything that a caller must not read. */
 export interface Fault {
@@ -35,6 +36,8 @@ const UNAVAILABLE: Readonly<Record<string, string>> = {
   STORE_FULL: 'The database is full',
   STORE_READ_ONLY: 'The database cannot be written',
   STORE_IO: 'The database cannot be read or written',
+  STORE_CORRUPT: 'The database is damaged',
+  STORE_DESCRIPTORS: 'The database has too many connections open',
   STORE_UNREACHABLE: 'The database does not answer',
 };
 const TIMED_OUT = new Set(['CHAIN_TIMEOUT', 'UPSTREAM_TIMEOUT']);
@@ -84,6 +87,8 @@ const REFUSALS: Readonly<Record<GateRefusalReason, RefusalText>> = {
   },
   rate: { status: 429, message: 'Too many requests', rpc: 'tooManyRequests' },
   batch: { status: 400, message: 'Invalid batch', rpc: 'invalidRequest' },
+  budget: { status: 429, message: 'Too many requests', rpc: 'tooManyRequests' },
+  room: { status: 503, message: 'Service unavailable', rpc: 'unavailable' },
 };
 
 /** Reads any thrown value. `requestId` is what an unexpected one tells its caller. */
@@ -91,6 +96,7 @@ export function faultOf(error: unknown, requestId: string): Fault {
   if (error instanceof RequestError) return fromRequestError(error);
   if (error instanceof GateRefusal) return fromRefusal(error);
   if (error instanceof RpcError) return fromRpcError(error);
+  if (isCallAborted(error)) return timeoutFault();
   const code = error instanceof CodedError ? codeOf(error) : undefined;
   if (code !== undefined && TIMED_OUT.has(code)) return timeoutFault('A Solana upstream did not answer in time');
   const unavailable = code === undefined ? undefined : UNAVAILABLE[code];
@@ -113,7 +119,8 @@ function internalFault(requestId: string): Fault {
 
 function fromRefusal(error: GateRefusal): Fault {
   const text = REFUSALS[error.reason];
-  const retryAfterS = text.status === 429 ? Math.max(1, Math.ceil(error.retryAfterS ?? 1)) : undefined;
+  const retryAfterS =
+    text.status === 429 || text.status === 503 ? Math.max(1, Math.ceil(error.retryAfterS ?? 1)) : undefined;
   const rateDetails = error.reason === 'rate' ? `Retry after ${retryAfterS} s` : undefined;
   return {
     ...make(text.status, text.message, text.rpc, {

@@ -1,3 +1,22 @@
+import { setMaxListeners } from 'node:events';
+import type { Caller, Tenant } from '../../ports/access.ts';
+import type { Log } from '../../ports/log.ts';
+import type { CallContext } from '../request.ts';
+
+/** Why a call was aborted: its time is up, or its client has gone. Who asked knows already when a handler throws it on. */
+class CallAborted extends Error {
+  constructor(reason: string) {
+    super(reason);
+    this.name = 'CallAborted';
+  }
+}
+
+/** Whether an error is the abort of its call, or was caused by it. */
+export function isCallAborted(error: unknown): boolean {
+  for (let one = error; one instanceof Error; one = one.cause) if (one instanceof CallAborted) return true;
+  return false;
+}
+
 /**
  * An AbortSignal that costs nothing until somebody looks at it: most handlers never do. A class, because an accessor on a
  * prototype is free where one in an object literal is made anew for every request.
@@ -21,7 +40,7 @@ export class LazySignal {
   abort(reason: string): void {
     if (this.#reason !== null) return;
     this.#reason = reason;
-    this.#controller?.abort(new Error(reason));
+    this.#controller?.abort(new CallAborted(reason));
   }
 
   /** Lets go of the parent. */
@@ -32,8 +51,10 @@ export class LazySignal {
 
   #open(): AbortController {
     const opened = new AbortController();
+    // Each call of a batch listens.
+    setMaxListeners(0, opened.signal);
     this.#controller = opened;
-    if (this.#reason !== null) opened.abort(new Error(this.#reason));
+    if (this.#reason !== null) opened.abort(new CallAborted(this.#reason));
     else if (this.#parent !== null) {
       const outer = this.#parent.signal;
       const follow = () => opened.abort(outer.reason);
@@ -44,5 +65,43 @@ export class LazySignal {
       }
     }
     return opened;
+  }
+}
+
+/** What a handler sees of its call: the context's log and signal, passed through without being made. */
+export class HandlerContext implements CallContext {
+  readonly requestId: string;
+  readonly caller: Caller | null;
+  readonly remoteAddress: string;
+  readonly #outer: CallContext;
+  readonly #own: { readonly signal: AbortSignal };
+
+  /** `own` gives the signal where a call has a shorter one than its request. */
+  constructor(outer: CallContext, own: { readonly signal: AbortSignal } = outer) {
+    this.requestId = outer.requestId;
+    this.caller = outer.caller;
+    this.remoteAddress = outer.remoteAddress;
+    this.#outer = outer;
+    this.#own = own;
+  }
+
+  get tenant(): Tenant | undefined {
+    return this.#outer.tenant;
+  }
+
+  get log(): Log {
+    return this.#outer.log;
+  }
+
+  get requestHeader(): CallContext['requestHeader'] {
+    return this.#outer.requestHeader?.bind(this.#outer);
+  }
+
+  get requestQuery(): CallContext['requestQuery'] {
+    return this.#outer.requestQuery?.bind(this.#outer);
+  }
+
+  get signal(): AbortSignal {
+    return this.#own.signal;
   }
 }

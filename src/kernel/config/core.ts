@@ -1,8 +1,228 @@
 import { type Static, Type } from '@sinclair/typebox';
-import { followConfig } from './follow.ts';
-import { closed, count, port, secret } from './pieces.ts';
-import { tlsConfig } from './tls.ts';
-import { upstreamConfig } from './upstream.ts';
+
+/** Unknown keys are errors. */
+const closed = { additionalProperties: false } as const;
+const port = (value: number, description: string) =>
+  Type.Integer({ minimum: 0, maximum: 65535, default: value, description });
+const count = (value: number, description: string, minimum = 1) =>
+  Type.Integer({ minimum, default: value, description });
+
+/**
+ * A key of an earlier version that counted slots where time is meant. It is still read when it is set, and a warning names the key that took
+ * its place; it stands in no written configuration.
+ */
+const oldSlots = (renamedTo: string) =>
+  Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
+    default: null,
+    description: `old form of ${renamedTo}, in slots`,
+    renamedTo,
+  });
+
+/** A length of time, fractions too. */
+const time = (value: number, description: string) => Type.Number({ exclusiveMinimum: 0, default: value, description });
+
+/** A key whose value never appears in logs, dumps or errors. */
+export const secret = { secret: true } as const;
+
+const file = (description: string) =>
+  Type.Union([Type.String({ minLength: 1 }), Type.Null()], { default: null, description });
+
+/** The certificate of listeners; `who` says of which. */
+const tlsConfig = (who: string) =>
+  Type.Object(
+    {
+      certFile: file(`certificate chain (PEM) that ${who} TLS with; null = plain HTTP. SIGHUP reads the files again`),
+      keyFile: file('its private key (PEM, without a passphrase)'),
+    },
+    { ...closed, default: {} },
+  );
+
+/** Where the configuration names certificates. */
+export const TLS_SECTIONS = ['http', 'admin'] as const;
+export type TlsSection = (typeof TLS_SECTIONS)[number];
+
+/** One entry of a list of upstreams: an address, or an address with details. */
+const upstreamEntry = Type.Union([
+  Type.String({ format: 'http-url', ...secret }),
+  Type.Object(
+    {
+      url: Type.String({
+        format: 'http-url',
+        description: 'http or https address of the JSON-RPC endpoint',
+        ...secret,
+      }),
+      websocketUrl: Type.Optional(
+        Type.String({
+          format: 'ws-url',
+          description: 'websocket address; default: the same host, or port + 1 on loopback',
+          ...secret,
+        }),
+      ),
+      headers: Type.Optional(
+        Type.Record(Type.String(), Type.String(secret), { description: 'headers sent with each request' }),
+      ),
+      maxConcurrent: Type.Optional(count(64, 'requests at once')),
+      archive: Type.Optional(
+        Type.Boolean({
+          default: false,
+          description:
+            'keeps the whole history: such upstreams alone are read for the past of wallets, and asked first for what is old in calls that are passed on',
+        }),
+      ),
+    },
+    closed,
+  ),
+]);
+
+/** Where chains are read: addresses of nodes, or the local chain. */
+const upstreamConfig = Type.Object(
+  {
+    urls: Type.Array(upstreamEntry, {
+      default: [],
+      description: 'JSON-RPC addresses of the main chain, in order of preference; SOLANA_RPC_URL sets it too',
+    }),
+    devnet: Type.Object(
+      { urls: Type.Array(upstreamEntry, { default: [], description: 'JSON-RPC addresses of the second chain' }) },
+      { ...closed, default: {} },
+    ),
+    healthIntervalMs: count(5_000, 'pause between health checks'),
+    coolDownMs: count(10_000, 'how long a failing upstream is left alone'),
+    distrustMs: count(60_000, 'how long an upstream that contradicted the chain is left alone'),
+    local: Type.Object(
+      {
+        mode: Type.Union([Type.Literal('auto'), Type.Literal('on'), Type.Literal('off')], {
+          default: 'auto',
+          description: 'the throw-away local chain',
+        }),
+        port: port(
+          8899,
+          'its port for JSON-RPC and websockets; it takes the next one too, for websockets alone; 0 = any free port',
+        ),
+        slotMs: count(400, 'length of a slot', 0),
+        seed: Type.Union([Type.String(), Type.Null()], {
+          default: null,
+          description: 'genesis seed; null = random at each start',
+        }),
+        demo: Type.Boolean({ default: true, description: 'run the demo scenario' }),
+        control: Type.Boolean({ default: true, description: 'offer the local_* control methods' }),
+        finalityDepth: count(32, 'blocks above a finalized block', 0),
+        firstSlot: count(1_000, 'slot of the first block', 0),
+        maxBlocks: count(20_000, 'older blocks are pruned'),
+        lightAssets: Type.Union([Type.String(), Type.Null()], {
+          default: null,
+          description: 'folder with Light Protocol programs and accounts',
+        }),
+      },
+      { ...closed, default: {} },
+    ),
+  },
+  { ...closed, default: {} },
+);
+
+export type UpstreamEntry = Static<typeof upstreamEntry>;
+
+/** How chains are followed. */
+const followConfig = Type.Object(
+  {
+    enabled: Type.Boolean({ default: true, description: 'follow the chain at all' }),
+    startSlot: Type.Union([Type.Literal('latest'), Type.Integer({ minimum: 0 })], {
+      default: 'latest',
+      description: 'where a first start begins',
+    }),
+    commitment: Type.Union([Type.Literal('confirmed'), Type.Literal('finalized')], {
+      default: 'confirmed',
+      description: 'commitment that is followed',
+    }),
+    leaseMs: count(
+      5_000,
+      'silence of the leading indexer after which another one takes over, where several are on one PostgreSQL database',
+      100,
+    ),
+    pollMs: count(400, 'pause between looks at the tip'),
+    window: count(200, 'slots asked for ahead of the cursor'),
+    concurrency: count(6, 'blocks fetched at once at the tip'),
+    catchUpConcurrency: count(10, 'blocks fetched at once while catching up'),
+    bufferBlocks: count(64, 'blocks held before release'),
+    bufferBytes: count(536_870_912, 'bytes held before release'),
+    headers: Type.Integer({
+      minimum: 64,
+      maximum: 4096,
+      default: 512,
+      description: 'released headers that are kept',
+    }),
+    maxCatchupHours: time(24, 'time behind the tip beyond which a gap is recorded'),
+    maxCatchupSlots: oldSlots('follow.maxCatchupHours'),
+    holeTimeoutSeconds: count(600, 'how long a hole may stand before the alarm'),
+    holePolicy: Type.Union([Type.Literal('wait'), Type.Literal('gap')], {
+      default: 'wait',
+      description: 'what follows then',
+    }),
+    maxSupportedTransactionVersion: count(
+      1,
+      'highest transaction version asked for at first; above 1 blocks come as JSON, which is slower',
+      0,
+    ),
+    requestTimeoutMs: count(30_000, 'deadline of one call to an upstream'),
+    maxBodyBytes: count(67_108_864, 'largest block answer'),
+    unhealthyLagSeconds: time(20, 'time behind the best upstream beyond which one is left out'),
+    unhealthyLagSlots: oldSlots('follow.unhealthyLagSeconds'),
+    auditIntervalMs: count(5_000, 'pause between finality audits'),
+    processorTimeoutSeconds: count(60, 'deadline of a block processor for one block'),
+    onError: Type.Union([Type.Literal('stop'), Type.Literal('skip-plugin')], {
+      default: 'stop',
+      description:
+        'when a block processor throws or misses its deadline: stop waits and tries again, skip-plugin goes on without the processors of ' +
+        'that plugin, which catch up once they work',
+    }),
+    stalledAfterSeconds: count(60, 'silence after which the chain counts as stalled'),
+    stream: Type.Object(
+      {
+        plugin: Type.Union([Type.Literal('yellowstone'), Type.Null()], {
+          default: null,
+          description:
+            'source of pushed blocks beside the polling: yellowstone needs the package @triton-one/yellowstone-grpc',
+        }),
+        url: Type.Union([Type.String({ format: 'http-url', ...secret }), Type.Null()], {
+          default: null,
+          description: 'its address',
+          ...secret,
+        }),
+        token: Type.Union([Type.String(secret), Type.Null()], {
+          default: null,
+          description: 'its x-token',
+          ...secret,
+        }),
+      },
+      { ...closed, default: {} },
+    ),
+    maxReadyLagSeconds: time(60, 'time behind the tip beyond which the daemon is not ready'),
+    maxReadyLagSlots: oldSlots('follow.maxReadyLagSeconds'),
+    rewindTo: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
+      default: null,
+      description:
+        'take released blocks above this slot back at the start, final ones too; meant for one start: serve --rewind-to',
+    }),
+    maxGapSlots: count(1_000, 'slots of one gap that are filled before the next gap gets its turn'),
+    gapBackfill: Type.Object(
+      {
+        enabled: Type.Boolean({ default: true, description: 'fill gaps while the chain is followed' }),
+        concurrency: count(2, 'blocks of a gap fetched at once'),
+        maxLagSeconds: time(8, 'time behind the tip beyond which filling waits'),
+        maxLagSlots: oldSlots('follow.gapBackfill.maxLagSeconds'),
+        retryMaxSeconds: count(3_600, 'longest pause between looks whether an upstream has gained the blocks of a gap'),
+        addressMode: Type.Boolean({
+          default: false,
+          description:
+            'when no upstream has the blocks of a gap, ask for the transactions of each watched address instead; ' +
+            'deliveries that match only by token owner are not found that way',
+        }),
+        maxAddresses: count(10_000, 'addresses up to which that is done'),
+      },
+      { ...closed, default: {} },
+    ),
+  },
+  { ...closed, default: {} },
+);
 
 /** The sections that belong to the kernel. Plugins add one section each, named by their id. */
 export const coreConfig = Type.Object(
@@ -19,12 +239,20 @@ export const coreConfig = Type.Object(
         bodyLimitBytes: count(1_048_576, 'largest request body'),
         headerTimeoutMs: count(10_000, 'time for the request line and headers'),
         requestTimeoutMs: count(30_000, 'time for the whole request to arrive'),
-        handlerTimeoutMs: count(30_000, 'time for a handler to answer'),
+        handlerTimeoutMs: count(25_000, 'time for a handler to answer; below the 30 s after which clients give up'),
+        compression: Type.Boolean({
+          default: true,
+          description:
+            'compress answers above 1 KiB for clients that accept gzip, or zstd where the Node that runs has it; the admin listener too',
+        }),
         keepAliveTimeoutMs: count(75_000, 'idle time of a kept connection'),
-        maxConnections: count(10_000, 'open sockets'),
+        maxConnections: count(
+          10_000,
+          'open sockets; fewer where the limit of open files leaves room for fewer. When full, a new one takes the place of the longest idle',
+        ),
         maxConnectionsPerAddress: count(
           5_000,
-          'open sockets of one client address, websockets too; 0 = no limit; trusted proxies have none',
+          'open sockets of one client address (IPv6: /64), websockets too; 0 = no limit; trusted proxies have none',
           0,
         ),
         maxInFlight: count(2_000, 'requests handled at once; more are answered 503 with Retry-After'),
@@ -32,6 +260,12 @@ export const coreConfig = Type.Object(
           268_435_456,
           'bytes of all request bodies that are held at once; more are answered 503 with Retry-After',
         ),
+        minReadBytesPerSecond: count(
+          16_384,
+          'connections that leave answers unread, or read them more slowly than this, are cut; 0 = no least rate',
+          0,
+        ),
+        readWindowMs: count(30_000, 'over which that rate is measured'),
         targetLimitBytes: count(8_192, 'longest request target'),
         trustedProxies: Type.Array(Type.String({ format: 'cidr' }), {
           default: [],
@@ -60,13 +294,34 @@ export const coreConfig = Type.Object(
           default: null,
           description: 'if set, all other proxied methods are -32601',
         }),
-        upstreamTimeoutMs: count(30_000, 'deadline of a proxied call, retries included'),
+        upstreamTimeoutMs: count(
+          25_000,
+          'deadline of a proxied call, retries included; below the 30 s after which clients give up, so that they see its error',
+        ),
         maxUpstreamBytes: count(134_217_728, 'largest proxied answer'),
         maxBatchItems: count(1_000, 'items in one batch'),
         batchConcurrency: count(8, 'items of one batch that run at once'),
         maxBatchBytes: count(33_554_432, 'joint size of the answers of one batch'),
       },
       { ...closed, default: {} },
+    ),
+    budgets: Type.Object(
+      {
+        answerBytes: Type.Union([count(1_073_741_824, ''), Type.Null()], {
+          default: null,
+          description:
+            'bytes of answers that clients have not read yet; null = a quarter of the memory, at least 128 MiB and at most 1 GiB',
+        }),
+        sockets: count(4_000, 'open websockets'),
+        subscriptions: count(100_000, 'websocket subscriptions'),
+        subscriptionBytes: count(33_554_432, 'bytes of subscription parameters'),
+      },
+      {
+        ...closed,
+        default: {},
+        description:
+          'what all projects of a process hold together; a quarter more is kept for projects below their share. Limits of one project are in its plan',
+      },
     ),
     store: Type.Object(
       {
@@ -138,9 +393,11 @@ export const coreConfig = Type.Object(
       {
         default: [
           'access',
+          'accounts',
           'compression',
           'dashboard',
           'enhanced',
+          'fees',
           'prices',
           'proxy',
           'sender',
@@ -156,4 +413,3 @@ export const coreConfig = Type.Object(
 );
 
 export type CoreConfig = Static<typeof coreConfig>;
-export type { UpstreamEntry } from './upstream.ts';

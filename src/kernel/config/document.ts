@@ -1,6 +1,6 @@
 import { stringify } from 'yaml';
-import { describeSchema } from './describe.ts';
 import type { SchemaNode } from './node.ts';
+import { describeSchema } from './validate.ts';
 
 const WIDTH = 118;
 
@@ -15,6 +15,7 @@ export interface DocumentOptions {
 export function renderConfigDocument(schema: SchemaNode, options: DocumentOptions): string {
   const lines = options.header.split('\n').map((line) => `# ${line}`.trimEnd());
   for (const [key, field] of Object.entries(schema.properties ?? {})) {
+    if (field.renamedTo !== undefined) continue;
     lines.push('', ...renderField(key, field, 0, options.commented === true));
   }
   return `${lines.join('\n')}\n`;
@@ -25,7 +26,7 @@ function renderField(key: string, field: SchemaNode, depth: number, commented: b
   const mark = commented ? '# ' : '';
   if (field.type === 'object' && field.properties !== undefined) {
     const inner = Object.entries(field.properties).flatMap(([name, child]) =>
-      renderField(name, child, depth + 1, commented),
+      child.renamedTo === undefined ? renderField(name, child, depth + 1, commented) : [],
     );
     const title = field.description === undefined ? [] : wrap(field.description, indent);
     // A section without keys still has to be a section.

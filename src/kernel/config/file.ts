@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { isNode, LineCounter, parseDocument } from 'yaml';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
-import { isPlainObject } from '../../lib/plain-object.ts';
+import { isPlainObject } from '../../lib/json.ts';
 import { EXIT } from '../errors.ts';
 
 export type ConfigPath = readonly (string | number)[];

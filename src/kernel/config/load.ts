@@ -2,18 +2,16 @@ import { readFileSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import type { TObject } from '@sinclair/typebox';
 import { CodedError } from '../../lib/coded-error.ts';
-import { isPlainObject } from '../../lib/plain-object.ts';
+import { isPlainObject } from '../../lib/json.ts';
 import { EXIT } from '../errors.ts';
 import { type CoreConfig, coreConfig } from './core.ts';
-import { fillDefaults } from './defaults.ts';
 import { applyOverrides, type Environment, type Override, readEnvironment } from './env.ts';
 import { type ConfigFile, type ConfigPath, emptyFile, readConfigFile } from './file.ts';
-import type { SchemaNode } from './node.ts';
-import { type PluginEntry, pluginEntries } from './plugin-entries.ts';
+import { fillDefaults, type SchemaNode } from './node.ts';
 import { assembleSchema, type ConfigSection } from './schema.ts';
 import { UNKNOWN_KEY, validateConfig } from './validate.ts';
 
-export interface ConfigSources {
+interface ConfigSources {
   /** Path of the configuration file; null for a start without one. */
   readonly file: string | null;
   readonly env: Environment;
@@ -29,7 +27,7 @@ export interface ConfigSources {
  * Finds the plugins whose sections the schema holds. `baseDir` is where relative paths of the list start. What is wrong with one of
  * them goes to `report`, so that everything else is checked all the same.
  */
-export type FindSections<P extends ConfigSection> = (
+type FindSections<P extends ConfigSection> = (
   entries: readonly PluginEntry[],
   baseDir: string,
   report: (error: CodedError) => void,
@@ -42,6 +40,8 @@ export interface LoadedConfig<P extends ConfigSection = ConfigSection> {
   readonly schema: TObject;
   readonly plugins: readonly P[];
   readonly file: string | null;
+  /** Sentences about keys of an earlier version that are set. */
+  readonly warnings: readonly string[];
   /** `NODE_ENV=production`. */
   readonly productionEnv: boolean;
 }
@@ -76,6 +76,9 @@ export async function loadConfig<P extends ConfigSection>(
     schema,
     plugins,
     file: sources.file,
+    warnings: renamedKeys(schema, values, []).map(
+      ({ path, to }) => `${place(path, file, overrides)} is an old key: set ${to}`,
+    ),
     productionEnv: sources.env['NODE_ENV'] === 'production',
   };
   const problems = [
@@ -94,6 +97,20 @@ export async function loadConfig<P extends ConfigSection>(
     ...problems,
     ...checked,
   ]);
+}
+
+/** Keys of an earlier version that are set, and those that took their place. */
+function renamedKeys(
+  schema: SchemaNode,
+  value: unknown,
+  path: readonly string[],
+): { readonly path: readonly string[]; readonly to: string }[] {
+  if (schema.renamedTo !== undefined)
+    return value === null || value === undefined ? [] : [{ path, to: schema.renamedTo }];
+  if (!isPlainObject(value)) return [];
+  return Object.entries(schema.properties ?? {}).flatMap(([key, field]) =>
+    renamedKeys(field, value[key], [...path, key]),
+  );
 }
 
 interface PluginList {
@@ -154,4 +171,17 @@ function configInvalid(file: string | null, problems: readonly string[]): CodedE
     exitCode: EXIT.config,
     facts: { problems },
   });
+}
+
+/** One entry of `plugins` in its long form. */
+export interface PluginEntry {
+  /** Built-in name, path or package name. */
+  readonly use: string;
+  readonly enabled: boolean;
+}
+
+export function pluginEntries(list: CoreConfig['plugins']): readonly PluginEntry[] {
+  return list.map((entry) =>
+    typeof entry === 'string' ? { use: entry, enabled: true } : { use: entry.use, enabled: entry.enabled ?? true },
+  );
 }

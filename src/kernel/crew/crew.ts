@@ -1,11 +1,12 @@
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
 import type { CheckResult, ConfigValues, CrewDuties, CrewMember, MetricFamily } from '../../ports/crew.ts';
+import type { Role } from '../../ports/daemon-view.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';
-import type { Role } from '../../ports/role.ts';
 import type { CoreConfig } from '../config/core.ts';
+import { metricsText } from '../metrics-text.ts';
 
-export interface CrewOptions {
+interface CrewOptions {
   readonly members: readonly CrewMember[];
   readonly lifecycle: CoreConfig['lifecycle'];
   /** Scoped to `roles`. */
@@ -50,7 +51,7 @@ export function createCrew({ members, lifecycle, metrics, log }: CrewOptions): C
   ]);
   let stopping: Promise<void> | null = null;
 
-  /** Undefined when the member does not answer; that is counted. */
+  /** The error when the member does not answer. Silence is logged and counted; the end of a member is our own doing, or ends the daemon. */
   async function tryAsk<D extends keyof CrewDuties>(
     member: CrewMember,
     duty: D,
@@ -60,6 +61,7 @@ export function createCrew({ members, lifecycle, metrics, log }: CrewOptions): C
     try {
       return { value: await member.ask(duty, timeoutMs, ...args) };
     } catch (error) {
+      if (hasEnded(error)) return { error };
       silent.with(member.role, duty).add();
       log.warn({ member: member.role, duty, code: codeOf(error), error: messageOf(error) }, 'a role did not answer');
       return { error };
@@ -137,4 +139,34 @@ function refusedBy(role: Role, error: unknown): CodedError {
   );
 }
 
+const hasEnded = (error: unknown): boolean => /^ROLE_(ENDED|CRASHED)$/.test(codeOf(error) ?? '');
+
 const whyNot = (error: unknown) => (codeOf(error) === 'ROLE_SILENT' ? 'does not answer' : 'has ended');
+
+/** Metrics of one part of a daemon. */
+interface MetricPart {
+  /** Becomes the label `role` of every sample; null, for the main thread, adds none. */
+  readonly role: string | null;
+  readonly families: readonly MetricFamily[];
+}
+
+/** Prometheus text of several parts: each metric has its HELP and TYPE once, and the samples of all parts. */
+export function renderMetrics(parts: readonly MetricPart[]): Promise<string> {
+  const merged = new Map<
+    string,
+    { readonly family: MetricFamily; readonly values: MetricFamily['values'][number][] }
+  >();
+  for (const { role, families } of parts) {
+    for (const family of families) {
+      let known = merged.get(family.name);
+      if (known === undefined) {
+        known = { family, values: [] };
+        merged.set(family.name, known);
+      }
+      for (const value of family.values) {
+        known.values.push(role === null ? value : { ...value, labels: { ...value.labels, role } });
+      }
+    }
+  }
+  return metricsText([...merged.values()].map(({ family, values }) => ({ ...family, values })));
+}

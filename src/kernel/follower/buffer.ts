@@ -19,14 +19,16 @@ export interface BlockBuffer {
   remove(slot: number): void;
   /** Forgets everything at or below a slot. */
   dropThrough(slot: number): void;
-  /** Whether a block of this slot may come: a full buffer still takes one below all others, in place of the highest. */
-  hasRoomFor(slot: number): boolean;
+  /** Whether a block of this slot may come while `coming` others are on their way. One below all others always may. */
+  hasRoomFor(slot: number, coming?: number): boolean;
   clear(): void;
 }
 
 /** Wire, meta and decoded form of an average transaction together; what a block occupies is not known exactly. */
 const BYTES_PER_TRANSACTION = 8_192;
-const sizeOf = ({ block }: Held) => 65_536 + block.transactions.length * BYTES_PER_TRANSACTION;
+/** Blocks below all others that come although there is no room. */
+const SLACK_BLOCKS = 32;
+export const sizeOf = ({ block }: Held) => 65_536 + block.transactions.length * BYTES_PER_TRANSACTION;
 
 export function createBlockBuffer(maxBlocks: number, maxBytes: number): BlockBuffer {
   const held = new Map<number, Held>();
@@ -51,7 +53,8 @@ export function createBlockBuffer(maxBlocks: number, maxBytes: number): BlockBuf
     has: (slot) => held.has(slot),
     put(entry) {
       remove(entry.block.slot);
-      while (held.size > 0 && (held.size >= maxBlocks || bytes + sizeOf(entry) > maxBytes)) {
+      // What was fetched and thrown away would be fetched again: only what comes far beyond the bound goes.
+      while (held.size >= maxBlocks + SLACK_BLOCKS || (held.size > 0 && bytes + sizeOf(entry) > maxBytes * 2)) {
         const highest = Math.max(...held.keys());
         if (highest < entry.block.slot) return;
         remove(highest);
@@ -63,7 +66,10 @@ export function createBlockBuffer(maxBlocks: number, maxBytes: number): BlockBuf
     dropThrough(slot) {
       for (const known of [...held.keys()]) if (known <= slot) remove(known);
     },
-    hasRoomFor: (slot) => (held.size < maxBlocks && bytes < maxBytes) || slot < lowest(),
+    hasRoomFor(slot, coming = 0) {
+      const expected = held.size === 0 ? 0 : (bytes / held.size) * coming;
+      return (held.size + coming < maxBlocks && bytes + expected < maxBytes) || slot < lowest();
+    },
     clear() {
       held.clear();
       bytes = 0;

@@ -13,6 +13,8 @@ export interface FollowerOptions {
   readonly store: Store;
   /** Those that are not for this chain are left out. */
   readonly processors: readonly BlockProcessor[];
+  /** Id of the plugin that a processor, by its name, is of; default its name. */
+  readonly pluginOf?: (processor: string) => string;
   readonly core: CoreConfig;
   readonly clock: Clock;
   readonly random: Random;
@@ -26,7 +28,7 @@ export interface FollowerOptions {
 /** What the follower adds to the status of its chain. */
 export type FollowerStatus = Pick<
   ChainStatus,
-  'tipSlot' | 'cursorSlot' | 'finalizedSlot' | 'lagSlots' | 'stalled' | 'openGaps' | 'gaps'
+  'tipSlot' | 'cursorSlot' | 'finalizedSlot' | 'lagSlots' | 'slotMs' | 'stalled' | 'openGaps' | 'gaps' | 'leftBehind'
 >;
 
 export interface Follower {

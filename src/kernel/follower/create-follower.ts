@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { codeOf, messageOf } from '../../lib/coded-error.ts';
 import type { BlockHeader } from '../../ports/block.ts';
+import type { ChainSource } from '../../ports/chain.ts';
 import { fillLoop } from './backfill/fill-loop.ts';
 import { backoffMs } from './backoff.ts';
 import { createBlockBuffer } from './buffer.ts';
@@ -10,12 +11,13 @@ import { settleDoubt } from './doubt.ts';
 import { createFetcher } from './fetcher.ts';
 import { auditLoop } from './finality-audit.ts';
 import { createFollowMeter } from './follow-meter.ts';
-import { newState } from './follow-state.ts';
+import { lagOf, newState } from './follow-state.ts';
+import { guardProcessor } from './guard-processor.ts';
+import { readersOf } from './lanes.ts';
 import { openChain } from './open-chain.ts';
 import { pollLoop } from './poll.ts';
 import type { Run } from './run.ts';
-import { watchStall } from './stall.ts';
-import { statusOf } from './status-of.ts';
+import { createSharedBlocks } from './shared-blocks.ts';
 import { afterFailure, step } from './step.ts';
 import { isStreamLeading, streamLoop } from './stream.ts';
 import { fatalOf, reasonOf } from './trouble.ts';
@@ -76,14 +78,19 @@ export function createFollower(options: FollowerOptions): Follower {
 }
 
 function createRun(options: FollowerOptions, signal: AbortSignal, told: (header: BlockHeader) => void): Run {
-  const { source, clock, random, core, chain } = options;
+  const { clock, random, core, chain } = options;
   const { follow } = core;
   const state = newState(clock.monotonic());
   const meter = createFollowMeter(options.metrics, state, clock);
   const wake = createWake(clock);
+  const shared = createSharedBlocks({
+    ...{ source: options.source, signal, readers: (slot) => readersOf(state, slot) },
+    maxBytes: follow.bufferBytes / 2,
+  });
+  const source: ChainSource = { ...options.source, block: shared.block };
   const buffer = createBlockBuffer(follow.bufferBlocks, follow.bufferBytes);
   const fetcher = createFetcher({
-    ...{ source, buffer, clock, random, signal, commitment: follow.commitment },
+    ...{ source, buffer, clock, random, signal, commitment: follow.commitment, forget: shared.forget },
     concurrency: () =>
       (state.tip ?? 0) - (state.cursor?.slot ?? 0) > follow.window ? follow.catchUpConcurrency : follow.concurrency,
     releasedSlot: () => state.cursor?.slot ?? -1,
@@ -94,12 +101,17 @@ function createRun(options: FollowerOptions, signal: AbortSignal, told: (header:
       else meter[what].add();
     },
   });
-  const processors = options.processors.filter(({ chains }) => chains.includes(chain));
+  const pluginOf = options.pluginOf ?? ((processor: string) => processor);
+  const timeoutMs = follow.processorTimeoutSeconds * 1_000;
+  const processors = options.processors
+    .filter(({ chains }) => chains.includes(chain))
+    .map((processor) => guardProcessor(processor, { plugin: pluginOf(processor.name), timeoutMs, clock, signal }));
   const pollWake = createWake(clock);
   const turn = createTurn();
   const run: Run = {
     ...options,
-    ...{ processors, follow, signal, state, buffer, fetcher, meter, wake, pollWake, told },
+    startLane: () => undefined,
+    ...{ source, shared, processors, pluginOf, follow, signal, state, buffer, fetcher, meter, wake, pollWake, told },
     turn: (work) => turn(() => settleDoubt(run).then(work)),
   };
   return run;
@@ -119,14 +131,20 @@ async function main(run: Run, isOver: (error: unknown) => boolean): Promise<void
   }
   if (signal.aborted) return;
   state.trouble = null;
+  const lanes = new Set<Promise<void>>();
+  run.startLane = (processor, fromSlot) => {
+    const lane = catchUp(run, processor, isOver, fromSlot).finally(() => lanes.delete(lane));
+    lanes.add(lane);
+  };
+  for (const processor of state.catchingUp) run.startLane(processor);
   await Promise.all([
     pollLoop(run),
     streamLoop(run),
     auditLoop(run, isOver),
     releaseLoop(run, isOver),
     fillLoop(run, isOver),
-    ...state.catchingUp.map((processor) => catchUp(run, processor, isOver)),
   ]);
+  await Promise.all(lanes);
 }
 
 async function releaseLoop(run: Run, isOver: (error: unknown) => boolean): Promise<void> {
@@ -156,5 +174,54 @@ function tell({ log }: FollowerOptions, listener: (header: BlockHeader) => void,
     listener(header);
   } catch (error) {
     log.error({ error: messageOf(error), slot: header.slot }, 'a listener for released blocks threw');
+  }
+}
+
+function statusOf(run: Run): FollowerStatus {
+  const { tip, cursor, finalizedSlot, openGaps, gaps, slotLength, leftBehind } = run.state;
+  const lagSlots = tip === null || cursor === null ? null : lagOf(run.state, run.clock.monotonic());
+  return {
+    tipSlot: tip,
+    cursorSlot: cursor?.slot ?? null,
+    finalizedSlot,
+    lagSlots,
+    slotMs: slotLength.ms(),
+    stalled: stalledBy(run, lagSlots),
+    openGaps,
+    gaps,
+    ...(leftBehind.size === 0 ? {} : { leftBehind: [...leftBehind.values()] }),
+  };
+}
+
+function stalledBy({ state, clock, follow }: Run, lagSlots: number | null): string | null {
+  if (state.halted !== null) return state.halted;
+  if (state.mismatch !== null) return state.mismatch;
+  if (state.hole?.denied) return `the block at slot ${state.hole.slot} exists and no upstream has it`;
+  if (state.trouble !== null) return state.trouble;
+  if (state.stuck.length > 0) return state.stuck.join('; ');
+  const [laneTrouble] = state.laneTrouble.values();
+  if (laneTrouble !== undefined) return laneTrouble;
+  const now = clock.monotonic();
+  const silentS = (since: number) => Math.floor((now - since) / 1_000);
+  if (silentS(state.lastAnswerAt) >= follow.stalledAfterSeconds)
+    return `no upstream has told its tip for ${silentS(state.lastAnswerAt)} s`;
+  // A chain that makes no blocks is not our standstill; one that has blocks which do not come is.
+  if (state.begun && lagSlots !== 0 && silentS(state.lastReleaseAt) >= follow.stalledAfterSeconds)
+    return `no block could be released for ${silentS(state.lastReleaseAt)} s`;
+  return null;
+}
+
+/** Tells once when following has stood still for long, and once when it goes on. */
+function watchStall(run: Run): void {
+  const { state, chain, log, clock, follow } = run;
+  const { stalled, cursorSlot, lagSlots } = statusOf(run);
+  const isLong = clock.monotonic() - state.lastReleaseAt >= follow.stalledAfterSeconds * 1_000;
+  if (stalled !== null && !state.stallTold && (isLong || state.halted !== null)) {
+    state.stallTold = true;
+    run.meter.stalls.add();
+    log.error({ event: 'chain.stalled', chain, reason: stalled, cursorSlot, lagSlots }, 'following stands still');
+  } else if (stalled === null && state.stallTold) {
+    state.stallTold = false;
+    log.info({ event: 'chain.resumed', chain, cursorSlot }, 'following goes on');
   }
 }

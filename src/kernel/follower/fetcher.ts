@@ -3,7 +3,7 @@ import type { BlockAnswer, ChainSource, Commitment } from '../../ports/chain.ts'
 import type { Clock, Random } from '../../ports/clock.ts';
 import { backoffMs } from './backoff.ts';
 import type { BlockBuffer } from './buffer.ts';
-import { STREAM } from './stream-state.ts';
+import { STREAM } from './follow-state.ts';
 
 /** What is known of a slot whose block is wanted. */
 export interface Ask {
@@ -14,6 +14,8 @@ export interface Ask {
   readonly avoid: Set<string>;
   readonly saidSkipped: Set<string>;
   readonly saidPruned: Set<string>;
+  /** How often each said so of a block that it should still have. */
+  readonly unlikely: Map<string, number>;
   attempts: number;
   /** Rounds in which every upstream denied a block that exists. */
   deniedRounds: number;
@@ -23,7 +25,9 @@ export interface Ask {
 }
 
 export interface FetcherOptions {
-  readonly source: ChainSource;
+  readonly source: Pick<ChainSource, 'block' | 'upstreamCount' | 'distrust' | 'firstAvailable'>;
+  /** Told when what was given for a slot is not believed. */
+  readonly forget?: (slot: number) => void;
   readonly commitment: Commitment;
   readonly buffer: BlockBuffer;
   readonly clock: Clock;
@@ -60,6 +64,9 @@ export interface Fetcher {
   settled(): Promise<void>;
 }
 
+/** Answers of one upstream that a block is gone which it should still have, until that is believed. */
+const UNLIKELY_TIMES = 5;
+
 export function createFetcher(options: FetcherOptions): Fetcher {
   const { source, buffer, clock, random, signal } = options;
   const asks = new Map<number, Ask>();
@@ -87,7 +94,15 @@ export function createFetcher(options: FetcherOptions): Fetcher {
     later(ask);
   }
 
-  function take(ask: Ask, answer: BlockAnswer): void {
+  /** Whether it is believed that the block is gone. A node may say so once of what it lists and has. */
+  async function isGone({ slot, unlikely }: Ask, upstream: string): Promise<boolean> {
+    if (slot < (await source.firstAvailable(signal).catch(() => 0))) return true;
+    const times = (unlikely.get(upstream) ?? 0) + 1;
+    unlikely.set(upstream, times);
+    return times >= UNLIKELY_TIMES;
+  }
+
+  async function take(ask: Ask, answer: BlockAnswer): Promise<void> {
     if (asks.get(ask.slot) !== ask) return;
     switch (answer.kind) {
       case 'block':
@@ -106,8 +121,16 @@ export function createFetcher(options: FetcherOptions): Fetcher {
         else asks.delete(ask.slot);
         return;
       case 'pruned':
-        ask.saidPruned.add(answer.upstream);
-        useless(ask, answer.upstream);
+        options.count('retried', 'pruned');
+        if (await isGone(ask, answer.upstream)) {
+          ask.saidPruned.add(answer.upstream);
+          useless(ask, answer.upstream);
+          return;
+        }
+        ask.avoid.add(answer.upstream);
+        if (ask.avoid.size < source.upstreamCount) return;
+        ask.avoid.clear();
+        later(ask);
         return;
       case 'not-yet':
         options.count('retried', 'not-yet');
@@ -122,7 +145,7 @@ export function createFetcher(options: FetcherOptions): Fetcher {
       const avoid = [...ask.avoid];
       const answer = await source.block(ask.slot, { commitment: options.commitment, signal, avoid });
       options.timed?.((clock.monotonic() - startedAt) / 1_000);
-      take(ask, answer);
+      await take(ask, answer);
     } catch (error) {
       if (signal.aborted) return;
       options.count('retried', codeOf(error) ?? 'unknown');
@@ -144,6 +167,7 @@ export function createFetcher(options: FetcherOptions): Fetcher {
     },
     again(slot, upstream) {
       buffer.remove(slot);
+      options.forget?.(slot);
       asks.delete(slot);
       const ask = want(slot);
       if (source.upstreamCount > 1 && upstream !== STREAM) ask.avoid.add(upstream);
@@ -157,7 +181,7 @@ export function createFetcher(options: FetcherOptions): Fetcher {
       const now = clock.monotonic();
       const due = [...asks.values()].filter((ask) => !ask.inFlight && ask.dueAt <= now).sort((a, b) => a.slot - b.slot);
       for (const ask of due) {
-        if (running.size >= options.concurrency() || !buffer.hasRoomFor(ask.slot)) return;
+        if (running.size >= options.concurrency() || !buffer.hasRoomFor(ask.slot, running.size)) return;
         const run = fetchOne(ask).finally(() => running.delete(run));
         running.add(run);
       }
@@ -180,6 +204,7 @@ const newAsk = (slot: number): Ask => ({
   avoid: new Set(),
   saidSkipped: new Set(),
   saidPruned: new Set(),
+  unlikely: new Map(),
   attempts: 0,
   deniedRounds: 0,
   dueAt: Number.NEGATIVE_INFINITY,

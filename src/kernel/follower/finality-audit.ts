@@ -1,12 +1,13 @@
 import { codeOf, messageOf } from '../../lib/coded-error.ts';
 import type { BlockHeader } from '../../ports/block.ts';
-import type { ChildLink } from './ancestor.ts';
 import { findEnd } from './backfill/find-end.ts';
 import { writeFinalized } from './chain-row.ts';
 import { countGaps } from './gap-count.ts';
-import { healBelowGap, healFork } from './heal-fork.ts';
+import { faultOfProcessor } from './guard-processor.ts';
 import { readCursor, readHeader, readHeaders } from './positions.ts';
+import { type ChildLink, healBelowGap, healFork } from './reorg.ts';
 import type { Run } from './run.ts';
+import { reasonOf } from './trouble.ts';
 
 /** Looks from time to time whether what was released is what became final. Errors go to `onError`. */
 export async function auditLoop(run: Run, onError: (error: unknown) => void): Promise<void> {
@@ -18,7 +19,10 @@ export async function auditLoop(run: Run, onError: (error: unknown) => void): Pr
     } catch (error) {
       if (signal.aborted) return;
       if (codeOf(error) === 'FOLLOW_DEEP_FORK' || codeOf(error)?.startsWith('STORE_')) onError(error);
-      else log.debug({ code: codeOf(error), error: messageOf(error) }, 'the finality audit has to wait');
+      else if (faultOfProcessor(error) !== null) {
+        run.state.mismatch = reasonOf(error, 'rolling back');
+        log.error({ chain: run.chain, ...faultOfProcessor(error), error: messageOf(error) }, 'a block processor fails');
+      } else log.debug({ code: codeOf(error), error: messageOf(error) }, 'the finality audit has to wait');
     }
   }
 }

@@ -1,6 +1,7 @@
+import { lagSeconds } from '../../lib/chain-lag.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Metrics } from '../../ports/metrics.ts';
-import type { FollowState } from './follow-state.ts';
+import { type FollowState, lagOf } from './follow-state.ts';
 
 export type FollowMeter = ReturnType<typeof createFollowMeter>;
 
@@ -12,10 +13,12 @@ export function createFollowMeter(metrics: Metrics, state: FollowState, clock: C
   observe('tip_slot', 'newest slot that the upstreams know', () => state.tip ?? 0);
   observe('cursor_slot', 'slot of the last released block', () => state.cursor?.slot ?? 0);
   observe('finalized_slot', 'slot up to which blocks were found finalized', () => state.finalizedSlot ?? 0);
-  observe('lag_slots', 'tip minus cursor', () =>
-    Math.max(0, (state.tip ?? 0) - (state.cursor?.slot ?? state.tip ?? 0)),
-  );
-  observe('lag_seconds', 'age of the last released block while the tip is ahead of it', () => lagSeconds(state, clock));
+  observe('lag_slots', 'tip minus cursor', () => lagOf(state, clock.monotonic()));
+  observe('lag_seconds', 'tip minus cursor in time, by the measured length of a slot', () => {
+    const lag = { lagSlots: lagOf(state, clock.monotonic()), slotMs: state.slotLength.ms() };
+    return lagSeconds(lag) ?? 0;
+  });
+  observe('slot_seconds', 'measured length of a slot; 0 until it is known', () => (state.slotLength.ms() ?? 0) / 1_000);
   observe('hole_open', 'whether a block that exists is missing', () => (state.hole === null ? 0 : 1));
   observe('gaps_open', 'ranges of slots that are missing', () => state.openGaps);
   observe('gap_slots', 'slots of the gaps that are missing', () => state.gapSlots);
@@ -26,6 +29,11 @@ export function createFollowMeter(metrics: Metrics, state: FollowState, clock: C
   );
   observe('stream_leading', 'whether blocks come from the stream and polling only looks at the tip', () =>
     state.stream?.leads === true ? 1 : 0,
+  );
+  observe(
+    'processors_failing',
+    'block processors that throw or miss their deadline',
+    () => state.leftBehind.size + (state.processorFault === null ? 0 : 1),
   );
   observe('catching_up', 'processors behind the cursor', () => state.catchingUp.length);
   return {
@@ -41,6 +49,11 @@ export function createFollowMeter(metrics: Metrics, state: FollowState, clock: C
     ),
     fetched: metrics.counter('blocks_fetched_total', 'blocks that were fetched'),
     retried: metrics.counter('fetch_retries_total', 'fetches that have to be repeated', ['code']),
+    processorFailures: metrics.counter(
+      'processor_failures_total',
+      'calls of block processors that threw or missed their deadline',
+      ['plugin'],
+    ),
     mismatches: metrics.counter('finality_mismatches_total', 'finalized blocks that were not ours'),
     gapBlocks: metrics.counter('gap_blocks_filled_total', 'blocks that were filled into gaps'),
     gapSlots: metrics.counter('gap_slots_filled_total', 'slots by which gaps became smaller'),
@@ -50,9 +63,4 @@ export function createFollowMeter(metrics: Metrics, state: FollowState, clock: C
     fetchSeconds: metrics.histogram('fetch_seconds', 'time to fetch a block', BUCKETS_SECONDS),
     commitSeconds: metrics.histogram('commit_seconds', 'time to write a block', BUCKETS_SECONDS),
   };
-}
-
-function lagSeconds({ tip, cursor, cursorTime }: FollowState, clock: Clock): number {
-  if (tip === null || cursor === null || cursorTime === null || tip <= cursor.slot) return 0;
-  return Math.max(0, clock.now() / 1_000 - cursorTime);
 }

@@ -1,7 +1,8 @@
+import { slotsIn } from '../../lib/chain-lag.ts';
 import type { ChainGap } from '../../ports/gaps.ts';
 import type { BlockProcessor } from '../plugin.ts';
 import type { Position } from './decide.ts';
-import type { StreamState } from './stream-state.ts';
+import { createSlotLength, type SlotLength } from './slot-length.ts';
 
 /** A write of the chain's own cursor whose answer was lost: it may have been committed or not. */
 export interface Doubt {
@@ -10,14 +11,31 @@ export interface Doubt {
   readonly adopt: () => Promise<void> | void;
 }
 
+/** Where a processor that catches up stands. */
+export interface Lane {
+  /** Null until it is known. */
+  slot: number | null;
+  /** Monotonic ms of its last block, or of its start. */
+  movedAt: number;
+}
+
+/** Whom a pushed block came from. */
+export const STREAM = 'stream';
+
+/** What is known of the pushed blocks. Times are monotonic ms. */
+export interface StreamState {
+  /** Its blocks continue the chain: polling only looks at the tip. */
+  leads: boolean;
+  lastBlockAt: number;
+}
+
 /** What a follower knows while it runs; everything that must outlive it is in the store. Times are monotonic ms. */
 export interface FollowState {
   cursor: Position | null;
-  /** Block time of the cursor, unix seconds; null when the chain gave none. */
-  cursorTime: number | null;
   floor: number;
   finalizedSlot: number | null;
   tip: number | null;
+  readonly slotLength: SlotLength;
   openGaps: number;
   /** Slots of the open gaps that are still missing. */
   gapSlots: number;
@@ -45,6 +63,14 @@ export interface FollowState {
   draining: boolean;
   lastReleaseAt: number;
   lastAnswerAt: number;
+  /** The slot whose block was fetched again because a processor could not take it. */
+  fetchedAgain: number | null;
+  /** Up to where the blocks were said to be pruned, before that is asked for a second time. */
+  prunedTo: number | null;
+  /** What a processor does wrong for which the chain waits, in words. */
+  processorFault: string | null;
+  /** Those that fail and that the chain does not wait for, with the reason, by their names. */
+  readonly leftBehind: Map<string, string>;
   failures: number;
   notBefore: number;
   /** At the cursor. */
@@ -57,14 +83,16 @@ export interface FollowState {
   stuck: readonly string[];
   /** Why one that catches up does not get on, by its name. */
   readonly laneTrouble: Map<string, string>;
+  /** Where they stand, by their names. */
+  readonly lanes: Map<string, Lane>;
 }
 
 export const newState = (now: number): FollowState => ({
   cursor: null,
-  cursorTime: null,
   floor: 0,
   finalizedSlot: null,
   tip: null,
+  slotLength: createSlotLength(),
   openGaps: 0,
   gapSlots: 0,
   gaps: [],
@@ -81,6 +109,10 @@ export const newState = (now: number): FollowState => ({
   draining: false,
   lastReleaseAt: now,
   lastAnswerAt: now,
+  fetchedAgain: null,
+  prunedTo: null,
+  processorFault: null,
+  leftBehind: new Map(),
   failures: 0,
   notBefore: now,
   live: [],
@@ -88,4 +120,16 @@ export const newState = (now: number): FollowState => ({
   catchingUp: [],
   stuck: [],
   laneTrouble: new Map(),
+  lanes: new Map(),
 });
+
+/** Silence after which the tip counts as unknown. */
+const SILENT_MS = 5_000;
+
+/** Slots behind the tip. While no upstream tells it, the tip moves on as the chain does. */
+export function lagOf({ tip, cursor, lastAnswerAt, slotLength }: FollowState, now: number): number {
+  if (tip === null || cursor === null) return 0;
+  const silentMs = now - lastAnswerAt;
+  const unseen = silentMs < SILENT_MS ? 0 : slotsIn(silentMs, slotLength.ms());
+  return Math.max(0, tip + unseen - cursor.slot);
+}

@@ -2,6 +2,8 @@ import type { ChainId, ChainReader } from '../../ports/chain.ts';
 import type { Following } from '../../ports/following.ts';
 import type { Store } from '../../ports/store.ts';
 import { readMarks, writeFirstFloor } from './chain-row.ts';
+import { readHeaders } from './positions.ts';
+import { createSlotLength } from './slot-length.ts';
 
 export interface FollowingParts {
   readonly store: Store;
@@ -11,7 +13,7 @@ export interface FollowingParts {
 
 const TIMEOUT_MS = 2_000;
 
-/** Lets a process that does not follow the chain fix where the one that will begins. */
+/** What a process that does not follow a chain can fix and learn of it. */
 export function createFollowing({ store, follow, chain }: FollowingParts): Following {
   const begun = new Set<ChainId>();
   return {
@@ -27,6 +29,12 @@ export function createFollowing({ store, follow, chain }: FollowingParts): Follo
         await store.write((tx) => writeFirstFloor(tx, id, slot));
       }
       begun.add(id);
+    },
+    async slotMs(id) {
+      const length = createSlotLength();
+      for (const { slot, blockTime } of (await readHeaders(store.read, id, 0)).reverse())
+        length.sawBlock(slot, blockTime);
+      return length.ms();
     },
   };
 }

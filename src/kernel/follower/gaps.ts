@@ -1,7 +1,10 @@
 import type { BlockHeader } from '../../ports/block.ts';
 import type { ChainId } from '../../ports/chain.ts';
-import type { GapReason } from '../../ports/gaps.ts';
-import type { Queries, StoreTx } from '../../ports/store.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { GapBook, GapReason } from '../../ports/gaps.ts';
+import type { Queries, Store, StoreTx } from '../../ports/store.ts';
+import { recordManualGap, wantGaps } from './backfill/gap-changes.ts';
+import { gapView, readGaps } from './backfill/gap-record.ts';
 import { writeFloor } from './chain-row.ts';
 import type { Position } from './decide.ts';
 import type { CursorOwner } from './positions.ts';
@@ -78,6 +81,7 @@ async function upsertGap(
     .where('from_slot', '>=', gap.fromSlot)
     .where('to_slot', '<=', gap.toSlot)
     .where('status', '=', 'open')
+    .where('reason', gap.reason === 'skipped' ? '=' : '!=', 'skipped')
     .where('above_slot', 'is', null)
     .where('is_end_asked', '=', 0)
     .returning('id')
@@ -146,3 +150,23 @@ export async function isInGap(db: Queries, chain: ChainId, slot: number): Promis
     .executeTakeFirst();
   return row !== undefined;
 }
+
+/** Reads the gap records of a store, and adds to them. */
+export const createGapBook = (store: Store, clock: Pick<Clock, 'now'>): GapBook => ({
+  list: async (filter) => (await readGaps(store.read, filter)).map(gapView),
+  async request(tx, { chain, processor, fromSlot, toSlot, addresses }) {
+    const open = await readGaps(tx.db, { chain, processor: processor.name, isOpen: true, limit: 1_000 });
+    const same = open.find(
+      (gap) =>
+        gap.reason === 'manual' &&
+        gap.fromSlot === fromSlot &&
+        gap.toSlot === toSlot &&
+        gap.fills.every(({ name, version }) => name === processor.name && version === processor.version) &&
+        JSON.stringify(gap.addresses) === JSON.stringify(addresses),
+    );
+    if (same === undefined)
+      return await recordManualGap(tx, chain, { fromSlot, toSlot }, [processor], clock.now(), addresses);
+    await wantGaps(tx, [same.id], clock.now());
+    return same.id;
+  },
+});

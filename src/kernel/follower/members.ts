@@ -3,6 +3,7 @@ import type { Queries } from '../../ports/store.ts';
 import type { BlockProcessor } from '../plugin.ts';
 import type { Position } from './decide.ts';
 import type { FollowState } from './follow-state.ts';
+import { hasPendingReverts } from './pending-reverts.ts';
 import { readCursor } from './positions.ts';
 
 export type Members = Pick<FollowState, 'live' | 'joining' | 'catchingUp' | 'stuck'>;
@@ -26,7 +27,8 @@ export async function readMembers(
   };
   for (const processor of processors) {
     const own = await readCursor(db, chain, processor);
-    if (own === null) {
+    if (await hasPendingReverts(db, chain, processor)) members.catchingUp.push(processor);
+    else if (own === null) {
       const start = processor.startSlot ?? Number.POSITIVE_INFINITY;
       (start < (main === null ? floor : main.slot + 1) ? members.catchingUp : members.joining).push(processor);
     } else if (main !== null && own.slot === main.slot && own.blockhash === main.blockhash)

@@ -1,11 +1,12 @@
+import { CodedError } from '../../lib/coded-error.ts';
 import { readMarks, writeFirstFloor } from './chain-row.ts';
 import type { Position } from './decide.ts';
+import { isSameChain } from './doubt.ts';
 import { countGaps } from './gap-count.ts';
 import { recordGap } from './gaps.ts';
-import { healFork } from './heal-fork.ts';
 import { missedBy, readMembers } from './members.ts';
-import { readCursor } from './positions.ts';
-import { rewind } from './rewind.ts';
+import { readCursor, readHeaders } from './positions.ts';
+import { healFork, rewind } from './reorg.ts';
 import type { Run } from './run.ts';
 
 const LONGEST_REACH_SLOTS = 100_000;
@@ -16,11 +17,15 @@ const LONGEST_REACH_SLOTS = 100_000;
  */
 export async function openChain(run: Run): Promise<void> {
   const { chain, store, source, state, follow, signal } = run;
+  if (!(await isSameChain(run)))
+    throw new CodedError('CHAIN_UNREACHABLE', 'no upstream is known to serve this chain', { retryable: true });
   const tip = await source.tip({ commitment: follow.commitment, signal });
   const first = await source.firstAvailable(signal);
   if (follow.rewindTo !== null) await rewind(run, follow.rewindTo);
   const marks = await readMarks(store.read, chain);
   state.cursor = await readCursor(store.read, chain);
+  for (const header of (await readHeaders(store.read, chain, 0)).reverse())
+    state.slotLength.sawBlock(header.slot, header.blockTime);
   if (marks === null) {
     const floor = follow.startSlot === 'latest' ? tip : follow.startSlot;
     state.floor = await store.write((tx) => writeFirstFloor(tx, chain, floor));
@@ -28,7 +33,7 @@ export async function openChain(run: Run): Promise<void> {
     state.floor = marks.floor;
     state.finalizedSlot = marks.finalizedSlot;
     Object.assign(state, await readMembers(store.read, chain, run.processors, state.cursor, state.floor));
-    await passOver(run, Math.max(first, tip - follow.maxCatchupSlots), first, tip);
+    await passOver(run, await earliestOf(run, first, tip), first, tip);
   }
   Object.assign(state, await readMembers(store.read, chain, run.processors, state.cursor, state.floor));
   await countGaps(store.read, chain, state);
@@ -43,6 +48,28 @@ export async function openChain(run: Run): Promise<void> {
     { chain, cursor: state.cursor?.slot ?? null, floor: state.floor, tip, stuck: state.stuck },
     'following the chain',
   );
+}
+
+/**
+ * The earliest slot to go on from. Where slots would be given up, the upstream is asked again, between two questions which chain it
+ * serves: it may have been another one when it answered.
+ */
+async function earliestOf(run: Run, first: number, tip: number): Promise<number> {
+  const { state, source, signal } = run;
+  const next = state.cursor === null ? state.floor : state.cursor.slot + 1;
+  if (first <= next) return catchUpFrom(run, tip);
+  const isOurs = await isSameChain(run);
+  const again = await source.firstAvailable(signal);
+  if (!isOurs || !(await isSameChain(run)))
+    throw new CodedError('CHAIN_UNREACHABLE', 'no upstream is known to serve this chain', { retryable: true });
+  return Math.max(Math.min(first, again), catchUpFrom(run, tip));
+}
+
+/** The earliest slot that is not too long ago, by the length of the slots that were followed last; 0 while that is unknown. */
+function catchUpFrom({ state, follow }: Run, tip: number): number {
+  if (follow.maxCatchupSlots !== null) return tip - follow.maxCatchupSlots;
+  const slotMs = state.slotLength.ms();
+  return slotMs === null ? 0 : Math.floor(tip - (follow.maxCatchupHours * 3_600_000) / slotMs);
 }
 
 /** Gives up the slots between the cursor, or a beginning that nobody came to, and the earliest one that can be had. */

@@ -1,4 +1,5 @@
 import { codeOf } from '../../lib/coded-error.ts';
+import { isSameChain } from './doubt.ts';
 import type { Run } from './run.ts';
 import { isStreamLeading } from './stream.ts';
 
@@ -9,19 +10,28 @@ const PAGE_SLOTS = 500;
 const PAGES_AT_ONCE = 20;
 /** Lower tips in a row after which a lower tip is the truth and not another node's view. */
 const LOWER_TIPS = 8;
+/** Between questions to a node that says it is behind what is final. */
+const CONFIRM_MS = 5_000;
 
 /** Looks at the tip and lists produced slots again and again. Both are only hints of what to fetch. */
 export async function pollLoop(run: Run): Promise<void> {
   const { source, state, follow, signal, clock, log } = run;
   let lower = 0;
+  let confirmedAt = Number.NEGATIVE_INFINITY;
   /** Where the search goes on after many slots without a block; below the cursor for none. */
   let scanFrom = -1;
 
   async function look(): Promise<void> {
     const tip = await source.tip({ commitment: follow.commitment, signal });
+    // No node of this chain that keeps up says so: it is far behind, or another chain.
+    if (tip < (state.finalizedSlot ?? -1) && clock.monotonic() - confirmedAt >= CONFIRM_MS) {
+      confirmedAt = clock.monotonic();
+      if (!(await isSameChain(run))) return;
+    }
     lower = state.tip !== null && tip < state.tip ? lower + 1 : 0;
     if (lower === 0 || lower > LOWER_TIPS) state.tip = tip;
     state.lastAnswerAt = clock.monotonic();
+    if (lower === 0) state.slotLength.sawTip(tip, state.lastAnswerAt);
     if (isStreamLeading(run)) return;
     const first = Math.max((state.cursor?.slot ?? -1) + 1, state.floor, state.listFrom);
     let from = Math.max(first, scanFrom);

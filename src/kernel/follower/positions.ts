@@ -134,7 +134,7 @@ export async function readOldestSlot(db: Queries, chain: ChainId): Promise<numbe
   return row?.slot ?? null;
 }
 
-const headerOf = (row: HeaderRow): BlockHeader => ({
+export const headerOf = (row: HeaderRow): BlockHeader => ({
   slot: row.slot,
   parentSlot: row.parent_slot,
   blockhash: row.blockhash,

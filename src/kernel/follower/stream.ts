@@ -1,22 +1,24 @@
+import { isLagBeyond } from '../../lib/chain-lag.ts';
 import type { ChainBlock } from '../../ports/block.ts';
 import { backoffMs } from './backoff.ts';
 import { samePosition } from './decide.ts';
+import { STREAM, type StreamState } from './follow-state.ts';
 import type { Run } from './run.ts';
-import { STREAM, type StreamState } from './stream-state.ts';
 
 /** Silence after which polling takes over again. */
 const SILENCE_MS = 5_000;
 /** Silence after which the subscription is made anew: servers fall silent without closing. */
 const DEAD_MS = 30_000;
-/** Slots behind the tip at which the stream counts as behind. */
-const BEHIND_SLOTS = 20;
+/** Time behind the tip beyond which the stream counts as behind. */
+const BEHIND = { seconds: 8, slots: null };
 
 /** Whether blocks come by themselves, in order and in time, so that asking for them would only cost. */
 export function isStreamLeading({ state, clock }: Run): boolean {
   const { stream, tip, cursor } = state;
   if (stream === null || !stream.leads || cursor === null) return false;
   const isSilent = clock.monotonic() - stream.lastBlockAt >= SILENCE_MS;
-  if (isSilent || (tip ?? 0) - cursor.slot > BEHIND_SLOTS) stream.leads = false;
+  const lag = { lagSlots: (tip ?? 0) - cursor.slot, slotMs: state.slotLength.ms() };
+  if (isSilent || isLagBeyond(lag, BEHIND)) stream.leads = false;
   return stream.leads;
 }
 

@@ -1,5 +1,6 @@
 import { CodedError, codeOf } from '../../lib/coded-error.ts';
 import { EXIT } from '../errors.ts';
+import { faultOfProcessor, wordsOfFault } from './guard-processor.ts';
 
 const FATAL = new Set([
   'FOLLOW_FENCED',
@@ -21,5 +22,7 @@ export function fatalOf(error: unknown): CodedError | null {
 
 /** What readiness says of a failed attempt. The message of the error goes to the log only. */
 export function reasonOf(error: unknown, doing: string): string {
+  const fault = faultOfProcessor(error);
+  if (fault !== null) return wordsOfFault(fault);
   return `${doing} failed: ${codeOf(error) ?? 'unexpected error, see the log'}`;
 }

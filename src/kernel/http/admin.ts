@@ -4,15 +4,16 @@ import { Type } from '@sinclair/typebox';
 import type { Clock, Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';
+import type { BudgetLedger } from '../budgets.ts';
 import type { CoreConfig } from '../config/core.ts';
 import type { Health } from '../health.ts';
 import type { MetricsRegistry } from '../metrics.ts';
 import { defineRoute, json, RequestError, type Route } from '../plugin.ts';
-import { documentRoute } from './document-routes.ts';
+import { adminConnections, readDescriptors } from './connection-limit.ts';
+import { documentRoute } from './docs-page.ts';
 import { closeListener, createListener, listenOn } from './listener.ts';
 import { createListenerTls } from './listener-tls.ts';
-import { createPipeline } from './pipeline.ts';
-import { slowestMs } from './slowest.ts';
+import { createPipeline, slowestMs } from './pipeline.ts';
 
 export interface AdminFrontOptions {
   readonly core: CoreConfig;
@@ -25,6 +26,8 @@ export interface AdminFrontOptions {
   readonly metrics: Metrics;
   readonly clock: Clock;
   readonly random: Random;
+  /** What callers of the API hold; null without the role `api`. */
+  readonly budgets?: BudgetLedger | null;
   /** Version in the OpenAPI document. */
   readonly version: string;
 }
@@ -46,19 +49,23 @@ export function createAdminFront(options: AdminFrontOptions): AdminFront {
   const operators = [
     ...healthRoutes(options.health),
     metricsRoute(options.registry),
+    ...(options.budgets == null ? [] : [budgetsRoute(options.budgets)]),
     ...options.routes.filter((route) => route.auth === 'admin'),
   ];
   const described = { routes: operators, methods: [], version: options.version, description: DESCRIPTION };
   const routes = [...operators, documentRoute(described, 'admin')];
   const guard = hostGuard(core.admin.host, core.admin.allowedHosts);
-  const pipeline = createPipeline({ ...options, routes, rpc: null, gate: null, cors: false, guard });
+  // Nobody counts what operators hold.
+  const pipeline = createPipeline({ ...options, budgets: null, routes, rpc: null, gate: null, cors: false, guard });
   const limits = { ...core.http, handlerTimeoutMs: slowestMs(core, routes) };
   const tls = createListenerTls({ ...options, section: 'admin' }, pipeline.meter);
   const server = createListener(limits, pipeline.meter, pipeline.handle, tls.makeServer);
+  pipeline.connections.attach(server);
   let bound: { readonly host: string; readonly port: number } | null = null;
   return {
     listen: async (fd = null) => {
       tls.prepare(core)();
+      pipeline.connections.setMost(adminConnections(core.http.maxConnections, readDescriptors()));
       const target = fd === null ? { host: core.admin.host, port: core.admin.port } : { fd };
       const { address, port } = await listenOn(server, target);
       bound = { host: address, port };
@@ -87,7 +94,7 @@ function hostGuard(ownHost: string, allowedHosts: readonly string[]): (request: 
   return (request) => {
     const { host, origin } = request.headers;
     const name = hostName(host ?? '');
-    if (!allowed.has(name) && isIP(name) === 0)
+    if (name === '' || (!allowed.has(name) && isIP(name) === 0))
       throw new RequestError(403, 'Forbidden', { details: 'This Host is not allowed; see admin.allowedHosts' });
     if (origin === undefined) return;
     if (origin.replace(/^https?:\/\//i, '').toLowerCase() !== (host ?? '').toLowerCase())
@@ -95,11 +102,10 @@ function hostGuard(ownHost: string, allowedHosts: readonly string[]): (request: 
   };
 }
 
+/** Without its port; empty for what is no host, such as one with user information. */
 function hostName(host: string): string {
-  const lower = host.toLowerCase();
-  if (lower.startsWith('[')) return lower.slice(1, lower.indexOf(']'));
-  const colon = lower.lastIndexOf(':');
-  return colon < 0 ? lower : lower.slice(0, colon);
+  const [, literal, name] = /^(?:\[([0-9a-f:.]+)\]|([a-z0-9._-]+))(?::\d{1,5})?$/.exec(host.toLowerCase()) ?? [];
+  return literal ?? name ?? '';
 }
 
 function healthRoutes(health: Health): Route[] {
@@ -123,6 +129,27 @@ function healthRoutes(health: Health): Route[] {
       },
     }),
   ];
+}
+
+const budgetUse = Type.Object({
+  budget: Type.String(),
+  used: Type.Integer(),
+  limit: Type.Union([Type.Integer(), Type.Null()], { description: 'of its plan' }),
+  refused: Type.Integer({ description: 'since the start' }),
+});
+
+function budgetsRoute(budgets: BudgetLedger): Route {
+  return defineRoute({
+    method: 'GET',
+    path: '/v0/admin/projects/:project/budgets',
+    summary: 'What a project holds at this moment of what all projects share: in memory in this process, stored in all',
+    tag: 'Operation',
+    auth: 'admin',
+    errors: 'admin',
+    params: Type.Object({ project: Type.String({ maxLength: 64 }) }),
+    replies: { 200: Type.Object({ budgets: Type.Array(budgetUse) }) },
+    handler: async ({ params }) => json({ budgets: await budgets.useOf(params.project) }),
+  });
 }
 
 function metricsRoute(registry: AdminFrontOptions['registry']): Route {

@@ -1,12 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { InBag } from '../../lib/bag.ts';
-import type { Caller } from '../../ports/access.ts';
+import type { Caller, Tenant } from '../../ports/access.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Span } from '../../ports/tracing.ts';
+import type { BudgetLedger } from '../budgets.ts';
 import { LazySignal } from '../calls/lazy-signal.ts';
 import type { Admission, CallContext, ErrorShape } from '../plugin.ts';
 import type { RouteMeter } from './meter.ts';
-import type { Target } from './target.ts';
+import { parseQuery } from './query.ts';
+import type { Target } from './router.ts';
 
 /** One request on its way through the pipeline, and the context that its handler gets. A class for the sake of its accessors. */
 export class Exchange implements CallContext, InBag {
@@ -27,7 +29,7 @@ export class Exchange implements CallContext, InBag {
   meter: RouteMeter | null = null;
   /** What a tracer knows it by. */
   span: Span | null = null;
-  /** JSON-RPC method or batch size, for the log line. */
+  /** JSON-RPC method or batch size without keys, for the log line. */
   rpcLabel: string | undefined = undefined;
   admission: Admission | null = null;
   #settle: ((bytesOut: number) => void) | null = null;
@@ -39,12 +41,20 @@ export class Exchange implements CallContext, InBag {
   place = -1;
   /** Counts against the requests that are handled at once. */
   busy = false;
-  /** Bytes of its body that count against those of all bodies. */
+  /** Bytes of its body that count against those of its tenant and of all bodies. */
   bodyBytes = 0;
   status = 0;
+  /** The call costs what it costs whatever its status is. */
+  isCharged = false;
   bytesOut = 0;
+  /** Raw JSON of the id of its call, for an answer that is refused when it is made; null where it is no call. */
+  rpcId: (() => string) | null = null;
+  #holder: Tenant | undefined = undefined;
+  #answerBytes = 0;
+  #gaveBack = false;
   /** Stops the handler's deadline. */
   cancelDeadline: (() => void) | null = null;
+  readonly #budgets: BudgetLedger | null;
   readonly #rootLog: Log;
   #log: Log | null = null;
 
@@ -56,13 +66,54 @@ export class Exchange implements CallContext, InBag {
     this.remoteAddress = init.remoteAddress;
     this.startedMs = init.startedMs;
     this.expectsContinue = init.expectsContinue;
+    this.#budgets = init.budgets ?? null;
     this.#rootLog = init.log;
+  }
+
+  get tenant(): Tenant | undefined {
+    return this.#budgets?.tenantOf(this.caller, this.remoteAddress);
   }
 
   /** Made when first asked for: most requests write nothing but their one line. */
   get log(): Log {
     this.#log ??= this.#rootLog.child({ requestId: this.requestId });
     return this.#log;
+  }
+
+  /** Counts bytes that its body has brought against the tenant's. Throws GateRefusal. */
+  holdBody(bytes: number): void {
+    if (this.#gaveBack) return;
+    this.#holder ??= this.tenant;
+    this.#holder?.hold('requestBytes', bytes);
+    this.bodyBytes += bytes;
+  }
+
+  /** Counts an answer, from when it is made until the client has taken it. Throws GateRefusal. */
+  holdAnswer(bytes: number): void {
+    if (this.#gaveBack) return;
+    this.#holder ??= this.tenant;
+    if (bytes > this.#answerBytes) this.#holder?.hold('answerBytes', bytes - this.#answerBytes);
+    else this.#holder?.give('answerBytes', this.#answerBytes - bytes);
+    this.#answerBytes = bytes;
+  }
+
+  /** The request has ended: it holds nothing more. */
+  giveBack(): void {
+    this.#gaveBack = true;
+    this.#holder?.give('requestBytes', this.bodyBytes);
+    this.#holder?.give('answerBytes', this.#answerBytes);
+    this.bodyBytes = 0;
+    this.#answerBytes = 0;
+  }
+
+  requestHeader(name: string): string | undefined {
+    const value = this.request.headers[name];
+    return Array.isArray(value) ? value[0] : value;
+  }
+
+  requestQuery(name: string): readonly string[] {
+    const { query } = this.target;
+    return query === '' ? [] : parseQuery(query).flatMap(([other, value]) => (other === name ? [value] : []));
   }
 
   get signal(): AbortSignal {
@@ -91,4 +142,6 @@ export interface ExchangeInit {
   readonly startedMs: number;
   readonly expectsContinue: boolean;
   readonly log: Log;
+  /** Null where nobody counts. */
+  readonly budgets?: BudgetLedger | null;
 }

@@ -5,18 +5,18 @@ import type { Clock, Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';
 import type { Tracer } from '../../ports/tracing.ts';
+import type { BudgetLedger } from '../budgets.ts';
 import type { Validator } from '../calls/validation.ts';
 import type { CoreConfig } from '../config/core.ts';
 import type { Gate, Route, SocketHandler } from '../plugin.ts';
 import type { RpcFront } from '../rpc/front.ts';
-import { createAddressLimit } from './address-limit.ts';
-import { documentRoutes } from './document-routes.ts';
-import { lingerFor } from './linger.ts';
+import { apiConnections, createAddressLimit, lingerFor, readDescriptors } from './connection-limit.ts';
+import { documentRoutes } from './docs-page.ts';
 import { closeListener, createListener, listenOn } from './listener.ts';
 import { createListenerTls } from './listener-tls.ts';
-import { createPipeline } from './pipeline.ts';
+import { createPipeline, slowestMs } from './pipeline.ts';
+import { createReadingRate } from './reading-rate.ts';
 import { createTrust } from './remote-address.ts';
-import { slowestMs } from './slowest.ts';
 import { createUpgrader } from './upgrade.ts';
 
 export interface HttpFrontOptions {
@@ -37,6 +37,7 @@ export interface HttpFrontOptions {
   readonly version: string;
   /** `local` marks every answer with `x-parhelion-chain: local`. */
   readonly chainLabel?: () => string | null;
+  readonly budgets?: BudgetLedger | null;
 }
 
 export interface HttpAddresses {
@@ -69,6 +70,8 @@ export interface HttpFront {
   beginDrain(): void;
   /** Requests since the start, and those that are being handled. */
   load(): { readonly requests: number; readonly inFlight: number };
+  /** The address that seems to be a proxy which `http.trustedProxies` does not name; null without one. */
+  undeclaredProxy(): string | null;
   /** Stops listening, waits for accepted requests until the signal aborts, then aborts them and cuts what is left. */
   close(deadline: AbortSignal): Promise<void>;
 }
@@ -84,11 +87,19 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
   const { maxConnectionsPerAddress, trustedProxies } = core.http;
   const perAddress = createAddressLimit(maxConnectionsPerAddress, createTrust(trustedProxies), pipeline.meter.crowded);
   const tls = createListenerTls({ ...options, section: 'http' }, pipeline.meter);
+  const readingRate = createReadingRate({
+    clock: options.clock,
+    bytesPerSecond: core.http.minReadBytesPerSecond,
+    windowMs: core.http.readWindowMs,
+    cut: pipeline.meter.slowReaders,
+  });
   const makeServer = () => {
     const limits = { ...core.http, handlerTimeoutMs };
     const server = createListener(limits, pipeline.meter, pipeline.handle, tls.makeServer);
+    pipeline.connections.attach(server);
     upgrader.attach(server);
     perAddress.attach(server);
+    readingRate.attach(server);
     return server;
   };
   const api = makeServer();
@@ -123,14 +134,23 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
   };
 
   return {
-    listen: async (descriptors = {}) => {
+    listen: async (given = {}) => {
       const { host, port } = core.http;
-      const { fd } = descriptors;
+      const { fd } = given;
       tls.prepare(core)();
+      const { maxConnections } = core.http;
+      const descriptors = readDescriptors();
+      const connections = apiConnections(maxConnections, descriptors);
+      pipeline.connections.setMost(connections);
+      if (connections < maxConnections)
+        log.warn(
+          { maxConnections, connections, descriptors },
+          'the limit of open files (ulimit -n, LimitNOFILE=) leaves room for fewer connections than http.maxConnections',
+        );
       const bound = await listenOn(api, typeof fd === 'number' ? { fd } : { host, port });
       if (typeof fd === 'number') inherited.push(api);
       try {
-        addresses = { host: bound.address, port: bound.port, websocketPort: await listenTwin(bound, descriptors) };
+        addresses = { host: bound.address, port: bound.port, websocketPort: await listenTwin(bound, given) };
       } catch (error) {
         await closeListener(api);
         throw error;
@@ -144,6 +164,7 @@ export function createHttpFront(options: HttpFrontOptions): HttpFront {
       pipeline.beginDrain();
       for (const server of inherited) void closeOnce(server);
     },
+    undeclaredProxy: pipeline.undeclaredProxy,
     load: () => ({ requests: pipeline.inFlight.total, inFlight: pipeline.inFlight.count }),
     close: async (deadline) => {
       pipeline.beginDrain();

@@ -1,5 +1,6 @@
 import { Bag } from '../../lib/bag.ts';
 import type { Counter, Gauge } from '../../ports/metrics.ts';
+import { noRoom } from './body.ts';
 import type { Exchange } from './exchange.ts';
 
 /** The requests that are being handled. */
@@ -11,8 +12,8 @@ export interface InFlight {
   readonly total: number;
   /** Bytes of the bodies that are being received, or belong to requests that are being handled. */
   readonly bodyBytes: number;
-  /** Counts bytes that a body has brought; false, and nothing is counted, when all bodies together would be too much. */
-  takeBytes(exchange: Exchange, bytes: number): boolean;
+  /** Counts bytes that a body has brought. Throws, and nothing is counted, when they would be too much: RequestError 503 or GateRefusal. */
+  takeBytes(exchange: Exchange, bytes: number): void;
   enter(exchange: Exchange): void;
   leave(exchange: Exchange): void;
   /** Whether a request is busy; it is when it enters. Waiting for a slow client is not. */
@@ -49,15 +50,17 @@ export function createInFlight(gauge: Gauge, maxBodyBytes: number, refused: Coun
       return bodyBytes;
     },
     takeBytes: (exchange, bytes) => {
-      if (bodyBytes + bytes > maxBodyBytes) {
-        refused.add();
-        return false;
-      }
       // Bytes that come after the end have no owner who would give them back.
-      if (exchange.place < 0) return true;
-      exchange.bodyBytes += bytes;
+      if (exchange.place < 0) return;
+      try {
+        // Where nobody counts by project, all bodies together have the room.
+        if (exchange.tenant === undefined && bodyBytes + bytes > maxBodyBytes) throw noRoom();
+        exchange.holdBody(bytes);
+      } catch (error) {
+        refused.add();
+        throw error;
+      }
       bodyBytes += bytes;
-      return true;
     },
     enter: (exchange) => {
       total += 1;
@@ -68,7 +71,7 @@ export function createInFlight(gauge: Gauge, maxBodyBytes: number, refused: Coun
     leave: (exchange) => {
       exchanges.remove(exchange);
       bodyBytes -= exchange.bodyBytes;
-      exchange.bodyBytes = 0;
+      exchange.giveBack();
       setBusy(exchange, false);
       gauge.set(exchanges.size);
       if (exchanges.size === 0) for (const wake of waiters) wake();

@@ -1,9 +1,16 @@
-import { createServer, type IncomingMessage, type Server, type ServerOptions, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
 import type { AddressInfo } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
 import type { HttpMeter } from './meter.ts';
-import { rawAnswer } from './raw-answer.ts';
+import { JSON_TYPE } from './respond.ts';
 
 /** Room for headers beside the longest target. */
 const HEADER_BYTES = 16_384;
@@ -13,18 +20,17 @@ const STALL_GRACE_MS = 30_000;
 /** Connections that may wait in an inherited socket while no process takes them. */
 const INHERITED_BACKLOG = 4_096;
 
-export interface ListenerLimits {
+interface ListenerLimits {
   readonly headerTimeoutMs: number;
   readonly requestTimeoutMs: number;
   readonly handlerTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
-  readonly maxConnections: number;
   readonly targetLimitBytes: number;
   /** A connection that makes no progress is closed this long after the slowest handler would have answered. */
   readonly stallGraceMs?: number;
 }
 
-export type RequestListener = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) => void;
+type RequestListener = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) => void;
 
 /** A server of node:http, or one that speaks TLS, with every limit set; it does not listen yet. */
 export function createListener(
@@ -41,7 +47,8 @@ export function createListener(
     connectionsCheckingInterval: CHECK_INTERVAL_MS,
     noDelay: true,
   });
-  server.maxConnections = limits.maxConnections;
+  // Beyond a number node:http drops headers without a word, an X-Forwarded-For too; `checkHead` refuses such requests.
+  server.maxHeadersCount = 0;
   // A client that reads nothing, or sends nothing, gives its socket back.
   server.timeout = Math.max(limits.handlerTimeoutMs, limits.requestTimeoutMs) + (limits.stallGraceMs ?? STALL_GRACE_MS);
   server.on('request', (request, response) => onRequest(request, response, false));
@@ -62,7 +69,6 @@ export function createListener(
     const body = JSON.stringify({ error: 'Method not allowed', code: 405 });
     socket.end(rawAnswer(405, body, { Allow: 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' }), () => socket.destroy());
   });
-  server.on('drop', () => meter.dropped.add());
   return server;
 }
 
@@ -92,7 +98,7 @@ function malformedStatus(error: Error & { rawPacket?: Buffer }, targetLimitBytes
   return isTarget ? [414, 'Request target too long'] : [431, 'Request headers too large'];
 }
 
-export type ListenTarget = { readonly host: string; readonly port: number } | { readonly fd: number };
+type ListenTarget = { readonly host: string; readonly port: number } | { readonly fd: number };
 
 /** Binds a server. Throws HTTP_PORT_TAKEN or HTTP_LISTEN_FAILED. */
 export function listenOn(server: Server, target: ListenTarget): Promise<AddressInfo> {
@@ -127,4 +133,18 @@ export function closeListener(server: Server): Promise<void> {
     server.close(() => resolve());
     server.closeIdleConnections();
   });
+}
+
+/** A whole answer as text, for sockets that node:http has let go of. */
+export function rawAnswer(status: number, body: string, headers: Readonly<Record<string, string>> = {}): string {
+  const lines = Object.entries({
+    'Content-Type': JSON_TYPE,
+    'Content-Length': String(Buffer.byteLength(body)),
+    'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
+    'Access-Control-Allow-Origin': '*',
+    ...headers,
+    Connection: 'close',
+  }).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}\r\n${lines.join('')}\r\n${body}`;
 }

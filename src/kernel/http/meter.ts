@@ -13,14 +13,18 @@ export interface HttpMeter {
   readonly unmatched: RouteMeter;
   readonly inFlight: Gauge;
   readonly sockets: Gauge;
-  /** Connections that were closed because `http.maxConnections` was reached. */
+  /** New connections that were closed because `http.maxConnections` was reached and none was idle. */
   readonly dropped: Counter;
+  /** Idle connections that were closed to make room for new ones. */
+  readonly evicted: Counter;
   /** Requests that were answered 503 because `http.maxInFlight` was reached. */
   readonly overloaded: Counter;
   /** Requests that were answered 503 because `http.maxBodyBytesInFlight` was reached. */
   readonly bodiesRefused: Counter;
   /** Connections that were closed because `http.maxConnectionsPerAddress` was reached. */
   readonly crowded: Counter;
+  /** Connections that were cut because their clients read too slowly. */
+  readonly slowReaders: Counter;
   /** Bytes that were no HTTP, and requests that did not arrive in time. */
   readonly malformed: Counter;
   /** Connections that did not get through their TLS handshake. */
@@ -43,10 +47,18 @@ export function createHttpMeter(metrics: Metrics): HttpMeter {
     unmatched: route('-', '-'),
     inFlight: metrics.gauge('requests_in_flight', 'requests that are being handled'),
     sockets: metrics.gauge('upgraded_sockets', 'open websockets'),
-    dropped: metrics.counter('connections_dropped_total', 'connections closed at http.maxConnections'),
+    dropped: metrics.counter('connections_dropped_total', 'new connections closed at http.maxConnections'),
+    evicted: metrics.counter(
+      'connections_evicted_total',
+      'idle connections closed to make room at http.maxConnections',
+    ),
     overloaded: metrics.counter('overloaded_total', 'requests refused at http.maxInFlight'),
     bodiesRefused: metrics.counter('bodies_refused_total', 'requests refused at http.maxBodyBytesInFlight'),
     crowded: metrics.counter('connections_crowded_total', 'connections closed at http.maxConnectionsPerAddress'),
+    slowReaders: metrics.counter(
+      'connections_slow_total',
+      'connections cut because answers were read at less than http.minReadBytesPerSecond',
+    ),
     malformed: metrics.counter('malformed_total', 'connections closed for a malformed or overdue request'),
     handshakes: metrics.counter('handshakes_failed_total', 'connections that did not get through their TLS handshake'),
   };

@@ -1,7 +1,5 @@
 import type { TObject, TSchema } from '@sinclair/typebox';
-import type { ErrorShape, Route, RpcMethod } from '../plugin.ts';
-import { RPC_CODES } from '../plugin.ts';
-import type { DocumentOptions } from './document-options.ts';
+import { type ErrorShape, type Route, RPC_CODES, type RpcMethod } from '../plugin.ts';
 
 const KEY_SECURITY = [{ keyInQuery: [] }, { keyInHeader: [] }];
 
@@ -15,7 +13,7 @@ export function openApiDocument({ routes, methods, version, description }: Docum
     entry[route.method.toLowerCase()] = operation(route);
     paths[path] = entry;
   }
-  return {
+  return asJsonSchema2020({
     openapi: '3.1.0',
     info: {
       title: 'parhelion',
@@ -32,7 +30,17 @@ export function openApiDocument({ routes, methods, version, description }: Docum
       schemas: errorSchemas(),
     },
     'x-rpc': Object.fromEntries(methods.map((method) => [method.name, rpcEntry(method)])),
-  };
+  });
+}
+
+/** TypeBox writes tuples in the words of an older draft: a list of `items` is `prefixItems` in the one of OpenAPI 3.1. */
+function asJsonSchema2020(document: object): object {
+  const text = JSON.stringify(document, (_, value: unknown) => {
+    const { items, additionalItems, ...rest } = (value ?? {}) as Record<string, unknown>;
+    if (!Array.isArray(items)) return value;
+    return { ...rest, prefixItems: items, ...(additionalItems === undefined ? {} : { items: additionalItems }) };
+  });
+  return JSON.parse(text) as object;
 }
 
 function operation(route: Route): object {
@@ -43,17 +51,16 @@ function operation(route: Route): object {
     ...(route.auth === 'key' ? { security: KEY_SECURITY } : {}),
     ...(route.auth === 'optional-key' ? { security: [...KEY_SECURITY, {}] } : {}),
     parameters: [...parameters(pathSchema(route), 'path'), ...parameters(route.query, 'query')],
-    ...(route.body === undefined
-      ? {}
-      : {
-          requestBody: {
-            required: route.bodyOptional !== true,
-            content: { 'application/json': { schema: route.body } },
-          },
-        }),
+    ...requestBody(route),
     responses: responses(route),
     ...(route.price === undefined ? {} : { 'x-price': route.price }),
   };
+}
+
+function requestBody({ body, rawBody, bodyOptional, documented }: Route): object {
+  if (body === undefined && rawBody !== true) return {};
+  const schema = documented?.body ?? body ?? {};
+  return { requestBody: { required: bodyOptional !== true, content: { 'application/json': { schema } } } };
 }
 
 function operationId(route: Route): string {
@@ -65,7 +72,10 @@ function operationId(route: Route): string {
 function pathSchema(route: Route): Pick<TObject, 'properties' | 'required'> {
   const names = [...route.path.matchAll(/:([A-Za-z0-9_]+)/g)].map(([, name]) => name as string);
   const properties = Object.fromEntries(
-    names.map((name) => [name, route.params?.properties[name] ?? ({ type: 'string' } as unknown as TSchema)]),
+    names.map((name) => {
+      const schema = route.documented?.params?.[name] ?? route.params?.properties[name];
+      return [name, schema ?? ({ type: 'string' } as unknown as TSchema)];
+    }),
   );
   return { properties, required: names };
 }
@@ -84,7 +94,10 @@ function parameters(schema: Pick<TObject, 'properties' | 'required'> | undefined
 function responses(route: Route): object {
   const entries: [string, object][] = Object.entries(route.replies).map(([status, schema]) => [
     status,
-    { description: schema.description ?? 'Answer', content: contentOf(route, schema) },
+    // A reply without a value has no body.
+    schema['type'] === 'undefined'
+      ? { description: schema.description ?? 'Done; the answer has no body' }
+      : { description: schema.description ?? 'Answer', content: contentOf(route, schema) },
   ]);
   const type = route.errors === 'text' ? 'text/plain' : 'application/json';
   entries.push([
@@ -105,6 +118,9 @@ function errorRef(shape: ErrorShape): string {
 }
 
 function rpcOperation(methods: readonly RpcMethod[]): object {
+  // Results of several methods have one shape, and a call that no schema names is passed on: more than one of them may fit.
+  const call = { anyOf: [...methods.map(rpcRequestSchema), forwardedRequest(methods)] };
+  const answer = { anyOf: [...methods.map(rpcResultSchema), forwardedResult, { $ref: errorRef('rpc') }] };
   return {
     operationId: 'post_rpc',
     summary: 'JSON-RPC 2.0, single calls and batches',
@@ -113,17 +129,14 @@ function rpcOperation(methods: readonly RpcMethod[]): object {
     security: KEY_SECURITY,
     requestBody: {
       required: true,
-      content: { 'application/json': { schema: { oneOf: methods.map(rpcRequestSchema) } } },
+      content: { 'application/json': { schema: { anyOf: [call, { type: 'array', items: call, minItems: 1 }] } } },
     },
     responses: {
       200: {
-        description: 'Result or error of the call',
-        content: {
-          'application/json': {
-            schema: { oneOf: [...methods.map(rpcResultSchema), { $ref: errorRef('rpc') }] },
-          },
-        },
+        description: 'Result or error of the call; of a batch those of its calls, in their order',
+        content: { 'application/json': { schema: { anyOf: [answer, { type: 'array', items: answer }] } } },
       },
+      204: { description: 'The call, or every call of the batch, was a notification: it has no id' },
       default: {
         description: 'Refusal of the whole request',
         content: { 'application/json': { schema: { $ref: errorRef('rpc') } } },
@@ -148,6 +161,29 @@ function rpcRequestSchema(method: RpcMethod): object {
     },
   };
 }
+
+/** A call of a method that the daemon does not answer itself. */
+function forwardedRequest(methods: readonly RpcMethod[]): object {
+  return {
+    title: 'any other method',
+    description: 'Goes to the configured Solana upstream as it is',
+    type: 'object',
+    required: ['jsonrpc', 'method'],
+    properties: {
+      jsonrpc: { const: '2.0' },
+      id: rpcId,
+      method: { type: 'string', not: { enum: methods.map(({ name }) => name) } },
+      params: { type: ['array', 'object', 'null'] },
+    },
+  };
+}
+
+const forwardedResult = {
+  title: 'result of any other method',
+  type: 'object',
+  required: ['jsonrpc', 'result', 'id'],
+  properties: { jsonrpc: { const: '2.0' }, result: {}, id: rpcId },
+};
 
 function rpcResultSchema(method: RpcMethod): object {
   return {
@@ -180,13 +216,27 @@ function errorSchemas(): Record<string, object> {
       jsonrpc: { const: '2.0' },
       error: object(
         {
-          code: { type: 'integer', enum: Object.values(RPC_CODES).map((entry) => entry.code) },
+          code: {
+            type: 'integer',
+            description: `Our own: ${Object.values(RPC_CODES)
+              .map(({ code, message }) => `${code} ${message}`)
+              .join(', ')}; those of a node come as they are`,
+          },
           message: text,
-          data: object({ details: text }),
+          data: { description: 'Our own errors: an object with `details`, where there is more to say' },
         },
         ['code', 'message'],
       ),
       id: rpcId,
     }),
   };
+}
+
+/** What the interface documents are written from. */
+export interface DocumentOptions {
+  readonly routes: readonly Route[];
+  readonly methods: readonly RpcMethod[];
+  readonly version: string;
+  /** Default: that of the API. */
+  readonly description?: string;
 }

@@ -1,33 +1,30 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { maskKeys, maskPath, maskQuery } from '../../lib/mask-keys.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';
 import type { Tracer } from '../../ports/tracing.ts';
-import { createDeadlines } from '../calls/deadlines.ts';
+import type { BudgetLedger } from '../budgets.ts';
+import { createDeadlines } from '../calls/deadline.ts';
 import { faultOf } from '../calls/fault.ts';
 import { createValidator, type Validator } from '../calls/validation.ts';
 import type { CoreConfig } from '../config/core.ts';
-import { type Gate, RequestError, type Route } from '../plugin.ts';
+import { type ErrorShape, type Gate, RequestError, type Route } from '../plugin.ts';
 import type { RpcFront } from '../rpc/front.ts';
+import { shortName } from '../tracing/tracing.ts';
 import { BodyAborted } from './body.ts';
 import { compileRoute } from './compile.ts';
-import { createConnections } from './connections.ts';
-import { shapeOfPath } from './error-mapper.ts';
+import { type ConnectionLimit, createConnectionLimit, createConnections } from './connection-limit.ts';
 import { Exchange } from './exchange.ts';
-import { preflightHeaders } from './headers.ts';
 import { createInFlight, type InFlight } from './in-flight.ts';
 import { createHttpMeter, type HttpMeter } from './meter.ts';
-import { createRemoteAddress, type RemoteAddress } from './remote-address.ts';
-import { logRequest } from './request-log.ts';
-import { createResponder, type Responder } from './respond.ts';
+import { createProxyWatch, createRemoteAddress, type RemoteAddress } from './remote-address.ts';
+import { checkHead, createResponder, preflightHeaders, type Responder, shapeOfPath } from './respond.ts';
 import { handleRest } from './rest.ts';
 import { handleRoot } from './root.ts';
-import { createRouter, type Match } from './router.ts';
-import { slowestMs } from './slowest.ts';
-import { parseTarget } from './target.ts';
-import { beginTrace, endTrace } from './trace.ts';
+import { createRouter, type Match, parseTarget } from './router.ts';
 
-export interface PipelineOptions {
+interface PipelineOptions {
   readonly core: CoreConfig;
   readonly routes: readonly Route[];
   /** Answers `POST /`; null where that path is an ordinary one. */
@@ -41,6 +38,8 @@ export interface PipelineOptions {
   readonly validator?: Validator;
   readonly tracer?: Tracer | null;
   readonly chainLabel?: () => string | null;
+  /** What callers hold; null or absent where nobody counts. */
+  readonly budgets?: BudgetLedger | null;
   /** Looks at every request before anything else; throws to refuse it. */
   readonly guard?: (request: IncomingMessage) => void;
 }
@@ -51,7 +50,10 @@ export interface Pipeline {
   readonly draining: boolean;
   readonly inFlight: InFlight;
   readonly meter: HttpMeter;
+  readonly connections: ConnectionLimit;
   readonly remoteAddress: RemoteAddress;
+  /** See `ProxyWatch`. */
+  readonly undeclaredProxy: () => string | null;
 }
 
 const ROOT_ALLOW = 'POST, OPTIONS';
@@ -69,6 +71,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     core.http.targetLimitBytes,
   );
   const remoteAddress = createRemoteAddress(core.http.trustedProxies);
+  const proxies = createProxyWatch(core.http.trustedProxies, log);
   const deadlines = createDeadlines(clock);
   const inFlight = createInFlight(meter.inFlight, core.http.maxBodyBytesInFlight, meter.bodiesRefused);
   options.metrics.observe('request_body_bytes', 'bytes of request bodies that are held', () => inFlight.bodyBytes);
@@ -78,12 +81,14 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const responder = createResponder({
     clock,
     cors: options.cors,
+    compression: core.http.compression,
     draining: () => draining,
     isLocalChain,
     answered: (exchange) => inFlight.setBusy(exchange, false),
   });
   const rest = { gate: options.gate, deadlines, responder, inFlight };
-  const connections = createConnections((exchange) => finish(exchange));
+  const connectionLimit = createConnectionLimit(core.http.maxConnections, meter);
+  const connections = createConnections((exchange) => finish(exchange), connectionLimit);
   const { bodyLimitBytes } = core.http;
   const root =
     options.rpc === null
@@ -103,6 +108,8 @@ export function createPipeline(options: PipelineOptions): Pipeline {
 
   const route = (exchange: Exchange, pipelined: number): Promise<void> | null => {
     const { request, target } = exchange;
+    // Before the shape of its errors is known: what cannot be read in one way is no call.
+    checkHead(request);
     const isRoot = root !== null && target.path === '/';
     const match = isRoot ? null : router.match(target);
     const compiled = match?.entry.methods.get(request.method ?? '');
@@ -110,7 +117,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
       ? request.method === 'POST'
         ? 'rpc'
         : 'plain'
-      : (compiled?.route.errors ?? shapeOfEntry(match) ?? shapeOfPath(target.path));
+      : (compiled?.route.errors ?? shapeOfEntry(match, target.path));
     options.guard?.(request);
     if (draining) throw new RequestError(503, 'Service unavailable', { details: 'The service is shutting down' });
     if (pipelined > MAX_PIPELINED) {
@@ -150,6 +157,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
 
   return {
     handle: (request, response, expectsContinue) => {
+      proxies.see(request);
       const exchange = new Exchange({
         request,
         response,
@@ -159,6 +167,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
         startedMs: clock.monotonic(),
         expectsContinue,
         log,
+        budgets: options.budgets ?? null,
       });
       inFlight.enter(exchange);
       response.on('close', () => finish(exchange));
@@ -173,7 +182,9 @@ export function createPipeline(options: PipelineOptions): Pipeline {
     },
     inFlight,
     meter,
+    connections: connectionLimit,
     remoteAddress,
+    undeclaredProxy: proxies.undeclared,
   };
 }
 
@@ -181,13 +192,18 @@ function notAllowed(allow: string): RequestError {
   return new RequestError(405, 'Method not allowed', { headers: { Allow: allow } });
 }
 
-/** All methods of a path have the same error shape; any of them tells it. */
-function shapeOfEntry(match: Match | null) {
-  return match?.entry.methods.values().next().value?.route.errors;
+/**
+ * All methods of a path have the same error shape; any of them tells it. Where that is JSON-RPC, a request by another method is no call,
+ * and its refusal no answer to one.
+ */
+function shapeOfEntry(match: Match | null, path: string): ErrorShape {
+  const shape = match?.entry.methods.values().next().value?.route.errors;
+  return shape === 'rpc' ? 'plain' : (shape ?? shapeOfPath(path));
 }
 
 function fail(responder: Responder, exchange: Exchange, error: unknown): void {
   if (error instanceof BodyAborted) return;
+  if (error instanceof RequestError && error.isCharged) exchange.isCharged = true;
   const fault = faultOf(error, exchange.requestId);
   if (fault.unexpected) exchange.log.error({ err: error, route: exchange.route }, 'a request failed');
   responder.sendFault(exchange, fault);
@@ -208,4 +224,77 @@ function conclude(exchange: Exchange, meter: HttpMeter, log: Log, now: number): 
   (exchange.meter ?? meter.unmatched).done(exchange.status, elapsedMs, exchange.bytesOut);
   logRequest(log, exchange, elapsedMs);
   endTrace(exchange);
+}
+
+const MAX_PATH = 256;
+const MAX_QUERY = 512;
+const MAX_CLIENT = 128;
+/** What is cut off is looked at too, or the first half of a key would be no key. */
+const MARGIN = 256;
+
+let lastClient = '';
+let lastName = '';
+
+/** Most requests in a row come from the same kind of client, and a mask takes longer than the rest of the line. */
+function clientName(client: string): string {
+  if (client !== lastClient) lastName = maskKeys(client).slice(0, MAX_CLIENT);
+  lastClient = client;
+  return lastName;
+}
+
+/** The one line of a request. Keys are masked wherever they stand; headers are not written except the client's name. */
+function logRequest(log: Log, exchange: Exchange, elapsedMs: number): void {
+  const { request, target, status, caller } = exchange;
+  const fields: Record<string, unknown> = {
+    requestId: exchange.requestId,
+    method: request.method,
+    path: maskPath(target.path.slice(0, MAX_PATH + MARGIN), exchange.route).slice(0, MAX_PATH),
+    route: exchange.route,
+    status,
+    ms: Math.round(elapsedMs * 1000) / 1000,
+    bytesOut: exchange.bytesOut,
+    remote: exchange.remoteAddress,
+  };
+  if (target.query !== '') fields['query'] = maskQuery(target.query.slice(0, MAX_QUERY + MARGIN)).slice(0, MAX_QUERY);
+  if (exchange.rpcLabel !== undefined) fields['rpc'] = exchange.rpcLabel.slice(0, 64);
+  if (caller !== null) {
+    fields['projectId'] = caller.projectId;
+    fields['keyId'] = caller.keyId;
+  }
+  const { headers } = request;
+  const client = headers['x-helius-client'] ?? headers['solana-client'] ?? headers['user-agent'];
+  if (typeof client === 'string') fields['client'] = clientName(client.slice(0, MAX_CLIENT + MARGIN));
+  if (status >= 500) log.warn(fields, 'request');
+  else log.info(fields, 'request');
+}
+
+/** Tells the tracer of a request, and handles it in its sight. */
+function beginTrace(tracer: Tracer, exchange: Exchange, handle: (exchange: Exchange) => void): void {
+  const { headers, method = '' } = exchange.request;
+  const { traceparent } = headers;
+  exchange.span = tracer.begin({
+    kind: 'request',
+    name: method,
+    facts: { 'http.request.method': method, 'parhelion.request_id': exchange.requestId },
+    traceparent: typeof traceparent === 'string' ? traceparent : undefined,
+  });
+  exchange.span.run(() => handle(exchange));
+}
+
+/** The route is known only now. What a client asked for wrongly is no failure of the daemon. */
+function endTrace({ span, status, route, rpcLabel, bytesOut }: Exchange): void {
+  span?.end(status < 500, {
+    'http.route': route,
+    'http.response.status_code': status,
+    'http.response.body.size': bytesOut,
+    ...(rpcLabel === undefined ? {} : { 'rpc.method': shortName(rpcLabel) }),
+  });
+}
+
+/** The longest time that any handler may take: what waits for an answer must wait longer than this. */
+export function slowestMs(core: CoreConfig, handlers: readonly { readonly timeoutMs?: number }[]): number {
+  return handlers.reduce(
+    (most, { timeoutMs = 0 }) => Math.max(most, timeoutMs),
+    Math.max(core.http.handlerTimeoutMs, core.rpc.upstreamTimeoutMs),
+  );
 }

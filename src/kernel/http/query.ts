@@ -1,12 +1,14 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import type { TSchema } from '@sinclair/typebox';
+import type { Credentials } from '../plugin.ts';
 import { RequestError } from '../request.ts';
 
 export type QueryKind = 'string' | 'integer' | 'number' | 'boolean';
 /** Name and value as decoded, in order; a repeated name comes repeatedly. */
-export type QueryPairs = readonly (readonly [string, string])[];
+type QueryPairs = readonly (readonly [string, string])[];
 
 /** The parameter that carries the API key. */
-export const KEY_PARAMETER = 'api-key';
+const KEY_PARAMETER = 'api-key';
 const INTEGER = /^\d{1,16}$/;
 const NUMBER = /^\d{1,16}(\.\d{1,16})?$/;
 
@@ -83,17 +85,25 @@ function invalid(details: string): RequestError {
   return new RequestError(400, 'Invalid query parameter', { details });
 }
 
-/** The query with the value of every `api-key` replaced, for log lines; also where its name is escaped. */
-export function maskQuery(query: string): string {
-  if (query === '') return '';
-  if (query.startsWith('api-key=') && !query.includes('&')) return 'api-key=***';
-  return query
-    .split('&')
-    .map((part) => {
-      const mark = part.indexOf('=');
-      if (mark < 0) return part;
-      const name = part.slice(0, mark);
-      return decode(name).trim().toLowerCase() === KEY_PARAMETER ? `${name}=***` : part;
-    })
-    .join('&');
+const BEARER = /^bearer +(\S+) *$/i;
+
+/** Everything in a request that may be an API key; the gate decides which one counts. */
+export function credentialsOf(query: string, headers: IncomingHttpHeaders): Credentials {
+  const header = headers['x-api-key'];
+  const authorization = headers.authorization;
+  return {
+    query: keysOfQuery(query),
+    header: typeof header === 'string' ? header : header?.[0],
+    bearer: authorization === undefined ? undefined : BEARER.exec(authorization)?.[1],
+    origin: headers.origin,
+  };
+}
+
+function keysOfQuery(query: string): readonly string[] {
+  if (query === '') return [];
+  // The usual request has nothing but a plain key.
+  if (query.startsWith('api-key=') && !/[&%+]/.test(query)) return [query.slice(8)];
+  return parseQuery(query)
+    .filter(([name]) => name === KEY_PARAMETER)
+    .map(([, value]) => value);
 }

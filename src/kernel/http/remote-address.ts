@@ -2,6 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import { BlockList, isIP } from 'node:net';
 import { parseCidr } from '../../lib/cidr.ts';
 import { CodedError } from '../../lib/coded-error.ts';
+import type { Log } from '../../ports/log.ts';
 import { EXIT } from '../errors.ts';
 
 export type RemoteAddress = (request: IncomingMessage) => string;
@@ -26,6 +27,44 @@ export function createRemoteAddress(trustedProxies: readonly string[]): RemoteAd
       address = next;
     }
     return address;
+  };
+}
+
+/**
+ * Notices a proxy that `http.trustedProxies` does not name: then all clients have its address, and share the limits and brakes that
+ * count by address.
+ */
+export interface ProxyWatch {
+  see(request: IncomingMessage): void;
+  /** The address that all requests come from with an X-Forwarded-For that is not believed; null when it is not so. */
+  undeclared(): string | null;
+}
+
+/** Requests with X-Forwarded-For in a row from one address, and none of another, that make a proxy. */
+const PROXY_REQUESTS = 100;
+
+/** Writes one line in the life of a process. */
+export function createProxyWatch(trustedProxies: readonly string[], log: Log): ProxyWatch {
+  const isTrusted = createTrust(trustedProxies);
+  let peer = '';
+  let forwarded = 0;
+  let isWritten = false;
+  return {
+    see(request) {
+      const { remoteAddress = '' } = request.socket;
+      if (remoteAddress !== peer) forwarded = 0;
+      peer = remoteAddress;
+      if (forwarded >= PROXY_REQUESTS || request.headers['x-forwarded-for'] === undefined) return;
+      if (isIP(plain(peer)) === 0 || isTrusted(plain(peer))) return;
+      forwarded += 1;
+      if (forwarded < PROXY_REQUESTS || isWritten) return;
+      isWritten = true;
+      log.warn(
+        { peer: plain(peer) },
+        'all requests come from one address, with X-Forwarded-For: if that is a proxy, name it in http.trustedProxies; until then all clients count as one',
+      );
+    },
+    undeclared: () => (forwarded >= PROXY_REQUESTS ? plain(peer) : null),
   };
 }
 

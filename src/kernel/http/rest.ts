@@ -1,18 +1,17 @@
-import type { Deadlines } from '../calls/deadlines.ts';
+import type { IncomingMessage } from 'node:http';
+import type { Deadlines } from '../calls/deadline.ts';
 import { faultOf, timeoutFault } from '../calls/fault.ts';
-import { HandlerContext } from '../calls/handler-context.ts';
+import { HandlerContext } from '../calls/lazy-signal.ts';
 import { type Gate, GateRefusal, RequestError, type RouteRequest } from '../plugin.ts';
 import { recoverCall } from '../rpc/recover.ts';
-import { checkBodyHeaders, parseJsonBody, readBody } from './body.ts';
+import { BodyAborted, checkBodyEncoding, checkDeclaredLength, parseJsonBody, readBody } from './body.ts';
 import type { CompiledRoute } from './compile.ts';
-import { credentialsOf } from './credentials.ts';
 import type { Exchange } from './exchange.ts';
 import type { InFlight } from './in-flight.ts';
-import { parseQuery, typeQuery } from './query.ts';
-import { peekCall } from './refuse-call.ts';
+import { credentialsOf, parseQuery, typeQuery } from './query.ts';
 import type { Responder } from './respond.ts';
 
-export interface RestParts {
+interface RestParts {
   readonly gate: Gate | null;
   readonly deadlines: Deadlines;
   readonly responder: Responder;
@@ -67,7 +66,8 @@ async function admit(gate: Gate | null, exchange: Exchange, compiled: CompiledRo
   exchange.admission = admission;
   exchange.onSettle((bytesOut) => {
     const { status } = exchange;
-    const charged = (status >= 200 && status < 300) || (route.price?.chargedStatuses?.includes(status) ?? false);
+    const isAnswer = (status >= 200 && status < 300) || (route.price?.chargedStatuses?.includes(status) ?? false);
+    const charged = isAnswer || exchange.isCharged;
     admission.settle([{ charged, bytesOut }]);
   });
 }
@@ -82,11 +82,12 @@ export async function takeBody(
   exchange: Exchange,
   limitBytes: number,
 ): Promise<Buffer> {
-  checkBodyHeaders(exchange.request, limitBytes);
+  checkDeclaredLength(exchange.request, limitBytes);
   if (exchange.expectsContinue) exchange.response.writeContinue();
   inFlight.setBusy(exchange, false);
   const body = await readBody(exchange.request, limitBytes, (bytes) => inFlight.takeBytes(exchange, bytes));
   inFlight.setBusy(exchange, true);
+  checkBodyEncoding(exchange.request, body);
   return body;
 }
 
@@ -121,4 +122,78 @@ function checkedBody({ route, checkBody }: CompiledRoute, rawBody: Buffer): unkn
   const problem = checkBody?.(body) ?? null;
   if (problem !== null) throw new RequestError(400, 'Invalid request body', { details: problem });
   return body;
+}
+
+/** How much of a body is read to find the id for the refusal of its key. */
+const PEEK_BYTES = 16_384;
+/** And for how long. */
+const PEEK_MS = 1_000;
+
+interface PeekParts {
+  readonly deadlines: Deadlines;
+  readonly inFlight: Pick<InFlight, 'setBusy'>;
+}
+
+interface Peeked {
+  readonly bytes: Buffer;
+  /** The whole body is in `bytes`. */
+  readonly complete: boolean;
+  /** The part in which an id is looked for. */
+  readonly head: Buffer;
+}
+
+/**
+ * Reads the first bytes of a body and no more, and does not wait long: a refusal echoes the id of the call where it can. The
+ * request stays paused when there are more. Throws BodyAborted when the client has gone.
+ */
+export async function peekCall({ deadlines, inFlight }: PeekParts, exchange: Exchange): Promise<Peeked> {
+  inFlight.setBusy(exchange, false);
+  const peeked = await peek(exchange, deadlines);
+  inFlight.setBusy(exchange, true);
+  return { ...peeked, head: peeked.bytes.subarray(0, PEEK_BYTES) };
+}
+
+function peek(
+  exchange: Exchange,
+  deadlines: Deadlines,
+): Promise<{ readonly bytes: Buffer; readonly complete: boolean }> {
+  const { request, response } = exchange;
+  if (exchange.expectsContinue) response.writeContinue();
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const done = (complete: boolean) => {
+      stop();
+      resolve({ bytes: Buffer.concat(chunks, size), complete });
+    };
+    const onData = (chunk: Buffer) => {
+      chunks.push(chunk);
+      size += chunk.length;
+      if (size < PEEK_BYTES) return;
+      request.pause();
+      done(isComplete(request));
+    };
+    const onEnd = () => done(true);
+    const onClose = () => {
+      stop();
+      reject(new BodyAborted());
+    };
+    const cancel = deadlines.watch(PEEK_MS, () => {
+      request.pause();
+      done(false);
+    });
+    const stop = () => {
+      cancel();
+      request.off('data', onData);
+      request.off('end', onEnd);
+      request.off('close', onClose);
+    };
+    request.on('data', onData);
+    request.on('end', onEnd);
+    request.on('close', onClose);
+  });
+}
+
+function isComplete(request: IncomingMessage): boolean {
+  return request.complete && request.readableLength === 0;
 }

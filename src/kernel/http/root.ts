@@ -1,15 +1,18 @@
-import type { Deadlines } from '../calls/deadlines.ts';
+import { maskMethod } from '../../lib/mask-keys.ts';
+import type { Deadlines } from '../calls/deadline.ts';
 import { faultOf, timeoutFault } from '../calls/fault.ts';
 import { isPromise } from '../calls/is-promise.ts';
 import { type Gate, GateRefusal } from '../plugin.ts';
 import type { RpcAnswer, RpcFront } from '../rpc/front.ts';
-import { credentialsOf } from './credentials.ts';
+import { checkBodyEncoding } from './body.ts';
 import type { Exchange } from './exchange.ts';
-import { JSON_TYPE } from './headers.ts';
 import type { InFlight } from './in-flight.ts';
-import { peekCall } from './refuse-call.ts';
-import type { Responder } from './respond.ts';
-import { takeBody } from './rest.ts';
+import { credentialsOf } from './query.ts';
+import { JSON_TYPE, type Responder } from './respond.ts';
+import { peekCall, takeBody } from './rest.ts';
+
+/** Longer than any method. */
+const MAX_LABEL = 512;
 
 export interface RootParts {
   readonly rpc: RpcFront;
@@ -44,11 +47,14 @@ export async function handleRoot(parts: RootParts, exchange: Exchange): Promise<
       return;
     }
     body = peeked.bytes;
+    checkBodyEncoding(exchange.request, body);
   }
   body ??= await takeBody(parts, exchange, parts.bodyLimitBytes);
+  const received = body;
+  exchange.rpcId = () => rpc.recover(received).id ?? 'null';
   const given = rpc.handleHttp(body, exchange);
   const answer = isPromise(given) ? await beforeDeadline(parts, exchange, given) : given;
-  exchange.rpcLabel = answer.label;
+  exchange.rpcLabel = maskMethod(answer.label.slice(0, MAX_LABEL));
   exchange.onSettle((bytesOut) => answer.settle(bytesOut));
   responder.send(exchange, answer.status, answer.body === null ? null : JSON_TYPE, answer.headers, answer.body);
 }

@@ -2,8 +2,7 @@ import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
 import { CodedError, codeOf } from '../../lib/coded-error.ts';
-import type { CoreConfig } from '../config/core.ts';
-import type { TlsSection } from '../config/tls.ts';
+import type { CoreConfig, TlsSection } from '../config/core.ts';
 import { EXIT } from '../errors.ts';
 
 /** Older protocol versions are broken. */

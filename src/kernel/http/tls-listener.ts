@@ -3,8 +3,8 @@ import { createServer, type ServerOptions, type Server as TlsServer } from 'node
 import type { Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import { codeOf } from '../../lib/coded-error.ts';
+import { rawAnswer } from './listener.ts';
 import type { HttpMeter } from './meter.ts';
-import { rawAnswer } from './raw-answer.ts';
 import { MIN_TLS_VERSION, type TlsFiles } from './tls-files.ts';
 
 const PLAIN_HTTP = JSON.stringify({ error: 'This port speaks HTTPS: plain HTTP was sent', code: 400 });
@@ -65,6 +65,6 @@ export function serveCertificate(server: Server, { cert, key }: TlsFiles): void 
 }
 
 /** A TLS socket and the one below it have no public link but the ends they share. */
-function connectionId({ localAddress, localPort, remoteAddress, remotePort }: Socket | TLSSocket): string {
+export function connectionId({ localAddress, localPort, remoteAddress, remotePort }: Socket | TLSSocket): string {
   return `${localAddress} ${localPort} ${remoteAddress} ${remotePort}`;
 }

@@ -1,26 +1,20 @@
 import type { IncomingMessage, Server } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { TLSSocket } from 'node:tls';
 import type { Caller } from '../../ports/access.ts';
 import type { Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
+import type { BudgetLedger } from '../budgets.ts';
 import { faultOf } from '../calls/fault.ts';
 import { LazySignal } from '../calls/lazy-signal.ts';
-import {
-  type Admission,
-  type CallContext,
-  type Gate,
-  type GateItem,
-  GateRefusal,
-  RequestError,
-  type SocketHandler,
-} from '../plugin.ts';
+import { type Gate, GateRefusal, RequestError, type SocketContext, type SocketHandler } from '../plugin.ts';
 import type { RpcFront } from '../rpc/front.ts';
-import { credentialsOf } from './credentials.ts';
-import { errorAnswer } from './error-mapper.ts';
+import { rawAnswer } from './listener.ts';
 import type { Pipeline } from './pipeline.ts';
-import { rawAnswer } from './raw-answer.ts';
-import { parseTarget } from './target.ts';
+import { credentialsOf } from './query.ts';
+import { checkHead, errorAnswer } from './respond.ts';
+import { parseTarget } from './router.ts';
 
 const NOT_CHARGED = { charged: false, bytesOut: 0 };
 
@@ -32,6 +26,7 @@ export interface UpgradeOptions {
   readonly log: Log;
   readonly random: Random;
   readonly targetLimitBytes: number;
+  readonly budgets?: BudgetLedger | null;
 }
 
 export interface Upgrader {
@@ -40,7 +35,9 @@ export interface Upgrader {
   destroyAll(): void;
 }
 
-/** Takes websocket upgrades on any path: the key is checked once, here, with plain HTTP answers. */
+/**
+ * Takes websocket upgrades on any path: the key is checked here, with plain HTTP answers, and watched while the socket is open.
+ */
 export function createUpgrader(options: UpgradeOptions): Upgrader {
   const open = new Set<Duplex>();
 
@@ -50,26 +47,48 @@ export function createUpgrader(options: UpgradeOptions): Upgrader {
     const log = options.log.child({ requestId });
     try {
       const handler = checkUpgrade(options, request);
-      const caller = await authenticate(options, request, remoteAddress);
-      const admission = await admit(options, caller, [{ name: 'websocket', price: undefined, permission: undefined }]);
+      const authenticated = await authenticate(options, request, remoteAddress);
+      options.gate?.spend?.(authenticated, 'rpc', 1);
+      // What a key may do is asked of each call over the socket.
+      const admission = await options.gate?.admit(authenticated, [
+        { name: 'websocket', price: handler.price, permission: null },
+      ]);
       if (socket.destroyed) {
-        admission.settle([NOT_CHARGED]);
+        admission?.settle([NOT_CHARGED]);
         return;
       }
-      socket.once('close', () => admission.settle([NOT_CHARGED]));
       const lazy = new LazySignal();
       track(options, open, socket, () => lazy.abort('the client has gone'));
-      const context: CallContext = {
+      const revoked = new AbortController();
+      const client = { remoteAddress, origin: request.headers.origin };
+      const watched = options.gate?.watch?.(authenticated, client, (refusal) => {
+        const { details, message } = faultOf(refusal, requestId);
+        log.info(
+          { remote: remoteAddress, projectId: authenticated.projectId, reason: refusal.reason },
+          'websocket ended',
+        );
+        revoked.abort(details ?? message);
+      });
+      socket.once('close', () => watched?.end());
+      const caller = watched?.caller ?? authenticated;
+      const context: SocketContext = {
         requestId,
         log,
         get signal() {
           return lazy.signal;
         },
         caller,
+        tenant: options.budgets?.tenantOf(caller, remoteAddress),
         remoteAddress,
+        revoked: revoked.signal,
       };
       log.info({ remote: remoteAddress, projectId: caller.projectId }, 'websocket opened');
-      handler.upgrade(request, socket, head, context, options.rpc.dispatch, (items) => admit(options, caller, items));
+      let isOpen = false;
+      try {
+        isOpen = handler.upgrade(request, socket, head, context, options.rpc.dispatch);
+      } finally {
+        admission?.settle([{ charged: isOpen, bytesOut: 0 }]);
+      }
     } catch (error) {
       const fault = faultOf(error, requestId);
       if (fault.unexpected) log.error({ err: error }, 'a websocket upgrade failed');
@@ -88,6 +107,7 @@ export function createUpgrader(options: UpgradeOptions): Upgrader {
           replay(server, request, socket, head);
           return;
         }
+        options.pipeline.connections.busy(socket as Socket);
         // Without a listener a reset connection would be an uncaught exception.
         socket.on('error', () => socket.destroy());
         (socket as Duplex & { setTimeout?: (ms: number) => void }).setTimeout?.(0);
@@ -101,6 +121,7 @@ export function createUpgrader(options: UpgradeOptions): Upgrader {
 }
 
 function checkUpgrade(options: UpgradeOptions, request: IncomingMessage): SocketHandler {
+  checkHead(request);
   if (options.pipeline.draining)
     throw new RequestError(503, 'Service unavailable', { details: 'The service is shutting down' });
   if ((request.url ?? '').length > options.targetLimitBytes) throw new RequestError(414, 'Request target too long');
@@ -112,11 +133,6 @@ async function authenticate(options: UpgradeOptions, request: IncomingMessage, r
   if (options.gate === null) throw new GateRefusal('no-key');
   const { query } = parseTarget(request.url ?? '/');
   return options.gate.authenticate(credentialsOf(query, request.headers), remoteAddress);
-}
-
-function admit(options: UpgradeOptions, caller: Caller, items: readonly GateItem[]): Promise<Admission> | Admission {
-  if (options.gate === null) throw new GateRefusal('no-key');
-  return options.gate.admit(caller, items);
 }
 
 function track(options: UpgradeOptions, open: Set<Duplex>, socket: Duplex, onClose: () => void): void {

@@ -1,10 +1,7 @@
 import type { StoreTx } from '../../ports/store.ts';
 import type { Job, JobKind } from '../plugin.ts';
-import { type AheadRoom, chooseAhead } from './ahead.ts';
-import { type Candidate, chooseJobs, groupKey, type Room } from './choose.ts';
-import { type DueQuestion, findDue, type GroupWalk } from './find-due.ts';
-import { createParameters, type Parameters, padded, query } from './statement.ts';
-import { ONCE_LANE } from './table.ts';
+import { type Candidate, chooseJobs, type DueQuestion, findDue, type GroupWalk, groupKey, type Room } from './due.ts';
+import { createParameters, ONCE_LANE, type Parameters, padded, query } from './table.ts';
 
 /** A job with a lease of this process. */
 export interface ClaimedJob {
@@ -27,12 +24,14 @@ export interface ClaimRoom {
   lastServed(kind: string, group: string): number;
 }
 
-export interface ClaimOptions {
+interface ClaimOptions {
   readonly kinds: ReadonlyMap<string, JobKind>;
   readonly room: ClaimRoom;
   readonly ahead: AheadRoom;
   readonly walk: GroupWalk;
   readonly now: number;
+  /** Of this process; null where its end could not be noticed. */
+  readonly owner: string | null;
 }
 
 /** A job that its process does not finish within its time and this is taken to be lost. */
@@ -62,7 +61,7 @@ const NOTHING: Claim = { jobs: [], ahead: [], isMoreDue: false };
 
 /** Gives due jobs a lease, within all limits. The transaction of the caller makes it one step. */
 export async function claimJobs(tx: StoreTx, options: ClaimOptions): Promise<Claim> {
-  const { kinds, room, ahead, walk, now } = options;
+  const { kinds, room, ahead, walk, now, owner } = options;
   const wanted = room.total + ahead.total;
   const questions = questionsOf(kinds, room, ahead);
   if (wanted <= 0 || questions.length === 0) return NOTHING;
@@ -78,7 +77,8 @@ export async function claimJobs(tx: StoreTx, options: ClaimOptions): Promise<Cla
   if (due.length === 0) return NOTHING;
   const chosen = chooseJobs(due, full);
   const later = chooseAhead(due, chosen, { kinds, room: full, ahead, others: held.others });
-  const leased = await lease(tx, [...chosen, ...later], kinds, now + (later.length > 0 ? AHEAD_WAIT_MS : 0));
+  const until = now + (later.length > 0 ? AHEAD_WAIT_MS : 0);
+  const leased = await lease(tx, [...chosen, ...later], kinds, { now: until, owner });
   const first = new Set(chosen.map(({ id }) => id));
   return {
     jobs: leased.filter(({ job }) => first.has(job.id)),
@@ -149,7 +149,7 @@ async function lease(
   tx: StoreTx,
   chosen: readonly Candidate[],
   kinds: ReadonlyMap<string, JobKind>,
-  now: number,
+  { now, owner }: Pick<ClaimOptions, 'now' | 'owner'>,
 ): Promise<ClaimedJob[]> {
   const byId = new Map<number, ClaimedJob>();
   for (const [name, kind] of kinds) {
@@ -157,13 +157,15 @@ async function lease(
     if (ids.length === 0) continue;
     const parameters = createParameters(tx.dialect);
     const until = parameters.add(now + leaseMsOf(kind));
+    // Null without an owner.
+    const mark = `cast(${parameters.add(owner)} as text) || ':' || (claims + 1)`;
     const list = padded<number | null>(ids, null).map((id) => parameters.add(id));
     // Rows that an owner is changing at this moment are left to it.
     const free =
       tx.dialect === 'postgres'
         ? `(select id from outbox where id in (${list.join(',')}) and state = 'pending' for update skip locked)`
         : `(${list.join(',')}) and state = 'pending'`;
-    const text = `update outbox set state = 'running', claims = claims + 1, lease_until = ${until}
+    const text = `update outbox set state = 'running', claims = claims + 1, lease_until = ${until}, owner = ${mark}
       where id in ${free} returning ${RETURNED}`;
     for (const row of await query<ClaimedRow>(tx.db, text, parameters)) byId.set(row.id, claimedOf(row));
   }
@@ -198,4 +200,72 @@ export function claimRows(jobs: readonly ClaimedJob[], parameters: Parameters): 
     return `(cast(${id} as bigint), cast(${parameters.add(one?.claim ?? null)} as integer))`;
   });
   return rows.join(',');
+}
+
+/** Jobs that may be claimed before a slot is free for them, so that one transaction serves many. */
+export interface AheadRoom {
+  readonly total: number;
+  /** The part of `total` that is kept for groups of which this process holds nothing. */
+  readonly reserved: number;
+  kind(kind: string): number;
+  /** Whether a running row is one of this process. */
+  isOwn(id: number, claim: number): boolean;
+}
+
+interface AheadOptions {
+  readonly kinds: ReadonlyMap<string, JobKind>;
+  readonly room: Room;
+  readonly ahead: AheadRoom;
+  /** What other processes hold of each group. */
+  readonly others: ReadonlyMap<string, number>;
+}
+
+/** Of a group as many times its limit are held ahead at most. */
+const AHEAD_PER_LIMIT = 8;
+
+/**
+ * Which of the due rows that cannot start now to take all the same. Only while no other process has rows of the group: then this
+ * process alone keeps its limit, when it starts them. The others see the rows as running and take no more than the limit leaves.
+ * First attempts and first retries only, since the slow lane has little to gain; ordered groups have one row at a time anyway.
+ */
+function chooseAhead(due: readonly Candidate[], chosen: readonly Candidate[], options: AheadOptions): Candidate[] {
+  const { kinds, room, ahead, others } = options;
+  if (ahead.total <= 0) return [];
+  const taken = new Set(chosen);
+  const rest = due.filter((row) => row.lane === 0 && row.isOrdered !== true && !taken.has(row));
+  if (rest.length === 0) return [];
+  const added = new Map<string, number>();
+  for (const { kind, group } of chosen) {
+    const key = groupKey(kind, group);
+    added.set(key, (added.get(key) ?? 0) + 1);
+  }
+  const heldOf = (kind: string, group: string) => room.running(kind, group) + (added.get(groupKey(kind, group)) ?? 0);
+  const groupRoom = (kind: string, group: string) => {
+    if (others.has(groupKey(kind, group)) || kinds.get(kind)?.groupAhead?.(group) === false) return 0;
+    const limit = kinds.get(kind)?.groupConcurrency?.(group) ?? Number.POSITIVE_INFINITY;
+    return limit <= 0 ? 0 : limit * (1 + AHEAD_PER_LIMIT) - heldOf(kind, group);
+  };
+  const pick = (rows: readonly Candidate[], total: number, group: Room['group']) =>
+    chooseJobs(rows, { ...room, total, kind: ahead.kind, slow: 0, running: heldOf, group });
+
+  // Groups that wait for their first slot come first, and have room that the others can't use.
+  const isNew = ({ kind, group }: Candidate) => heldOf(kind, group) === 0;
+  const first = pick(rest.filter(isNew), ahead.total, (kind, group) => Math.min(1, groupRoom(kind, group)));
+  const left = ahead.total - Math.max(first.length, ahead.reserved);
+  if (left <= 0) return first;
+  const firsts = new Set(first);
+  const ofKind = (kind: string) => first.filter((row) => row.kind === kind).length;
+  const second = chooseJobs(
+    rest.filter((row) => !firsts.has(row)),
+    {
+      ...room,
+      total: left,
+      kind: (kind) => ahead.kind(kind) - ofKind(kind),
+      slow: 0,
+      running: heldOf,
+      group: (kind, group) =>
+        groupRoom(kind, group) - first.filter((row) => row.kind === kind && row.group === group).length,
+    },
+  );
+  return [...first, ...second];
 }

@@ -1,15 +1,14 @@
+import { setMaxListeners } from 'node:events';
+import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
 import { withDeadline } from '../calls/deadline.ts';
 import type { JobKind, JobOutcome } from '../plugin.ts';
-import { type AttemptOptions, runAttempt, thrown } from './attempt.ts';
 import { AHEAD_WAIT_MS, type Claim, type ClaimedJob } from './claim.ts';
-import type { JobMetrics } from './job-metrics.ts';
-import type { Finished } from './record.ts';
-import type { Slots } from './slots.ts';
-import type { Stopper } from './stopper.ts';
-import { createWaiting, type WaitingJob } from './waiting.ts';
+import type { JobMetrics } from './metrics.ts';
+import { type Finished, isStoreTrouble } from './outcomes.ts';
+import { createWaiting, type Slots, type WaitingJob } from './slots.ts';
 
-export interface DispatcherOptions {
+interface DispatcherOptions {
   readonly kinds: ReadonlyMap<string, JobKind>;
   readonly slots: Slots;
   readonly clock: Clock;
@@ -26,7 +25,7 @@ export interface DispatcherOptions {
 }
 
 /** Starts claimed jobs: some at once, the others when a slot and their limits allow it. */
-export interface Dispatcher {
+interface Dispatcher {
   /** Jobs that wait with a lease, also those that are being loaded. */
   readonly waiting: number;
   waitingOfKind(kind: string): number;
@@ -144,4 +143,114 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     clear: () => waiting.takeOlder(Number.POSITIVE_INFINITY),
     loading: () => [...loads].flat(),
   };
+}
+
+interface AttemptOptions {
+  readonly kind: JobKind;
+  readonly claimed: ClaimedJob;
+  readonly prepared: unknown;
+  /** What is left of the kind's time. */
+  readonly timeoutMs: number;
+  readonly stopper: Stopper;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly maxAttempts: number;
+}
+
+/** How long a handler may go on after its signal was aborted; shorter than the rest of the lease. */
+export const GRACE_MS = 25_000;
+
+const FIRST_STEP_MS = 5_000;
+const LONGEST_STEP_MS = 3_600_000;
+const JITTER = 0.2;
+
+/**
+ * Runs a job once. Always resolves: a throw becomes a retry, or a failure after `maxAttempts` counted ones; a handler that does not heed its signal
+ * within the grace is given up.
+ */
+export function runAttempt(options: AttemptOptions): Promise<JobOutcome> {
+  const { kind, claimed, prepared, stopper, clock } = options;
+  const control = kind.keepsTime === true ? null : new AbortController();
+  return new Promise((resolve) => {
+    const onTime = () => {
+      const error = new CodedError('JOB_TIMEOUT', `the job did not end within ${kind.timeoutMs} ms`);
+      cancel = clock.timeout(GRACE_MS, () => finish(thrown(options, error)));
+      control?.abort(error);
+    };
+    let cancel = clock.timeout(options.timeoutMs, onTime);
+    const onStop = () => {
+      cancel();
+      cancel = clock.timeout(GRACE_MS, () => finish(stopped(claimed)));
+      control?.abort(stopReason());
+    };
+    const finish = (outcome: JobOutcome) => {
+      cancel();
+      stopper.listeners.delete(onStop);
+      resolve(outcome);
+    };
+    if (stopper.isStopping) return finish(stopped(claimed, 'untouched'));
+    stopper.listeners.add(onStop);
+    const onError = (error: unknown) => finish(stopper.isStopping ? stopped(claimed) : thrown(options, error));
+    try {
+      kind.run(claimed.job, prepared, control?.signal ?? stopper.signal).then(finish, onError);
+    } catch (error) {
+      onError(error);
+    }
+  });
+}
+
+/** What a throw counts as. Trouble of the store is none of the job's: it is no attempt. `untouched`: before the job was run. */
+function thrown(
+  { claimed, clock, random, maxAttempts }: AttemptOptions,
+  error: unknown,
+  began: true | 'untouched' = true,
+): JobOutcome {
+  const message = messageOf(error);
+  const uncounted = isStoreTrouble(error) && began;
+  const attempts = claimed.job.attempts + 1;
+  if (uncounted === false && (attempts >= maxAttempts || claimed.job.once === true))
+    return { kind: 'failed', error: message };
+  const stepMs = Math.min(LONGEST_STEP_MS, FIRST_STEP_MS * 2 ** (uncounted === false ? attempts - 1 : 0));
+  const jitter = 1 - JITTER + 2 * JITTER * random.float();
+  return { kind: 'retry', runAt: clock.now() + Math.round(stepMs * jitter), error: message, uncounted };
+}
+
+/** Once begun it may have had its effect: at least once is what jobs promise. */
+export function stopped({ runAt }: ClaimedJob, uncounted: true | 'untouched' = true): JobOutcome {
+  return { kind: 'retry', runAt, error: 'the daemon stopped', uncounted };
+}
+
+/** Tells all running attempts that the runner stops. */
+interface Stopper {
+  readonly isStopping: boolean;
+  /** For jobs that keep their time themselves; aborts before the listeners are told. */
+  readonly signal: AbortSignal;
+  /** What running attempts do when it stops; they take themselves out when they are over. */
+  readonly listeners: Set<() => void>;
+  stop(): void;
+}
+
+export function createStopper(): Stopper {
+  const stopping = new AbortController();
+  const listeners = new Set<() => void>();
+  // As many listen as there are jobs under way: that is no leak.
+  setMaxListeners(0, stopping.signal);
+  let isStopping = false;
+  return {
+    get isStopping() {
+      return isStopping;
+    },
+    signal: stopping.signal,
+    listeners,
+    stop() {
+      isStopping = true;
+      stopping.abort(stopReason());
+      for (const listener of listeners) listener();
+    },
+  };
+}
+
+/** What attempts are aborted with when the daemon stops. */
+function stopReason(): CodedError {
+  return new CodedError('JOB_STOPPED', 'the daemon stops');
 }

@@ -1,15 +1,25 @@
 import { sql } from 'kysely';
 import type { Clock } from '../../ports/clock.ts';
 import type { Outbox, OutboxChange, OutboxFilter, OutboxRow, OutboxState } from '../../ports/outbox.ts';
-import type { Queries, Store, StoreTx } from '../../ports/store.ts';
-import { discardForked, FORKED, withoutMark } from './forked.ts';
-import { type JobTables, jobTables, laneOf, ONCE_LANE, type OutboxTable } from './table.ts';
+import type { Queries, SqlValue, Store, StoreTx } from '../../ports/store.ts';
+import type { NewJob } from '../plugin.ts';
+import {
+  createParameters,
+  type JobTables,
+  jobTables,
+  laneOf,
+  ONCE_LANE,
+  type OutboxTable,
+  type Parameters,
+  query,
+} from './table.ts';
 
 const DEFAULT_PAGE = 50;
 const LONGEST_PAGE = 1_000;
 const MOST_CHANGED = 10_000;
 const MOST_COUNTED = 1_000_000;
 const PRUNE_BATCH = 1_000;
+const STATES: readonly OutboxState[] = ['pending', 'running', 'done', 'failed', 'discarded', 'held'];
 
 /** The outbox as its owners see it. `wake` is called after commits that make rows due. */
 export function createOutbox(options: {
@@ -74,6 +84,22 @@ export function createOutbox(options: {
         if (sum < atMost) sum += await countRows(db, ofState(select(db, rest), state), atMost - sum);
       }
       return sum;
+    },
+    async total({ states = STATES, ...rest }, member, { tx } = {}) {
+      const db = jobTables(tx?.db ?? store.read);
+      const number =
+        store.dialect === 'sqlite'
+          ? sql<number | string | null>`sum(json_extract(payload, ${`$.${member}`}))`
+          : sql<number | string | null>`sum((payload::json->>${member})::bigint)`;
+      const all = { rows: 0, sum: 0 };
+      for (const state of new Set(states)) {
+        const found = await ofState(select(db, rest), state)
+          .select(({ fn }) => [fn.countAll<number>().as('rows'), number.as('sum')])
+          .executeTakeFirstOrThrow();
+        all.rows += Number(found.rows);
+        all.sum += Number(found.sum ?? 0);
+      }
+      return all;
     },
     requeue: (tx, change, { runAt = clock.now(), once = false } = {}) => {
       const fresh = { state: 'pending', attempts: 0, lost: 0, finished_at: null, error: null } as const;
@@ -174,6 +200,7 @@ function ofState(query: Selection, state: OutboxState): Selection {
   const found = query.where(sql<boolean>`state = ${sql.lit(state)}`);
   // True of all rows: these lead to the index of the state.
   if (state === 'pending') return found.where('lane', 'in', [0, 1]);
+  if (state === 'held') return found.where('run_at', '>=', 0);
   return state === 'running' ? found.where('lease_until', '>', 0) : found;
 }
 
@@ -202,3 +229,111 @@ function rowOf(row: OutboxTable): OutboxRow {
     error: row.error,
   };
 }
+
+const COLUMNS = [
+  'kind',
+  'key',
+  'grp',
+  'payload',
+  'slot',
+  'position',
+  'state',
+  'lane',
+  'attempts',
+  'claims',
+  'lost',
+  'run_at',
+  'created_at',
+  'error',
+] as const;
+
+/** Adds jobs to the running transaction; those whose (kind, key) exists are left out. Returns how many were added. */
+export async function insertJobs(tx: StoreTx, jobs: readonly NewJob[], now: number): Promise<number> {
+  const rows = jobs.map((job): SqlValue[] => [
+    job.kind,
+    job.key,
+    job.group,
+    JSON.stringify(job.payload) ?? 'null',
+    job.slot ?? null,
+    job.position ?? null,
+    job.held === undefined ? 'pending' : 'held',
+    0,
+    0,
+    0,
+    0,
+    Math.trunc(job.runAt ?? now),
+    now,
+    job.held ?? null,
+  ]);
+  return await tx.insertMany('outbox', COLUMNS, rows, 'ignore');
+}
+
+/** Why jobs of a block that was rolled back are over; their keys are free again. */
+const FORKED = 'forked';
+/** The same of jobs that were claimed at that moment: whether they were begun shows when their claim ends. */
+const MAYBE = 'forked while claimed';
+const FREED_KEY = "outbox.key || '#forked#' || outbox.id";
+
+/** For rows whose claim ends with nothing done: whether their block is gone, so that they are over as well. */
+const isGone = `outbox.claims = 1 and outbox.error = '${MAYBE}'`;
+
+/**
+ * Columns of a claim that ends. `undone`: condition, in SQL, for one with which nothing was done; `now`: placeholder of a time; the others
+ * are the values where the block still stands.
+ */
+export function endOfClaim(
+  undone: string,
+  now: string,
+  values: { readonly state: string; readonly finishedAt: string; readonly error: string },
+): string {
+  const gone = `${undone} and ${isGone}`;
+  return `state = case when ${gone} then 'discarded' else ${values.state} end,
+    finished_at = case when ${gone} then cast(${now} as bigint) else ${values.finishedAt} end,
+    error = case when ${gone} then '${FORKED}' else ${values.error} end,
+    key = case when ${gone} then ${FREED_KEY} else outbox.key end`;
+}
+
+interface ForkedRange {
+  readonly kind: string;
+  readonly fromSlot: number;
+  /** Inclusive. */
+  readonly toSlot: number;
+  readonly groups?: readonly string[];
+}
+
+/** Written out, because a partial index is only found by its very condition. */
+const UNTRIED = "claims = 0 and state in ('pending', 'held')";
+const FIRST_CLAIM = "state = 'running' and claims = 1";
+
+/**
+ * Discards the jobs of blocks that were rolled back, unless they were begun, and marks those that are claimed for the first time. Where
+ * others write beside this it is one statement, which sees a row that is claimed, or whose claim ends, as it is then.
+ */
+async function discardForked(tx: StoreTx, range: ForkedRange, now: number): Promise<number> {
+  const pieces = tx.dialect === 'sqlite' ? [[UNTRIED], [FIRST_CLAIM]] : [[UNTRIED, FIRST_CLAIM]];
+  let discarded = 0;
+  if (range.groups?.length === 0) return discarded;
+  for (const conditions of pieces) {
+    const parameters = createParameters(tx.dialect);
+    const at = parameters.add(now);
+    const where = conditions.map((condition) => `(${condition} and ${inRange(range, parameters)})`);
+    const text = `update outbox set
+        state = case when claims = 0 then 'discarded' else state end,
+        finished_at = case when claims = 0 then cast(${at} as bigint) else finished_at end,
+        error = case when claims = 0 then '${FORKED}' else '${MAYBE}' end,
+        key = case when claims = 0 then ${FREED_KEY} else key end
+      where ${where.join(' or ')} returning claims`;
+    const rows = await query<{ readonly claims: number }>(tx.db, text, parameters);
+    discarded += rows.filter(({ claims }) => Number(claims) === 0).length;
+  }
+  return discarded;
+}
+
+function inRange({ kind, fromSlot, toSlot, groups }: ForkedRange, { add }: Parameters): string {
+  // Not by the index of the kind, which has every row there is.
+  const base = `slot >= ${add(fromSlot)} and slot <= ${add(toSlot)} and kind || '' = ${add(kind)}`;
+  return groups === undefined ? base : `${base} and grp in (${groups.map(add).join(',')})`;
+}
+
+/** The event of a job is in another block now: SQL of its `error`. */
+const withoutMark = `case when error = '${MAYBE}' then null else error end`;

@@ -20,6 +20,8 @@ export interface Merged {
   readonly routes: readonly Route[];
   readonly rpc: readonly RpcMethod[];
   readonly processors: readonly BlockProcessor[];
+  /** The plugin of each, by the processor's name. */
+  readonly processorOwners: ReadonlyMap<string, string>;
   readonly jobs: readonly JobKind[];
   readonly checks: readonly HealthCheck[];
   readonly commands: readonly Command[];
@@ -57,6 +59,9 @@ export function mergeContributions(plugins: readonly Contributor[]): Merged {
     routes: all('routes').flatMap((list) => list ?? []),
     rpc: all('rpc').flatMap((list) => list ?? []),
     processors: all('processors').flatMap((list) => list ?? []),
+    processorOwners: new Map(
+      plugins.flatMap(({ id, contribution }) => (contribution.processors ?? []).map(({ name }) => [name, id] as const)),
+    ),
     jobs: all('jobs').flatMap((list) => list ?? []),
     checks: all('checks').flatMap((list) => list ?? []),
     commands: all('commands').flatMap((list) => list ?? []),

@@ -2,10 +2,10 @@ import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { Bus, Hints } from '../../ports/bus.ts';
 import type { ChainId, ChainReader } from '../../ports/chain.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
+import type { Roles } from '../../ports/daemon-view.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';
 import type { Outbound } from '../../ports/outbound.ts';
-import type { Roles } from '../../ports/role.ts';
 import type { ServiceToken } from '../../ports/service.ts';
 import type { Store, StoreTx } from '../../ports/store.ts';
 import type { UpstreamConfig, UpstreamPool } from '../../ports/upstream.ts';
@@ -27,7 +27,8 @@ export interface PluginSurroundings {
   readonly outbound: Outbound;
   chain(id: ChainId): ChainReader | null;
   upstreams(id: ChainId): UpstreamPool | null;
-  makePool(label: string, upstreams: readonly UpstreamConfig[], metrics: Metrics): UpstreamPool;
+  /** Of a plugin, for a chain or for none. */
+  openPool(label: string, upstreams: readonly UpstreamConfig[], metrics: Metrics, chain: ChainId | null): UpstreamPool;
   enqueue(tx: StoreTx, jobs: readonly NewJob[]): Promise<number>;
   readonly bus: Bus;
   /** Offered by the kernel itself. */
@@ -121,8 +122,8 @@ function createContext(
     outbound: shared.outbound,
     chain: shared.chain,
     upstreams: shared.upstreams,
-    openPool(label, upstreams) {
-      const pool = shared.makePool(label, upstreams, metrics);
+    openPool(label, upstreams, chain = 'main') {
+      const pool = shared.openPool(label, upstreams, metrics, chain);
       pools.push(pool);
       return pool;
     },

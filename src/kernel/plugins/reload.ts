@@ -1,13 +1,13 @@
+import { isDeepStrictEqual } from 'node:util';
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import { isPlainObject } from '../../lib/json.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { ConfigValues } from '../../ports/crew.ts';
 import type { Log } from '../../ports/log.ts';
-import type { CoreConfig } from '../config/core.ts';
+import { type CoreConfig, TLS_SECTIONS } from '../config/core.ts';
 import type { LoadedConfig } from '../config/load.ts';
-import { TLS_SECTIONS } from '../config/tls.ts';
 import type { Crew } from '../crew/crew.ts';
 import type { MetricsRegistry } from '../metrics.ts';
-import { changedKeys } from './changed-keys.ts';
 import type { Lifecycle } from './lifecycle.ts';
 
 /** Keys of the kernel that a running daemon can change. */
@@ -16,7 +16,7 @@ const LIVE_KEYS: readonly string[] = [
   ...TLS_SECTIONS.flatMap((section) => [`${section}.tls.certFile`, `${section}.tls.keyFile`]),
 ];
 
-export interface ReloaderOptions {
+interface ReloaderOptions {
   readonly config: LoadedConfig;
   readonly lifecycle: Lifecycle;
   /** The roles in other threads. */
@@ -118,3 +118,11 @@ export function createReloader(options: ReloaderOptions): Reloader {
 
 /** Without schemas and plugins: these are the same, and cannot go to another thread. */
 const pick = ({ core, values }: ConfigValues): ConfigValues => ({ core, values });
+
+/** Dotted paths of the keys in which two configurations differ. */
+function changedKeys(before: unknown, after: unknown, path = ''): string[] {
+  if (isDeepStrictEqual(before, after)) return [];
+  if (!isPlainObject(before) || !isPlainObject(after)) return [path];
+  const keys = new Set([...Object.keys(before), ...Object.keys(after)]);
+  return [...keys].flatMap((key) => changedKeys(before[key], after[key], path === '' ? key : `${path}.${key}`));
+}

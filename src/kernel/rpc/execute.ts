@@ -1,13 +1,22 @@
 import type { Readable } from 'node:stream';
 import { stringify } from '../../lib/json.ts';
-import type { Deadlines } from '../calls/deadlines.ts';
-import { type Fault, faultOf } from '../calls/fault.ts';
-import { HandlerContext } from '../calls/handler-context.ts';
+import type { Deadlines } from '../calls/deadline.ts';
+import { type Fault, faultOf, type RpcFault } from '../calls/fault.ts';
 import { isPromise } from '../calls/is-promise.ts';
-import { LazySignal } from '../calls/lazy-signal.ts';
-import { type CallContext, JsonText, RpcError, type RpcFallback } from '../plugin.ts';
-import { rpcErrorText, rpcResultText } from './envelope.ts';
-import type { LocalMethod } from './methods.ts';
+import { HandlerContext, LazySignal } from '../calls/lazy-signal.ts';
+import { type Check, createValidator, type Validator } from '../calls/validation.ts';
+import type { CoreConfig } from '../config/core.ts';
+import {
+  type CallContext,
+  JsonText,
+  type Price,
+  RPC_CODES,
+  RpcError,
+  type RpcFallback,
+  type RpcForward,
+  type RpcMethod,
+  type SocketCalls,
+} from '../plugin.ts';
 import type { CallSpan } from './scan.ts';
 
 /** The answer to one call. */
@@ -92,7 +101,7 @@ function within(
   });
 }
 
-/** Hands a call to the fallback with the bytes as they came. Never throws. */
+/** Hands a call to the fallback, written by us. Never throws. */
 export async function executeForward(
   fallback: RpcFallback,
   method: string,
@@ -101,16 +110,9 @@ export async function executeForward(
   context: CallContext,
   inBatch: boolean,
 ): Promise<Executed> {
-  const offset = inBatch ? call.start : 0;
   try {
     const reply = await fallback.forward(
-      Object.assign(new HandlerContext(context), {
-        method,
-        body: inBatch ? body.subarray(call.start, call.end) : body,
-        params: call.params === null ? null : { start: call.params.start - offset, end: call.params.end - offset },
-        id: call.id,
-        inBatch,
-      }),
+      Object.assign(new HandlerContext(context), { method, ...writeCall(method, body, call), id: call.id, inBatch }),
     );
     return {
       status: reply.status,
@@ -123,6 +125,50 @@ export async function executeForward(
     const fault = faultOf(error, context.requestId);
     if (fault.unexpected) context.log.error({ err: error, method }, 'a forwarded JSON-RPC call failed');
     return failed(fault, call.id);
+  }
+}
+
+const PARAMS = ',"params":';
+
+/**
+ * The request object that is sent on: the four members of the specification and nothing else, so that no reader can take another method
+ * or other parameters for meant than those that were looked at. The values stay as they came.
+ */
+function writeCall(method: string, body: Buffer, { id, params }: CallSpan): Pick<RpcForward, 'body' | 'params'> {
+  const head = `{"jsonrpc":"2.0"${id === undefined ? '' : `,"id":${id}`},"method":${JSON.stringify(method)}`;
+  if (params === null) return { body: Buffer.from(`${head}}`), params: null };
+  const start = Buffer.byteLength(head) + PARAMS.length;
+  const end = start + params.end - params.start;
+  const written = Buffer.allocUnsafe(end + 1);
+  written.write(head + PARAMS, 0, 'utf8');
+  body.copy(written, start, params.start, params.end);
+  written[end] = 0x7d;
+  return { body: written, params: { start, end } };
+}
+
+/** Runs a subscription call of a websocket. Never throws. */
+export async function executeSocket(
+  calls: SocketCalls,
+  method: string,
+  body: Buffer,
+  call: CallSpan,
+  context: CallContext,
+): Promise<Executed> {
+  const { params: at, id = 'null' } = call;
+  try {
+    const paramsText = at === null ? null : body.toString('utf8', at.start, at.end);
+    const outcome = await calls.run({ method, params: paramsValue(body, call), paramsText });
+    const ok = 'resultText' in outcome;
+    const text = ok
+      ? rpcResultText(outcome.resultText, id)
+      : `{"jsonrpc":"2.0","error":${outcome.errorText},"id":${id}}`;
+    return { status: 200, headers: NO_HEADERS, body: text, charged: true, ok };
+  } catch (error) {
+    const fault = faultOf(error, context.requestId);
+    if (fault.unexpected) context.log.error({ err: error, method }, 'a subscription call failed');
+    // Wrong parameters are charged: what no node would take is looked at all the same.
+    const isCharged = fault.rpc.code === RPC_CODES.invalidParams.code && method.endsWith('Subscribe');
+    return { ...failed(fault, id), charged: isCharged };
   }
 }
 
@@ -140,4 +186,100 @@ function readParams(local: LocalMethod, body: Buffer, call: CallSpan): unknown {
 export function paramsValue(body: Buffer, call: CallSpan): unknown {
   if (call.params === null) return undefined;
   return JSON.parse(body.toString('utf8', call.params.start, call.params.end)) as unknown;
+}
+
+/** A whole response object for a result that is JSON text already. `id` is raw JSON text and comes back as it was sent. */
+function rpcResultText(result: string, id: string): string {
+  return `{"jsonrpc":"2.0","result":${result},"id":${id}}`;
+}
+
+/** A whole response object for an error. */
+export function rpcErrorText(fault: RpcFault, id: string): string {
+  const data = fault.details === undefined ? '' : `,"data":${JSON.stringify({ details: fault.details })}`;
+  return `{"jsonrpc":"2.0","error":{"code":${fault.code},"message":${JSON.stringify(fault.message)}${data}},"id":${id}}`;
+}
+
+/** A method that a plugin answers, with its compiled check of `params`. */
+interface LocalMethod {
+  readonly method: RpcMethod;
+  readonly check: Check;
+  /** What absent params stand for. */
+  readonly absent: () => unknown;
+}
+
+/** Where a call goes. */
+export type Destination =
+  | { readonly kind: 'local'; readonly local: LocalMethod }
+  | { readonly kind: 'forward'; readonly fallback: RpcFallback }
+  /** A subscription that came over a websocket. */
+  | { readonly kind: 'socket'; readonly calls: SocketCalls }
+  | { readonly kind: 'none'; readonly fault: RpcFault };
+
+export interface MethodTable {
+  /** `calls`: of the websocket that the call came over; absent over HTTP. */
+  find(name: string, calls?: SocketCalls): Destination;
+  /** Whether any method may be called without a key. */
+  readonly hasOpen: boolean;
+}
+
+const NAME = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
+const SUBSCRIPTION = /(Subscribe|Unsubscribe)$/;
+const SOCKET_CALL = /^[a-z][A-Za-z0-9]{0,48}(Subscribe|Unsubscribe)$/;
+
+/** A registered method is always answered here, whatever the lists say: those are about what goes upstream. */
+export function createMethodTable(
+  methods: readonly RpcMethod[],
+  fallback: RpcFallback | null,
+  config: CoreConfig['rpc'],
+  validator: Validator = createValidator(),
+): MethodTable {
+  const local = new Map<string, Destination>();
+  for (const method of methods) local.set(method.name, { kind: 'local', local: compile(method, validator.compile) });
+  const denied = new Set(config.denyMethods);
+  const allowed = config.allowMethods === null ? null : new Set(config.allowMethods);
+  const unknown = none();
+  const subscription = none('Subscriptions are served over websocket only');
+  const noUpstream = none('no Solana upstream is configured');
+  const forward: Destination | null = fallback === null ? null : { kind: 'forward', fallback };
+
+  return {
+    hasOpen: methods.some((method) => method.auth === 'none'),
+    find: (name, calls) => {
+      const known = local.get(name);
+      if (known !== undefined) return known;
+      const isListed = !denied.has(name) && (allowed === null || allowed.has(name));
+      if (SUBSCRIPTION.test(name)) {
+        if (calls === undefined) return subscription;
+        // Whoever has a subscription may end it.
+        return SOCKET_CALL.test(name) && (isListed || name.endsWith('Unsubscribe'))
+          ? { kind: 'socket', calls }
+          : unknown;
+      }
+      if (!isListed || !NAME.test(name)) return unknown;
+      return forward ?? noUpstream;
+    },
+  };
+}
+
+function none(details?: string): Destination {
+  const error = new RpcError('methodNotFound', details === undefined ? {} : { details });
+  return { kind: 'none', fault: faultOf(error, '').rpc };
+}
+
+function compile(method: RpcMethod, compileCheck: (schema: RpcMethod['params'], name: string) => Check): LocalMethod {
+  const check = method.checksParams === true ? () => null : compileCheck(method.params, 'params');
+  const type: unknown = method.params['type'];
+  const absent = (): unknown => {
+    if (type === 'array') return [];
+    if (type === 'object') return {};
+    return [[], {}].find((value) => check(value) === null) ?? null;
+  };
+  return { method, check, absent };
+}
+
+/** The admission item of a call. */
+export function priceOf(destination: Destination, name: string, params: () => unknown): Price | undefined {
+  if (destination.kind === 'local') return destination.local.method.price;
+  if (destination.kind === 'socket') return destination.calls.price(name);
+  return destination.kind === 'forward' ? destination.fallback.price(name, params) : undefined;
 }

@@ -1,4 +1,4 @@
-import { createJsonScanner } from './scan-json.ts';
+import { createJsonScanner } from './scan.ts';
 
 export interface RecoveredCall {
   /** Raw JSON text of a string, number or null. */

@@ -1,7 +1,7 @@
 import type { Migration } from '../../ports/store.ts';
 import { identityMigrations } from '../assembly/chain-identity.ts';
-import { followerMigrations } from '../follower/migrations.ts';
-import { jobMigrations } from '../jobs/migrations.ts';
+import { followerMigrations } from '../follower/tables.ts';
+import { jobMigrations } from '../jobs/table.ts';
 import type { ProvisionedPlugin } from '../plugins/provision.ts';
 
 /** The migrations of one owner of tables. */

@@ -50,7 +50,7 @@ export async function migrate(
   options: MigrateOptions = {},
 ): Promise<AppliedStep[]> {
   checkLists(scopes);
-  const applied = await readApplied(store);
+  const applied = await appliedSteps(store);
   checkApplied(scopes, applied, options.log);
   const pending = scopes.flatMap(({ scope, migrations }) =>
     migrations
@@ -90,7 +90,7 @@ function checkLists(scopes: readonly MigrationScope[]): void {
 }
 
 /** What is applied, empty for a fresh database. Every scope's rows must begin at 1 and have no hole. */
-async function readApplied(store: Store): Promise<readonly StepRow[]> {
+export async function appliedSteps(store: Store): Promise<readonly StepRow[]> {
   if (!(await hasTable(store))) return [];
   const rows = await (store.read as Queries<Tables>)
     .selectFrom(TABLE)
@@ -174,8 +174,8 @@ async function runStep(store: Store, scope: string, migration: Migration, now: n
       return true;
     });
   } catch (error) {
-    const isStoreTrouble = error instanceof CodedError && error.exitCode === EXIT.temporary;
-    if (isStoreTrouble) throw error;
+    // Trouble of the store itself, which says all; whatever has no exit code is a fault of the step.
+    if (error instanceof CodedError && error.exitCode !== undefined) throw error;
     throw refused(`${scope}: step ${version} "${name}" failed: ${messageOf(error)}`, { scope, version, name }, error);
   }
 }

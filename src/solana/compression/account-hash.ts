@@ -1,13 +1,13 @@
+import { keccak_256 } from '@noble/hashes/sha3.js';
 import { createLru } from '../../lib/lru.ts';
 import type { Poseidon } from '../merkle/poseidon/index.ts';
-import type { CompressedAccount } from './accounts.ts';
-import { hashToField } from './hash-to-field.ts';
+import type { CompressedAccount } from './events.ts';
 
 /** Owners and trees come again and again, and a keccak is as dear as a Poseidon here. */
 const KNOWN_KEYS = 50_000;
 
 /** As the parameters of `AccountHasher.hash`. */
-export interface HashedAccount {
+interface HashedAccount {
   readonly account: CompressedAccount;
   readonly tree: Uint8Array;
   readonly leafIndex: number;
@@ -105,4 +105,15 @@ function tagged(eight: Uint8Array, tag: number): Uint8Array {
   bytes[23] = tag;
   bytes.set(eight, 24);
   return bytes;
+}
+
+const END = Uint8Array.of(0xff);
+
+/** keccak-256 of the parts and a closing byte, as a number below the prime: its first byte is zero. */
+export function hashToField(...parts: readonly Uint8Array[]): Uint8Array {
+  const hash = keccak_256.create();
+  for (const part of parts) hash.update(part);
+  const digest = hash.update(END).digest();
+  digest[0] = 0;
+  return digest;
 }

@@ -1,14 +1,23 @@
+import { equalBytes } from '../../lib/equal-bytes.ts';
 import type { KeyTable, NormalTransaction } from '../../ports/block.ts';
-import { LayoutError } from '../byte-reader.ts';
-import type { CompressionEvent, DecodeFault } from './events.ts';
-import { type InstructionGroup, instructionGroups, keysOf, type Step } from './instruction-group.ts';
-import type { ProgramIds } from './programs.ts';
-import { readTreeEvent, treeOfEvent } from './tree-event.ts';
-import { readV1Event } from './v1-event.ts';
-import { readV2Event, treesOfInsert } from './v2-event.ts';
-import { findPatterns, type StepClass } from './v2-pattern.ts';
+import { type ByteReader, createByteReader, LayoutError } from '../byte-reader.ts';
+import {
+  type BatchEvent,
+  type CompressionEvent,
+  type DecodeFault,
+  type IndexedEvent,
+  type IndexedLeaf,
+  keyAt,
+  type NullifyEvent,
+  OUTPUT_BYTES,
+  readOutput,
+  TREE_TYPE,
+  type TransactionEvent,
+} from './events.ts';
+import { type InstructionGroup, instructionGroups, keysOf, type ProgramIds, type Step } from './programs.ts';
+import { findPatterns, readV2Event, type StepClass, treesOfInsert } from './v2-event.ts';
 
-export interface Decoded {
+interface Decoded {
   /** In order of execution. */
   readonly events: readonly CompressionEvent[];
   readonly faults: readonly DecodeFault[];
@@ -103,4 +112,100 @@ function classify({ program, accounts, data }: Step, ids: ProgramIds): StepClass
     ids.registeredProgram >= 0 &&
     accounts[1] === ids.registeredProgram;
   return isInsert ? 'insert' : 'other';
+}
+
+const BATCH_KINDS = { 3: 'append', 4: 'batchNullify', 5: 'addressAppend' } as const;
+const LEAF_BYTES = 32 + 8 + 32 + 8;
+
+/** Reads what the compression program tells of a change in a tree, from the data of a noop. Errors: LayoutError. */
+function readTreeEvent(data: Uint8Array): NullifyEvent | IndexedEvent | BatchEvent {
+  const reader = createByteReader(data);
+  const tag = reader.u8();
+  const tree = reader.key();
+  if (tag === 1) {
+    const leafIndexes = reader.list(reader.count, 8);
+    return { kind: 'nullify', tree, leafIndexes, seq: reader.u64() };
+  }
+  if (tag === 2) {
+    const updates = reader.list(() => readUpdate(reader), 2 * (LEAF_BYTES + 32));
+    return { kind: 'indexed', tree, updates, seq: reader.u64() };
+  }
+  const kind = BATCH_KINDS[tag as keyof typeof BATCH_KINDS] as BatchEvent['kind'] | undefined;
+  if (kind === undefined) throw new LayoutError(`unknown tree event ${tag}`, 0);
+  // Numbers and size of the batch, which the indexes tell as well.
+  reader.bytes(3 * 8);
+  return {
+    kind,
+    tree,
+    oldNextIndex: reader.count(),
+    newNextIndex: reader.count(),
+    newRoot: reader.key(),
+    rootIndex: reader.u32(),
+    seq: reader.u64(),
+    outputQueue: reader.option(reader.key),
+  };
+}
+
+/** Trees of an event that could not be read: its second field is one in every kind. */
+function treeOfEvent(data: Uint8Array): Uint8Array | null {
+  return data.length >= 33 ? data.subarray(1, 33) : null;
+}
+
+function readUpdate(reader: ByteReader): IndexedEvent['updates'][number] {
+  return { low: readLeaf(reader), lowHash: reader.key(), high: readLeaf(reader), highHash: reader.key() };
+}
+
+function readLeaf(reader: ByteReader): IndexedLeaf {
+  return { value: reader.key(), nextIndex: reader.count(), nextValue: reader.key(), index: reader.count() };
+}
+
+const NO_HASH = new Uint8Array(32);
+
+/** Reads the event that a V1 call leaves in the data of a noop. Errors: LayoutError. */
+function readV1Event(data: Uint8Array): TransactionEvent {
+  const reader = createByteReader(data);
+  const inputs = reader.list(reader.key, 32);
+  const hashes = reader.list(reader.key, 32);
+  const outputs = reader.list(() => readOutput(reader), OUTPUT_BYTES);
+  const leafIndexes = reader.list(reader.u32, 4);
+  const sequences = reader.list(() => ({ tree: reader.key(), seq: reader.u64() }), 40);
+  reader.option(reader.u64);
+  reader.bool();
+  reader.option(reader.u64);
+  const keys = reader.list(reader.key, 32);
+  reader.option(reader.blob);
+  const wallets = readWallets(reader);
+  if (hashes.length !== outputs.length || leafIndexes.length !== outputs.length)
+    throw new LayoutError(`${hashes.length} hashes, ${leafIndexes.length} indexes, ${outputs.length} accounts`);
+  return {
+    kind: 'transaction',
+    version: 1,
+    inputs: inputs.map((hash) => ({ hash, queued: null })),
+    outputs: outputs.map(({ account, treeIndex }, i) => {
+      const tree = keyAt(keys, treeIndex);
+      const counter = sequences.find((one) => equalBytes(one.tree, tree));
+      if (counter === undefined) throw new LayoutError('a tree without a sequence number');
+      counter.seq += 1n;
+      return {
+        ...{ account, tree, treeOrQueue: tree, treeType: TREE_TYPE.stateV1, seq: counter.seq - 1n },
+        hash: hashes[i] as Uint8Array,
+        leafIndex: leafIndexes[i] as number,
+        wallet: wallets.get(i) ?? null,
+      };
+    }),
+    newAddresses: [],
+    txHash: NO_HASH,
+    missesQueueIndexes: [],
+  };
+}
+
+/** Newer programs end with the wallets of associated token accounts; anything else at the end is none of ours. */
+function readWallets(reader: ByteReader): ReadonlyMap<number, Uint8Array> {
+  try {
+    const wallets = reader.list(() => [reader.u8(), reader.key()] as const, 33);
+    return reader.left > 0 ? new Map() : new Map(wallets);
+  } catch (error) {
+    if (error instanceof LayoutError) return new Map();
+    throw error;
+  }
 }

@@ -1,5 +1,5 @@
 import { type ByteReader, createByteReader, LayoutError } from '../byte-reader.ts';
-import { OUTPUT_BYTES, type PackedOutput, readAccount, readOutput } from './accounts.ts';
+import { OUTPUT_BYTES, type PackedOutput, readAccount, readOutput } from './events.ts';
 
 /** The part of an instruction of the light-system program that the queues need. */
 export interface SystemInstruction {

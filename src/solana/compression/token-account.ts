@@ -1,6 +1,6 @@
 import { equalBytes } from '../../lib/equal-bytes.ts';
 import { createByteReader, LayoutError } from '../byte-reader.ts';
-import type { CompressedAccount } from './accounts.ts';
+import type { CompressedAccount } from './events.ts';
 
 /** The data of a compressed token account. */
 export interface TokenAccount {

@@ -1,14 +1,22 @@
 import { equalBytes } from '../../lib/equal-bytes.ts';
-import { createByteReader, LayoutError } from '../byte-reader.ts';
-import { keyAt, type PackedOutput } from './accounts.ts';
-import { type CreatedOutput, type NewAddress, type SpentInput, TREE_TYPE, type TransactionEvent } from './events.ts';
-import { type InsertIntoQueues, readInsertIntoQueues, type SequenceRecord } from './insert-into-queues.ts';
+import { type ByteReader, createByteReader, LayoutError } from '../byte-reader.ts';
+import {
+  type CreatedOutput,
+  keyAt,
+  type NewAddress,
+  OUTPUT_BYTES,
+  type PackedOutput,
+  readOutput,
+  type SpentInput,
+  TREE_TYPE,
+  type TransactionEvent,
+} from './events.ts';
 import { readSystemInstruction, type SystemInstruction } from './system-instruction.ts';
 
 /** Accounts that stand before the trees and queues in `InsertIntoQueues`. */
 const FIRST_TREE = 2;
 
-export interface EventParts {
+interface EventParts {
   readonly insert: { readonly data: Uint8Array; readonly keys: readonly Uint8Array[] };
   readonly system: { readonly data: Uint8Array; readonly keys: readonly Uint8Array[] };
 }
@@ -110,4 +118,131 @@ function counters(records: readonly SequenceRecord[]): (tree: Uint8Array) => big
     record.seq += 1n;
     return record.seq - 1n;
   };
+}
+
+/** What an instruction is, as far as the V2 reading is concerned. */
+export type StepClass = 'solana' | 'light' | 'insert' | 'transfer2' | 'registry' | 'other';
+
+/** Positions in a list of instructions that make one event together. */
+interface Pattern {
+  readonly insert: number;
+  readonly system: number;
+  /** The token transfer that caused it, when the registry paid for it. */
+  readonly transfer: number | null;
+}
+
+/**
+ * Finds each `InsertIntoQueues` and the call of the light-system program that executed it: backwards from it, the first one beyond a call
+ * of Solana's system program. Calls of the light-system program before that only prepared a context. In the order of execution.
+ */
+export function findPatterns(steps: readonly StepClass[]): readonly Pattern[] {
+  const found: Pattern[] = [];
+  for (let at = steps.length - 1; at >= 0; ) {
+    if (steps[at] !== 'insert') {
+      at -= 1;
+      continue;
+    }
+    const { pattern, end } = walkBack(steps, at);
+    if (pattern !== null) found.push(pattern);
+    at = end;
+  }
+  return found.reverse();
+}
+
+/** `end` is where the search goes on: an insert that ends this pattern begins the next. */
+function walkBack(
+  steps: readonly StepClass[],
+  insert: number,
+): { readonly pattern: Pattern | null; readonly end: number } {
+  let system = -1;
+  let isBeyondSolana = false;
+  let transfer = -1;
+  let paid: number | null = null;
+  let at = insert - 1;
+  for (; at >= 0; at -= 1) {
+    const step = steps[at];
+    if (system >= 0) {
+      if (step === 'insert') break;
+      if (step === 'transfer2' && transfer < 0) transfer = at;
+      if (step === 'registry' && transfer >= 0) paid = transfer;
+    } else if (step === 'solana') isBeyondSolana = true;
+    else if (step === 'light' && isBeyondSolana) system = at;
+    else return { pattern: null, end: at };
+  }
+  return { pattern: system < 0 ? null : { insert, system, transfer: paid }, end: at };
+}
+
+const ANCHOR_BYTES = 12;
+const SEQUENCE_BYTES = 80;
+
+interface SequenceRecord {
+  readonly tree: Uint8Array;
+  readonly queue: Uint8Array;
+  readonly treeType: number;
+  readonly seq: bigint;
+}
+
+/** What the system program asks of the compression program. Small indexes are into the instruction's accounts from the third on. */
+interface InsertIntoQueues {
+  readonly txHash: Uint8Array;
+  readonly leaves: readonly { readonly accountIndex: number; readonly hash: Uint8Array }[];
+  readonly inputs: readonly {
+    readonly hash: Uint8Array;
+    readonly leafIndex: number;
+    readonly treeIndex: number;
+    readonly queueIndex: number;
+  }[];
+  readonly addresses: readonly {
+    readonly address: Uint8Array;
+    readonly treeIndex: number;
+    readonly queueIndex: number;
+  }[];
+  readonly outputSequences: readonly SequenceRecord[];
+  readonly inputSequences: readonly SequenceRecord[];
+  readonly addressSequences: readonly SequenceRecord[];
+  readonly leafIndexes: readonly number[];
+  /** Outputs that came through the CPI context, before those of the system instruction. */
+  readonly contextOutputs: readonly PackedOutput[];
+}
+
+/** Errors: LayoutError. */
+function readInsertIntoQueues(reader: ByteReader): InsertIntoQueues {
+  reader.bytes(ANCHOR_BYTES);
+  // Whether a program invoked it, a bump, and four counts that the lists tell again.
+  reader.bytes(6);
+  const txHash = reader.key();
+  const leaves = reader.list(() => ({ accountIndex: reader.u8(), hash: reader.key() }), 33, reader.u8());
+  const inputs = reader.list(
+    () => {
+      const hash = reader.key();
+      const leafIndex = reader.u32();
+      reader.u8();
+      return { hash, leafIndex, treeIndex: reader.u8(), queueIndex: reader.u8() };
+    },
+    39,
+    reader.u8(),
+  );
+  const addresses = reader.list(
+    () => ({ address: reader.key(), treeIndex: reader.u8(), queueIndex: reader.u8() }),
+    34,
+    reader.u8(),
+  );
+  return {
+    ...{ txHash, leaves, inputs, addresses },
+    outputSequences: readSequences(reader),
+    inputSequences: readSequences(reader),
+    addressSequences: readSequences(reader),
+    leafIndexes: reader.list(reader.u32, 4, reader.u8()),
+    contextOutputs: reader.list(() => readOutput(reader), OUTPUT_BYTES),
+  };
+}
+
+/** Records without a tree are padding. */
+function readSequences(reader: ByteReader): readonly SequenceRecord[] {
+  const records = reader.list(
+    () => ({ tree: reader.key(), queue: reader.key(), treeType: Number(reader.u64()), seq: reader.u64() }),
+    SEQUENCE_BYTES,
+    reader.u8(),
+  );
+  return records.filter(({ tree }) => tree.some((byte) => byte !== 0));
 }

@@ -1,11 +1,9 @@
+import { keccak_256 } from '@noble/hashes/sha3.js';
 import { equalBytes } from '../../lib/equal-bytes.ts';
 import type { KeyTable, NormalTransaction } from '../../ports/block.ts';
-import { LayoutError } from '../byte-reader.ts';
-import { type InstructionGroup, instructionGroups, type Step } from '../compression/instruction-group.ts';
-import { readApplicationData, readChangeLog } from './change-log.ts';
-import type { ChangeEvent, ConcurrentEvent, ConcurrentFault } from './events.ts';
-import { hashLeaf, type LeafSchema, readLeafEvent } from './leaf-schema.ts';
-import type { ConcurrentIds } from './programs.ts';
+import { type ByteReader, createByteReader, LayoutError } from '../byte-reader.ts';
+import { type InstructionGroup, instructionGroups, type Step } from '../compression/programs.ts';
+import type { ConcurrentIds } from './tree.ts';
 
 export interface ConcurrentDecoded {
   /** In order of execution. */
@@ -95,4 +93,146 @@ function tryRead(data: Uint8Array): LeafSchema | null {
     if (error instanceof LayoutError) return null;
     throw error;
   }
+}
+
+/** A change of a tree as its program tells it. */
+export interface ChangeLog {
+  readonly tree: Uint8Array;
+  /** Levels below the root. */
+  readonly height: number;
+  /** Sequence number of the tree after it. */
+  readonly seq: number;
+  readonly leafIndex: number;
+  /** The new nodes from the leaf up, without the root: `height` of them. */
+  readonly path: readonly Uint8Array[];
+  readonly root: Uint8Array;
+}
+
+const CHANGE_LOG = 0;
+const APPLICATION_DATA = 1;
+const NODE_BYTES = 32 + 4;
+/** The programs allow no higher trees; indexes of nodes are 32 bits. */
+const MAX_HEIGHT = 30;
+
+/** Reads a change from the data of a noop. Errors: LayoutError, also when the nodes are not the path of the leaf. */
+export function readChangeLog(data: Uint8Array): ChangeLog {
+  const reader = createByteReader(data);
+  const kind = reader.u8();
+  if (kind !== CHANGE_LOG) throw new LayoutError(`event ${kind} is no change`, 0);
+  requireVersion(reader.u8());
+  const tree = reader.key();
+  const nodes = reader.list(() => ({ hash: reader.key(), index: reader.u32() }), NODE_BYTES);
+  const seq = reader.count();
+  const leafIndex = reader.u32();
+  if (reader.left > 0) throw new LayoutError(`${reader.left} bytes are left`, reader.offset);
+  const height = nodes.length - 1;
+  if (height < 1 || height > MAX_HEIGHT) throw new LayoutError(`a path of ${nodes.length} nodes`, 34);
+  if (leafIndex >= 2 ** height) throw new LayoutError(`there is no leaf ${leafIndex} in a tree of height ${height}`);
+  // Nodes are numbered as in a heap: the root is 1, the leaves begin at 2^height.
+  nodes.forEach(({ index }, level) => {
+    if (index !== Math.floor((2 ** height + leafIndex) / 2 ** level))
+      throw new LayoutError(`node ${index} is not on the path of leaf ${leafIndex}`);
+  });
+  const path = nodes.map(({ hash }) => hash);
+  const root = path.pop() as Uint8Array;
+  return { tree, height, seq, leafIndex, path, root };
+}
+
+/** The bytes that a program gave to be logged; null when the noop is something else. Errors: LayoutError. */
+export function readApplicationData(data: Uint8Array): Uint8Array | null {
+  if (data[0] !== APPLICATION_DATA) return null;
+  const reader = createByteReader(data, 1);
+  requireVersion(reader.u8());
+  return reader.blob();
+}
+
+function requireVersion(version: number): void {
+  if (version !== 0) throw new LayoutError(`unknown version ${version}`, 1);
+}
+
+/** What happened to a concurrent tree. */
+export type ConcurrentEvent = ChangeEvent | CloseEvent;
+
+/** A leaf was set. Keys and hashes are 32 bytes, views on the block's bytes. */
+export interface ChangeEvent extends ChangeLog {
+  /**
+   * `start`: the tree was made and is empty; `prepared`: it was made with leaves that no event tells; `change`: one leaf was appended or
+   * replaced.
+   */
+  readonly kind: 'start' | 'prepared' | 'change';
+  /** What Bubblegum keeps in this leaf; null when the leaf was emptied or belongs to another program. */
+  readonly asset: LeafSchema | null;
+}
+
+/** The tree is no more. */
+interface CloseEvent {
+  readonly kind: 'close';
+  readonly tree: Uint8Array;
+}
+
+/** A call that must have told of a change, and did not in a way that can be read: its tree can no longer be trusted. */
+interface ConcurrentFault {
+  readonly reason: string;
+  /** 32 bytes; null where the call names no tree. */
+  readonly tree: Uint8Array | null;
+}
+
+/** What a leaf of a Bubblegum tree stands for. Keys and hashes are 32 bytes. */
+export interface LeafSchema {
+  readonly version: 1 | 2;
+  readonly id: Uint8Array;
+  readonly owner: Uint8Array;
+  readonly delegate: Uint8Array;
+  readonly nonce: bigint;
+  readonly dataHash: Uint8Array;
+  readonly creatorHash: Uint8Array;
+  /** Version 2 only. */
+  readonly more: {
+    readonly collectionHash: Uint8Array;
+    readonly assetDataHash: Uint8Array;
+    readonly flags: number;
+  } | null;
+}
+
+const LEAF_EVENT = 1;
+
+/**
+ * Reads Bubblegum's event from application data; null when it is of another program, for anyone may write there. Only a schema whose
+ * `hashLeaf` is the leaf of a tree is one. Errors: LayoutError.
+ */
+export function readLeafEvent(data: Uint8Array): LeafSchema | null {
+  if (data[0] !== LEAF_EVENT) return null;
+  // Kind and version of the event; what matters is the version of the schema.
+  const reader = createByteReader(data, 2);
+  const variant = reader.u8();
+  if (variant > 1) throw new LayoutError(`unknown leaf schema ${variant}`, 2);
+  const schema = readSchema(reader, variant === 1 ? 2 : 1);
+  reader.key();
+  if (reader.left > 0) throw new LayoutError(`${reader.left} bytes are left`, reader.offset);
+  return schema;
+}
+
+function readSchema(reader: ByteReader, version: 1 | 2): LeafSchema {
+  return {
+    version,
+    id: reader.key(),
+    owner: reader.key(),
+    delegate: reader.key(),
+    nonce: reader.u64(),
+    dataHash: reader.key(),
+    creatorHash: reader.key(),
+    more: version === 1 ? null : { collectionHash: reader.key(), assetDataHash: reader.key(), flags: reader.u8() },
+  };
+}
+
+/** The leaf that a schema makes. */
+export function hashLeaf({ version, nonce, more, ...schema }: LeafSchema): Uint8Array {
+  const number = new Uint8Array(8);
+  new DataView(number.buffer).setBigUint64(0, nonce, true);
+  const hash = keccak_256.create();
+  hash.update(Uint8Array.of(version));
+  for (const part of [schema.id, schema.owner, schema.delegate, number, schema.dataHash, schema.creatorHash])
+    hash.update(part);
+  if (more !== null) hash.update(more.collectionHash).update(more.assetDataHash).update(Uint8Array.of(more.flags));
+  return hash.digest();
 }

@@ -11,18 +11,18 @@ import { decodeScanned } from './scan/decode-scanned.ts';
 import { ScannedBlock } from './scan/scanned-block.ts';
 import { internTokenBalances } from './token-balances.ts';
 import { type BlockParts, LeanTransaction } from './transaction.ts';
-import { walkWire } from './walk-wire.ts';
+import { HIGHEST_WIRE_VERSION, walkWire } from './walk-wire.ts';
 import { wireBytesOf } from './wire-bytes.ts';
 import { emptyLayout, type WireLayout } from './wire-layout.ts';
 import type { WireReader } from './wire-reader.ts';
-import { eachTableKey } from './wire-views.ts';
+import { eachTableKey, repeatedSignature } from './wire-views.ts';
 
 /**
  * Decodes the result of `getBlock` with full transaction details, in encoding base64, base58 or json: parsed, or as a scan of the
  * answer (`scanBlockAnswer`), which is several times quicker and makes the same block. The result is kept and must not be changed
  * afterwards.
- * Throws CHAIN_BAD_TRANSACTION (facts {index, reason}) when the bytes of a transaction are malformed or of an unknown version:
- * ask again with encoding json, which shows every version. Throws CHAIN_BAD_BLOCK (facts {slot, reason, index?}) when the block
+ * Throws CHAIN_BAD_TRANSACTION (facts {index, reason}) when the bytes of a transaction are malformed or of a version above
+ * HIGHEST_WIRE_VERSION: only encoding json shows every version. Throws CHAIN_BAD_BLOCK (facts {slot, reason, index?}) when the block
  * contradicts itself or lacks what every block has.
  */
 export function decodeBlock(slot: number, result: unknown): ChainBlock {
@@ -56,6 +56,7 @@ export function decodeEntries(
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
   const reader: WireReader = { bytes, at: 0, end: 0 };
   const transactions: NormalTransaction[] = [];
+  const signaturesAt: number[] = [];
   for (let index = 0; index < entries.length; index++) {
     reader.at = starts[index]!;
     reader.end = starts[index + 1]!;
@@ -63,7 +64,10 @@ export function decodeEntries(
     const fault = walkWire(reader, layout);
     if (fault !== null) throw badTransaction(index, fault);
     transactions.push(decodeEntry(block, view, layout, index, entries[index] as RpcEntry));
+    signaturesAt.push(layout.signaturesAt);
   }
+  const repeated = repeatedSignature(bytes, signaturesAt);
+  if (repeated >= 0) throw badBlock(slot, 'its signature is that of an earlier transaction', repeated);
   return { transactions, keys };
 }
 
@@ -79,11 +83,13 @@ function decodeEntry(
   const writable = meta?.loadedAddresses?.writable ?? [];
   const readonly = meta?.loadedAddresses?.readonly ?? [];
   // Versions this decoder does not know may load addresses by other means than lookups.
-  const isKnown = version === 'legacy' || version === 0;
+  const isKnown = version === 'legacy' || version <= HIGHEST_WIRE_VERSION;
   if (isKnown && (writable.length !== layout.loadedWritable || readonly.length !== layout.loadedReadonly))
     throw badBlock(block.slot, 'meta.loadedAddresses does not fit the lookups', index);
   const keys = new Uint32Array(layout.keyCount + writable.length + readonly.length);
-  const fault = faultOfMeta(meta, keys.length) ?? internAll(block.keys, view, layout, keys, writable, readonly);
+  const fault =
+    faultOfMeta(meta, keys.length, layout.instructionCount) ??
+    internAll(block.keys, view, layout, keys, writable, readonly);
   if (fault !== null) throw badBlock(block.slot, fault, index);
   const owners: number[] = [];
   if (

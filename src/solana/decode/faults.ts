@@ -1,6 +1,6 @@
 import { CodedError } from '../../lib/coded-error.ts';
 
-/** CHAIN_BAD_TRANSACTION: the bytes of one transaction cannot be read; the same block as JSON may still be. */
+/** CHAIN_BAD_TRANSACTION: the bytes of one transaction cannot be read. */
 export function badTransaction(index: number, reason: string): CodedError {
   return new CodedError('CHAIN_BAD_TRANSACTION', `transaction ${index} cannot be decoded: ${reason}`, {
     facts: { index, reason },

@@ -1,5 +1,5 @@
 import { decode32 } from '../../lib/base58.ts';
-import { lazy } from '../../lib/lazy.ts';
+import { lazy } from '../../lib/lru.ts';
 import type { BlockParts } from './transaction.ts';
 import type { WireLayout } from './wire-layout.ts';
 

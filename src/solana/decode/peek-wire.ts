@@ -1,9 +1,10 @@
 import { encode32, encode64 } from '../../lib/base58.ts';
-import type { NormalInstruction, TransactionVersion } from '../../ports/block.ts';
+import type { MessageHeader, NormalInstruction, TransactionConfig, TransactionVersion } from '../../ports/block.ts';
 import { badTransaction } from './faults.ts';
+import { configOf } from './version-1.ts';
 import { walkWire } from './walk-wire.ts';
 import { emptyLayout } from './wire-layout.ts';
-import { instructionsOf, viewOf } from './wire-views.ts';
+import { headerOf, instructionsOf, viewOf } from './wire-views.ts';
 
 /** What a sender needs to know of a transaction that has not been executed. */
 export interface WirePeek {
@@ -18,13 +19,16 @@ export interface WirePeek {
   readonly staticKeyCount: number;
   /** 32 bytes, a view; RangeError behind the static keys. */
   staticKey(index: number): Uint8Array;
+  readonly header: MessageHeader;
+  /** Version 1 only. */
+  readonly config: TransactionConfig | null;
   /** Indexes may also point at keys that a lookup table holds. */
   readonly instructions: readonly NormalInstruction[];
 }
 
 /**
  * Reads a wire transaction. Throws CHAIN_BAD_TRANSACTION (facts {index: 0, reason}) when it is malformed or of a version other
- * than legacy and 0.
+ * than legacy, 0 and 1.
  */
 export function peekWire(bytes: Uint8Array): WirePeek {
   const layout = emptyLayout();
@@ -36,12 +40,14 @@ export function peekWire(bytes: Uint8Array): WirePeek {
     isUnsigned: first.every((byte) => byte === 0),
     signatureCount: layout.signatureCount,
     version: layout.version < 0 ? 'legacy' : layout.version,
+    header: headerOf(bytes, layout.headerAt),
+    config: layout.version === 1 ? configOf(bytes, layout) : null,
     recentBlockhash: encode32(bytes, layout.blockhashAt),
     staticKeyCount: layout.keyCount,
     staticKey(index) {
       if (!(index >= 0 && index < layout.keyCount)) throw new RangeError(`no static key ${index}`);
       return viewOf(bytes, layout.keysAt + index * 32, 32);
     },
-    instructions: instructionsOf(bytes, layout.instructionsAt, layout.instructionCount),
+    instructions: instructionsOf(bytes, layout),
   };
 }

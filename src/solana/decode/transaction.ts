@@ -6,6 +6,7 @@ import type {
   NormalInstruction,
   NormalTransaction,
   TokenBalance,
+  TransactionConfig,
   TransactionVersion,
 } from '../../ports/block.ts';
 import type { RpcMeta } from '../rpc-json.ts';
@@ -13,6 +14,7 @@ import { decodeResponse } from './decode-response.ts';
 import { innerGroupsOf } from './inner-instructions.ts';
 import type { KeyTableBuilder } from './key-table.ts';
 import { tokenBalancesOf } from './token-balances.ts';
+import { configOf } from './version-1.ts';
 import type { WireLayout } from './wire-layout.ts';
 import { headerOf, instructionsOf, lookupsOf, signaturesOf, viewOf } from './wire-views.ts';
 
@@ -105,16 +107,16 @@ export class LeanTransaction implements NormalTransaction {
     return headerOf(this.block.bytes, this.layout.headerAt);
   }
 
+  get config(): TransactionConfig | null {
+    return this.layout.version === 1 ? configOf(this.block.bytes, this.layout) : null;
+  }
+
   get recentBlockhash(): Uint8Array {
     return viewOf(this.block.bytes, this.layout.blockhashAt, 32);
   }
 
   get instructions(): readonly NormalInstruction[] {
-    this.madeInstructions ??= instructionsOf(
-      this.block.bytes,
-      this.layout.instructionsAt,
-      this.layout.instructionCount,
-    );
+    this.madeInstructions ??= instructionsOf(this.block.bytes, this.layout);
     return this.madeInstructions;
   }
 

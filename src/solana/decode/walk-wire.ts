@@ -2,24 +2,32 @@
  * One pass over the bytes of a transaction that checks every length and notes where things are. It makes no objects, because
  * it runs for every transaction of every block.
  */
+import { walkVersion1 } from './version-1.ts';
 import type { WireLayout } from './wire-layout.ts';
 import { readLength, skip, type WireReader } from './wire-reader.ts';
 
 const SIGNATURE_BYTES = 64;
 const KEY_BYTES = 32;
 const MAX_KEYS = 256;
+const VERSIONED = 0x80;
+
+/** The highest version that is read from bytes. Later ones are only read from JSON. */
+export const HIGHEST_WIRE_VERSION = 1;
 
 /**
- * Fills `layout` from the transaction between `reader.at` and `reader.end`, and answers null, or the reason why it is no legacy
- * or version 0 transaction. After null every index of an instruction is below the number of static and loaded keys.
+ * Fills `layout` from the transaction between `reader.at` and `reader.end`, and answers null, or the reason why it is no legacy,
+ * version 0 or version 1 transaction. After null every index of an instruction is below the number of static and loaded keys.
  */
 export function walkWire(reader: WireReader, layout: WireLayout): string | null {
-  return walkSignatures(reader, layout) ?? walkMessage(reader, layout);
+  const first = reader.at < reader.end ? reader.bytes[reader.at]! : 0;
+  if (first < VERSIONED) return walkSignatures(reader, layout) ?? walkMessage(reader, layout);
+  // From version 1 on the message comes first and the signatures last.
+  const version = first & 0x7f;
+  if (version === 1) return walkVersion1(reader, layout);
+  return version === 0 ? 'a version 0 message before its signatures' : `unknown transaction version ${version}`;
 }
 
 function walkSignatures(reader: WireReader, layout: WireLayout): string | null {
-  // Later transaction formats put their version first and the signatures last.
-  if (reader.at < reader.end && reader.bytes[reader.at]! >= 0x80) return 'unknown transaction format';
   const count = readLength(reader);
   if (count < 1) return 'bad signature count';
   layout.signatureCount = count;
@@ -29,8 +37,8 @@ function walkSignatures(reader: WireReader, layout: WireLayout): string | null {
 
 function walkMessage(reader: WireReader, layout: WireLayout): string | null {
   const first = reader.at < reader.end ? reader.bytes[reader.at]! : 0;
-  layout.version = first < 0x80 ? -1 : first & 0x7f;
-  if (layout.version > 0) return `unknown message version ${layout.version}`;
+  layout.version = first < VERSIONED ? -1 : first & 0x7f;
+  if (layout.version > 0) return `a version ${layout.version} message behind its signatures`;
   if (layout.version === 0) reader.at++;
   layout.headerAt = skip(reader, 3);
   if (layout.headerAt < 0) return 'the header is cut off';

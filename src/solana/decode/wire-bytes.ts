@@ -14,9 +14,7 @@ export interface WireBytes {
 
 /** Reads the `transaction` member of each entry. Throws CHAIN_BAD_TRANSACTION (facts {index, reason}). */
 export function wireBytesOf(entries: readonly unknown[]): WireBytes {
-  const sources = entries.map((entry, index) =>
-    sourceOf((entry as { transaction?: unknown } | null)?.transaction, index),
-  );
+  const sources = entries.map((entry, index) => sourceOf(entry as WireEntry | null, index));
   let total = 0;
   for (const source of sources) total += typeof source === 'string' ? Math.max(0, base64Length(source)) : source.length;
   // A buffer of its own, not from the pool: views on it live as long as the block.
@@ -40,15 +38,21 @@ export function wireBytesOf(entries: readonly unknown[]): WireBytes {
   return { bytes, starts };
 }
 
+interface WireEntry {
+  readonly transaction?: unknown;
+  readonly version?: unknown;
+}
+
 /** base64 text, or bytes of the other encodings. */
-function sourceOf(transaction: unknown, index: number): string | Uint8Array {
+function sourceOf(entry: WireEntry | null, index: number): string | Uint8Array {
+  const transaction = entry?.transaction;
   if (Array.isArray(transaction)) {
     const [text, encoding] = transaction;
     if (typeof text === 'string' && encoding === 'base64') return text;
     if (typeof text === 'string' && encoding === 'base58') return fromBase58(text, index);
     throw badTransaction(index, 'unknown encoding');
   }
-  const bytes = wireFromJson(transaction);
+  const bytes = wireFromJson(transaction, entry?.version);
   if (typeof bytes === 'string') throw badTransaction(index, bytes);
   return bytes;
 }

@@ -1,27 +1,32 @@
 /**
- * Writes a transaction that a node gave as JSON in the layout of a version 0 wire transaction, so that every encoding takes the
- * same path from there. Any message version that nodes can show as JSON can be read this way, also ones this decoder does not
- * know as bytes.
+ * Writes a transaction that a node gave as JSON as bytes, so that every encoding takes the same path from there: version 1 in its
+ * own layout, all others in that of version 0. Any message version that nodes can show as JSON can be read this way, also ones
+ * this decoder does not know as bytes.
  */
 import { decode, decode32 } from '../../lib/base58.ts';
-import type { RpcMessage } from '../rpc-json.ts';
+import type { TransactionConfig } from '../../ports/block.ts';
+import type { RpcInstruction, RpcMessage, RpcTransactionConfig } from '../rpc-json.ts';
 import { instructionData } from './instruction-data.ts';
+import { writeVersion1 } from './version-1.ts';
 
-/** Bytes in version 0 layout, or the reason why there are none. */
-export function wireFromJson(transaction: unknown): Uint8Array | string {
+const MAX_U64 = 2n ** 64n - 1n;
+
+/** `version` is that of the answer. Bytes, or the reason why there are none. */
+export function wireFromJson(transaction: unknown, version: unknown): Uint8Array | string {
   const { signatures, message } = (transaction ?? {}) as { signatures?: unknown; message?: Partial<RpcMessage> };
+  if (!Array.isArray(signatures) || signatures.length === 0) return 'signatures are missing';
+  if (signatures.length > 127) return 'too many signatures';
+  if (version === 1) return version1Of(message ?? {}, signatures);
   const out: number[] = [];
+  writeLength(out, signatures.length);
   const fault = writeSignatures(out, signatures) ?? writeMessage(out, message ?? {});
   return fault ?? Uint8Array.from(out);
 }
 
-function writeSignatures(out: number[], signatures: unknown): string | null {
-  if (!Array.isArray(signatures) || signatures.length === 0) return 'signatures are missing';
-  if (signatures.length > 127) return 'too many signatures';
-  writeLength(out, signatures.length);
+function writeSignatures(out: number[], signatures: readonly unknown[]): string | null {
   for (const text of signatures) {
-    const bytes = typeof text === 'string' && text.length <= 88 ? decode(text) : null;
-    if (bytes === null || bytes.length !== 64) return 'a signature is malformed';
+    const bytes = signatureOf(text);
+    if (bytes === null) return 'a signature is malformed';
     append(out, bytes);
   }
   return null;
@@ -29,14 +34,8 @@ function writeSignatures(out: number[], signatures: unknown): string | null {
 
 function writeMessage(out: number[], message: Partial<RpcMessage>): string | null {
   out.push(0x80);
-  const { header, accountKeys, recentBlockhash } = message;
-  const counts = [
-    header?.numRequiredSignatures,
-    header?.numReadonlySignedAccounts,
-    header?.numReadonlyUnsignedAccounts,
-  ];
-  if (!counts.every(isByte)) return 'the header is malformed';
-  append(out, counts);
+  const { accountKeys, recentBlockhash } = message;
+  if (!writeHeader(out, message)) return 'the header is malformed';
   if (!Array.isArray(accountKeys) || accountKeys.length > 256) return 'keys are missing';
   writeLength(out, accountKeys.length);
   for (const key of [...accountKeys, recentBlockhash]) {
@@ -45,19 +44,75 @@ function writeMessage(out: number[], message: Partial<RpcMessage>): string | nul
   return writeInstructions(out, message.instructions) ?? writeLookups(out, message.addressTableLookups);
 }
 
+function writeHeader(out: number[], { header }: Partial<RpcMessage>): boolean {
+  const counts = [
+    header?.numRequiredSignatures,
+    header?.numReadonlySignedAccounts,
+    header?.numReadonlyUnsignedAccounts,
+  ];
+  append(out, counts.every(isByte) ? counts : []);
+  return counts.every(isByte);
+}
+
+function version1Of(message: Partial<RpcMessage>, signatures: readonly unknown[]): Uint8Array | string {
+  const { header, accountKeys, recentBlockhash, instructions, addressTableLookups, transactionConfig } = message;
+  if (header === undefined || header === null || !writeHeader([], message)) return 'the header is malformed';
+  if (header.numRequiredSignatures !== signatures.length) return 'number of signatures and header differ';
+  if ((addressTableLookups ?? []).length > 0) return 'version 1 has no address table lookups';
+  const config = configOf(transactionConfig ?? {});
+  if (config === null) return 'the transaction config is malformed';
+  if (!Array.isArray(accountKeys) || !Array.isArray(instructions)) return 'keys or instructions are missing';
+  const [blockhash, ...keys] = [recentBlockhash, ...accountKeys].map(keyOf);
+  const given = signatures.map(signatureOf);
+  const read = instructions.map(instructionOf);
+  if (!blockhash || !areGiven(keys)) return 'a key or the blockhash is malformed';
+  if (!areGiven(given)) return 'a signature is malformed';
+  if (!areGiven(read)) return 'an instruction is malformed, or parsed by the node';
+  const parts = { header, config, recentBlockhash: blockhash, keys, instructions: read, signatures: given };
+  return writeVersion1(parts) ?? 'a count does not fit';
+}
+
+/** Null when a value does not fit. */
+function configOf(config: RpcTransactionConfig): TransactionConfig | null {
+  const { priorityFee, ...limits } = config;
+  const u32 = (value: number | null | undefined) => value ?? null;
+  const { computeUnitLimit, loadedAccountsDataSizeLimit, heapSize } = limits;
+  const fits = (value: unknown, bound: number) =>
+    value === null || value === undefined || (Number.isInteger(value) && Number(value) >= 0 && Number(value) <= bound);
+  if (![computeUnitLimit, loadedAccountsDataSizeLimit, heapSize].every((value) => fits(value, 2 ** 32 - 1)))
+    return null;
+  if (!fits(priorityFee, 2 ** 64)) return null;
+  const fee = typeof priorityFee === 'number' ? BigInt(priorityFee) : null;
+  return {
+    // A number holds no 64 bits: the largest fees were rounded up.
+    priorityFee: fee !== null && fee > MAX_U64 ? MAX_U64 : fee,
+    computeUnitLimit: u32(computeUnitLimit),
+    loadedAccountsDataSizeLimit: u32(loadedAccountsDataSizeLimit),
+    heapSize: u32(heapSize),
+  };
+}
+
+function instructionOf(given: RpcInstruction | null) {
+  const { programIdIndex, accounts, data } = (given ?? {}) as Partial<RpcInstruction>;
+  const bytes = instructionData(data);
+  if (!isByte(programIdIndex) || !areBytes(accounts) || bytes === null) return null;
+  return { programIndex: programIdIndex, accounts: Uint8Array.from(accounts), data: bytes };
+}
+
+const areGiven = <T>(list: readonly (T | null)[]): list is readonly T[] => !list.includes(null);
+
 function writeInstructions(out: number[], instructions: unknown): string | null {
   if (!Array.isArray(instructions) || instructions.length > 65_535) return 'instructions are missing';
   writeLength(out, instructions.length);
-  for (const instruction of instructions) {
-    const { programIdIndex, accounts, data } = instruction ?? {};
-    const bytes = instructionData(data);
-    if (!isByte(programIdIndex) || !areBytes(accounts) || bytes === null)
-      return 'an instruction is malformed, or parsed by the node';
-    out.push(programIdIndex);
+  for (const one of instructions) {
+    const instruction = instructionOf(one);
+    if (instruction === null) return 'an instruction is malformed, or parsed by the node';
+    const { programIndex, accounts, data } = instruction;
+    out.push(programIndex);
     writeLength(out, accounts.length);
     append(out, accounts);
-    writeLength(out, bytes.length);
-    append(out, bytes);
+    writeLength(out, data.length);
+    append(out, data);
   }
   return null;
 }
@@ -78,8 +133,15 @@ function writeLookups(out: number[], lookups: unknown): string | null {
   return null;
 }
 
+function signatureOf(text: unknown): Uint8Array | null {
+  const bytes = typeof text === 'string' && text.length <= 88 ? decode(text) : null;
+  return bytes?.length === 64 ? bytes : null;
+}
+
+const keyOf = (text: unknown): Uint8Array | null => (typeof text === 'string' ? decode32(text) : null);
+
 function writeKey(out: number[], text: unknown): boolean {
-  const bytes = typeof text === 'string' ? decode32(text) : null;
+  const bytes = keyOf(text);
   if (bytes !== null) append(out, bytes);
   return bytes !== null;
 }

@@ -9,7 +9,10 @@ export interface WireLayout {
   keysAt: number;
   keyCount: number;
   blockhashAt: number;
-  /** At the first instruction, behind the count. */
+  /** Version 1: which config values there are, and where the first one is. */
+  configMask: number;
+  configAt: number;
+  /** At the first instruction, behind the count; in version 1 at the first of the instruction headers. */
   instructionsAt: number;
   instructionCount: number;
   /** At the first address table lookup, behind the count. */
@@ -28,6 +31,8 @@ export function emptyLayout(): WireLayout {
     keysAt: 0,
     keyCount: 0,
     blockhashAt: 0,
+    configMask: 0,
+    configAt: 0,
     instructionsAt: 0,
     instructionCount: 0,
     lookupsAt: 0,

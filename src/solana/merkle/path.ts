@@ -1,5 +1,61 @@
-import { GROUP_LEVELS, GROUP_WIDTH, groupsOf, nodeOffset, offsetOf, pageKey, pageOf } from './pages.ts';
-import { HASH_BYTES } from './zero-hashes.ts';
+import type { Poseidon } from './poseidon/index.ts';
+
+export const HASH_BYTES = 32;
+
+/**
+ * Nodes lie in pages of six levels: a path through a tree of height 26 touches 5 of them, one of height 40 seven. Page `number` of
+ * group g holds a subtree of the levels 6g to 6g + 5 without its root: 64 nodes, 32, .. 2, in this order.
+ */
+export const GROUP_LEVELS = 6;
+/** Leaves of the subtree of a page. */
+export const GROUP_WIDTH = 2 ** GROUP_LEVELS;
+const PAGE_NODES = 2 * GROUP_WIDTH - 2;
+const PAGE_BYTES = PAGE_NODES * HASH_BYTES;
+
+interface PageAddress {
+  readonly group: number;
+  readonly number: number;
+}
+
+/** Pages on a path through a tree of this height. */
+const groupsOf = (height: number): number => Math.ceil(height / GROUP_LEVELS);
+
+/** Divides by a power of two; leaf indexes go beyond 32 bits. */
+const halved = (index: number, times: number) => Math.floor(index / 2 ** times);
+
+/** The page that holds a node. */
+export function pageOf(level: number, index: number): PageAddress {
+  const group = Math.floor(level / GROUP_LEVELS);
+  return { group, number: halved(index, GROUP_LEVELS * (group + 1) - level) };
+}
+
+/** Byte of a node within its page. */
+export function offsetOf(level: number, index: number): number {
+  const depth = level % GROUP_LEVELS;
+  return nodeOffset(depth, index % (GROUP_WIDTH >> depth));
+}
+
+/** The same for the node with this place among those of its page and level. */
+export const nodeOffset = (depth: number, place: number): number =>
+  (2 * (GROUP_WIDTH - (GROUP_WIDTH >> depth)) + place) * HASH_BYTES;
+
+/** One number for a page of a tree: group in the upper bits, below 2^37 for trees up to height 40. */
+export function pageKey({ group, number }: PageAddress): number {
+  return group * 2 ** 34 + number;
+}
+
+/** A page of empty subtrees. */
+export function emptyPage(group: number, zeros: Uint8Array): Uint8Array {
+  const page = new Uint8Array(PAGE_BYTES);
+  let at = 0;
+  for (let depth = 0; depth < GROUP_LEVELS; depth += 1) {
+    const level = GROUP_LEVELS * group + depth;
+    // Above the root there is nothing.
+    const zero = zeros.subarray(level * HASH_BYTES, (level + 1) * HASH_BYTES);
+    for (let i = 0; i < GROUP_WIDTH >> depth; i += 1, at += HASH_BYTES) page.set(zero, at);
+  }
+  return page;
+}
 
 /** Keys of the pages that a path from this leaf to the root goes through, bottom-up. */
 export function pathPages(height: number, index: number): number[] {
@@ -51,4 +107,17 @@ export function eachSibling(
     }
     number = Math.floor(number / GROUP_WIDTH);
   }
+}
+
+/** Hashes of empty subtrees by height, from 0 to `height`, one after the other. */
+export function zeroHashes(poseidon: Pick<Poseidon, 'hashPairs'>, height: number): Uint8Array {
+  const zeros = new Uint8Array((height + 1) * HASH_BYTES);
+  const pair = new Uint8Array(2 * HASH_BYTES);
+  for (let level = 1; level <= height; level += 1) {
+    const below = zeros.subarray((level - 1) * HASH_BYTES, level * HASH_BYTES);
+    pair.set(below);
+    pair.set(below, HASH_BYTES);
+    poseidon.hashPairs(pair, 0, zeros, level * HASH_BYTES, 1);
+  }
+  return zeros;
 }

@@ -1,6 +1,5 @@
-import { emptyPage, offsetOf, pageKey, pageOf } from './pages.ts';
+import { emptyPage, HASH_BYTES, offsetOf, pageKey, pageOf } from './path.ts';
 import type { Poseidon } from './poseidon/index.ts';
-import { HASH_BYTES } from './zero-hashes.ts';
 
 export interface LeafChange {
   readonly index: number;

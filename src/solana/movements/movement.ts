@@ -1,3 +1,7 @@
+import { decode32 } from '../../lib/base58.ts';
+import { lazy } from '../../lib/lru.ts';
+import type { KeyTable, NormalInstruction, NormalTransaction } from '../../ports/block.ts';
+
 /**
  * What an instruction moved. Accounts are given as positions in `NormalTransaction.keys`, keys (owners, mints, programs) as ids for
  * `Movements.keys`; -1 stands for "none" or "not known".
@@ -5,7 +9,7 @@
 export type Movement = NativeMove | TokenMove;
 
 /** Where the instruction stands. Movements are in order of execution; `inner` is -1 for an instruction of the message itself. */
-export interface MovePlace {
+interface MovePlace {
   readonly outer: number;
   readonly inner: number;
 }
@@ -65,4 +69,57 @@ export interface TokenAccountFacts {
   readonly program: number;
   /** Its lamports are its tokens. */
   readonly isWrapped: boolean;
+}
+
+export interface WalkStep extends MovePlace {
+  /** Key of the program. */
+  readonly program: number;
+  /** Positions in `NormalTransaction.keys`. */
+  readonly accounts: Uint8Array;
+  /** A view on the block's bytes. */
+  readonly data: Uint8Array;
+}
+
+/** All instructions in order of execution: the first of the message, those that it called, the second, … */
+export function walkInstructions(tx: NormalTransaction): WalkStep[] {
+  const steps: WalkStep[] = [];
+  const inner = tx.innerInstructions;
+  tx.instructions.forEach((instruction, outer) => {
+    steps.push(stepOf(tx, instruction, outer, -1));
+    for (const group of inner) {
+      if (group.index !== outer) continue;
+      group.instructions.forEach((called, at) => {
+        steps.push(stepOf(tx, called, outer, at));
+      });
+    }
+  });
+  return steps;
+}
+
+function stepOf(
+  tx: NormalTransaction,
+  { programIndex, accounts, data }: NormalInstruction,
+  outer: number,
+  inner: number,
+): WalkStep {
+  return { outer, inner, program: tx.keys[programIndex] ?? -1, accounts, data };
+}
+
+const ADDRESSES = {
+  system: '11111111111111111111111111111111',
+  token: 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA',
+  token2022: 'TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb',
+  wrapped: 'So11111111111111111111111111111111111111112',
+  wrapped2022: '9pan9bMn5HatX4EJdBwg9VgCa7Uz5HL8N1m5D3NdXej9',
+} as const;
+
+/** Ids of the programs that move value, and of the mints of wrapped SOL, in one block; -1 for those that do not occur. */
+export type MovementPrograms = Readonly<Record<keyof typeof ADDRESSES, number>>;
+
+const known = lazy(() => Object.entries(ADDRESSES).map(([name, text]) => [name, decode32(text)!] as const));
+
+export function findMovementPrograms(keys: KeyTable): MovementPrograms {
+  const ids: Record<string, number> = {};
+  for (const [name, bytes] of known()) ids[name] = keys.find(bytes);
+  return ids as MovementPrograms;
 }

@@ -1,11 +1,23 @@
+import { encode32 } from '../../lib/base58.ts';
 import type { KeyTable, NormalTransaction } from '../../ports/block.ts';
 import { type TokenChange, tokenChanges } from './balance-changes.ts';
-import { inferFees } from './infer-fees.ts';
-import { createKeysBeyond, type MovementKeys } from './keys-beyond.ts';
-import type { Movement } from './movement.ts';
-import { findMovementPrograms } from './programs.ts';
-import { readMoves } from './read-moves.ts';
-import { type WalkStep, walkInstructions } from './walk.ts';
+import {
+  readSystemMove,
+  readTokenInstruction,
+  type TokenInstruction,
+  type TokenMoveInstruction,
+  unbatch,
+} from './instructions.ts';
+import {
+  findMovementPrograms,
+  type Movement,
+  type MovementPrograms,
+  type NativeMove,
+  type TokenMove,
+  type WalkStep,
+  walkInstructions,
+} from './movement.ts';
+import { createTokenAccounts, type TokenAccounts } from './token-accounts.ts';
 
 /** What a transaction did to balances. Key ids of `moves` may lie beyond the block's table: resolve them with `keys`. */
 export interface Movements {
@@ -27,4 +39,180 @@ export function readMovements(tx: NormalTransaction, table: KeyTable): Movements
   const hasFailed = tx.error !== null;
   const asked = hasFailed ? moves : inferFees(tx, moves);
   return { keys, steps, asked, moves: hasFailed ? [] : asked, tokenChanges: tokenChanges(tx) };
+}
+
+interface Walk {
+  readonly tx: NormalTransaction;
+  readonly keys: KeysBeyond;
+  readonly programs: MovementPrograms;
+  readonly tokens: TokenAccounts;
+  readonly lamports: Lamports;
+  readonly moves: Movement[];
+}
+
+/** What the instructions ask to move, in order of execution, whether the transaction succeeded or not. */
+function readMoves(
+  tx: NormalTransaction,
+  steps: readonly WalkStep[],
+  keys: KeysBeyond,
+  programs: MovementPrograms,
+): Movement[] {
+  const tokens = createTokenAccounts(tx, programs);
+  const walk: Walk = { tx, keys, programs, tokens, lamports: createLamports(tx), moves: [] };
+  for (const step of steps) {
+    if (step.program < 0) continue;
+    if (step.program === programs.system) takeSystem(walk, step);
+    else if (step.program === programs.token || step.program === programs.token2022) {
+      for (const { data, accounts } of unbatch(step.data, step.accounts)) {
+        const instruction = readTokenInstruction(data, accounts);
+        if (instruction !== null) takeToken(walk, step, instruction, data);
+      }
+    }
+  }
+  return walk.moves.map((move) => (move.asset === 'native' ? withEnds(move, tokens) : withOwner(move, tokens)));
+}
+
+function takeSystem({ keys, lamports, moves }: Walk, step: WalkStep): void {
+  const move = readSystemMove(step);
+  if (move === null) return;
+  const { kind, from, to, amount, ownerAt } = move;
+  lamports.move(from, to, amount);
+  moves.push({
+    ...{ asset: 'native', kind, outer: step.outer, inner: step.inner, from, to, amount },
+    ...{ createdFor: ownerAt < 0 ? -1 : keys.idOf(step.data, ownerAt), fromToken: null, toToken: null },
+  });
+}
+
+function takeToken(walk: Walk, step: WalkStep, instruction: TokenInstruction, data: Uint8Array): void {
+  const { tokens, keys, tx } = walk;
+  const keyOf = (account: number): number => tx.keys[account] ?? -1;
+  if (instruction.is === 'move') takeMove(walk, step, instruction);
+  else if (instruction.is === 'initializeAccount')
+    tokens.opened(instruction.account, keyOf(instruction.mint), keyOf(instruction.owner), step.program);
+  else if (instruction.is === 'initializeAccountFor')
+    tokens.opened(instruction.account, keyOf(instruction.mint), keys.idOf(data, instruction.ownerAt), step.program);
+  else if (instruction.is === 'setOwner') tokens.ownerSet(instruction.account, keys.idOf(data, instruction.ownerAt));
+  else if (instruction.is === 'initializeMint') tokens.mintMade(keyOf(instruction.mint), instruction.decimals);
+  else takeClose(walk, step, instruction.account, instruction.destination);
+}
+
+function takeMove({ tx, tokens, lamports, programs, moves }: Walk, step: WalkStep, given: TokenMoveInstruction): void {
+  const { kind, source, destination, authority, amount } = given;
+  const from = source < 0 ? null : tokens.now(source);
+  const to = destination < 0 ? null : tokens.now(destination);
+  const signer = tx.keys[authority] ?? -1;
+  const mint = given.mint < 0 ? mintOf(tokens, source, destination) : (tx.keys[given.mint] ?? -1);
+  if (source >= 0) tokens.told(source, mint, signer);
+  if (destination >= 0) tokens.told(destination, mint, -1);
+  // Between accounts of wrapped SOL the lamports go with the tokens.
+  if (source >= 0 && destination >= 0 && tokens.isWrapped(mint)) lamports.move(source, destination, amount);
+  const move: TokenMove = {
+    ...{ asset: 'token', kind, outer: step.outer, inner: step.inner, source, destination, authority, mint, amount },
+    sourceOwner: source < 0 ? -1 : (known(from?.owner) ?? signer),
+    destinationOwner: known(to?.owner) ?? -1,
+    decimals: tokens.decimals(mint) ?? given.decimals,
+    fee: given.fee ?? (step.program === programs.token || kind === 'mint' || kind === 'burn' ? 0n : null),
+    program: step.program,
+  };
+  moves.push(move);
+}
+
+const known = (id: number | undefined): number | undefined => (id !== undefined && id >= 0 ? id : undefined);
+
+function mintOf(tokens: TokenAccounts, source: number, destination: number): number {
+  const ends = [source, destination];
+  const facts = ends.map((account) => known(tokens.now(account)?.mint)).find((mint) => mint !== undefined);
+  return facts ?? ends.map((account) => known(tokens.toldOf(account).mint)).find((mint) => mint !== undefined) ?? -1;
+}
+
+function takeClose({ tokens, lamports, moves }: Walk, step: WalkStep, account: number, destination: number): void {
+  const facts = tokens.closed(account);
+  const amount = lamports.of(account);
+  lamports.move(account, destination, amount);
+  if (facts?.isWrapped === true)
+    moves.push({
+      ...{ asset: 'native', kind: 'closeWrapped', outer: step.outer, inner: step.inner, from: account, amount },
+      ...{ to: destination, createdFor: -1, fromToken: facts, toToken: tokens.now(destination) },
+    });
+}
+
+/** A token account gets lamports before it is made one. */
+function withEnds(move: NativeMove, tokens: TokenAccounts): NativeMove {
+  if (move.kind === 'closeWrapped') return move;
+  return { ...move, fromToken: tokens.ever(move.from), toToken: tokens.ever(move.to) };
+}
+
+/** Where no balance tells the owner of an account, as in old blocks, whoever sent from it was. */
+function withOwner(move: TokenMove, tokens: TokenAccounts): TokenMove {
+  if (move.destination < 0 || move.destinationOwner >= 0) return move;
+  return { ...move, destinationOwner: tokens.toldOf(move.destination).owner };
+}
+
+/** Fills in fees that no instruction tells, from destinations that had one movement and whose balance is known. */
+function inferFees(tx: NormalTransaction, moves: readonly Movement[]): readonly Movement[] {
+  const isOpen = (move: Movement): move is TokenMove => move.asset === 'token' && move.fee === null;
+  if (!moves.some(isOpen)) return moves;
+  const seen = new Map<number, number>();
+  for (const move of moves) {
+    if (move.asset !== 'token') continue;
+    for (const account of [move.source, move.destination]) seen.set(account, (seen.get(account) ?? 0) + 1);
+  }
+  return moves.map((move) => {
+    if (!isOpen(move) || seen.get(move.destination) !== 1) return move;
+    const after = tx.postTokenBalances.find(({ accountIndex }) => accountIndex === move.destination);
+    if (after === undefined) return move;
+    const before = tx.preTokenBalances.find(({ accountIndex }) => accountIndex === move.destination);
+    const fee = move.amount - (BigInt(after.amount) - BigInt(before?.amount ?? '0'));
+    return fee < 0n || fee > move.amount ? move : { ...move, fee };
+  });
+}
+
+/** Keys of a block, and those that only occur inside the data of an instruction. */
+export interface MovementKeys {
+  /** base58; empty for -1. */
+  base58(id: number): string;
+  /** 32 bytes, a view; null for -1. */
+  bytes(id: number): Uint8Array | null;
+}
+
+interface KeysBeyond extends MovementKeys {
+  /** The id of the 32 bytes at `at`; -1 when they end too early. */
+  idOf(data: Uint8Array, at: number): number;
+}
+
+/** Ids from `table.size` on are keys that the block's table does not hold. */
+function createKeysBeyond(table: KeyTable): KeysBeyond {
+  const extra: Uint8Array[] = [];
+  return {
+    idOf(data, at) {
+      if (at + 32 > data.length) return -1;
+      const key = data.subarray(at, at + 32);
+      const known = table.find(key);
+      if (known >= 0) return known;
+      const found = extra.findIndex((other) => Buffer.compare(other, key) === 0);
+      return table.size + (found >= 0 ? found : extra.push(key) - 1);
+    },
+    base58: (id) => (id < 0 ? '' : id < table.size ? table.base58(id) : encode32(extra[id - table.size]!)),
+    bytes: (id) => (id < 0 ? null : id < table.size ? table.bytes(id) : extra[id - table.size]!),
+  };
+}
+
+/** Lamports of the accounts while the instructions are walked through, as far as instructions tell. */
+interface Lamports {
+  of(account: number): bigint;
+  move(from: number, to: number, amount: bigint): void;
+}
+
+function createLamports({ preBalances }: NormalTransaction): Lamports {
+  const changed = new Map<number, bigint>();
+  const of = (account: number): bigint => changed.get(account) ?? BigInt(preBalances[account] ?? 0);
+  return {
+    of,
+    move(from, to, amount) {
+      const left = of(from) - amount;
+      // Programs also move lamports without an instruction that says so.
+      changed.set(from, left < 0n ? 0n : left);
+      changed.set(to, of(to) + amount);
+    },
+  };
 }

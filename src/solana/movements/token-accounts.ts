@@ -1,6 +1,5 @@
 import type { NormalTransaction, TokenBalance } from '../../ports/block.ts';
-import type { TokenAccountFacts } from './movement.ts';
-import type { MovementPrograms } from './programs.ts';
+import type { MovementPrograms, TokenAccountFacts } from './movement.ts';
 
 /** The token accounts of a transaction while its instructions are walked through. */
 export interface TokenAccounts {

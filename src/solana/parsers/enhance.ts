@@ -1,7 +1,7 @@
-import { encode } from '../../lib/base58.ts';
+import { encode, encode32 } from '../../lib/base58.ts';
 import type { NormalTransaction } from '../../ports/block.ts';
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../addresses.ts';
 import { nativeChange, type TokenChange } from '../movements/balance-changes.ts';
-import { authorityEvents } from './authority-events.ts';
 import { classify, type ParserFault } from './classify.ts';
 import type { Parsed, TransactionParser } from './parser.ts';
 import { PARSERS } from './registry.ts';
@@ -129,4 +129,60 @@ function nativeTransfers(view: TransactionView) {
 /** More than a number holds exactly is written as a bare integer all the same. */
 function lamports(amount: bigint): number | bigint {
   return amount <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(amount) : amount;
+}
+
+const SET_AUTHORITY = 6;
+
+/** `setAuthority` of `events`, where that is switched on and something of the kind happened. */
+function authorityEvents(view: TransactionView): Readonly<Record<string, unknown>> {
+  if (!view.options.setAuthorityEvents) return {};
+  const changes = view.steps.filter(
+    ({ programId, data, accounts }) =>
+      (programId === TOKEN_PROGRAM || programId === TOKEN_2022_PROGRAM) &&
+      data[0] === SET_AUTHORITY &&
+      data.length >= 3 &&
+      accounts.length >= 2,
+  );
+  return changes.length === 0 ? {} : { setAuthority: changes.map((step) => entry(view, step)) };
+}
+
+function entry(view: TransactionView, { accounts, data, outer, inner }: ViewStep) {
+  return {
+    account: view.account(accounts[0]),
+    from: view.account(accounts[1]),
+    innerInstructionIndex: inner < 0 ? null : inner,
+    instructionIndex: outer,
+    to: data[2] === 1 && data.length >= 35 ? encode32(data, 3) : null,
+  };
+}
+
+/** A parser as plugins contribute it: it knows transactions and blocks only. */
+interface SimpleParser {
+  readonly name: string;
+  readonly programs: readonly string[];
+  readonly isInnerEnough?: boolean;
+  parse(
+    transaction: NormalTransaction,
+    block: ParserBlock,
+  ): {
+    readonly type: string;
+    readonly source: string;
+    readonly description?: string;
+    readonly events?: Readonly<Record<string, unknown>>;
+  } | null;
+}
+
+/** A parser of a plugin as one of ours. */
+export function contributedParser(parser: SimpleParser): TransactionParser {
+  return {
+    name: parser.name,
+    programs: parser.programs,
+    isInnerEnough: parser.isInnerEnough ?? false,
+    parse({ tx, block }) {
+      const parsed = parser.parse(tx, block);
+      if (parsed === null) return null;
+      const { type, source, description = '', events = {} } = parsed;
+      return { type, source, describe: () => description, events: () => events };
+    },
+  };
 }

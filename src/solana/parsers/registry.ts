@@ -1,30 +1,37 @@
-import { bubblegum } from './bubblegum/bubblegum.ts';
-import { jupiter } from './jupiter/jupiter.ts';
-import { jupiterLimit, jupiterLimitV2, jupiterRecurring } from './jupiter/orders.ts';
-import { compressedToken } from './light/compressed-token.ts';
-import { lightSystem } from './light/light-system.ts';
-import { loader } from './loader/loader.ts';
-import { magicEden } from './magic-eden/magic-eden.ts';
-import { meteoraBins, meteoraDynamic, meteoraPools } from './markets/meteora.ts';
-import { openbook, openbookV2, phoenix, serum } from './markets/order-books.ts';
-import { whirlpool } from './markets/whirlpool.ts';
-import { candyMachine } from './metaplex/candy-machine.ts';
-import { metaplexCore } from './metaplex/core.ts';
-import { tokenMetadata } from './metaplex/token-metadata.ts';
-import { nameService } from './names/name-service.ts';
+import { bubblegum } from './bubblegum.ts';
+import { jupiter, jupiterLimit, jupiterLimitV2, jupiterRecurring } from './jupiter.ts';
+import { compressedToken, lightSystem } from './light.ts';
+import { magicEden } from './magic-eden.ts';
+import { marketSwap } from './market-swap.ts';
+import {
+  meteoraBins,
+  meteoraDynamic,
+  meteoraPools,
+  openbook,
+  openbookV2,
+  phoenix,
+  serum,
+  whirlpool,
+} from './markets.ts';
+import { candyMachine, metaplexCore, tokenMetadata } from './metaplex.ts';
+import { nameService } from './named.ts';
 import type { TransactionParser } from './parser.ts';
-import { pumpAmm } from './pump/pump-amm.ts';
-import { pumpFun } from './pump/pump-fun.ts';
-import { raydiumConcentrated, raydiumConstantProduct, raydiumLiquidity } from './raydium/liquidity.ts';
-import { raydiumPool } from './raydium/liquidity-pool.ts';
-import { phantomTransfer, splBurn, splMint, splTransfer } from './spl/token.ts';
-import { squadsV3, squadsV4 } from './squads/squads.ts';
-import { marinade, sanctumInfinity, sanctumMultiPool, sanctumSinglePool, stakePool } from './stake/pools.ts';
-import { sanctumRouter } from './stake/sanctum-router.ts';
-import { stake } from './stake/stake.ts';
-import { marketSwap } from './swap/market-swap.ts';
-import { systemTransfer } from './system/transfer.ts';
-import { tensor } from './tensor/tensor.ts';
+import { pumpAmm, pumpFun } from './pump.ts';
+import { raydiumConcentrated, raydiumConstantProduct, raydiumLiquidity, raydiumPool } from './raydium.ts';
+import { squadsV3, squadsV4 } from './squads.ts';
+import {
+  marinade,
+  sanctumInfinity,
+  sanctumMultiPool,
+  sanctumRouter,
+  sanctumSinglePool,
+  stake,
+  stakePool,
+} from './stake.ts';
+import { loader, systemTransfer } from './system.ts';
+import { tensor } from './tensor.ts';
+import { phantomTransfer, splBurn, splMint, splTransfer } from './token.ts';
+import { unknownSwap } from './unknown-swap.ts';
 
 /** In order: the first that knows a transaction says what it is. */
 export const PARSERS: readonly TransactionParser[] = [
@@ -38,4 +45,6 @@ export const PARSERS: readonly TransactionParser[] = [
   ...[phoenix, serum, openbook, openbookV2],
   ...[metaplexCore, squadsV3, squadsV4, marinade, stakePool, sanctumSinglePool, sanctumMultiPool, sanctumInfinity],
   ...[sanctumRouter, compressedToken, lightSystem, nameService],
+  // By what it did alone, when nobody knows its programs.
+  unknownSwap,
 ];

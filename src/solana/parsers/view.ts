@@ -1,13 +1,12 @@
 import type { ChainBlock, NormalTransaction } from '../../ports/block.ts';
-import type { NativeMove, TokenMove } from '../movements/movement.ts';
+import type { NativeMove, TokenMove, WalkStep } from '../movements/movement.ts';
 import { type Movements, readMovements } from '../movements/read-movements.ts';
-import type { WalkStep } from '../movements/walk.ts';
 
 /** The block of a transaction, as far as parsers need it. */
 export type ParserBlock = Pick<ChainBlock, 'slot' | 'blockTime' | 'keys'>;
 
 export interface ParserOptions {
-  /** A Jupiter route in which something is minted is a SWAP, and not a TOKEN_MINT as the hosted parser says. */
+  /** A route over one market that mints shares of its fee is a SWAP, and not a TOKEN_MINT as the hosted parser says. */
   readonly preferSwapOverMint: boolean;
   /** Tell changes of authority in `events`. */
   readonly setAuthorityEvents: boolean;

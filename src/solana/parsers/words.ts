@@ -1,4 +1,4 @@
-import { WRAPPED_SOL_MINT } from '../address/known-programs.ts';
+import { WRAPPED_SOL_MINT } from '../addresses.ts';
 
 /** What is known of tokens at this moment. */
 export interface KnownNames {

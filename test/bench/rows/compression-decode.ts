@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { decodeCompression } from '../../../src/solana/compression/decode-compression.ts';
 import { createProgramFinder } from '../../../src/solana/compression/programs.ts';
 import { decodeConcurrent } from '../../../src/solana/concurrent/decode-concurrent.ts';
-import { createConcurrentFinder } from '../../../src/solana/concurrent/programs.ts';
+import { createConcurrentFinder } from '../../../src/solana/concurrent/tree.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';
 import { bubblegumScenarios } from '../../helpers/bubblegum.ts';
 import { listFixtures, readJsonFixture, skipWithoutFixtures } from '../../helpers/fixtures.ts';

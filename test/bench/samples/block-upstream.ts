@@ -5,7 +5,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { encode32 } from '../../../src/lib/base58.ts';
-import { syntheticBlock } from './synthetic-block.ts';
+import { syntheticBlock, VERSION_1_SHARE } from './synthetic-block.ts';
 
 interface Template {
   /** From the first bracket of the transactions to the last. */
@@ -17,12 +17,19 @@ interface Template {
 const WIRE = '"transaction":["';
 /** Behind the bytes that hold the number of signatures. */
 const OFFSET = WIRE.length + 4;
+/** Version 1 ends with the signature: 64 bytes are 85 characters. */
+const FROM_END = 40;
+const VERSION_1 = 'gQ';
 
 function templateOf(seed: number, transactions: number): Template {
-  const { body } = syntheticBlock({ seed, transactions, slot: 1 });
+  const { body } = syntheticBlock({ seed, transactions, slot: 1, version1Share: VERSION_1_SHARE });
   const text = Buffer.from(body.subarray(body.indexOf('"transactions":') + 15, body.lastIndexOf(']') + 1));
   const places: number[] = [];
-  for (let at = text.indexOf(WIRE); at >= 0; at = text.indexOf(WIRE, at + 1)) places.push(at + OFFSET);
+  for (let at = text.indexOf(WIRE); at >= 0; at = text.indexOf(WIRE, at + 1)) {
+    const from = at + WIRE.length;
+    const isVersion1 = text.toString('latin1', from, from + VERSION_1.length) === VERSION_1;
+    places.push(isVersion1 ? text.indexOf('"', from) - FROM_END : at + OFFSET);
+  }
   return { text, places };
 }
 

@@ -1,6 +1,6 @@
+import { zeroHashes } from '../../../src/solana/merkle/path.ts';
 import type { Poseidon } from '../../../src/solana/merkle/poseidon/index.ts';
 import { type LeafChange, type UpdatedTree, updateTrees } from '../../../src/solana/merkle/update-trees.ts';
-import { zeroHashes } from '../../../src/solana/merkle/zero-hashes.ts';
 import type { Sfc32 } from '../../helpers/sfc32.ts';
 
 const HEIGHT = 26;

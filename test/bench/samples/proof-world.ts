@@ -1,9 +1,7 @@
 /** A store with one V1 state tree, for the rows about proofs. */
-import type { Db } from '../../../plugins/compression/store/tables.ts';
-import { u64Bytes } from '../../../plugins/compression/store/u64.ts';
+import { type Db, u64Bytes } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
-import { writePages } from '../../../plugins/compression/trees/page-book.ts';
-import { pageId } from '../../../plugins/compression/trees/page-store.ts';
+import { pageId, writePages } from '../../../plugins/compression/trees/page-book.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import {
   accountRow,

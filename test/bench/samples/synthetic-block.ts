@@ -1,8 +1,10 @@
 /**
  * A made-up `getBlock` answer with the make-up of a busy block: two thirds votes; the others with a dozen or two static keys, of
- * which few are new, lookups, inner instructions, logs and token balances. The same seed makes the same block.
+ * which few are new, lookups (or, in version 1, more keys of their own), inner instructions, logs and token balances. The same seed
+ * makes the same block.
  */
 import { encode, encode32 } from '../../../src/lib/base58.ts';
+import { writeVersion1 } from '../../../src/solana/decode/version-1.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
 import { type WireMessage, writeMessage } from '../../helpers/write-message.ts';
 
@@ -10,6 +12,8 @@ export interface SyntheticOptions {
   readonly seed: number;
   readonly transactions: number;
   readonly slot: number;
+  /** Share of version 1 among all transactions, votes included; default 0. */
+  readonly version1Share?: number;
 }
 
 export interface SyntheticBlock {
@@ -21,19 +25,25 @@ export interface SyntheticBlock {
 /** Keys that every block draws from. */
 interface World {
   readonly random: Sfc32;
+  /** Among those that are no votes. */
+  readonly version1Share: number;
   readonly hot: readonly Uint8Array[];
   readonly votes: readonly Uint8Array[];
 }
 
 const VOTE_PROGRAM = Buffer.from('0761481d357474bb7c4d7624ebd3bdb3d8355e73d11043fc0da3538000000000', 'hex');
 const VOTE_SHARE = 0.66;
+const V0_SHARE = 0.65;
+/** Of all transactions, where a row has version 1 at all. */
+export const VERSION_1_SHARE = 0.2;
 const TOKEN_PROGRAM = 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA';
 
-export function syntheticBlock({ seed, transactions, slot }: SyntheticOptions): SyntheticBlock {
+export function syntheticBlock({ seed, transactions, slot, version1Share = 0 }: SyntheticOptions): SyntheticBlock {
   const random = createSfc32(seed);
   const fresh = (): Uint8Array => random.fill(new Uint8Array(32));
   const world: World = {
     random,
+    version1Share: version1Share / (1 - VOTE_SHARE),
     hot: Array.from({ length: 300 }, fresh),
     votes: Array.from({ length: 2000 }, fresh),
   };
@@ -60,12 +70,43 @@ function bytes(random: Sfc32, least: number, most = least): Uint8Array {
 }
 
 function entry(world: World, message: WireMessage, meta: object): object {
-  const wire = Buffer.concat([Buffer.of(1), bytes(world.random, 64), writeMessage(message)]);
+  const signature = bytes(world.random, 64);
+  const wire =
+    message.version === 1
+      ? version1Wire(world, message, signature)
+      : Buffer.concat([Buffer.of(1), signature, writeMessage(message)]);
   return {
     transaction: [wire.toString('base64'), 'base64'],
     meta: { err: null, status: { Ok: null }, ...meta, rewards: [], computeUnitsConsumed: world.random.below(200_000) },
     version: message.version,
   };
+}
+
+function version1Wire({ random }: World, message: WireMessage, signature: Uint8Array): Buffer {
+  const [numRequiredSignatures, numReadonlySignedAccounts, numReadonlyUnsignedAccounts] = message.header;
+  const wire = writeVersion1({
+    header: { numRequiredSignatures, numReadonlySignedAccounts, numReadonlyUnsignedAccounts },
+    config: {
+      priorityFee: BigInt(random.below(100_000)),
+      computeUnitLimit: random.below(1_400_000),
+      loadedAccountsDataSizeLimit: 2 ** 26,
+      heapSize: null,
+    },
+    recentBlockhash: message.blockhash,
+    keys: message.keys,
+    instructions: message.instructions.map(({ program, accounts, data }) => ({
+      programIndex: program,
+      accounts,
+      data,
+    })),
+    signatures: [signature],
+  });
+  return wire!;
+}
+
+/** Without doubles, which version 1 does not allow. */
+function distinct(keys: readonly Uint8Array[]): Uint8Array[] {
+  return [...new Map(keys.map((key) => [Buffer.from(key).toString('hex'), key])).values()];
 }
 
 function balances(random: Sfc32, count: number): number[] {
@@ -99,9 +140,14 @@ function vote(world: World): object {
 
 function transaction(world: World): object {
   const { random } = world;
-  const keyCount = random.between(12, 25);
-  const keys = Array.from({ length: keyCount }, (_, at) => (at < 6 ? bytes(random, 32) : pick(random, world.hot)));
-  const isV0 = random.float() < 0.65;
+  const isVersion1 = world.version1Share > 0 && random.float() < world.version1Share;
+  const isV0 = !isVersion1 && random.float() < V0_SHARE;
+  // Version 1 has no lookup tables: what others load is among its own keys.
+  const drawn = Array.from({ length: isVersion1 ? random.between(18, 36) : random.between(12, 25) }, (_, at) =>
+    at < 6 ? bytes(random, 32) : pick(random, world.hot),
+  );
+  const keys = isVersion1 ? distinct(drawn) : drawn;
+  const keyCount = keys.length;
   const lookups = Array.from({ length: isV0 ? random.between(1, 2) : 0 }, () => ({
     table: pick(random, world.hot),
     writable: bytes(random, 2, 6),
@@ -115,13 +161,18 @@ function transaction(world: World): object {
   const indexes = (least: number, most: number): Uint8Array =>
     Uint8Array.from({ length: random.between(least, most) }, index);
   const main = Array.from({ length: random.between(1, 5) }, () => ({
-    program: random.below(keyCount),
+    program: isVersion1 ? 1 + random.below(keyCount - 1) : random.below(keyCount),
     accounts: indexes(3, 17),
     data: bytes(random, 4, 43),
   }));
-  const budget = [5, 9].map((length) => ({ program: 5, accounts: new Uint8Array(0), data: bytes(random, length) }));
+  // What these ask for stands in the header of version 1.
+  const budget = (isVersion1 ? [] : [5, 9]).map((length) => ({
+    program: 5,
+    accounts: new Uint8Array(0),
+    data: bytes(random, length),
+  }));
   const instructions = [...budget, ...main];
-  const version = isV0 ? 0 : 'legacy';
+  const version = isVersion1 ? 1 : isV0 ? 0 : 'legacy';
   const message: WireMessage = {
     version,
     header: [1, 0, 4],
@@ -135,7 +186,7 @@ function transaction(world: World): object {
     fee: 5000 + random.below(100_000),
     preBalances: balances(random, all),
     postBalances: balances(random, all),
-    innerInstructions: innerInstructions(world, main.length, indexes, index),
+    innerInstructions: innerInstructions(world, { from: budget.length, count: main.length }, indexes, index),
     logMessages: Array.from({ length: random.between(12, 51) }, () => logLine(world)),
     preTokenBalances: tokenBalances(world, tokens, all),
     postTokenBalances: tokenBalances(world, tokens, all),
@@ -145,11 +196,11 @@ function transaction(world: World): object {
 
 function innerInstructions(
   { random }: World,
-  count: number,
+  { from, count }: { readonly from: number; readonly count: number },
   indexes: (least: number, most: number) => Uint8Array,
   index: () => number,
 ): object[] {
-  const groups = Array.from({ length: count }, (_, at) => at + 2).filter(() => random.float() < 0.75);
+  const groups = Array.from({ length: count }, (_, at) => at + from).filter(() => random.float() < 0.75);
   return groups.map((outer) => ({
     index: outer,
     instructions: Array.from({ length: random.between(1, 6) }, () => ({

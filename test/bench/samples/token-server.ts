@@ -1,8 +1,7 @@
 /** The daemon of row G5b, in a process of its own with a stand-in for a node that has one mint. */
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { METADATA_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/address/known-programs.ts';
-import { metadataAddress } from '../../../src/solana/address/metadata-address.ts';
+import { METADATA_PROGRAM, metadataAddress, TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
 import { writeMetadata } from '../../helpers/write-metadata.ts';
 import { writeMint } from '../../helpers/write-mint.ts';

@@ -23,7 +23,7 @@ export async function startAccessDaemon(config: Record<string, unknown> = {}): P
   for (const method of ['getBlocks', 'getTransaction', 'getBalance', 'sendTransaction', 'getProgramAccounts'])
     upstream.on(method, { result: '[]' });
   const daemon = await startDaemon({
-    chain: { rpcUrl: upstream.url },
+    chain: { rpcUrl: upstream.url, wsUrl: upstream.wsUrl },
     config: { follow: { enabled: false }, ...config },
   });
   const cli = async <T>(...args: string[]): Promise<T> => {

@@ -56,18 +56,19 @@ describe('the usage endpoint', () => {
     for (const method of ['getBalance', 'getSlot', 'getTransaction', 'getProgramAccounts'])
       assert.equal((await bed.rpc(one.key, rpcCall(method))).status, 200);
     const after = await usageOf(one);
-    assert.deepEqual(after.credits, { ...empty.credits, rpc: 12, archival: 10 });
+    assert.deepEqual(after.credits, { ...empty.credits, rpc: 12, archival: 1 });
     assert.deepEqual(after.requests, { ...empty.requests, rpc: 3, archival: 1 });
-    assert.deepEqual([after.creditsUsed, after.creditsRemaining, sum(after.usage)], [22, 10_000_000 - 22, 22]);
+    assert.deepEqual([after.creditsUsed, after.creditsRemaining, sum(after.usage)], [13, 10_000_000 - 13, 13]);
   });
 
-  test('unlimited and free plans have no billing cycle, and their numbers are integers', async () => {
-    for (const [plan, limit] of [
-      ['unlimited', Number.MAX_SAFE_INTEGER],
-      ['free', 1_000_000],
+  test('free has no billing cycle, unlimited reports its own, and their numbers are integers', async () => {
+    for (const [plan, limit, isBilled] of [
+      ['unlimited', Number.MAX_SAFE_INTEGER, true],
+      ['free', 1_000_000, false],
     ] as const) {
-      const { subscriptionDetails } = await usageOf(await bed.makeKey({ plan }));
-      assert.deepEqual(subscriptionDetails, { billingCycle: null, creditsLimit: limit, plan });
+      const { subscriptionDetails, creditCycle } = await usageOf(await bed.makeKey({ plan }));
+      const billingCycle = isBilled ? creditCycle : null;
+      assert.deepEqual(subscriptionDetails, { billingCycle, creditsLimit: limit, plan });
     }
   });
 
@@ -152,7 +153,7 @@ describe('charging', () => {
 
   test('a batch costs what its items cost, each for itself; without the credits for all none runs', async () => {
     const one = await bed.makeKey({ override: { creditsLimit: 30 } });
-    const batch = [rpcCall('getBalance', 1), rpcCall('getTransaction', 2), rpcCall('nope nope', 3)];
+    const batch = [rpcCall('getBalance', 1), rpcCall('getProgramAccounts', 2), rpcCall('nope nope', 3)];
     const answers = (await (await bed.rpc(one.key, batch)).json()) as { id: number; error?: object }[];
     assert.deepEqual(
       answers.map(({ id, error }) => [id, error !== undefined]),
@@ -165,11 +166,11 @@ describe('charging', () => {
       ] as unknown as typeof answers,
     );
     assert.equal((await usageOf(one)).creditsUsed, 11);
-    const before = bed.upstream.callsOf('getTransaction').length;
-    const refused = await bed.rpc(one.key, [rpcCall('getTransaction', 1), rpcCall('getTransaction', 2)]);
+    const before = bed.upstream.callsOf('getProgramAccounts').length;
+    const refused = await bed.rpc(one.key, [rpcCall('getProgramAccounts', 1), rpcCall('getProgramAccounts', 2)]);
     assert.equal(refused.status, 429);
     assert.match(await refused.text(), /"max usage reached".*"id":null/);
-    assert.equal(bed.upstream.callsOf('getTransaction').length, before);
+    assert.equal(bed.upstream.callsOf('getProgramAccounts').length, before);
     assert.equal((await usageOf(one)).creditsUsed, 11);
   });
 

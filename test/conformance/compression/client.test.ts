@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { bn, createRpc, type Rpc } from '@lightprotocol/stateless.js';
 import { PublicKey } from '@solana/web3.js';
-import { u64Bytes } from '../../../plugins/compression/store/u64.ts';
+import { u64Bytes } from '../../../plugins/compression/store/tables.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
 import { blocksOf, loadRecording } from '../../helpers/compression.ts';
 import { readFixture, skipWithoutFixtures } from '../../helpers/fixtures.ts';

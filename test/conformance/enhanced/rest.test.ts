@@ -130,7 +130,7 @@ describe('the calls for enhanced transactions', { skip: skipWithoutFixtures }, (
     assert.deepEqual(await post({ transactions: [wire] }), { status: 200, json: [] });
     assert.deepEqual(upstream.callsOf('getTransaction').at(-1)?.params, [
       UNKNOWN_SIGNATURE,
-      { encoding: 'json', commitment: 'confirmed', maxSupportedTransactionVersion: 0 },
+      { encoding: 'json', commitment: 'confirmed', maxSupportedTransactionVersion: 1 },
     ]);
   });
 

@@ -22,6 +22,7 @@ const status = (more: Partial<ChainStatus> = {}): ChainStatus => ({
   cursorSlot: 99,
   finalizedSlot: 60,
   lagSlots: 1,
+  slotMs: 400,
   stalled: null,
   openGaps: 0,
   ...more,
@@ -53,7 +54,7 @@ before(async () => {
       },
     ],
     chains: () => [chain],
-    maxReadyLagSlots: 150,
+    maxReadyLag: { seconds: 60, slots: null },
     version: '1.2.3',
     clock: { ...clock, monotonic: () => stoppedMs ?? clock.monotonic() },
     log,
@@ -159,6 +160,15 @@ test('metrics are text for Prometheus', async () => {
   assert.match(answer.headers['content-type'] ?? '', /^text\/plain; version=0\.0\.4/);
   assert.match(answer.body, /^parhelion_sample_things_total 3$/m);
   assert.match(answer.body, /^parhelion_admin_requests_total\{method="GET",route="\/healthz",status="200"\} 2$/m);
+});
+
+test('the document and the metrics are compressed for who accepts it', async () => {
+  for (const path of ['/openapi.json', '/metrics']) {
+    const plain = await ask(path);
+    const { headers } = await ask(path, '127.0.0.1', 'Accept-Encoding: gzip\r\n');
+    const isLarge = Number(plain.headers['content-length']) > 1_024;
+    assert.equal(headers['content-encoding'], isLarge ? 'gzip' : undefined, path);
+  }
 });
 
 test('only loopback names, literal addresses and configured hosts are answered', async () => {

@@ -28,6 +28,7 @@ function echoSockets(): SocketHandler & { readonly closed: string[] } {
           if (answer !== null) client.send(answer, { binary: false });
         });
       });
+      return true;
     },
   };
 }
@@ -101,21 +102,32 @@ describe('bounds', () => {
     assert.match(await front.registry.text(), /parhelion_http_overloaded_total 4/);
     await front.stop();
   });
-  test('connections above maxConnections are closed', async () => {
+  test('a connection above maxConnections takes the place of the longest idle one; where none is idle it is closed', async () => {
     const front = await startFront({ routes: sampleRoutes(), http: { maxConnections: 3 } });
-    const connections = Array.from({ length: 5 }, () => rawConnect(front.port));
-    for (const connection of connections) connection.send(get('/ping'));
-    const outcomes = await Promise.all(
-      connections.map((one) =>
-        one.answer().then(
-          () => 'answered',
-          () => 'closed',
-        ),
-      ),
+    const [first, second, third] = [rawConnect(front.port), rawConnect(front.port), rawConnect(front.port)] as const;
+    for (const one of [second, first, third]) {
+      one.send(get('/ping'));
+      await one.answer();
+    }
+    first.send(get('/ping'));
+    await first.answer();
+    const fourth = rawConnect(front.port);
+    await second.closed;
+    // Busy now, and so is the new one.
+    for (const one of [first, third, fourth]) one.send(get(slow));
+    await until(() => front.gate.admitted.length === 3, 'all are busy');
+    await rawConnect(front.port).closed;
+    assert.deepEqual(
+      (await Promise.all([first, third, fourth].map((one) => one.answer()))).map(({ status }) => status),
+      [...[200, 200, 200]],
     );
-    for (const connection of connections) connection.destroy();
-    assert.deepEqual(outcomes.sort(), ['answered', 'answered', 'answered', 'closed', 'closed']);
-    assert.match(await front.registry.text(), /^parhelion_http_connections_dropped_total 2$/m);
+    const fifth = rawConnect(front.port);
+    fifth.send(get('/ping'));
+    assert.equal((await fifth.answer()).status, 200);
+    const metrics = await front.registry.text();
+    assert.match(metrics, /^parhelion_http_connections_dropped_total 1$/m);
+    assert.match(metrics, /^parhelion_http_connections_evicted_total 2$/m);
+    for (const one of [first, third, fourth, fifth]) one.destroy();
     await front.stop();
   });
   test('a client that does not read its answer holds back the stream that it comes from', async () => {

@@ -77,7 +77,7 @@ test('an answer whose socket is reset meanwhile is no uncaught error, whoever ho
     keepAliveTimeoutMs: 1_000,
   };
   const meter = createHttpMeter(registry.scope('http'));
-  const server = createListener({ ...limits, maxConnections: 9, targetLimitBytes: 99 }, meter, () => undefined);
+  const server = createListener({ ...limits, targetLimitBytes: 99 }, meter, () => undefined);
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const taken = new Promise<Socket>((resolve) => server.on('connect', (_request, socket) => resolve(socket as Socket)));
   const connection = rawConnect((server.address() as { port: number }).port);
@@ -101,7 +101,7 @@ test(
       keepAliveTimeoutMs: 1_000,
     };
     const meter = createHttpMeter(registry.scope('http'));
-    const server = createListener({ ...limits, maxConnections: 9, targetLimitBytes: 99 }, meter, () => undefined);
+    const server = createListener({ ...limits, targetLimitBytes: 99 }, meter, () => undefined);
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     const { port } = server.address() as { port: number };
     const accept = () => new Promise<Socket>((resolve) => server.once('connection', resolve));
@@ -176,6 +176,19 @@ test('a stream that nobody will read is let go: for HEAD, and when it comes afte
           return { status: 200, stream: stream(), contentType };
         },
       },
+      {
+        ...common,
+        path: '/stopped',
+        timeoutMs: 50,
+        async handler({ signal }) {
+          await new Promise((_resolve, reject) => {
+            signal.addEventListener('abort', () => reject(new Error('given up', { cause: signal.reason })), {
+              once: true,
+            });
+          });
+          return { status: 204 };
+        },
+      },
     ],
   });
   const head = await fetch(`${own.url}/stream`, { method: 'HEAD' });
@@ -183,5 +196,9 @@ test('a stream that nobody will read is let go: for HEAD, and when it comes afte
   assert.equal((await fetch(`${own.url}/late`)).status, 504);
   await until(() => streams.length === 2 && streams.every(({ destroyed }) => destroyed), 'both are destroyed');
   assert.ok(isAborted);
+  assert.equal((await fetch(`${own.url}/stopped`)).status, 504);
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  const errors = own.log.lines.filter(({ level }) => level === 'error' || level === 'fatal');
+  assert.deepEqual(errors, [], 'a handler that throws because its time is up is no error of its own');
   await own.stop();
 });

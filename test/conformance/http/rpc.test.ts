@@ -195,16 +195,14 @@ describe('the gate', () => {
 });
 
 describe('forwarding', () => {
-  test('the body goes as it came and the answer comes as it went', async () => {
+  test('the values go as they came, in members of ours, and the answer comes as it went', async () => {
     const body = ` {"method":"getBalance" ,\n"jsonrpc":"2.0","id":7,"params":[ {"text":"{\\"a\\":18446744073709551615, \\"b\\": 1.0}"},18446744073709551615,"\\u0041"]}\t`;
     const answer = await post(body);
     assert.equal(answer.text, '{"jsonrpc":"2.0", "result" : {"a":18446744073709551615, "b": 1.0},"id":7}');
     const seen = fallback.seen.at(-1);
-    assert.equal(seen?.body.toString(), body);
-    assert.equal(
-      seen?.body.toString('utf8', seen.params?.start, seen.params?.end),
-      body.slice(body.indexOf('[ {'), -2),
-    );
+    const params = body.slice(body.indexOf('[ {'), -2);
+    assert.equal(seen?.body.toString(), `{"jsonrpc":"2.0","id":7,"method":"getBalance","params":${params}}`);
+    assert.equal(seen?.body.toString('utf8', seen.params?.start, seen.params?.end), params);
     assert.deepEqual(
       [seen?.method, seen?.id, seen?.inBatch, seen?.caller?.keyId],
       ['getBalance', '7', false, GOOD_KEY],

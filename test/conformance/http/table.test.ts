@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { deflateSync, gzipSync } from 'node:zlib';
 import { GOOD_KEY, startFront, type TestFront } from '../../helpers/http-front.ts';
 import { sampleRoutes } from './sample-routes.ts';
 
@@ -210,11 +211,18 @@ describe('bodies', () => {
     });
     assert.equal(response.status, 200);
   });
-  test('an encoding other than identity: 415', async () => {
-    const response = await post('{}', undefined, { 'Content-Encoding': 'gzip' });
-    assert.equal(response.status, 415);
-    assert.deepEqual(await assertJson(response), { error: 'Unsupported content encoding', code: 415 });
-    assert.equal((await post('{}', undefined, { 'Content-Encoding': 'identity' })).status, 200);
+  test('plain JSON that is said to be encoded is taken; what really is encoded: 415', async () => {
+    for (const encoding of ['gzip', 'br', 'identity', ''])
+      assert.equal((await post(' {}', undefined, { 'Content-Encoding': encoding })).status, 200, encoding);
+    for (const [encoding, body] of [
+      ['gzip', gzipSync('{}')],
+      ['deflate', deflateSync('{}')],
+      ['x-unknown', Buffer.from('\u00ff', 'latin1')],
+    ] as const) {
+      const response = await post(body, undefined, { 'Content-Encoding': encoding });
+      assert.equal(response.status, 415, encoding);
+      assert.deepEqual(await assertJson(response), { error: 'Unsupported content encoding', code: 415 });
+    }
   });
   test('fields that do not fit: 400 with one sentence; unknown fields are ignored', async () => {
     for (const [body, reason] of [

@@ -20,6 +20,7 @@ test('a websocket client that leaves while the gate is asked is settled, and no 
       upgrade: (_, socket) => {
         upgraded += 1;
         socket.destroy();
+        return false;
       },
     },
   });

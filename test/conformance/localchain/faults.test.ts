@@ -96,7 +96,7 @@ suite('fault rules', { skip: (await chainMissing()) ?? false }, () => {
     const real = (await call('getBlock', 1002, confirmed)).result as unknown as Record<string, unknown>;
     const under = async (rule: FaultRule, method = 'getBlock', ...params: unknown[]) => {
       withRule(rule);
-      return (await call(method, ...(params.length > 0 ? params : [1002, confirmed]))).result as never;
+      return (await call(method, ...(method === 'getBlock' ? [1002, confirmed] : params))).result as never;
     };
     assert.equal(await under({ action: 'nullBlock' }), null);
     assert.equal((await under({ action: 'wrongParent' }))['parentSlot'], (real['parentSlot'] as number) - 1);

@@ -232,10 +232,14 @@ suite('ledger', { skip: (await chainMissing()) ?? false }, () => {
     const code = async (body: string) =>
       (JSON.parse((await post(body)).text) as { error: { code: number } }).error.code;
     assert.equal(await code('{'), -32700);
-    assert.equal(await code('[]'), -32600);
+    // A node sends nothing where nobody waits for an answer: an empty batch, and notifications.
+    assert.equal((await post('[]')).text, '');
+    assert.equal((await post('{"jsonrpc":"2.0","method":"getHealth"}')).text, '');
+    // One element that is no call spoils the whole batch.
+    assert.equal(await code('[{"jsonrpc":"2.0","id":1,"method":"getSlot"},3]'), -32700);
     assert.equal(await code('{"jsonrpc":"2.0","id":1,"method":"constructor"}'), -32601);
     const item = (id: number, method: string) => ({ jsonrpc: '2.0', id, method });
-    const batch = await post(JSON.stringify([item(1, 'getSlot'), 3, item(2, 'nope'), item(3, 'getHealth')]));
+    const batch = await post(JSON.stringify([item(1, 'getSlot'), {}, item(2, 'nope'), item(3, 'getHealth')]));
     const answers = JSON.parse(batch.text) as { id: number | null; result?: unknown; error?: { code: number } }[];
     assert.deepEqual(
       answers.map(({ id, result: value, error }) => [id, value ?? error?.code]),

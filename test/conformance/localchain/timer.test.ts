@@ -95,9 +95,9 @@ suite('slots by the clock, and what a socket tells of them', { skip: (await chai
     const { result } = await client.call('slotsUpdatesSubscribe');
     const slot = await chain.seal(40);
     const updates = () => client.results<{ type: string; slot: number; parent?: number; stats?: object }>(result);
-    await client.until(() => updates().find((one) => one.type === 'createdBank' && one.slot === slot + 1));
+    await client.until(() => updates().find((one) => one.type === 'optimisticConfirmation' && one.slot === slot));
     const types = (of: number) => updates().flatMap((one) => (one.slot === of ? [one.type] : []));
-    const early = ['createdBank', 'frozen', 'optimisticConfirmation'];
+    const early = ['createdBank', 'frozen', 'completed', 'optimisticConfirmation'];
     assert.deepEqual(types(slot), early);
     assert.deepEqual(types(slot - 32), [...early, 'root']);
     const created = updates().find((one) => one.type === 'createdBank' && one.slot === slot);

@@ -1,12 +1,20 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { Keypair } from '@solana/web3.js';
+import { Keypair, PublicKey, TransactionInstruction } from '@solana/web3.js';
+import { rawRequest } from '../../helpers/raw-http.ts';
 import { type BedOptions, type ProxyBed, startBed, until } from '../proxy/rpc-client.ts';
-import { legacy, transfer, versioned } from './transactions.ts';
+import { legacy, transfer, version1, versioned } from './transactions.ts';
 
 const TIP = '4ACfpUFoaSD9bfPdeu6DBt89gB6ENTeHBXCAi87NhDEE';
 const somewhere = Keypair.generate().publicKey;
 const accept = { result: '"11111111"' };
+
+const memo = (bytes: number) =>
+  new TransactionInstruction({
+    programId: new PublicKey('MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr'),
+    keys: [],
+    data: Buffer.alloc(bytes, 'm'),
+  });
 
 /** A bed whose upstreams take transactions and never see them land. */
 function senderBed(t: TestContext, sender: Readonly<Record<string, unknown>> = {}, options: BedOptions = {}) {
@@ -56,6 +64,54 @@ test('answers the first signature from the bytes; base58 is the default encoding
   assert.deepEqual(params[0], [one.base64, { maxRetries: 0, encoding: 'base64' }]);
 });
 
+test('a request by another method than POST is 405 with Allow, as on the JSON-RPC root', async (t) => {
+  const { daemon } = await senderBed(t);
+  const port = Number(new URL(daemon.apiUrl).port);
+  for (const method of ['GET', 'PUT', 'HEAD', 'TRACE', 'DELETE']) {
+    const text = `${method} /fast HTTP/1.1\r\nHost: x\r\n\r\n`;
+    const { status, headers, body } = await rawRequest(port, text, method === 'HEAD');
+    assert.deepEqual([status, headers['allow']], [405, 'POST, OPTIONS'], method);
+    if (method !== 'HEAD') assert.deepEqual(JSON.parse(body), { error: 'Method not allowed', code: 405 });
+  }
+});
+
+test('version 1: up to 4,096 bytes, its signature from the end', async (t) => {
+  const bed = await senderBed(t);
+  const small = await version1([transfer(somewhere, 5)]);
+  const empty = await version1([transfer(somewhere, 5), memo(0)]);
+  const largest = await version1([transfer(somewhere, 5), memo(4_096 - empty.wire.length)]);
+  assert.equal(largest.wire.length, 4_096);
+  for (const [body, { signature }] of [
+    [send(small.base58), small],
+    [send(small.base64, { encoding: 'base64' }), small],
+    [send(largest.base64, { encoding: 'base64' }), largest],
+  ] as const)
+    assert.equal((await fast(bed, body)).text, `{"jsonrpc":"2.0","result":"${signature}","id":1}`);
+  const sent = bed.first.callsOf('sendTransaction').map(({ params }) => (params as [string])[0]);
+  assert.deepEqual(sent, [small.base64, small.base64, largest.base64]);
+  const unsigned = Buffer.from(small.wire);
+  unsigned.fill(0, unsigned.length - 64);
+  const halfMask = Buffer.from(small.wire);
+  halfMask[4] = halfMask[4]! & ~1;
+  for (const [bytes, reason] of [
+    [Buffer.concat([largest.wire, Buffer.of(0)]), /larger than 4096 bytes/],
+    [Buffer.concat([small.wire, Buffer.of(0)]), /1 bytes follow the signatures/],
+    [small.wire.subarray(0, -1), /signatures are cut off/],
+    [halfMask, /config bits of the priority fee/],
+    [unsigned, /not signed/],
+    [Buffer.concat([Buffer.of(0x82), small.wire.subarray(1)]), /unknown transaction version 2/],
+    // Only version 1 may be longer than a packet.
+    [Buffer.concat([legacy([transfer(somewhere, 5)]).wire, Buffer.alloc(1_100)]), /larger than 1232 bytes/],
+  ] as const) {
+    const { json } = await fast(bed, send(bytes.toString('base64'), { encoding: 'base64' }));
+    assert.equal(json.error.code, -32602);
+    assert.match(json.error.data.details, reason);
+  }
+  const { json } = await fast(bed, send(largest.base58));
+  assert.match(json.error.data.details, /larger than 1232 bytes, the most in base58; use base64/);
+  assert.equal(bed.first.callsOf('sendTransaction').length, 3);
+});
+
 test('the id is echoed as it came', async (t) => {
   const bed = await senderBed(t);
   const { base64, signature } = legacy([transfer(somewhere, 5)]);
@@ -98,11 +154,13 @@ test('what is no call, no known method or no transaction', async (t) => {
     [asBase64(Buffer.alloc(1_233)), -32602],
     [asBase64(Buffer.concat([Buffer.from([0]), wire.subarray(65)])), -32602],
     [asBase64(unsigned), -32602],
-    [send('1'.repeat(500_000)), -32602],
+    [send('1'.repeat(30_000)), -32602],
   ] as const) {
     const { status, json } = await fast(bed, body);
     assert.deepEqual([status, json.error.code], [200, code], body.slice(0, 100));
   }
+  const { status, json } = await fast(bed, send('1'.repeat(50_000)));
+  assert.deepEqual([status, json.error.code], [413, -32600]);
   assert.equal(bed.first.callsOf('sendTransaction').length, 0);
 });
 
@@ -183,6 +241,8 @@ test('tips, where they are demanded', async (t) => {
   assert.equal(await code(legacy([transfer(TIP, 999_999)])), -32602);
   assert.equal(await code(legacy([transfer(TIP, 1_000_000)])), 0);
   assert.equal(await code(versioned([transfer(somewhere, 1), transfer(TIP, 1_000_000)])), 0);
+  assert.equal(await code(await version1([transfer(somewhere, 1), transfer(TIP, 1_000_000)])), 0);
+  assert.equal(await code(await version1([transfer(somewhere, 5_000_000)])), -32602);
   assert.equal(await code(legacy([transfer(TIP, 500_000), transfer(TIP, 600_000)])), -32602);
   assert.equal(await code(legacy([transfer(TIP, 5_000)]), '?swqos_only=true'), 0);
   assert.equal(await code(legacy([transfer(TIP, 4_999)]), '?swqos_only=true'), -32602);

@@ -8,6 +8,7 @@ import {
   VersionedTransaction,
 } from '@solana/web3.js';
 import bs58 from 'bs58';
+import { signVersion1 } from '../../helpers/version-1.ts';
 
 export interface Signed {
   readonly wire: Buffer;
@@ -35,6 +36,14 @@ export function versioned(instructions: TransactionInstruction[], blockhash = BL
   const transaction = new VersionedTransaction(message.compileToV0Message());
   transaction.sign([payer]);
   return signed(transaction.serialize());
+}
+
+export async function version1(
+  instructions: readonly TransactionInstruction[],
+  blockhash = BLOCKHASH,
+): Promise<Signed> {
+  const { wire, signature } = await signVersion1(payer, blockhash, instructions);
+  return { ...signed(wire), signature };
 }
 
 function signed(bytes: Uint8Array): Signed {

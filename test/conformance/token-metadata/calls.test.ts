@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { encode32 } from '../../../src/lib/base58.ts';
-import { METADATA_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/address/known-programs.ts';
-import { metadataAddress } from '../../../src/solana/address/metadata-address.ts';
+import { METADATA_PROGRAM, metadataAddress, TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
 import { writeMint } from '../../helpers/write-mint.ts';
 import { type Bed, metadataWith, startBed } from './bed.ts';
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { METADATA_PROGRAM } from '../../../src/solana/address/known-programs.ts';
-import { metadataAddress } from '../../../src/solana/address/metadata-address.ts';
+import { METADATA_PROGRAM, metadataAddress } from '../../../src/solana/addresses.ts';
 import { listFixtures, readJsonFixture, skipWithoutFixtures } from '../../helpers/fixtures.ts';
 import { answer } from '../../helpers/receiver.ts';
 import { writeMetadata } from '../../helpers/write-metadata.ts';

@@ -140,4 +140,39 @@ suite('tokens of a running chain', { skip: (await chainMissing()) ?? false }, ()
     await tokenMetadataUpdateField(connection, payer, key, payer, 'name', 'Moon', [], confirm, programId);
     await until(key.toString(), (now) => now.onChainMetadata.metadata.data.name === 'Moon');
   });
+
+  test('a mint that does not exist is remembered as such until a block makes it, with its metadata', async () => {
+    const { connection } = chain;
+    const mint = Keypair.generate();
+    const { publicKey: key } = mint;
+    for (let asked = 0; asked < 2; asked += 1) {
+      assert.equal((await elementOf(key.toString())).onChainAccountInfo.error, 'EMPTY_ACCOUNT');
+    }
+    await untilWatched(key.toString());
+    const programId = TOKEN_2022_PROGRAM_ID;
+    const { publicKey: authority } = payer;
+    const space = getMintLen([ExtensionType.MetadataPointer]);
+    const lamports = await connection.getMinimumBalanceForRentExemption(space);
+    const make = new Transaction().add(
+      SystemProgram.createAccount({ fromPubkey: authority, newAccountPubkey: key, lamports, space, programId }),
+      createInitializeMetadataPointerInstruction(key, authority, key, programId),
+      createInitializeMintInstruction(key, 2, authority, null, programId),
+    );
+    await sendAndConfirmTransaction(connection, make, [payer, mint], confirm);
+    await until(key.toString(), (now) => now.onChainAccountInfo.error === '');
+    await untilWatched(key.toString());
+    const texts = ['Late star', 'LATE', 'https://example.com/late.json'] as const;
+    await tokenMetadataInitializeWithRentTransfer(
+      connection,
+      payer,
+      key,
+      authority,
+      payer,
+      ...texts,
+      [],
+      confirm,
+      programId,
+    );
+    await until(key.toString(), ({ onChainMetadata }) => onChainMetadata.metadata?.data.name === 'Late star');
+  });
 });

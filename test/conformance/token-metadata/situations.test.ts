@@ -3,11 +3,11 @@ import { after, before, suite, test } from 'node:test';
 import { encode32 } from '../../../src/lib/base58.ts';
 import {
   METADATA_PROGRAM,
+  metadataAddress,
   SYSTEM_PROGRAM,
   TOKEN_2022_PROGRAM,
   TOKEN_PROGRAM,
-} from '../../../src/solana/address/known-programs.ts';
-import { metadataAddress } from '../../../src/solana/address/metadata-address.ts';
+} from '../../../src/solana/addresses.ts';
 import { answer } from '../../helpers/receiver.ts';
 import { type MetadataFields, writeMetadata } from '../../helpers/write-metadata.ts';
 import { pointerValue, tokenMetadataValue, writeMint } from '../../helpers/write-mint.ts';
@@ -250,3 +250,34 @@ function u16(value: number): Buffer {
   bytes.writeUInt16LE(value);
   return bytes;
 }
+
+test("a gateway in a network of one's own is reached without opening that network to the chain", async (t) => {
+  const bed = await startBed({ offChain: { allowCidrs: [] } });
+  t.after(() => bed.stop());
+  const cid = `Qm${'a'.repeat(44)}`;
+  bed.documents.setFallback(answer(200, {}, '{"name":"n"}'));
+  const ask = async (number: number, uri: string) => {
+    const mint = keyOf(number);
+    bed.accounts.set(mint, { owner: TOKEN_PROGRAM, data: writeMint() });
+    const metadata = writeMetadata(fields(mint, uri), true).data;
+    bed.accounts.set(metadataAddress(mint), { owner: METADATA_PROGRAM, data: metadata });
+    const { body } = await bed.ask({ mintAccounts: [mint], includeOffChain: true });
+    return body[0].offChainMetadata.error;
+  };
+  assert.equal(await ask(1, `ipfs://${cid}`), '');
+  const own = bed.documents.url;
+  for (const [at, uri] of [
+    `${own}/ipfs/${cid}`,
+    `${own}/api/v0/shutdown`,
+    'ipfs://../api/v0/shutdown',
+    `ipfs://${cid}/..%2f..%2fapi/v0/shutdown`,
+  ].entries())
+    assert.equal(await ask(10 + at, uri), 'UNKNOWN', uri);
+  // Sent elsewhere, the gateway is an address like any other.
+  bed.documents.setFallback(answer(302, { location: `${own}/api/v0/shutdown` }));
+  assert.equal(await ask(2, `ipfs://${cid}/other`), 'UNKNOWN');
+  assert.deepEqual(
+    bed.documents.received.map(({ url }) => url),
+    [`/ipfs/${cid}`, `/ipfs/${cid}/other`],
+  );
+});

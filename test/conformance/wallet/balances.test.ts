@@ -10,11 +10,11 @@ import { createHelius } from 'helius-sdk';
 import { encode32 } from '../../../src/lib/base58.ts';
 import {
   CORE_PROGRAM,
+  knownKey,
   TOKEN_2022_PROGRAM,
   TOKEN_PROGRAM,
   WRAPPED_SOL_MINT,
-} from '../../../src/solana/address/known-programs.ts';
-import { knownKey } from '../../../src/solana/address/program-address.ts';
+} from '../../../src/solana/addresses.ts';
 import {
   type AccountUpstream,
   mintData,

@@ -8,9 +8,8 @@ import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createHelius } from 'helius-sdk';
 import { encode32 } from '../../../src/lib/base58.ts';
-import { METADATA_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/address/known-programs.ts';
-import { metadataAddress } from '../../../src/solana/address/metadata-address.ts';
-import { nameMint } from '../../../src/solana/names/keys.ts';
+import { METADATA_PROGRAM, metadataAddress, TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
+import { nameMint } from '../../../src/solana/names.ts';
 import {
   type AccountUpstream,
   mintData,

@@ -6,7 +6,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { encode32 } from '../../../src/lib/base58.ts';
-import { CORE_PROGRAM } from '../../../src/solana/address/known-programs.ts';
+import { CORE_PROGRAM } from '../../../src/solana/addresses.ts';
 import { type AccountUpstream, startAccountUpstream } from '../../helpers/account-upstream.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
 import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';

@@ -99,6 +99,32 @@ eachStore('credits of deliveries', (engine) => {
     assert.deepEqual(await it.used(), [4, 4]);
   });
 
+  test('a replay costs what its slots cost, and nothing where it does not begin', async (t) => {
+    const it = await start(t, 150);
+    const hook = await it.create();
+    const replay = (toSlot: number) =>
+      it.call('POST', `/v0/webhooks/${hook.webhookID}/replay`, { fromSlot: 1_001, toSlot });
+    const refused = await replay(1_151);
+    assert.deepEqual([refused.status, refused.body.error], [429, 'too few credits for this replay: it costs 151']);
+    assert.equal((await replay(1_100)).status, 202);
+    assert.equal((await replay(1_010)).status, 409);
+    assert.deepEqual((await it.used())[0], 100);
+  });
+
+  test('without credits a webhook can be switched off and deleted, but not on', async (t) => {
+    const it = await start(t, 1);
+    const hook = await it.create();
+    const path = `/v0/webhooks/${hook.webhookID}`;
+    const toggle = async (active: boolean) => (await it.call('PATCH', path, { active })).status;
+    assert.deepEqual([await toggle(false), await toggle(true)], [200, 200]);
+    await it.event('a');
+    await it.finished(hook.webhookID);
+    assert.deepEqual([await toggle(false), await toggle(true)], [200, 429]);
+    assert.equal((await it.call('GET', path)).body.active, false);
+    assert.equal((await it.call('DELETE', path)).status, 200);
+    assert.deepEqual((await it.used())[0], 1);
+  });
+
   test('used up: nothing goes out or is lost, the operator is told once, and it goes on with new credits', async (t) => {
     const operator = await startReceiver();
     t.after(() => operator.close());

@@ -6,15 +6,15 @@ import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createOutbound } from '../../../src/adapters/http/index.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { type CoreConfig, coreConfig } from '../../../src/kernel/config/core.ts';
-import { createGapBook } from '../../../src/kernel/follower/gap-book.ts';
-import { followerMigrations } from '../../../src/kernel/follower/migrations.ts';
-import { createJobRunner, type JobRunner } from '../../../src/kernel/jobs/index.ts';
-import { jobMigrations } from '../../../src/kernel/jobs/migrations.ts';
+import { createGapBook } from '../../../src/kernel/follower/gaps.ts';
+import { followerMigrations } from '../../../src/kernel/follower/tables.ts';
 import { createOutbox } from '../../../src/kernel/jobs/outbox.ts';
+import { createJobRunner, type JobRunner } from '../../../src/kernel/jobs/runner.ts';
+import { jobMigrations } from '../../../src/kernel/jobs/table.ts';
 import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
 import type { BlockProcessor, Contribution, PluginContext, RequestError, Route } from '../../../src/kernel/plugin.ts';
 import { migrate } from '../../../src/kernel/schema/migrations.ts';
-import { type AccessCharges, accessCharges } from '../../../src/ports/access.ts';
+import { type AccessCharges, type AccessPlans, accessCharges, accessPlans } from '../../../src/ports/access.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { ChainStatus } from '../../../src/ports/chain.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
@@ -52,6 +52,7 @@ export interface HarnessOptions {
   readonly jobs?: Partial<CoreConfig['jobs']>;
   /** What other plugins offer. */
   readonly charges?: AccessCharges;
+  readonly plans?: Partial<AccessPlans>;
   readonly random?: Random;
   /** Instead of the network. */
   readonly outbound?: Outbound;
@@ -63,6 +64,11 @@ export interface HarnessOptions {
   readonly projectId?: string;
 }
 
+const NO_PLANS: AccessPlans = {
+  maxWebhooks: async () => null,
+  maxAddresses: async () => null,
+  budgets: async () => null,
+};
 const LOOPBACK = { allowCidrs: ['127.0.0.0/8'], allowHttp: true } as const;
 
 export async function startHarness(t: Pick<TestContext, 'after'>, options: HarnessOptions): Promise<Harness> {
@@ -83,6 +89,7 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
     [kernelOutbox.id, outbox],
     [kernelGaps.id, createGapBook(store, clock)],
     [accessCharges.id, options.charges],
+    [accessPlans.id, options.plans === undefined ? undefined : { ...NO_PLANS, ...options.plans }],
   ]);
   const context = {
     ...{ id: 'webhooks', config, core, version: '0.0.0-test', log, clock, random, store },
@@ -95,7 +102,7 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
   } as unknown as PluginContext<WebhooksConfig>;
   const parts: Contribution = await plugin.provision(context);
   runner = createJobRunner({
-    ...{ store, clock, random, log, kinds: parts.jobs ?? [] },
+    ...{ store, owner: null, clock, random, log, kinds: parts.jobs ?? [] },
     metrics: metrics.scope('jobs'),
     config: { ...core.jobs, ...options.jobs },
   });

@@ -272,7 +272,10 @@ eachStore('webhook modes', (engine) => {
     await it.finished(hook.webhookID);
     const post = (body: object) => it.call('POST', `/v0/webhooks/${hook.webhookID}/replay`, body);
     assert.equal((await post({ fromSlot: 5, toSlot: 4 })).status, 400);
-    assert.equal((await post({ fromSlot: 0, toSlot: 10_000 })).body.error, 'at most 10000 slots at once');
+    assert.equal(
+      (await post({ fromSlot: 0, toSlot: 18_000 })).body.error,
+      'at most 18000 slots at once, 2 hours of the chain',
+    );
     const begun = await post({ fromSlot: 50, toSlot: 51 });
     assert.deepEqual([begun.status, begun.body.fromSlot, begun.body.toSlot], [202, 50, 51]);
     assert.deepEqual((await post({ fromSlot: 50, toSlot: 51 })).body.error, 'a replay of this webhook is running');

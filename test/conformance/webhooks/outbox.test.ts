@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import fc from 'fast-check';
+import type { Budgets } from '../../../src/ports/access.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { Store } from '../../../src/ports/store.ts';
+import { createManualClock } from '../../helpers/manual-clock.ts';
 import { eachStore } from '../../helpers/store.ts';
 import { addressOf, makeBlock, signatureOf, type TransactionPlan } from './blocks.ts';
 import { type Harness, startHarness } from './harness.ts';
@@ -134,13 +137,97 @@ eachStore('webhook outbox', (engine) => {
     const counts = new Map<string, number>();
     for (const { grp, state } of await rows(harness.store))
       counts.set(`${grp} ${state}`, (counts.get(`${grp} ${state}`) ?? 0) + 1);
-    assert.deepEqual(Object.fromEntries(counts), {
-      [`${one} pending`]: 4,
-      [`${one} failed`]: 12,
-      [`${two} pending`]: 2,
+    assert.deepEqual(Object.fromEntries(counts), { [`${one} pending`]: 4, [`${two} pending`]: 2 });
+    // Nothing of the others is stored but how many they were, and where they can be read again.
+    assert.equal((await harness.store.read.selectFrom('webhook_blobs').selectAll().execute()).length, 6);
+    const missedOf = async (id: string) =>
+      (await harness.call('GET', `/v0/webhooks/${id}/deliveries`)).body.missed.map(
+        ({ since, ...range }: { since: string }) => range,
+      );
+    const range = { network: 'main', fromSlot: 3, toSlot: 8, events: 12, reason: 'queue_full' };
+    assert.deepEqual([await missedOf(one), await missedOf(two)], [[range], []]);
+  });
+
+  test('a project stores no more than its plan allows, of which kind ever', async (t) => {
+    const budgets = { storedEvents: 10, storedEventBytes: null };
+    const options = { store: await engine.store(t), deliver: false, clock: createManualClock() };
+    const plans = { budgets: async (_: unknown, id: string) => (id === 'p' ? (budgets as unknown as Budgets) : null) };
+    const harness = await startHarness(t, { ...options, plans });
+    const stranger = await startHarness(t, { ...options, plans, projectId: 'q' });
+    const ids = [
+      await createHook(harness, { accountAddresses: [addressOf(1)] }),
+      await createHook(harness, { accountAddresses: [addressOf(1)] }),
+    ];
+    const other = await createHook(stranger, { accountAddresses: [addressOf(1)] });
+    const state = async (changed: string) =>
+      await options.store.write(async (tx) => {
+        const patch = { state: changed, finished_at: 1 };
+        await tx.db.updateTable('outbox').set(patch).where('state', '=', 'pending').execute();
+      });
+    for (let slot = 1; slot <= 3; slot += 1) {
+      await harness.apply(makeBlock({ slot, transactions: [{ name: `${slot}`, keys: [1] }] }));
+      // Also what failed stays stored.
+      await state('failed');
+    }
+    for (let slot = 4; slot <= 9; slot += 1)
+      await harness.apply(makeBlock({ slot, transactions: [{ name: `${slot}`, keys: [1] }] }));
+    const all = await rows(options.store);
+    assert.equal(all.filter(({ grp }) => ids.includes(grp)).length, 10);
+    assert.equal(all.filter(({ grp }) => grp === other).length, 9);
+    const { body } = await harness.call('GET', `/v0/webhooks/${ids[0]}/deliveries`);
+    const [{ since, ...missed }] = body.missed;
+    assert.deepEqual(missed, { network: 'main', fromSlot: 6, toSlot: 9, events: 4, reason: 'plan_full' });
+    assert.ok(Date.parse(since) >= 0);
+    // What was delivered makes room again.
+    await state('done');
+    await options.clock.advance(20_000);
+    await harness.apply(makeBlock({ slot: 10, transactions: [{ name: '10', keys: [1] }] }));
+    assert.equal((await rows(options.store)).filter(({ grp }) => grp === ids[0]).length, 6);
+  });
+
+  test('the bytes of a project are bounded too, and a replay fetches what had no room', async (t) => {
+    const budgets = { storedEvents: null, storedEventBytes: 1, replays: 1 };
+    const options = { store: await engine.store(t), deliver: false, clock: createManualClock() };
+    const plans = { budgets: async () => budgets as unknown as Budgets };
+    const harness = await startHarness(t, { ...options, plans });
+    const id = await createHook(harness, { accountAddresses: [addressOf(1)] });
+    const second = await createHook(harness, { accountAddresses: [addressOf(2)] });
+    const blocks = [5, 6, 2_000].map((slot) => makeBlock({ slot, transactions: [{ name: `${slot}`, keys: [1] }] }));
+    for (const block of blocks) await harness.apply(block);
+    assert.deepEqual(await rows(options.store), []);
+    const missed = async () =>
+      (await harness.call('GET', `/v0/webhooks/${id}/deliveries`)).body.missed.map(
+        ({ fromSlot, toSlot, events }: { fromSlot: number; toSlot: number; events: number }) => [
+          fromSlot,
+          toSlot,
+          events,
+        ],
+      );
+    assert.deepEqual(await missed(), [
+      [2_000, 2_000, 1],
+      [5, 6, 2],
+    ]);
+    budgets.storedEventBytes = 1_000_000;
+    await options.clock.advance(20_000);
+    const replay = (hook: string) => harness.call('POST', `/v0/webhooks/${hook}/replay`, { fromSlot: 5, toSlot: 6 });
+    assert.equal((await replay(id)).status, 202);
+    const refused = await replay(second);
+    assert.deepEqual([refused.status, refused.body.error], [429, 'at most 1 replays of a project run at once']);
+    for (const block of blocks.slice(0, 2)) await harness.replay(block);
+    assert.equal((await waiting(options.store)).length, 2);
+    // The range is forgotten when all of its blocks were read, and not before.
+    await harness.start();
+    await options.clock.advance(61_000);
+    assert.equal((await missed()).length, 2);
+    await options.store.write(async (tx) => {
+      await tx.db.updateTable('follow_gaps').set({ status: 'filled' }).execute();
     });
-    const refused = (await harness.call('GET', `/v0/webhooks/${one}/deliveries`)).body.data[0];
-    assert.deepEqual([refused.status, refused.reason], ['failed', 'queue_full']);
+    for (let tries = 0; (await missed()).length > 1 && tries < 100; tries += 1) {
+      await options.clock.advance(61_000);
+      await sleep(20);
+    }
+    assert.deepEqual(await missed(), [[2_000, 2_000, 1]]);
+    assert.equal((await replay(second)).status, 202);
   });
 
   test('at its global bound the outbox holds the block loop back', async (t) => {

@@ -49,7 +49,7 @@ eachStore('standstills', (engine) => {
     await advance(60);
     assert.deepEqual(await told(), [], 'the time begins anew');
     await advance(15);
-    const first = stalled('200 slots behind the tip');
+    const first = stalled('200 slots behind the tip, 80 s');
     assert.deepEqual(await told(), [first]);
     advance = await start();
     const other = await start();

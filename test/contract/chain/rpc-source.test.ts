@@ -102,7 +102,27 @@ test('an unsupported transaction version is asked for one version higher', async
     return maxSupportedTransactionVersion < 3 ? error(-32015) : good;
   });
   assert.equal((await source.block(SLOT, ask)).kind, 'block');
-  assert.equal(upstreams[0]!.callsOf('getBlock').length, 3);
+  // Only JSON shows versions that are not read from bytes; no block comes twice.
+  const encodings = upstreams[0]!.callsOf('getBlock').map(({ params }) => (params as [number, object])[1]);
+  assert.deepEqual(
+    encodings.map((options) => Object.entries(options).filter(([name]) => /encoding|max/.test(name))),
+    ['base64', 'json', 'json'].map((encoding, at) => [
+      ['encoding', encoding],
+      ['maxSupportedTransactionVersion', at + 1],
+    ]),
+  );
+});
+
+test('a transaction whose bytes are malformed: the other upstream is asked, in the same form', async (t) => {
+  const { source, upstreams } = await sourceOver(t, 2);
+  const cutOff = { transaction: [Buffer.alloc(20, 1).toString('base64'), 'base64'], meta: {} };
+  upstreams[0]!.on('getBlock', { result: JSON.stringify(blockOf([cutOff], SLOT)) });
+  upstreams[1]!.on('getBlock', good);
+  assert.equal((await source.block(SLOT, ask)).upstream, 'main-1');
+  assert.deepEqual(
+    upstreams.map((upstream) => upstream.callsOf('getBlock').length),
+    [1, 1],
+  );
 });
 
 test('upstreams to avoid are not asked', async (t) => {

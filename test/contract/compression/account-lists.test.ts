@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { AccountRow, TokenAccountRow } from '../../../plugins/compression/store/tables.ts';
-import { SUBJECT } from '../../../plugins/compression/store/tables.ts';
-import { u64Bytes } from '../../../plugins/compression/store/u64.ts';
+import { type AccountRow, SUBJECT, type TokenAccountRow, u64Bytes } from '../../../plugins/compression/store/tables.ts';
 import { encode32, encode64 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createMethodBed, type MethodBed } from '../../helpers/compression-methods.ts';

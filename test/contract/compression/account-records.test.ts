@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
-import type { TestContext } from 'node:test';
-import { test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { AccountRow } from '../../../plugins/compression/store/tables.ts';
-import { u64Bytes } from '../../../plugins/compression/store/u64.ts';
+import { type AccountRow, u64Bytes } from '../../../plugins/compression/store/tables.ts';
 import { encode, encode32, encode64 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createMethodBed } from '../../helpers/compression-methods.ts';

@@ -3,13 +3,15 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { createCnft } from '../../../plugins/compression/das/cnft.ts';
-import { createCompressionIndexer } from '../../../plugins/compression/indexing/parts.ts';
-import { createCompressionProcessor } from '../../../plugins/compression/indexing/processor.ts';
+import {
+  createCompressionIndexer,
+  createCompressionProcessor,
+} from '../../../plugins/compression/indexing/processor.ts';
 import type { Db, Tables } from '../../../plugins/compression/store/tables.ts';
 import type { ChainBlock } from '../../../src/kernel/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { assetId } from '../../../src/solana/concurrent/asset-id.ts';
-import { hashLeaf } from '../../../src/solana/concurrent/leaf-schema.ts';
+import { hashLeaf } from '../../../src/solana/concurrent/decode-concurrent.ts';
+import { assetId } from '../../../src/solana/concurrent/tree.ts';
 import { createModelTree, schemaOf, treeTransaction } from '../../helpers/bubblegum.ts';
 import { blockWith, readEverything } from '../../helpers/compression.ts';
 import { createCompressionTables } from '../../helpers/compression-rows.ts';

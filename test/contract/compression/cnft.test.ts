@@ -2,15 +2,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createConcurrentHashing } from '../../../plugins/compression/das/concurrent-tree.ts';
-import { resetTree } from '../../../plugins/compression/das/reset-tree.ts';
+import { createConcurrentHashing } from '../../../plugins/compression/das/cnft-block.ts';
+import { resetTree } from '../../../plugins/compression/das/repair-cnft.ts';
 import { createTreeHistory } from '../../../plugins/compression/das/tree-history.ts';
 import type { Db } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { assetId } from '../../../src/solana/concurrent/asset-id.ts';
-import { hashLeaf } from '../../../src/solana/concurrent/leaf-schema.ts';
+import { hashLeaf } from '../../../src/solana/concurrent/decode-concurrent.ts';
+import { assetId } from '../../../src/solana/concurrent/tree.ts';
 import {
   bubblegumScenarios,
   createModelTree,

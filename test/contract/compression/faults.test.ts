@@ -1,11 +1,11 @@
 /** What is not as it should be: unknown and foreign trees, events that make no sense, layouts of other deployments. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { DecodedBlock } from '../../../plugins/compression/indexing/decoded-block.ts';
-import { createCompressionIndexer } from '../../../plugins/compression/indexing/parts.ts';
+import type { DecodedBlock } from '../../../plugins/compression/indexing/decode-block.ts';
+import { createCompressionIndexer } from '../../../plugins/compression/indexing/processor.ts';
 import type { Db } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
-import { seedTrees } from '../../../plugins/compression/trees/seed-trees.ts';
+import { seedTrees } from '../../../plugins/compression/trees/tree-book.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import type { CompressionEvent } from '../../../src/solana/compression/events.ts';

@@ -1,8 +1,8 @@
 /** A block that cannot be applied, whatever the reason, does not hold up the chain for ever. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createTreeSource } from '../../../plugins/compression/chain/tree-source.ts';
-import type { DecodedBlock } from '../../../plugins/compression/indexing/decoded-block.ts';
+import { createTreeSource } from '../../../plugins/compression/chain/tree-reader.ts';
+import type { DecodedBlock } from '../../../plugins/compression/indexing/decode-block.ts';
 import { createCompressionProcessor } from '../../../plugins/compression/indexing/processor.ts';
 import { knownTrees } from '../../../plugins/compression/trees/known-trees.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';

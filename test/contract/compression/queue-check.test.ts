@@ -1,7 +1,7 @@
 /** What waits for V2 trees, told falsely or not at all, in made-up histories: found by the chains of the queues or by a root, and healed. */
 import assert from 'node:assert/strict';
 import { suite, type TestContext, test } from 'node:test';
-import type { QueueKind } from '../../../plugins/compression/chain/queue-values.ts';
+import type { QueueKind } from '../../../plugins/compression/chain/queue-check.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import {
   ADDRESS_V2,

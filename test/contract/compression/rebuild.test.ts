@@ -4,10 +4,10 @@ import { test } from 'node:test';
 import { walkTree } from '../../../plugins/compression/chain/walk-tree.ts';
 import type { Db, TreeRow } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
-import { openPage, sealPage } from '../../../plugins/compression/trees/page-store.ts';
+import { openPage, sealPage } from '../../../plugins/compression/trees/page-book.ts';
 import { rebuildTree } from '../../../plugins/compression/trees/rebuild.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { nodeOffset } from '../../../src/solana/merkle/pages.ts';
+import { nodeOffset } from '../../../src/solana/merkle/path.ts';
 import {
   blocksOf,
   createIndexingBed,

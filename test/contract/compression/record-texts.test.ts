@@ -2,10 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { findAccounts } from '../../../plugins/compression/rpc/accounts/find.ts';
-import { accountRecord } from '../../../plugins/compression/rpc/records/account.ts';
-import { findListed, recordTexts } from '../../../plugins/compression/rpc/records/listed.ts';
-import { tokenRecord } from '../../../plugins/compression/rpc/records/token.ts';
+import { findAccounts } from '../../../plugins/compression/rpc/accounts.ts';
+import { accountRecord, findListed, recordTexts, tokenRecord } from '../../../plugins/compression/rpc/records.ts';
 import type { Db } from '../../../plugins/compression/store/tables.ts';
 import { stringify } from '../../../src/lib/json.ts';
 import { accountRow, createCompressionTables, insertRows, keyOf, treeRow } from '../../helpers/compression-rows.ts';

@@ -1,10 +1,9 @@
 /** Recorded transactions of the Light programs, indexed: roots after each step, accounts, proofs and queues are the known ones. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { Db } from '../../../plugins/compression/store/tables.ts';
-import { u64Of } from '../../../plugins/compression/store/u64.ts';
+import { type Db, u64Of } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
-import { pageId, readPages } from '../../../plugins/compression/trees/page-store.ts';
+import { pageId, readPages } from '../../../plugins/compression/trees/page-book.ts';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { pathPages, siblings } from '../../../src/solana/merkle/path.ts';

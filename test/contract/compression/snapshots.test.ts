@@ -3,7 +3,7 @@ import { mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { fetchSnapshot } from '../../../plugins/compression/snapshot/fetch.ts';
+import { fetchSnapshot } from '../../../plugins/compression/commands/snapshot.ts';
 import { snapshotSchema } from '../../../plugins/compression/snapshot/keeper.ts';
 import { type LoadParts, loadSnapshot } from '../../../plugins/compression/snapshot/load.ts';
 import { listSnapshots, saveSnapshot } from '../../../plugins/compression/snapshot/save.ts';

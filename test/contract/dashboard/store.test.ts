@@ -1,9 +1,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createAuditLog } from '../../../plugins/dashboard/store/audit.ts';
-import { migrations } from '../../../plugins/dashboard/store/migrations.ts';
-import { createOperatorToken, renewOperatorToken } from '../../../plugins/dashboard/store/operator-token.ts';
-import { createProjectSecrets } from '../../../plugins/dashboard/store/project-secrets.ts';
+import {
+  createOperatorToken,
+  createProjectSecrets,
+  renewOperatorToken,
+} from '../../../plugins/dashboard/store/identities.ts';
+import { migrations } from '../../../plugins/dashboard/store/tables.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import type { Store } from '../../../src/ports/store.ts';

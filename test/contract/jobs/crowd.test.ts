@@ -1,10 +1,9 @@
 /** Many groups, a few of which have long queues and may not run: the others are found all the same. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import type { AheadRoom } from '../../../src/kernel/jobs/ahead.ts';
-import { claimJobs } from '../../../src/kernel/jobs/claim.ts';
-import { insertJobs } from '../../../src/kernel/jobs/enqueue.ts';
-import type { GroupWalk } from '../../../src/kernel/jobs/find-due.ts';
+import { type AheadRoom, claimJobs } from '../../../src/kernel/jobs/claim.ts';
+import type { GroupWalk } from '../../../src/kernel/jobs/due.ts';
+import { insertJobs } from '../../../src/kernel/jobs/outbox.ts';
 import type { NewJob } from '../../../src/kernel/plugin.ts';
 import { DONE, makeKind, migrateJobs } from '../../helpers/jobs.ts';
 import { eachStore } from '../../helpers/store.ts';
@@ -48,7 +47,9 @@ eachStore('a crowd of groups', (engine) => {
     let now = 200_000;
     while (claimed.size < living.length && sizes.length < 100) {
       now += 1_000;
-      const { jobs } = await store.write((tx) => claimJobs(tx, { kinds, room, ahead: NOTHING_AHEAD, walk, now }));
+      const { jobs } = await store.write((tx) =>
+        claimJobs(tx, { kinds, room, ahead: NOTHING_AHEAD, walk, now, owner: null }),
+      );
       for (const { job: one } of jobs) {
         assert.equal(isDead(one.group), false);
         claimed.add(one.key);

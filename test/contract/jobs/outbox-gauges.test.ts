@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { insertJobs } from '../../../src/kernel/jobs/enqueue.ts';
-import { createOutbox } from '../../../src/kernel/jobs/outbox.ts';
-import { createOutboxGauges } from '../../../src/kernel/jobs/outbox-gauges.ts';
+import { createOutboxGauges } from '../../../src/kernel/jobs/metrics.ts';
+import { createOutbox, insertJobs } from '../../../src/kernel/jobs/outbox.ts';
 import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
 import { migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';

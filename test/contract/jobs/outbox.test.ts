@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { insertJobs } from '../../../src/kernel/jobs/enqueue.ts';
-import { createOutbox } from '../../../src/kernel/jobs/outbox.ts';
+import { createOutbox, insertJobs } from '../../../src/kernel/jobs/outbox.ts';
 import { migrateJobs, newJobs } from '../../helpers/jobs.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { eachStore } from '../../helpers/store.ts';

@@ -1,7 +1,12 @@
 import assert from 'node:assert/strict';
+import { copyFileSync, mkdtempSync, renameSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { test } from 'node:test';
+import { openOwner } from '../../../src/adapters/owner.ts';
 import { LEASE_EXTRA_MS } from '../../../src/kernel/jobs/claim.ts';
 import { createOutbox } from '../../../src/kernel/jobs/outbox.ts';
+import type { Owner } from '../../../src/ports/owner.ts';
 import { DONE, makeKind, makeRunner, migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { eachStore } from '../../helpers/store.ts';
@@ -37,6 +42,80 @@ eachStore('job recovery and order', (engine) => {
     assert.deepEqual(ran, ['key-2', 'key-0']);
     const lost = await outbox.get(KIND, 'key-1');
     assert.deepEqual([lost?.state, lost?.error], ['failed', 'the process that ran it ended without an outcome']);
+  });
+
+  test('what a process of this machine held that has ended runs again at once; what lives, is paused or runs elsewhere keeps its lease', async (t) => {
+    const store = await engine.store(t);
+    await migrateJobs(store);
+    const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-owner-'));
+    t.after(() => rmSync(dataDir, { recursive: true, force: true }));
+    const clock = createManualClock();
+    const outbox = createOutbox({ store, clock, wake: () => {} });
+    const stuck = makeKind(() => new Promise(() => {}), { concurrency: 2 });
+    const claimTwo = async (owner: Owner | null) => {
+      const runner = makeRunner(t, { store, kinds: [stuck], clock, owner, config: { claimAhead: 0 } });
+      const before = (await outbox.count({ kind: KIND, states: ['running'] })) ?? 0;
+      await runner.start();
+      await until(async () => (await outbox.count({ kind: KIND, states: ['running'] })) === before + 2);
+    };
+    const feeder = makeRunner(t, { store, kinds: [stuck], clock });
+    await store.write((tx) => feeder.enqueue(tx, newJobs(8)));
+    const [dies, lives] = [openOwner(dataDir), openOwner(dataDir)];
+    assert.ok(dies !== null && lives !== null);
+    await claimTwo(dies);
+    await claimTwo(lives);
+    await claimTwo(null);
+    const elsewhere = mkdtempSync(join(tmpdir(), 'parhelion-owner-'));
+    t.after(() => rmSync(elsewhere, { recursive: true, force: true }));
+    const foreign = openOwner(elsewhere);
+    await claimTwo(foreign);
+    foreign?.close();
+    // An older version has claimed a job again whose last owner has ended, and knows of no owners.
+    await store.write(({ db }) => db.updateTable('outbox').set({ claims: 2 }).where('key', '=', 'key-1').execute());
+    // Its end, as the operating system makes it: the lock is gone, and the file stays.
+    copyFileSync('/dev/null', join(dataDir, 'owners', 'kept'));
+    dies.close();
+    renameSync(join(dataDir, 'owners', 'kept'), join(dataDir, 'owners', dies.id));
+
+    const ran: string[] = [];
+    const kind = makeKind(async (job) => {
+      ran.push(job.key);
+      return DONE;
+    });
+    const next = openOwner(dataDir);
+    const runner = makeRunner(t, { store, kinds: [kind], clock, owner: next });
+    await runner.start();
+    await until(async () => (await outbox.count({ kind: KIND, states: ['done'] })) === 1);
+    await clock.advance(10_000);
+    assert.deepEqual(ran, ['key-0'], 'only what is certainly abandoned');
+    assert.ok(runner.log.lines.some(({ message }) => /whose process ended/.test(message)));
+    lives.close();
+  });
+
+  test('a job that ends its process again and again waits for its leases after half of its claims', async (t) => {
+    const store = await engine.store(t);
+    await migrateJobs(store);
+    const clock = createManualClock();
+    const outbox = createOutbox({ store, clock, wake: () => {} });
+    const mark = (lost: number) => ({
+      state: 'running',
+      claims: 1,
+      lost,
+      owner: 'dead:1',
+      lease_until: clock.now() + 9_000,
+    });
+    const kind = makeKind(async () => DONE);
+    const owner: Owner = { id: 'own', isGone: (id) => id === 'dead', forgetGone() {}, close() {} };
+    const runner = makeRunner(t, { store, kinds: [kind], clock, owner, config: { maxAttempts: 4 } });
+    await store.write((tx) => runner.enqueue(tx, newJobs(4)));
+    await store.write(async ({ db }) => {
+      for (const lost of [0, 1, 2, 3])
+        await db.updateTable('outbox').set(mark(lost)).where('key', '=', `key-${lost}`).execute();
+    });
+    await runner.start();
+    await until(async () => (await outbox.count({ kind: KIND, states: ['done'] })) === 2);
+    const states = await Promise.all([0, 1, 2, 3].map(async (n) => (await outbox.get(KIND, `key-${n}`))?.state));
+    assert.deepEqual(states, ['done', 'done', 'running', 'running']);
   });
 
   test('an outcome that comes after another process took the job counts no more', async (t) => {

@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { claimJobs } from '../../../src/kernel/jobs/claim.ts';
-import { insertJobs } from '../../../src/kernel/jobs/enqueue.ts';
-import { createOutbox } from '../../../src/kernel/jobs/outbox.ts';
+import { createOutbox, insertJobs } from '../../../src/kernel/jobs/outbox.ts';
 import type { JobOutcome } from '../../../src/kernel/plugin.ts';
 import { DONE, makeKind, makeRunner, migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
 import { eachStore } from '../../helpers/store.ts';
@@ -57,7 +56,14 @@ eachStore('jobs that are changed from outside', (engine) => {
     const outbox = createOutbox({ store, clock, wake: () => {} });
     const room = { total: 2, kind: () => 2, slow: 0, slowOfKind: () => 0, lastServed: () => 0 };
     const ahead = { total: 0, reserved: 0, kind: () => 0, isOwn: () => false };
-    const options = { kinds: new Map([[KIND, makeKind(async () => DONE)]]), room, ahead, walk: new Map(), now: 2_000 };
+    const options = {
+      kinds: new Map([[KIND, makeKind(async () => DONE)]]),
+      room,
+      ahead,
+      walk: new Map(),
+      now: 2_000,
+      owner: null,
+    };
     let dropped: Promise<number> = Promise.resolve(-1);
     const claim = await store.write(async (tx) => {
       const found = await claimJobs(tx, options);

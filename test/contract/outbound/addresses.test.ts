@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { createAddressPolicy } from '../../../src/adapters/http/address-policy.ts';
-import { parseTarget } from '../../../src/adapters/http/target.ts';
+import { parseTarget } from '../../../src/adapters/http/resolver.ts';
 import type { OutboundPolicy } from '../../../src/ports/outbound.ts';
 
 const policy = (patch: Partial<OutboundPolicy> = {}): OutboundPolicy => ({
@@ -35,6 +35,33 @@ test('public addresses pass, special ones do not', () => {
   }
 });
 
+test('what clouds keep for their instances is not reached, in any notation', () => {
+  const { permits } = createAddressPolicy([]);
+  for (const address of [
+    ...[
+      '168.63.129.16',
+      '::ffff:a83f:8110',
+      '::a83f:8110',
+      '64:ff9b::a83f:8110',
+      '2002:a83f:8110::1',
+      '100.100.100.200',
+    ],
+    ...['192.0.0.192', '169.254.170.2', '169.254.0.23', 'fd20:ce::254', 'fd00:c1::a9fe:a9fe', 'fd00:42::42'],
+  ])
+    assert.equal(permits(address), false, address);
+  assert.equal(permits('168.63.129.17'), true);
+  assert.equal(refusal('http://168.63.129.16/machine?comp=goalstate', { allowHttp: true }) === null, false);
+});
+
+test('a client for some origins reaches no other', () => {
+  const only = { allowCidrs: ['0.0.0.0/0', '::/0'], allowHttp: true, onlyOrigins: ['http://10.0.0.5:8080'] };
+  assert.equal(refusal('http://10.0.0.5:8080/ipfs/a', only), null);
+  for (const url of ['http://10.0.0.5/', 'http://10.0.0.5:5001/', 'https://10.0.0.5:8080/', 'http://8.8.8.8/'])
+    assert.equal(refusal(url, only), 'this origin is not one of those that are configured', url);
+  const metadata = { ...only, onlyOrigins: ['http://169.254.169.254'] };
+  assert.match(refusal('http://169.254.169.254/latest', metadata) ?? '', /not allowed/);
+});
+
 test('what is no address is refused', () => {
   const { permits } = createAddressPolicy(['0.0.0.0/0', '::/0']);
   for (const text of ['', 'localhost', '1.2.3', '1.2.3.4.5', '0x7f.0.0.1', ':::', '::ffff:1.2.3.256', '127.0.0.1/8']) {
@@ -59,6 +86,8 @@ test('allowed networks open what they hold, metadata ranges only when named', ()
   }
   for (const address of [
     ...['169.254.169.254', '::ffff:169.254.169.254', 'fd00:ec2::254', '64:ff9b::a9fe:a9fe', '2002:a9fe:a9fe::1'],
+    ...['168.63.129.16', '::ffff:168.63.129.16', '64:ff9b::a83f:8110', '2002:a83f:8110::1', '100.100.100.200'],
+    ...['192.0.0.192', 'fd20:ce::254', 'fd00:c1::a9fe:a9fe', 'fd00:42::42', 'fe80::a9fe:a9fe', 'fd00:ec2::23'],
   ]) {
     assert.equal(wide.permits(address), false, address);
   }

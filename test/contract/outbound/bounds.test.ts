@@ -6,8 +6,12 @@ import { after, before, test } from 'node:test';
 import { createAddressPolicy } from '../../../src/adapters/http/address-policy.ts';
 import { createOutbound } from '../../../src/adapters/http/index.ts';
 import { createPools } from '../../../src/adapters/http/pools.ts';
-import { createResolver, type LookupAll, type ResolvedAddress } from '../../../src/adapters/http/resolver.ts';
-import type { Target } from '../../../src/adapters/http/target.ts';
+import {
+  createResolver,
+  type LookupAll,
+  type ResolvedAddress,
+  type Target,
+} from '../../../src/adapters/http/resolver.ts';
 import type { OutboundRequest } from '../../../src/ports/outbound.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { sql } from 'kysely';
 import { copyStore } from '../../../src/cli/store-copy/copy-store.ts';
-import { jobMigrations } from '../../../src/kernel/jobs/migrations.ts';
+import { jobMigrations } from '../../../src/kernel/jobs/table.ts';
 import { ensureSchema } from '../../../src/kernel/schema/ensure-schema.ts';
 import type { MigrationScope } from '../../../src/kernel/schema/migration-scopes.ts';
 import { migrate } from '../../../src/kernel/schema/migrations.ts';

@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { createElection } from '../../../src/kernel/follower/lead/election.ts';
-import { followerMigrations } from '../../../src/kernel/follower/migrations.ts';
+import { followerMigrations } from '../../../src/kernel/follower/tables.ts';
 import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';

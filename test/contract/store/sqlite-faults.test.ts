@@ -101,6 +101,24 @@ test('what is no database, or no place for one, is refused with a code', (t) => 
   assert.throws(() => open(t, join(text, 'below-a-file.db')), isCode('STORE_IO'));
 });
 
+test('out of file descriptors: reads share what is open, a start says what is missing, and all of it passes', async (t) => {
+  const path = join(folder(t), 'a.db');
+  const limited = ['-c', 'ulimit -n 256; exec "$@"', 'sh', process.execPath, '--import', 'tsx', WRITER, path];
+  const child = spawn('sh', [...limited, '--descriptors'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  let out = '';
+  child.stdout.on('data', (data: Buffer) => {
+    out += data.toString();
+  });
+  await once(child, 'close');
+  assert.deepEqual(out.trim().split('\n'), [
+    'read 1',
+    'write true',
+    'first read of a store STORE_DESCRIPTORS 75 true',
+    'start STORE_DESCRIPTORS 75 true',
+    'afterwards 1',
+  ]);
+});
+
 test('a full disk is reported, loses nothing that was committed, and heals when there is room', async (t) => {
   const dir = folder(t);
   try {

@@ -1,8 +1,8 @@
 /** Facts are written a little after they were read: whatever the chain does meanwhile, none stays that is no longer so. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { migrations } from '../../../plugins/token-metadata/store/migrations.ts';
 import { createMintStore, type KeptFacts } from '../../../plugins/token-metadata/store/mint-store.ts';
+import { migrations } from '../../../plugins/token-metadata/store/tables.ts';
 import { createMintIndex } from '../../../plugins/token-metadata/watch/mint-index.ts';
 import { createWatchProcessor } from '../../../plugins/token-metadata/watch/processor.ts';
 import { createQuietLook, type QuietLook } from '../../../plugins/token-metadata/watch/quiet-look.ts';
@@ -47,10 +47,16 @@ async function live(store: Store, seed: number): Promise<{ readonly kept: number
   const chain = { status: () => ({ cursorSlot: branch[applied - 1]?.block.slot ?? null }) as ChainStatus };
   const startProcess = () => {
     quiet?.stop();
-    const index = createMintIndex({ clock, random: createSystemRandom(), ttlMs: 100_000_000, maxMints: 100 });
+    const index = createMintIndex({
+      clock,
+      random: createSystemRandom(),
+      ttlMs: 100_000_000,
+      maxMints: 100,
+      slotMs: () => null,
+    });
     quiet = createQuietLook({ mints: index, chain, store, clock, log: createMemoryLog() });
     quiet.start();
-    return createWatchProcessor(index);
+    return createWatchProcessor(index, () => null);
   };
   let processor = startProcess();
   let versions = 0;
@@ -63,7 +69,7 @@ async function live(store: Store, seed: number): Promise<{ readonly kept: number
     const at = branch.length - 1 - random.below(3);
     if (at < 0) return;
     const facts = { mint: name(mint), supply: 1n, symbol: String(stateAt(at).get(mint)) } as MintFacts;
-    const kept = { facts, keys: [name(mint)], slot: branch[at]!.block.slot, readAtMs: clock.now() };
+    const kept = { mint: name(mint), facts, keys: [name(mint)], slot: branch[at]!.block.slot, readAtMs: clock.now() };
     waiting.push({ kept, dueIn: random.below(6) });
   };
   const write = async () => {
@@ -114,7 +120,7 @@ async function live(store: Store, seed: number): Promise<{ readonly kept: number
   const wrong = async () => {
     const newest = new Map([...stateAt(branch.length - 1)].map(([mint, version]) => [name(mint), String(version)]));
     const kept = await mints.load(MINTS.map(name), 0);
-    return { kept: kept.length, wrong: kept.filter(({ facts }) => facts.symbol !== String(newest.get(facts.mint))) };
+    return { kept: kept.length, wrong: kept.filter(({ mint, facts }) => facts?.symbol !== String(newest.get(mint))) };
   };
   // Some chains go on, others stand still from now on.
   const goesOn = random.below(2) === 0;

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createDocumentStore } from '../../../plugins/token-metadata/store/document-store.ts';
-import { migrations } from '../../../plugins/token-metadata/store/migrations.ts';
 import { createMintStore } from '../../../plugins/token-metadata/store/mint-store.ts';
+import { migrations } from '../../../plugins/token-metadata/store/tables.ts';
 import { createChanges } from '../../../plugins/token-metadata/watch/changes.ts';
 import { createMintIndex } from '../../../plugins/token-metadata/watch/mint-index.ts';
 import { createWatchProcessor } from '../../../plugins/token-metadata/watch/processor.ts';
@@ -49,8 +49,14 @@ async function prepare(store: Store) {
   const parts = { store, clock, log };
   const documents = createDocumentStore({ ...parts, maxKept: 3 });
   const mints = createMintStore({ ...parts, maxMints: 3 });
-  const index = createMintIndex({ clock, random: createSystemRandom(), ttlMs: 1_000_000, maxMints: 100 });
-  const processor = createWatchProcessor(index);
+  const index = createMintIndex({
+    clock,
+    random: createSystemRandom(),
+    ttlMs: 1_000_000,
+    maxMints: 100,
+    slotMs: () => null,
+  });
+  const processor = createWatchProcessor(index, () => null);
   const apply = (block: ChainBlock) => store.write((tx) => processor.apply(tx, block, 'main'));
   return { clock, log, documents, mints, processor, apply };
 }
@@ -113,13 +119,13 @@ eachStore('token metadata', (engine) => {
     };
 
     const keep = async (byte: number, slot: number, keys = [name(byte), name(byte + 100)]) => {
-      mints.save({ facts: facts(name(byte)), keys, slot, readAtMs: clock.now() });
+      mints.save({ mint: name(byte), facts: facts(name(byte)), keys, slot, readAtMs: clock.now() });
       await mints.flush();
     };
-    const known = async () => (await mints.load([1, 2, 3].map(name), 0)).map((kept) => kept.facts.mint).sort();
+    const known = async () => (await mints.load([1, 2, 3].map(name), 0)).map(({ mint }) => mint).sort();
     for (const byte of [1, 2, 3]) await keep(byte, 19);
     assert.deepEqual(await mints.load([name(1), name(50)], 0), [
-      { facts: facts(name(1)), keys: [name(1), name(101)], slot: 19, readAtMs: clock.now() },
+      { mint: name(1), facts: facts(name(1)), keys: [name(1), name(101)], slot: 19, readAtMs: clock.now() },
     ]);
     assert.deepEqual(await mints.load([name(1)], clock.now()), []);
 
@@ -159,12 +165,12 @@ eachStore('token metadata', (engine) => {
     const store = await engine.store(t);
     const { clock, mints } = await prepare(store);
     for (const byte of [1, 2, 3, 4, 5]) {
-      mints.save({ facts: facts(name(byte)), keys: [], slot: 1, readAtMs: clock.now() });
+      mints.save({ mint: name(byte), facts: facts(name(byte)), keys: [], slot: 1, readAtMs: clock.now() });
       await clock.advance(1_000);
     }
     await mints.flush();
     await mints.prune(0);
     const left = await mints.load([1, 2, 3, 4, 5].map(name), 0);
-    assert.deepEqual(left.map((kept) => kept.facts.mint).sort(), [3, 4, 5].map(name).sort());
+    assert.deepEqual(left.map(({ mint }) => mint).sort(), [3, 4, 5].map(name).sort());
   });
 });

@@ -2,16 +2,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { readAccounts } from '../../../plugins/wallet/store/accounts.ts';
-import { ACCOUNT, CHANGED, type HistoryRow, NAMED, TOUCHED } from '../../../plugins/wallet/store/flags.ts';
-import { type KeyNumbers, readKeyNumbers } from '../../../plugins/wallet/store/keys.ts';
-import { migrations } from '../../../plugins/wallet/store/migrations.ts';
-import { positionOf } from '../../../plugins/wallet/store/position.ts';
-import { createRowReader, mergeTail } from '../../../plugins/wallet/store/rows.ts';
-import type { Db } from '../../../plugins/wallet/store/tables.ts';
-import { unpackTail } from '../../../plugins/wallet/store/tail.ts';
+import { createRowReader, mergeTail, migrations, unpackTail } from '../../../plugins/wallet/store/rows.ts';
+import {
+  ACCOUNT,
+  CHANGED,
+  type Db,
+  type HistoryRow,
+  type KeyNumbers,
+  NAMED,
+  positionOf,
+  readKeyNumbers,
+  TOUCHED,
+} from '../../../plugins/wallet/store/tables.ts';
 import { findSignature, readSignatures } from '../../../plugins/wallet/store/transactions.ts';
-import { registerWallet } from '../../../plugins/wallet/store/wallets.ts';
+import { readAccounts, registerWallet } from '../../../plugins/wallet/store/wallets.ts';
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { migrate } from '../../../src/kernel/schema/migrations.ts';

@@ -1,15 +1,11 @@
 /** A transaction that was read before its block could be had stands in the history once, wherever its block has it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { NAMED } from '../../../plugins/wallet/store/flags.ts';
-import { readKeyNumbers } from '../../../plugins/wallet/store/keys.ts';
-import { migrations } from '../../../plugins/wallet/store/migrations.ts';
-import { MADE_UP_PLACE, positionOf } from '../../../plugins/wallet/store/position.ts';
-import { createRowReader } from '../../../plugins/wallet/store/rows.ts';
-import type { Db } from '../../../plugins/wallet/store/tables.ts';
+import { createRowReader, migrations } from '../../../plugins/wallet/store/rows.ts';
+import { type Db, MADE_UP_PLACE, NAMED, positionOf, readKeyNumbers } from '../../../plugins/wallet/store/tables.ts';
 import { findSignature, readBodies } from '../../../plugins/wallet/store/transactions.ts';
 import { registerWallet } from '../../../plugins/wallet/store/wallets.ts';
-import { keepBatch } from '../../../plugins/wallet/tracking/keep.ts';
+import { keepBatch } from '../../../plugins/wallet/tracking/backfill.ts';
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { migrate } from '../../../src/kernel/schema/migrations.ts';

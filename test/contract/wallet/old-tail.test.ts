@@ -1,10 +1,8 @@
 /** A store whose newest rows were written by the first version of the schema answers as before when it is brought up to date. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { migrations } from '../../../plugins/wallet/store/migrations.ts';
-import { positionOf } from '../../../plugins/wallet/store/position.ts';
-import { createRowReader, mergeTail, writeRows } from '../../../plugins/wallet/store/rows.ts';
-import type { TailRow } from '../../../plugins/wallet/store/tail.ts';
+import { createRowReader, mergeTail, migrations, type TailRow, writeRows } from '../../../plugins/wallet/store/rows.ts';
+import { positionOf } from '../../../plugins/wallet/store/tables.ts';
 import { forgetSlot } from '../../../plugins/wallet/store/transactions.ts';
 import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import type { Store } from '../../../src/ports/store.ts';

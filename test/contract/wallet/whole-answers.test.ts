@@ -11,7 +11,7 @@ eachStore('whole answers', (engine) => {
     const database = await engine.database(t);
     const [own, other] = [await database.open(), await database.open()];
     const random = createSfc32(1);
-    let status: Partial<ChainStatus> = { stalled: null, lagSlots: 0 };
+    let status: Partial<ChainStatus> = { stalled: null, tipSlot: 100, cursorSlot: 100 };
     let revision = 0;
     const chain = { status: () => status } as ChainReader;
     const words = { revision: () => revision };
@@ -46,7 +46,7 @@ eachStore('whole answers', (engine) => {
       answers.begin('a')(text);
       assert.equal(tell('a'), engine.dialect === 'sqlite' ? text : undefined, name);
       assert.equal(tell('b'), undefined);
-      for (const behind of [{ lagSlots: 5 }, { lagSlots: null }, { stalled: 'no upstream' }]) {
+      for (const behind of [{ cursorSlot: 90 }, { tipSlot: null }, { stalled: 'no upstream' }]) {
         const before = status;
         status = { ...before, ...behind };
         assert.equal(tell('a'), undefined);

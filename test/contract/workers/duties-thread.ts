@@ -1,8 +1,7 @@
 /** A thread whose duties answer, fail, hang and crash. */
 import { parentPort } from 'node:worker_threads';
 import { createLog } from '../../../src/adapters/log.ts';
-import { createLogRelay } from '../../../src/adapters/workers/log-relay.ts';
-import { serveDuties } from '../../../src/adapters/workers/serve-duties.ts';
+import { createLogRelay, serveDuties } from '../../../src/adapters/workers/wire.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 
 if (parentPort === null) throw new Error('this module is the entry of a thread');

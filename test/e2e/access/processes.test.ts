@@ -195,7 +195,12 @@ test('one of two api processes on PostgreSQL is killed in the middle of its work
   const options = {
     chain: { rpcUrl: upstream.url },
     store: database.url,
-    config: { follow: { enabled: false }, plugins: ['access', 'proxy'], access: { usageFlushMs: 50 } },
+    config: {
+      follow: { enabled: false },
+      plugins: ['access', 'proxy'],
+      proxy: { credits: { historical: 10 } },
+      access: { usageFlushMs: 50 },
+    },
   };
   const settled = async (daemon: TestDaemon, least: number): Promise<number> => {
     for (let tries = 0; tries < 600; tries += 1) {

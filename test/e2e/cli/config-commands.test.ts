@@ -79,11 +79,48 @@ test('a production start without an upstream says what to set', () => {
     [['serve'], { NODE_ENV: 'production' }],
     [['check-config'], { PARHELION_UPSTREAM__LOCAL__MODE: 'off' }],
   ] as const) {
-    const { code, err } = cli(args, env);
+    const { code, err, out } = cli(args, env);
     assert.equal(code, 78, err);
-    assert.match(err, /CONFIG_INVALID: no upstream is configured: set upstream\.urls \(or SOLANA_RPC_URL\)/);
+    if (args[0] === 'serve') {
+      // Whoever reads the log reads this as well.
+      const last = JSON.parse(out.trim().split('\n').at(-1) ?? '') as Record<string, unknown>;
+      assert.deepEqual([last['level'], last['code'], last['exitCode'], err], ['fatal', 'CONFIG_INVALID', 78, '']);
+      assert.match(String(last['msg']), /^no upstream is configured: set upstream\.urls/);
+    } else assert.match(err, /CONFIG_INVALID: no upstream is configured: set upstream\.urls \(or SOLANA_RPC_URL\)/);
     assert.equal(err.includes('WITNESS'), false);
   }
+});
+
+test('keys that counted slots are still read, and a warning names the key that counts time', async () => {
+  const gapBackfill = { maxLagSlots: 30 };
+  const old = {
+    follow: { maxCatchupSlots: 1_000, maxReadyLagSlots: 50, unhealthyLagSlots: 40, gapBackfill },
+    webhooks: { maxLagSlots: 9 },
+  };
+  const file = config({ upstream, ...old });
+  const people = await runCommand(['check-config', '--config', file]);
+  assert.equal(people.code, 0, people.err);
+  for (const pattern of [
+    /line \d+, follow\.maxCatchupSlots is an old key: set follow\.maxCatchupHours/,
+    /follow\.maxReadyLagSlots is an old key: set follow\.maxReadyLagSeconds/,
+    /follow\.unhealthyLagSlots is an old key: set follow\.unhealthyLagSeconds/,
+    /follow\.gapBackfill\.maxLagSlots is an old key: set follow\.gapBackfill\.maxLagSeconds/,
+    /webhooks\.maxLagSlots is an old key: set webhooks\.maxLagSeconds/,
+  ])
+    assert.match(people.err, pattern);
+  const env = { PARHELION_FOLLOW__MAX_READY_LAG_SLOTS: '7' };
+  const fresh = config({ upstream, follow: { maxCatchupHours: 0.5 } });
+  const machine = await runCommand(['check-config', '--json', '--config', fresh], { env });
+  const { warnings } = JSON.parse(machine.out) as { warnings: string[] };
+  assert.deepEqual(warnings, [
+    'PARHELION_FOLLOW__MAX_READY_LAG_SLOTS (follow.maxReadyLagSlots) is an old key: set follow.maxReadyLagSeconds',
+  ]);
+  const written = await runCommand(['dump-config', '--format', 'json', '--config', file]);
+  const { follow } = JSON.parse(written.out) as { follow: Record<string, unknown> };
+  assert.deepEqual(
+    [follow['maxCatchupSlots'], follow['maxReadyLagSlots'], follow['maxReadyLagSeconds']],
+    [1_000, 50, 60],
+  );
 });
 
 test('usage errors exit 64, help and version 0', async () => {

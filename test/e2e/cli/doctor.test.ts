@@ -95,6 +95,40 @@ test('upstreams: behind, unhealthy, without blocks, of another chain, silent, wi
   assert.equal(silent.code, 75);
 });
 
+test('the length of a slot is measured: by samples of the node, else by block times; never assumed', async (t) => {
+  const dir = temporary(t);
+  for (const slotMs of [200, 400]) {
+    const upstream = await goodUpstream(t, 'GenesisA', (50 * slotMs) / 1_000);
+    // The newest block that is listed is 50 slots old, and the first one has no time any more.
+    upstream.on('getBlocks', { result: '[4950]' });
+    upstream.on('getBlockTime', { result: 'null' });
+    const samples = [150, 300].map((numSlots) => ({
+      slot: 1,
+      numSlots,
+      samplePeriodSecs: (numSlots * slotMs) / 1_000,
+    }));
+    upstream.on('getRecentPerformanceSamples', { result: JSON.stringify(samples) });
+    const { of } = await doctor(dir, { upstream: { urls: [upstream.url] } });
+    assert.match(
+      of('upstream')[0]!.detail,
+      new RegExp(`slots of ${slotMs} ms, history from 1000 \\(0\\.${slotMs / 100} hours\\)`),
+    );
+    assert.match(of('clock')[0]!.detail, /^-?[0-3] s from the time of the newest block/);
+  }
+  const upstream = await goodUpstream(t, 'GenesisA', 0);
+  upstream.on('getRecentPerformanceSamples', { result: '[]' });
+  // 990 slots in 198 s; the first block is 3 days old, whatever its slot says.
+  const now = Math.floor(Date.now() / 1_000);
+  const first = (params: unknown) => Number((params as readonly unknown[])[0]);
+  upstream.on('getBlocks', ({ params }) => ({ result: first(params) < 4_500 ? '[4000]' : '[4990]' }));
+  upstream.on('getBlockTime', ({ params }) => {
+    const slot = first(params);
+    return { result: String(now - (slot === 1_000 ? 259_200 : slot === 4_000 ? 198 : 0)) };
+  });
+  const { of } = await doctor(dir, { upstream: { urls: [upstream.url] } });
+  assert.match(of('upstream')[0]!.detail, /slots of 200 ms, history from 1000 \(3\.0 days\)/);
+});
+
 test('configuration: each problem is a line; what does not depend on it is still looked at', async (t) => {
   const { code, of } = await doctor(temporary(t), { http: { prot: 1 }, store: { url: 'mysql://hunter2@h/d' } });
   assert.equal(code, 78);
@@ -155,7 +189,10 @@ test('a damaged database, one that waits for migrate, one of a newer version', a
   for (let at = 4_096; at < size; at += 512) writeSync(handle, Buffer.alloc(256, 0xff), 0, 256, at);
   closeSync(handle);
   const damaged = await doctor(dir, { upstream });
-  assert.equal(damaged.code, 75);
+  assert.equal(damaged.code, 78);
+  assert.match(damaged.of('store')[0]!.advice!, /parhelion restore/);
+  const start = await runCommand(['serve', '--config', damaged.file]);
+  assert.equal(start.code, 78, start.err);
   assert.ok(
     damaged.of('store').some(({ level, detail }) => level === 'fail' && /damaged|CORRUPT|malformed/i.test(detail)),
     JSON.stringify(damaged.of('store')),

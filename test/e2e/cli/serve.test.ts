@@ -163,19 +163,28 @@ test('a store that belongs to another chain is refused with 78', async (t) => {
   await again.stop();
 });
 
-test('a silent upstream at start delays nothing; when it comes and is of another chain, the daemon ends', async (t) => {
+test('a silent upstream at start delays nothing; when it comes and is of another chain, it is out of service', async (t) => {
   const dataDir = temporary(t);
   const config = { plugins, follow: { enabled: false } };
   const a = await startNode('GenesisA');
-  await (await startDaemon({ dataDir, chain: a, config })).stop();
+  await (await startDaemon({ dataDir, chain: a, config, key: 'first-key' })).stop();
   await close(a.server);
-  const daemon = await startDaemon({ dataDir, chain: a, config });
+  const daemon = await startDaemon({ dataDir, chain: a, config, key: 'first-key' });
   t.after(() => daemon.stop());
   assert.equal((await fetch(`${daemon.apiUrl}/docs`)).status, 200);
   const b = await startNode('GenesisB', a.port);
   t.after(() => close(b.server));
-  const reason = (await daemon.daemon.failed) as { code: string };
-  assert.equal(reason.code, 'STORE_WRONG_CHAIN');
+  let answer = '';
+  for (let tries = 0; tries < 600 && !answer.includes('UPSTREAM_OTHER_CHAIN'); tries += 1) {
+    await sleep(50);
+    const ready = await fetch(`${daemon.adminUrl}/readyz`);
+    assert.equal(ready.status, 503);
+    answer = await ready.text();
+  }
+  assert.match(answer, /UPSTREAM_OTHER_CHAIN/);
+  const body = '{"jsonrpc":"2.0","id":1,"method":"getSlot"}';
+  const call = await fetch(`${daemon.apiUrl}/?api-key=${daemon.key}`, { method: 'POST', body });
+  assert.equal(((await call.json()) as { error: { code: number } }).error.code, -32002);
 });
 
 test('a store that a newer version migrated is refused with 57', async (t) => {

@@ -48,7 +48,7 @@ function liar(lie: Lie) {
         state.lies += 1;
         return { ...answer, block: lie(answer.block) };
       };
-      return { ...made, source: Object.assign(Object.create(made.source), { block }) };
+      return { ...made, source: { ...made.source, block } };
     },
   });
   return { state, parts };

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { compress, createRpc, transfer } from '@lightprotocol/stateless.js';
 import type { Keypair } from '@solana/web3.js';
-import { createQueueReader } from '../../../plugins/compression/chain/queue-reader.ts';
+import { createQueueReader } from '../../../plugins/compression/chain/queue-check.ts';
 import type { ChainReader } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { lightMissing } from '../../helpers/light/missing.ts';

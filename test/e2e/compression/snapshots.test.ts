@@ -3,6 +3,8 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { removeRunFile, writeRunFile } from '../../../src/cli/run-file.ts';
+import { ROLES } from '../../../src/ports/daemon-view.ts';
 import { runCommand } from '../../helpers/daemon.ts';
 import { lightMissing } from '../../helpers/light/missing.ts';
 import { makeTreesBed, proofsOf, untilTree } from './trees-bed.ts';
@@ -16,9 +18,6 @@ interface Verified {
     readonly faults: readonly string[];
   }[];
 }
-
-import { removeRunFile, writeRunFile } from '../../../src/cli/run-file.ts';
-import { ROLES } from '../../../src/ports/role.ts';
 
 test('a daemon goes on from the snapshot of another one, and commands tell how the trees stand', {
   skip: await lightMissing(),

@@ -6,17 +6,19 @@ import { createRpc, LightSystemProgram, type TreeInfo } from '@lightprotocol/sta
 import { Keypair, LAMPORTS_PER_SOL } from '@solana/web3.js';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
-import { rootPlaces } from '../../../src/solana/compression/tree-account.ts';
+import { rootPlaces } from '../../../src/solana/compression/tree-accounts.ts';
 import { startChain, type TestChain } from '../../helpers/chain.ts';
 import { type DaemonInProcess, type StartDaemonOptions, startDaemon, type TestDaemon } from '../../helpers/daemon.ts';
 import { send } from '../../helpers/light/sender.ts';
 import { createStateTrees } from '../../helpers/light/trees.ts';
+import { sendVersion1 } from '../../helpers/version-1.ts';
 import { createCall } from './bed.ts';
 
 /** Blocks after which one is final. */
 const FINALITY = 4;
 const KEY = 'trees-test-key';
 const PATIENCE_MS = 90_000;
+const LARGEST = { computeUnitLimit: 1_400_000, loadedAccountsDataSizeLimit: 64 * 2 ** 20 };
 
 export interface TreeState {
   readonly tree: string;
@@ -33,7 +35,7 @@ export interface TreesBed {
   readonly v1: TreeInfo;
   readonly v2: TreeInfo;
   readonly owner: string;
-  /** Compresses lamports into a tree, each in a transaction and a block of its own. */
+  /** Compresses lamports into a tree, each in a transaction and a block of its own; every second one is of version 1. */
   compress(count: number, tree: TreeInfo): Promise<void>;
   start(options?: Partial<StartDaemonOptions>): Promise<DaemonInProcess>;
 }
@@ -62,7 +64,8 @@ export async function makeTreesBed(t: TestContext): Promise<TreesBed> {
         const lamports = 1_000_000 + made;
         const parts = { payer: payer.publicKey, toAddress: payer.publicKey, lamports, outputStateTreeInfo };
         const instructions = [await LightSystemProgram.compress(parts)];
-        await send(rpc, { kind: 'compress', instructions, payer });
+        if (made % 2 === 0) await sendVersion1(chain.connection, payer, instructions, LARGEST);
+        else await send(rpc, { kind: 'compress', instructions, payer });
       }
     },
     async start(options = {}) {

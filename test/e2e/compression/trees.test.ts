@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { crc32 } from 'node:zlib';
 import Database from 'better-sqlite3';
 import { decode32 } from '../../../src/lib/base58.ts';
-import { nodeOffset } from '../../../src/solana/merkle/pages.ts';
+import { nodeOffset } from '../../../src/solana/merkle/path.ts';
 import { lightMissing } from '../../helpers/light/missing.ts';
 import { chainRoot, makeTreesBed, proofsOf, treeState, untilTree } from './trees-bed.ts';
 

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Role } from '../../../src/ports/role.ts';
+import type { Role } from '../../../src/ports/daemon-view.ts';
 import type { BuiltDaemon } from '../../helpers/built-daemon.ts';
 import { integrityOf } from '../../helpers/delivery-ledger.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
@@ -86,7 +86,6 @@ export function assertIntact(bed: WorkBed, when: string): void {
  * Everything is delivered, the daemons stop in order, and the books agree: those that run, or without any one more life of a daemon.
  */
 export async function endWell(bed: WorkBed, running?: readonly BuiltDaemon[]): Promise<number> {
-  if (running === undefined) await endLeases(bed);
   const daemons = running ?? [bed.start()];
   const said = () => daemons.map((daemon) => daemon.output()).join('\n');
   const [first] = daemons as [BuiltDaemon];
@@ -104,17 +103,6 @@ export async function endWell(bed: WorkBed, running?: readonly BuiltDaemon[]): P
   const store = await bed.openStore();
   try {
     return await bed.ledger.check(store);
-  } finally {
-    await store.close();
-  }
-}
-
-/** What daemons that are gone held is free, as it would be by itself half a minute later. */
-async function endLeases(bed: WorkBed): Promise<void> {
-  const store = await bed.openStore();
-  try {
-    const past = { lease_until: 1 };
-    await store.write(({ db }) => db.updateTable('outbox').set(past).where('state', '=', 'running').execute());
   } finally {
     await store.close();
   }

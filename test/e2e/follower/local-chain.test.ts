@@ -5,7 +5,7 @@ import { createRpcChainSource, createUpstreamPool } from '../../../src/adapters/
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { createFollower } from '../../../src/kernel/follower/create-follower.ts';
-import { followerMigrations } from '../../../src/kernel/follower/migrations.ts';
+import { followerMigrations } from '../../../src/kernel/follower/tables.ts';
 import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
 import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import type { Store } from '../../../src/ports/store.ts';

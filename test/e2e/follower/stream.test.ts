@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { Keypair, PublicKey, SystemProgram } from '@solana/web3.js';
 import { loadClientPackage } from '../../../src/adapters/chain/geyser/client-package.ts';
 import { rpcFormOf } from '../../../src/adapters/chain/geyser/rpc-form.ts';
 import type { StreamBlock } from '../../../src/adapters/chain/geyser/updates.ts';
@@ -30,6 +31,7 @@ import { normalForm } from '../../helpers/normal-form.ts';
 import { startReceiver } from '../../helpers/receiver.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { startUpstream } from '../../helpers/upstream.ts';
+import { sendVersion1 } from '../../helpers/version-1.ts';
 import { blockText, type World, type WorldBlock } from '../../simulation/follower/world.ts';
 import { type BedOptions, createBed, grow, type Running, settles, until } from './bed.ts';
 
@@ -311,7 +313,7 @@ describe('a daemon with the stream', { skip: geyserMissing() ?? (await chainMiss
   test('delivers what the stream pushed, as the node shows it', { timeout: 90_000 }, async (t) => {
     const [chain, geyser, receiver] = await Promise.all([startChain(), startGeyser(), startReceiver()]);
     const daemon = await startDaemonProcess({
-      ...{ chain, cwd: GEYSER_DIR },
+      ...{ chain, folder: GEYSER_DIR },
       config: {
         follow: { stream: { plugin: 'yellowstone', url: geyser.url } },
         webhooks: { allowCidrs: ['127.0.0.0/8'], allowHttp: true },
@@ -325,7 +327,7 @@ describe('a daemon with the stream', { skip: geyserMissing() ?? (await chainMiss
     const hook = { webhookURL: receiver.url, webhookType: 'raw', accountAddresses: [address] };
     await apiOf(daemon.apiUrl, daemon.key)('POST', '/v0/webhooks', hook);
     const readBlock = async (slot: number) => {
-      const params = [slot, { encoding: 'base64', maxSupportedTransactionVersion: 0, commitment: 'confirmed' }];
+      const params = [slot, { encoding: 'base64', maxSupportedTransactionVersion: 1, commitment: 'confirmed' }];
       const response = await fetch(chain.rpcUrl, {
         method: 'POST',
         headers: { 'content-type': 'application/json' },
@@ -333,8 +335,15 @@ describe('a daemon with the stream', { skip: geyserMissing() ?? (await chainMiss
       });
       return ((await response.json()) as { result: object }).result;
     };
-    const pay = async (lamports: number) => {
-      const signature = await chain.fund(address, lamports);
+    const payer = Keypair.generate();
+    await chain.fund(payer.publicKey.toBase58(), 1_000_000_000);
+    const transfer = (lamports: number) =>
+      SystemProgram.transfer({ fromPubkey: payer.publicKey, toPubkey: new PublicKey(address), lamports });
+    const pay = async (lamports: number, version: 'legacy' | 1 = 'legacy') => {
+      const signature =
+        version === 1
+          ? await sendVersion1(chain.connection, payer, [transfer(lamports)])
+          : await chain.fund(address, lamports);
       const slot = await chain.connection.getSlot('confirmed');
       geyser
         .open()
@@ -353,14 +362,27 @@ describe('a daemon with the stream', { skip: geyserMissing() ?? (await chainMiss
     assert.equal(await isLeading(), true);
     // From now on the node gives no block: only the stream can.
     chain.faults.set([{ action: 'wrongSkip', match: { method: 'getBlock', client: 'parhelion' } }]);
-    for (let more = 0; more < 5; more += 1) sent.push(await pay(2_000_000 + more));
+    for (let more = 0; more < 5; more += 1) sent.push(await pay(2_000_000 + more, more % 2 === 0 ? 1 : 'legacy'));
     chain.faults.clear();
-    const arrived = () =>
+    const elements = () =>
       receiver.received.map(
         ({ body }) =>
-          (JSON.parse(String(body)) as [{ transaction: { signatures: [string] } }])[0].transaction.signatures[0],
+          (
+            JSON.parse(String(body)) as [{ version: unknown; transaction: { signatures: [string]; message: object } }]
+          )[0],
       );
+    const arrived = () => elements().map(({ transaction }) => transaction.signatures[0]);
     await until(() => arrived().length >= sent.length);
     assert.deepEqual(arrived().toSorted(), sent.toSorted());
+    const configs = elements().flatMap(({ version, transaction }) =>
+      version === 1 ? [(transaction.message as { transactionConfig?: object }).transactionConfig] : [],
+    );
+    const config = {
+      computeUnitLimit: 200_000,
+      heapSize: null,
+      loadedAccountsDataSizeLimit: 2 ** 20,
+      priorityFee: 777,
+    };
+    assert.deepEqual(configs, [config, config, config]);
   });
 });

@@ -1,6 +1,6 @@
 /** A backup is of one moment, also of a busy database; and the drill: what was restored goes on as if nothing had happened since. */
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
@@ -8,7 +8,7 @@ import { sql } from 'kysely';
 import { copyDatabaseFile } from '../../../src/adapters/store/sqlite/backup.ts';
 import { openSqliteStore } from '../../../src/adapters/store/sqlite/index.ts';
 import { chainMissing } from '../../helpers/chain.ts';
-import { runCommand } from '../../helpers/daemon.ts';
+import { runCommand, startDaemon } from '../../helpers/daemon.ts';
 import { integrityOf } from '../../helpers/delivery-ledger.ts';
 import { startWorkBed } from '../../helpers/work-bed.ts';
 
@@ -47,7 +47,7 @@ test('a backup holds whole transactions and all that was committed before it beg
   for (let copy = 0; copy < 5; copy += 1) {
     const before = written;
     const to = join(dir, `copy-${copy}.db`);
-    await copyDatabaseFile({ from: path, to, progress: () => (steps += 1) });
+    await copyDatabaseFile({ from: path, what: 'the database', to, progress: () => (steps += 1) });
     assert.equal(integrityOf(to), 'ok');
     const made = openSqliteStore({ path: to, busyTimeoutMs: 1_000 });
     const { rows } = await sql<{ one: number; two: number; most: number }>`select (select count(*) from one) as one,
@@ -57,7 +57,9 @@ test('a backup holds whole transactions and all that was committed before it beg
     assert.equal(one, two);
     assert.equal(most, two - 1);
     assert.ok(two >= before, `${two} of ${before}`);
-    await assert.rejects(copyDatabaseFile({ from: path, to, progress: () => undefined }), { code: 'STORE_BACKUP' });
+    await assert.rejects(copyDatabaseFile({ from: path, what: 'the database', to, progress: () => undefined }), {
+      code: 'STORE_BACKUP',
+    });
   }
   over = true;
   await writing;
@@ -74,18 +76,79 @@ test('what is no database, or damaged, is neither backed up nor restored', async
   const text = join(dir, 'text.db');
   writeFileSync(text, 'this is no database at all, however long it may be'.repeat(200));
   const to = join(dir, 'data', 'parhelion.db');
-  await assert.rejects(copyDatabaseFile({ from: text, to: join(dir, 'copy.db'), progress: () => undefined }), {
-    code: 'STORE_CORRUPT',
+  await assert.rejects(
+    copyDatabaseFile({ from: text, what: 'the database', to: join(dir, 'copy.db'), progress: () => undefined }),
+    {
+      code: 'STORE_CORRUPT',
+      exitCode: 78,
+      message: new RegExp(text),
+    },
+  );
+  // A backup that lost its end, and one that lost a page in the middle, of a database with enough in it.
+  const whole = join(dir, 'whole.db');
+  const store = openSqliteStore({ path: whole, busyTimeoutMs: 1_000 });
+  await store.write(async (tx) => {
+    await sql`create table filler (id integer primary key, words text not null)`.execute(tx.db);
+    const rows = Array.from({ length: 2_000 }, (_, id) => [id, `row ${id} `.repeat(20)]);
+    await tx.insertMany('filler', ['id', 'words'], rows);
   });
+  await store.close();
+  const cut = join(dir, 'cut.db');
+  const bytes = readFileSync(whole);
+  writeFileSync(cut, bytes.subarray(0, Math.floor(bytes.length / 2)));
+  const spoilt = join(dir, 'spoilt.db');
+  writeFileSync(spoilt, Buffer.concat([bytes.subarray(0, 8_192), Buffer.alloc(40_960, 0xff), bytes.subarray(49_152)]));
   const config = join(dir, 'parhelion.yaml');
   writeFileSync(config, JSON.stringify({ dataDir: join(dir, 'data'), upstream: { urls: ['http://127.0.0.1:9'] } }));
   const restore = (input: string) => runCommand(['restore', '--input', input, '--config', config]);
-  for (const input of [text, join(dir, 'absent.db')]) {
+  for (const input of [text, cut, spoilt]) {
     const { code, err } = await restore(input);
-    assert.ok(code === 75 || code === 78, err);
+    assert.equal(code, 78, err);
+    assert.match(err, new RegExp(`STORE_BACKUP: the backup ${input} is damaged`));
+    assert.equal(existsSync(to), false);
+  }
+  for (const input of [join(dir, 'absent.db')]) {
+    const { code, err } = await restore(input);
+    assert.equal(code, 78, err);
     assert.equal(existsSync(to), false);
   }
   assert.match((await restore(join(dir, 'absent.db'))).err, /STORE_BACKUP/);
+});
+
+test('a backup with a trigger, a view, a table of somebody else or one that only looks like ours is refused', async (t) => {
+  const dir = folder(t);
+  const daemon = await startDaemon();
+  const backup = join(dir, 'backup.db');
+  const made = await runCommand(['backup', '--config', daemon.configFile, '--output', backup]);
+  assert.equal(made.code, 0, made.err);
+  await daemon.stop();
+  const config = join(dir, 'parhelion.yaml');
+  const dataDir = join(dir, 'data');
+  writeFileSync(config, JSON.stringify({ dataDir, upstream: { urls: ['http://127.0.0.1:9'] } }));
+  const restore = () => runCommand(['restore', '--config', config, '--input', backup]);
+  const change = async (...statements: readonly string[]) => {
+    const store = openSqliteStore({ path: backup, busyTimeoutMs: 1_000 });
+    await store.write(async ({ db }) => {
+      for (const one of statements) await sql.raw(one).execute(db);
+    });
+    await store.close();
+  };
+  for (const [what, name, make, undo] of [
+    ['trigger', 'more', 'create trigger more after insert on webhooks begin select 1; end', 'drop trigger more'],
+    ['view', 'other', 'create view other as select 1', 'drop view other'],
+    ['table', 'stranger', 'create table stranger (n int)', 'drop table stranger'],
+    ['index', 'odd', 'create index odd on webhooks (1 + 1)', 'drop index odd'],
+    ['table', 'webhooks', 'alter table webhooks add column extra int', 'alter table webhooks drop column extra'],
+  ] as const) {
+    await change(make);
+    const { code, err } = await restore();
+    assert.equal(code, 78, `${what} ${name}: ${err}`);
+    assert.match(err, new RegExp(`holds what no version of this program makes: ${what} ${name}`));
+    assert.deepEqual(readdirSync(dataDir), ['parhelion.db-turn']);
+    await change(undo);
+  }
+  const { code, err } = await restore();
+  assert.equal(code, 0, err);
 });
 
 test('drill: a backup of a busy daemon, the loss of its disk, a restore; nothing acknowledged before is missing', {

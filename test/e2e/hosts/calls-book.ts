@@ -1,5 +1,5 @@
 /** What clients were answered and what was delivered, against what the store counts of it. */
-import type { Role } from '../../../src/ports/role.ts';
+import type { Role } from '../../../src/ports/daemon-view.ts';
 import { type Counted, outside } from '../../helpers/usage-bounds.ts';
 
 /** What calls cost; each is one request of its product. */
@@ -8,7 +8,7 @@ const PRICES = {
   create: { product: 'webhooks', credits: 100 },
   wallet: { product: 'walletApi', credits: 100 },
   standard: { product: 'rpc', credits: 1 },
-  historical: { product: 'archival', credits: 10 },
+  historical: { product: 'archival', credits: 1 },
   compression: { product: 'photon', credits: 10 },
 } as const;
 /** A pair of webhook and transaction, when the outcome of its first attempt is written. */

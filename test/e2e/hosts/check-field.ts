@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Role } from '../../../src/ports/role.ts';
+import type { Role } from '../../../src/ports/daemon-view.ts';
 import { unwrittenSince } from '../../helpers/usage-bounds.ts';
 import { eventually } from '../roles/bed.ts';
 import { type HostsBed, leading, type Seat, untilMoves } from './bed.ts';

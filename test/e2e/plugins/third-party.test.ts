@@ -44,7 +44,7 @@ test('the TypeScript example builds against the published types alone', () => {
 
 test('a JavaScript plugin by package name: route, errors, configuration of its own, in a process of its own', async (t) => {
   const daemon = await startDaemonProcess({
-    cwd: home,
+    folder: home,
     config: { plugins: ['access', 'parhelion-plugin-hello'], hello: { greeting: 'good morning' } },
   });
   t.after(() => daemon.stop());
@@ -72,6 +72,19 @@ test('the configuration of a third-party plugin is checked like that of a built-
   assert.match(err, /hello\.greting: unknown key, did you mean "greeting"\?/);
 });
 
+test('a package beside whoever runs a command is not run', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'parhelion-elsewhere-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, 'parhelion.yaml');
+  writeFileSync(
+    file,
+    JSON.stringify({ plugins: ['parhelion-plugin-hello'], upstream: { urls: ['http://127.0.0.1:9'] } }),
+  );
+  const { code, err } = await runCommand(['check-config', '--config', file], { cwd: home });
+  assert.equal(code, 78);
+  assert.match(err, /parhelion-plugin-hello/);
+});
+
 for (const [how, use] of [
   ['built, by package name', 'parhelion-plugin-block-log'],
   ['from its source, by path', join(typescript, 'src/index.ts')],
@@ -80,7 +93,7 @@ for (const [how, use] of [
     const chain = await startChain();
     t.after(() => chain.stop());
     const daemon = await startDaemon({
-      cwd: home,
+      folder: home,
       chain,
       config: {
         plugins: ['access', javascript, use],

@@ -13,6 +13,7 @@ import { runCommand, startDaemon, startDaemonProcess } from '../../helpers/daemo
 import { findProjectRoot } from '../../helpers/project-root.ts';
 import { commandsOf, docsBlock, guideText, readmeBlock, readmeText } from '../../helpers/readme.ts';
 import { startReceiver } from '../../helpers/receiver.ts';
+import { startUpstream } from '../../helpers/upstream.ts';
 
 const curl = spawnSync('curl', ['--version']).status === 0 ? null : 'curl is not installed';
 const missing = (await chainMissing()) ?? curl;
@@ -101,11 +102,60 @@ test('the preload sends a client with the hosted addresses inside to the daemon'
     await webhooks.delete(made.webhookID);
     console.log(JSON.stringify([made.webhookID, all.length, (await webhooks.getAll()).length]));`,
   );
-  const command = /`node (--import \.\/shim\.mjs app\.mjs)`/.exec(guideText())![1]!;
+  const command = /`PARHELION_BASE=\S+ node (--import \.\/shim\.mjs app\.mjs)`/.exec(guideText())![1]!;
   const env = { PARHELION_BASE: daemon.apiUrl, KEY: daemon.key };
   const [id, before, after] = JSON.parse(await node(command.split(' '), dir, env)) as [string, number, number];
   assert.match(id, /^[0-9a-f-]{36}$/);
   assert.deepEqual([before, after], [1, 0]);
+});
+
+test('the preload sends axios, websockets and the modules http and https there too, and nothing else', async (t) => {
+  const dir = inFolder(t);
+  const upstream = await startUpstream();
+  t.after(() => upstream.stop());
+  const daemon = await startDaemonProcess({
+    config: LOOPBACK,
+    chain: { rpcUrl: upstream.url, wsUrl: upstream.wsUrl },
+  });
+  t.after(() => daemon.stop());
+  writeFileSync(join(dir, 'shim.mjs'), docsBlock('PARHELION_BASE'));
+  writeFileSync(
+    join(dir, 'app.mjs'),
+    `import { once } from 'node:events';
+    import http, { createServer } from 'node:http';
+    import { get } from 'node:https';
+    import { createHelius } from 'helius-sdk';
+    import { Helius } from 'helius-sdk-v1';
+    import WebSocket from 'ws';
+    const done = [];
+    const old = new Helius(process.env.KEY);
+    const made = await old.createWebhook({ webhookURL: 'http://127.0.0.1:9900/hook', webhookType: 'raw',
+      accountAddresses: ['11111111111111111111111111111111'], transactionTypes: [] });
+    done.push((await old.getAllWebhooks()).length, await old.deleteWebhook(made.webhookID));
+    done.push(await old.connection.getSlot());
+    const socket = new WebSocket('wss://mainnet.helius-rpc.com/?api-key=' + process.env.KEY);
+    await once(socket, 'open');
+    socket.send('{"jsonrpc":"2.0","id":7,"method":"slotSubscribe"}');
+    done.push(JSON.parse(String((await once(socket, 'message'))[0])).id);
+    socket.close();
+    const { ws } = createHelius({ apiKey: process.env.KEY });
+    const stop = new AbortController();
+    await (await ws.slotNotifications()).subscribe({ abortSignal: stop.signal });
+    stop.abort();
+    done.push('kit');
+    const [ping] = await once(get('https://sender.helius-rpc.com/ping'), 'response');
+    ping.resume();
+    done.push(ping.statusCode);
+    const own = createServer((_request, response) => response.end('own')).listen(0, '127.0.0.1');
+    await once(own, 'listening');
+    const [mine] = await once(http.get({ host: '127.0.0.1', port: own.address().port }), 'response');
+    done.push(String((await once(mine, 'data'))[0]), await (await fetch('http://127.0.0.1:' + own.address().port)).text());
+    console.log(JSON.stringify(done));
+    process.exit();`,
+  );
+  const env = { PARHELION_BASE: daemon.apiUrl, KEY: daemon.key };
+  const printed = await node(['--import', './shim.mjs', 'app.mjs'], dir, env);
+  assert.deepEqual(JSON.parse(printed.trim().split('\n').at(-1)!), [1, true, 1_000, 7, 'kit', 200, 'own', 'own']);
 });
 
 test('the connection of web3.js', { skip: missing ?? false }, async (t) => {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { TestContext } from 'node:test';
-import type { Role } from '../../../src/ports/role.ts';
+import type { Role } from '../../../src/ports/daemon-view.ts';
 import { eventually, metricsOf, readinessOf, sampleOf, startRolesBed } from './bed.ts';
 
 const ROLES: readonly Role[] = ['deliverer', 'indexer', 'api'];

@@ -1,7 +1,10 @@
 /** Paid sign-ups on the local chain: over the command line, over HTTP, through restarts and forks. */
 import assert from 'node:assert/strict';
 import { createPrivateKey, randomUUID, sign } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -14,7 +17,7 @@ import {
   MINT_SIZE,
   TOKEN_PROGRAM_ID,
 } from '@solana/spl-token';
-import { Keypair, SystemProgram, Transaction, type TransactionInstruction } from '@solana/web3.js';
+import { Keypair, type PublicKey, SystemProgram, Transaction, type TransactionInstruction } from '@solana/web3.js';
 import { encode } from '../../../src/lib/base58.ts';
 import { signupMessage } from '../../../src/lib/signup-message.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
@@ -213,18 +216,10 @@ describe('paid sign-ups', { skip }, () => {
       writeFileSync(file, JSON.stringify([...wallet.secretKey]));
       return file;
     };
-    const signup = async (wallet: Keypair, ...more: string[]) => {
+    const signup = async (wallet: Keypair, ...more: string[]) => await signupAt(daemon.apiUrl, wallet, ...more);
+    const signupAt = async (url: string, wallet: Keypair, ...more: string[]) => {
       const output = join(folder, `key-${wallet.publicKey.toBase58()}.json`);
-      const where = [
-        '--url',
-        daemon.apiUrl,
-        '--rpc',
-        chain.rpcUrl,
-        '--keypair',
-        keypairFile(wallet),
-        '--output',
-        output,
-      ];
+      const where = ['--url', url, '--rpc', chain.rpcUrl, '--keypair', keypairFile(wallet), '--output', output];
       let running = true;
       const blocks = (async () => {
         for (; running; await sleep(100)) await chain.seal(1);
@@ -268,12 +263,87 @@ describe('paid sign-ups', { skip }, () => {
       );
       minted.sign(wallet, mint);
       await chain.submitAll([minted.serialize()]);
-      const done = await signup(wallet, '--asset', 'usdc', '--max', '1.5');
+      const done = await signup(wallet, '--mint', mint.publicKey.toBase58(), '--max', '1.5');
+      assert.match(
+        done.err,
+        new RegExp(`paying 1.5 tokens \\(mint ${mint.publicKey.toBase58()}, .* to ${treasury.toBase58()}`),
+      );
       assert.equal(done.code, 0, done.err);
       await becomes(200, () => works((JSON.parse(done.out) as { key: string }).key));
       const treasuryAccount = getAssociatedTokenAddressSync(mint.publicKey, treasury);
       const held = await chain.connection.getTokenAccountBalance(treasuryAccount, 'confirmed');
       assert.equal(held.value.amount, String(TOKEN_PRICE));
+    });
+
+    test('pays nothing but what was named, whatever a service calls it, and shows it before', async (t) => {
+      const [wallet, token, odd] = [await payer(), Keypair.generate(), Keypair.generate()];
+      const account = getAssociatedTokenAddressSync(token.publicKey, wallet.publicKey);
+      const { blockhash, lastValidBlockHeight } = await chain.connection.getLatestBlockhash();
+      const make = (key: Keypair, programId: PublicKey) =>
+        SystemProgram.createAccount({
+          ...{ fromPubkey: wallet.publicKey, newAccountPubkey: key.publicKey, space: MINT_SIZE },
+          ...{ lamports: 5_000_000, programId },
+        });
+      const made = new Transaction({ feePayer: wallet.publicKey, blockhash, lastValidBlockHeight }).add(
+        make(token, TOKEN_PROGRAM_ID),
+        createInitializeMint2Instruction(token.publicKey, 8, wallet.publicKey, null),
+        createAssociatedTokenAccountIdempotentInstruction(wallet.publicKey, account, wallet.publicKey, token.publicKey),
+        createMintToInstruction(token.publicKey, account, wallet.publicKey, 500_000_000),
+        make(odd, Keypair.generate().publicKey),
+      );
+      made.sign(wallet, token, odd);
+      await chain.submitAll([made.serialize()]);
+      let terms: unknown;
+      const posts: string[] = [];
+      const service = createServer((request, response) => {
+        if (request.method === 'POST') posts.push(request.url ?? '');
+        response.end(JSON.stringify(terms));
+      }).listen(0, '127.0.0.1');
+      t.after(() => service.close());
+      await once(service, 'listening');
+      const url = `http://127.0.0.1:${(service.address() as AddressInfo).port}`;
+      const receiver = Keypair.generate().publicKey.toBase58();
+      const offer = (...prices: object[]) => ({ treasury: receiver, plan: 'agent', credits: 0, prices });
+      const price = (symbol: string, address: string | null, more: object = {}) => ({
+        ...{ symbol, mint: address, decimals: 8, amount: '100000000', ...more },
+      });
+      const before = await chain.connection.getBalance(wallet.publicKey, 'confirmed');
+      const [wbtc, other] = [token.publicKey.toBase58(), odd.publicKey.toBase58()];
+      const attempts: [unknown, number, readonly string[]][] = [
+        [offer(price('USDC', wbtc)), 64, ['--asset', 'USDC', '--max', '1']],
+        [offer(price('SOL', wbtc)), 64, ['--asset', 'SOL', '--max', '1']],
+        [offer(price('SOL', wbtc)), 64, ['--max', '1']],
+        [offer(price('wBTC', wbtc)), 64, ['--asset', 'wBTC', '--max', '1']],
+        [offer(price('X', wbtc)), 64, ['--asset', 'SOL', '--mint', wbtc, '--max', '1']],
+        // It says 18 decimals, and the mint has 8: that is one whole, and not a ten-thousand-millionth.
+        [offer(price('wBTC', wbtc, { decimals: 18 })), 64, ['--mint', wbtc, '--max', '0.9']],
+        // Not a mint of a token program: its owner would be called with the wallet as a signer.
+        [offer(price('X', other)), 64, ['--mint', other, '--max', '1000000000']],
+        [offer(price('X', wbtc)), 64, ['--mint', 'no-address', '--max', '1']],
+        [offer(price('\u001b[2J', null)), 75, ['--max', '1']],
+        [offer(price('SOL', null, { amount: -1 })), 75, ['--max', '1']],
+        [offer(price('SOL', null, { amount: '-1' })), 75, ['--max', '1']],
+        [offer(price('SOL', null, { amount: `${2n ** 64n}` })), 75, ['--max', '1']],
+        [{ ...offer(), treasury: 'nobody' }, 75, ['--max', '1']],
+        [{ prices: 'all' }, 75, ['--max', '1']],
+        [null, 75, ['--max', '1']],
+      ];
+      for (const [offered, code, args] of attempts) {
+        terms = offered;
+        const done = await signupAt(url, wallet, ...args);
+        const what = `${JSON.stringify(offered)} ${args.join(' ')}: ${done.err}`;
+        assert.equal(done.code, code, what);
+        assert.ok(!done.err.includes('paying') && !done.err.includes('\u001b'), what);
+      }
+      terms = offer(price('SOL', null));
+      for (const far of ['http://service.example', 'http://127.0.0.1.service.example', 'ftp://127.0.0.1', 'service']) {
+        const done = await signupAt(far, wallet, '--max', '1');
+        assert.equal(done.code, 64, far);
+        assert.match(done.err, /https/);
+      }
+      assert.equal(await chain.connection.getBalance(wallet.publicKey, 'confirmed'), before);
+      assert.equal((await chain.connection.getTokenAccountBalance(account, 'confirmed')).value.amount, '500000000');
+      assert.deepEqual(posts, []);
     });
 
     test('refuses a higher price, an asset that is not taken, and a wallet without the money, and pays nothing', async () => {

@@ -168,7 +168,7 @@ test('a socket that nobody would serve ends the start with 78', { skip }, async 
   assert.equal(await service.ended, 78);
   assert.match(
     service.output(),
-    /NOTIFY_SOCKETS_INVALID: socket 1 is called "metrics"; the names are api, websocket, admin/,
+    /"code":"NOTIFY_SOCKETS_INVALID".*socket 1 is called \\"metrics\\"; the names are api, websocket, admin/,
   );
 });
 

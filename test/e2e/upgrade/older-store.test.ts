@@ -171,10 +171,11 @@ eachStore('a store of an older version', ({ database }) => {
       const store = await older.open();
       await writeOlderStore(source, store, scopes, versions);
       const seen = world.receiver.received.length;
-      world.receiver.setFallback(answer(200));
+      world.receiver.setFallback(answer(500));
       const daemon = await start(world, older);
       try {
         assert.deepEqual(await look(daemon, written), before, name);
+        world.receiver.setFallback(answer(200));
         await until(`the delivery that waited, ${name},`, () =>
           world.receiver.received.slice(seen).some(({ headers }) => headers['webhook-id'] === written.pendingId),
         );

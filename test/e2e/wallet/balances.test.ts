@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { encode32 } from '../../../src/lib/base58.ts';
-import { WRAPPED_SOL_MINT } from '../../../src/solana/address/known-programs.ts';
-import { knownKey } from '../../../src/solana/address/program-address.ts';
+import { knownKey, WRAPPED_SOL_MINT } from '../../../src/solana/addresses.ts';
 import { chainMissing, startChain } from '../../helpers/chain.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
 import { setName } from '../../helpers/name-accounts.ts';

@@ -9,7 +9,7 @@ import { oddText, webhookBody, wild } from './values.ts';
 /** At least so many requests: `npm run fuzz -- --requests 50000`. `FUZZ_SEED` repeats a run. */
 const REQUESTS = Number(process.env['FUZZ_REQUESTS'] ?? 1_600);
 /** A run of each test below is at least one request. */
-const RUNS = Math.ceil(REQUESTS / 4);
+const RUNS = Math.ceil(REQUESTS / 5);
 /** What may be held after as many requests again: caches that are not full yet, and code that was compiled better. */
 const ROOM_BYTES = 24_000_000;
 const seed = process.env['FUZZ_SEED'] === undefined ? {} : { seed: Number(process.env['FUZZ_SEED']) };
@@ -55,7 +55,8 @@ test('so does every operation of the admin listener', async () => {
     assert.ok(statuses.has(status), `nothing was answered ${status}`);
 });
 
-test('JSON-RPC answers have the form of JSON-RPC, whatever is called', async () => {
+/** Calls, and what is nearly one. */
+function rpcCalls(more: readonly string[]): fc.Arbitrary<unknown> {
   const names = [
     'getBalance',
     'getAccountInfo',
@@ -65,9 +66,10 @@ test('JSON-RPC answers have the form of JSON-RPC, whatever is called', async () 
     'getSignaturesForAddress',
     'sendTransaction',
     'accountSubscribe',
+    ...more,
     ...Object.keys(bed.api.document['x-rpc']),
   ];
-  const calls = fc.oneof(
+  return fc.oneof(
     { weight: 1, arbitrary: wild },
     {
       weight: 6,
@@ -83,6 +85,10 @@ test('JSON-RPC answers have the form of JSON-RPC, whatever is called', async () 
       ),
     },
   );
+}
+
+test('JSON-RPC answers have the form of JSON-RPC, whatever is called', async () => {
+  const calls = rpcCalls([]);
   const bodies = fc.oneof({ weight: 4, arbitrary: calls }, { weight: 2, arbitrary: fc.array(calls, { maxLength: 6 }) });
   await fc.assert(
     fc.asyncProperty(bodies, fc.integer({ min: 0, max: 4 }), async (value, dice) => {
@@ -104,6 +110,36 @@ test('JSON-RPC answers have the form of JSON-RPC, whatever is called', async () 
       const idIsRead = dice > 0 || text.length < 16_000;
       if (idIsRead && !Array.isArray(value) && typeof given?.id === 'string' && Object.hasOwn(given, 'id'))
         assert.equal((items[0] as { id: unknown }).id, given.id);
+    }),
+    { numRuns: RUNS, ...seed },
+  );
+});
+
+/** What a message over a websocket may close it with: data that is no text, too large, no rights, too slow or too much. */
+const CLOSE_CODES = new Set([1003, 1007, 1008, 1009, 1013]);
+
+test('over websockets too, whatever messages come', async () => {
+  const kinds = ['account', 'program', 'logs', 'signature', 'slot', 'root', 'block', 'vote', 'slotsUpdates'];
+  const names = kinds.flatMap((kind) => [`${kind}Subscribe`, `${kind}Unsubscribe`]);
+  const calls = rpcCalls(names);
+  const messages = fc.oneof(
+    { weight: 6, arbitrary: calls.map((call) => JSON.stringify(call)) },
+    { weight: 2, arbitrary: fc.array(calls, { maxLength: 6 }).map((batch) => JSON.stringify(batch)) },
+    { weight: 1, arbitrary: oddText },
+    { weight: 1, arbitrary: fc.uint8Array({ maxLength: 64 }).map((bytes) => Buffer.from(bytes)) },
+  );
+  await fc.assert(
+    fc.asyncProperty(messages, fc.integer({ min: 0, max: 19 }), async (message, dice) => {
+      for (const text of await bed.sockets.send(message, dice > 0)) {
+        const parsed = JSON.parse(text) as unknown;
+        for (const item of (Array.isArray(parsed) ? parsed : [parsed]) as Record<string, unknown>[]) {
+          assert.equal(item['jsonrpc'], '2.0');
+          if ('method' in item) continue;
+          assert.equal('result' in item, !('error' in item), text);
+          assert.notEqual((item['error'] as { code?: number } | undefined)?.code, -32603, text);
+        }
+      }
+      for (const code of bed.sockets.closed) assert.ok(CLOSE_CODES.has(code), `closed with ${code}`);
     }),
     { numRuns: RUNS, ...seed },
   );
@@ -139,6 +175,12 @@ test('a webhook is always what its last accepted request said', async () => {
     { numRuns: RUNS, ...seed },
   );
   assert.ok(made > 0, 'some were made');
+});
+
+test('all the while another project had each of its answers and notifications', async (t) => {
+  const { answers, notifications } = await bed.victim.stop();
+  t.diagnostic(`${answers} answers, ${notifications} notifications`);
+  assert.ok(answers > 10 && notifications > 10);
 });
 
 test('nothing is left of it: no request under way, no memory', async (t) => {

@@ -1,4 +1,7 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
+import WebSocket from 'ws';
 import { coreConfig } from '../../../src/kernel/config/core.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
 import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
@@ -38,6 +41,8 @@ export interface FuzzBed {
   /** Logins that succeed, and a project with a key, for the admin listener. */
   readonly known: { readonly logins: readonly object[]; readonly project: string; readonly key: string };
   readonly plans: readonly string[];
+  readonly sockets: Sockets;
+  readonly victim: Victim;
   /** Requests so far. */
   requests(): number;
   /** Bytes in use after a collection of garbage. */
@@ -45,6 +50,20 @@ export interface FuzzBed {
   /** Requests that are being handled once there are as few as there will be; the one that asks is not counted. */
   inFlight(): Promise<number>;
   stop(): Promise<void>;
+}
+
+/** Messages over one websocket after the other. */
+export interface Sockets {
+  /** Sends a message and waits until calls behind it are answered, or the socket is closed. Gives what came. */
+  send(message: string | Buffer, isKnown: boolean): Promise<readonly string[]>;
+  /** Codes that sockets were closed with. */
+  readonly closed: ReadonlySet<number>;
+}
+
+/** Another project, which calls and listens all the while. */
+export interface Victim {
+  /** Ends it. Throws when an answer was wrong or missing, or a notification was. */
+  stop(): Promise<{ readonly answers: number; readonly notifications: number }>;
 }
 
 /** A daemon and its two listeners. */
@@ -73,6 +92,15 @@ export async function startFuzz(): Promise<FuzzBed> {
   const { plans } = await ask<{ plans: string[] }>('GET', '/projects');
   const { id: project } = await ask<{ id: string }>('POST', '/projects', { name: 'fuzz', plan: plans[0] });
   const { id: key } = await ask<{ id: string }>('POST', `/projects/${project}/keys`, { name: 'fuzz' });
+  // As nodes do over messages that are too large for them.
+  upstream.onSubscribe((_, paramsText) => (paramsText.length > MOST_NODE_BYTES ? 'close' : 'accept'));
+  upstream.on('getBalance', { result: BALANCE });
+  const { id: other } = await ask<{ id: string }>('POST', '/projects', { name: 'victim', plan: 'business' });
+  const { key: otherKey } = await ask<{ key: string }>('POST', `/projects/${other}/keys`, { name: 'victim' });
+  const victim = await startVictim(daemon, upstream, otherKey);
+  const sockets = createSockets(daemon, () => {
+    requests += 1;
+  });
   return {
     api: {
       document: await documentOf(daemon.apiUrl),
@@ -81,12 +109,120 @@ export async function startFuzz(): Promise<FuzzBed> {
     admin: { document: await documentOf(daemon.adminUrl), send: operate },
     known: { logins: [{ token: OPERATOR_TOKEN }], project, key },
     plans,
+    sockets,
+    victim,
     requests: () => requests,
     heldBytes: () => heldBytes(upstream),
     inFlight: () => inFlightOf(daemon),
     async stop() {
+      sockets.end();
       await daemon.stop();
       await upstream.stop();
+    },
+  };
+}
+
+const MOST_NODE_BYTES = 4_000;
+const BALANCE = '{"context":{"slot":1000},"value":42}';
+const VICTIM_PAUSE_MS = 25;
+
+/** Its subscription is the only one of its kind with these parameters, so its notifications are its own. */
+async function startVictim(daemon: DaemonInProcess, upstream: TestUpstream, key: string): Promise<Victim> {
+  const socket = new WebSocket(`${daemon.apiUrl.replace('http', 'ws')}/?api-key=${key}`);
+  const received: string[] = [];
+  socket.on('message', (data) => received.push(String(data)));
+  await once(socket, 'open');
+  socket.send(
+    `{"jsonrpc":"2.0","id":1,"method":"accountSubscribe","params":["${TREASURY}",{"commitment":"finalized"}]}`,
+  );
+  while (received.length === 0) await sleep(10);
+  const faults: string[] = [];
+  const sent: number[] = [];
+  let answers = 0;
+  let isOver = false;
+  const call = async () => {
+    const body = `{"jsonrpc":"2.0","id":"v","method":"getBalance","params":["${TREASURY}"]}`;
+    const headers = { 'x-api-key': key, 'content-type': 'application/json' };
+    const response = await fetch(daemon.apiUrl, { method: 'POST', body, headers });
+    const text = await response.text();
+    if (text === `{"jsonrpc":"2.0","result":${BALANCE},"id":"v"}`) answers += 1;
+    else faults.push(`${response.status} ${text}`);
+  };
+  const live = async () => {
+    while (!isOver) {
+      await call().catch((error) => faults.push(String(error)));
+      const mine = upstream.held('accountSubscribe').filter(({ paramsText }) => paramsText.includes('"finalized"'));
+      // While it moves to another connection nobody could tell it anything.
+      if (mine[0] !== undefined) upstream.notify(mine[0], String(sent.push(sent.length)));
+      await sleep(VICTIM_PAUSE_MS);
+    }
+  };
+  const living = live();
+  return {
+    async stop() {
+      isOver = true;
+      await living;
+      const heard = () =>
+        received.slice(1).map((text) => (JSON.parse(text) as { params: { result: number } }).params.result);
+      for (let round = 0; round < 200 && heard().length < sent.length; round += 1) await sleep(25);
+      const told = heard();
+      socket.terminate();
+      assert.deepEqual(faults.slice(0, 3), [], 'wrong answers of the other project');
+      assert.deepEqual(
+        told,
+        told.map((_, at) => (told[0] as number) + at),
+        'a notification came twice, or out of order',
+      );
+      assert.equal(told.length, sent.length, 'notifications');
+      return { answers, notifications: told.length };
+    },
+  };
+}
+
+/** One socket at a time for who has a key, and refused ones for who has not. */
+function createSockets(daemon: DaemonInProcess, count: () => void): Sockets & { end(): void } {
+  const closed = new Set<number>();
+  let open: { readonly socket: WebSocket; received: string[]; isClosed: boolean } | null = null;
+  let marks = 0;
+  const url = daemon.apiUrl.replace('http', 'ws');
+
+  async function connect() {
+    const socket = new WebSocket(`${url}/?api-key=${daemon.key}`);
+    const made = { socket, received: [] as string[], isClosed: false };
+    socket.on('error', () => undefined);
+    socket.on('message', (data) => made.received.push(String(data)));
+    socket.on('close', (code) => {
+      closed.add(code);
+      made.isClosed = true;
+    });
+    await once(socket, 'open');
+    return made;
+  }
+
+  async function refuse(): Promise<readonly string[]> {
+    const socket = new WebSocket(`${url}/?api-key=wrong-${marks++}`);
+    const error = await new Promise<Error>((resolve) => socket.on('error', resolve));
+    assert.match(error.message, /\b(401|429|503)\b/);
+    return [];
+  }
+
+  return {
+    closed,
+    end: () => open?.socket.terminate(),
+    async send(message, isKnown) {
+      count();
+      if (!isKnown) return await refuse();
+      if (open === null || open.isClosed) open = await connect();
+      const { socket } = open;
+      open.received = [];
+      const mark = `"mark-${marks++}"`;
+      socket.send(message);
+      socket.send(`{"jsonrpc":"2.0","id":${mark},"method":"getHealth"}`);
+      for (let round = 0; !open.isClosed && !open.received.some((text) => text.includes(mark)); round += 1) {
+        assert.ok(round * 2 < PATIENCE_MS, 'a call over a websocket is not answered');
+        await sleep(round < 20 ? 1 : 2);
+      }
+      return open.received.filter((text) => !text.includes(mark));
     },
   };
 }

@@ -93,8 +93,8 @@ test('a daemon that only answers requests says that the disk is full, refuses wh
 
 for (const [name, calls, error, from] of [
   ['an fsync that fails', 'fdatasync,fsync', 'EIO', 60],
-  ['a write that finds no room', 'pwrite64', 'ENOSPC', 600],
-  ['a write that finds the disk read-only', 'pwrite64', 'EROFS', 600],
+  ['a write that finds no room', 'pwrite64', 'ENOSPC', 900],
+  ['a write that finds the disk read-only', 'pwrite64', 'EROFS', 900],
 ] as const)
   test(`${name} ends the daemon with 75, and nothing is missing after it`, { skip }, async (t) => {
     const wrapper = failingCalls(t, calls, error, from);

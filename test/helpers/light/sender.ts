@@ -49,7 +49,7 @@ export async function send(
   const limit = ComputeBudgetProgram.setComputeUnitLimit({ units: COMPUTE_UNITS });
   const others = signers.filter(({ publicKey }) => !publicKey.equals(payer.publicKey));
   const transaction = buildAndSignTx([limit, ...instructions], payer, blockhash, others);
-  const signature = await rpc.sendTransaction(transaction, { skipPreflight: fails });
+  const signature = await rpc.sendTransaction(transaction, { skipPreflight: fails, preflightCommitment: 'processed' });
   const status = (await rpc.getSignatureStatuses([signature])).value[0];
   if (!status) throw new Error(`${kind}: ${signature} is not on the chain`);
   if ((status.err !== null) !== fails)

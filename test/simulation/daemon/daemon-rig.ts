@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { knownTrees } from '../../../plugins/compression/trees/known-trees.ts';
-import { seedTrees } from '../../../plugins/compression/trees/seed-trees.ts';
+import { seedTrees } from '../../../plugins/compression/trees/tree-book.ts';
 import { createBus } from '../../../src/adapters/bus/index.ts';
 import { createChainReader, createRpcChainSource, createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
 import { openSqliteStore } from '../../../src/adapters/store/sqlite/index.ts';
@@ -150,6 +150,7 @@ function makeParts({
     ...{ processName: 'simulated', clock, random, log, setLogLevel: () => undefined },
     outbound: outboundOf(life, network.outbound(life)),
     bus: createBus([], log),
+    openOwner: () => null,
     openStore: async () => storeOf(life, faults, store, draw, clock),
     makePool: (label, configs, metrics) =>
       createUpstreamPool({

@@ -2,18 +2,13 @@
 import assert from 'node:assert/strict';
 import { createBodyBuilder } from '../../../plugins/webhooks/bodies/builder.ts';
 import { createOutboxQueue } from '../../../plugins/webhooks/delivery/outbox-queue.ts';
-import { deliveryKey } from '../../../plugins/webhooks/delivery/payload.ts';
-import { createDepth } from '../../../plugins/webhooks/match/depth.ts';
-import { createHookIndex } from '../../../plugins/webhooks/match/hook-index.ts';
-import { createWebhooksProcessor } from '../../../plugins/webhooks/match/processor.ts';
-import { createHookSync } from '../../../plugins/webhooks/match/sync.ts';
-import { insertAddresses } from '../../../plugins/webhooks/store/addresses.ts';
-import { insertHook } from '../../../plugins/webhooks/store/hooks.ts';
-import { migrations } from '../../../plugins/webhooks/store/migrations.ts';
-import type { Db } from '../../../plugins/webhooks/store/tables.ts';
-import { insertJobs } from '../../../src/kernel/jobs/enqueue.ts';
-import { jobMigrations } from '../../../src/kernel/jobs/migrations.ts';
-import { createOutbox } from '../../../src/kernel/jobs/outbox.ts';
+import { deliveryKey } from '../../../plugins/webhooks/delivery/queue.ts';
+import { createDepth, createWebhooksProcessor } from '../../../plugins/webhooks/match/processor.ts';
+import { createHookIndex, createHookSync } from '../../../plugins/webhooks/match/sync.ts';
+import { insertAddresses, insertHook } from '../../../plugins/webhooks/store/hooks.ts';
+import { type Db, migrations } from '../../../plugins/webhooks/store/tables.ts';
+import { createOutbox, insertJobs } from '../../../src/kernel/jobs/outbox.ts';
+import { jobMigrations } from '../../../src/kernel/jobs/table.ts';
 import type { BlockProcessor } from '../../../src/kernel/plugin.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
@@ -24,6 +19,7 @@ const CHAINS = ['main'] as const;
 const RAW_BODIES = createBodyBuilder({
   extraKeys: false,
   explorerUrlTemplate: '',
+  explorerCluster: () => '',
   enhance: () => assert.fail('only raw webhooks'),
 });
 const MANY = 1_000_000;
@@ -66,7 +62,7 @@ export function createDeliveries(store: Store, clock: Clock, random: Random): Bl
   return createWebhooksProcessor({
     ...{ queue, clock, chains: CHAINS, depth: createDepth(MANY), bodies: RAW_BODIES, matched: () => {} },
     // Never full: the real one keeps counts of a hundred thousand webhooks.
-    room: { takeRoom: async () => new Set() },
+    room: { takeRoom: async () => new Map() },
     sync: createHookSync(() => createHookIndex(random)),
   });
 }

@@ -28,6 +28,14 @@ export interface FakeUpstream {
   readonly lost: Set<number>;
   /** Has nothing below. */
   prunedBelow: number;
+  /** Says of blocks that it lists and has that they are gone. */
+  wrongPruneRate: number;
+  /** Is another chain now. */
+  elsewhere: World | null;
+  /** Nobody can connect to it. */
+  isDown: boolean;
+  /** How often whole blocks were asked for, by slot. */
+  readonly asked: Map<number, number>;
   /** Serves the chain as it was then. */
   frozen: { readonly chain: readonly WorldBlock[]; readonly finalizedSlot: number } | null;
 }
@@ -35,6 +43,7 @@ export interface FakeUpstream {
 export const honest = (label: string): FakeUpstream => ({
   ...{ label, lag: 0, slowMs: 0, failRate: 0, unwellRate: 0, wrongSkipRate: 0, hideRate: 0, notYetRate: 0, lieRate: 0 },
   ...{ brokenRate: 0, tipBackBy: 0, lost: new Set<number>(), prunedBelow: 0, frozen: null },
+  ...{ wrongPruneRate: 0, elsewhere: null, isDown: false, asked: new Map<number, number>() },
 });
 
 /** Raw JSON of a result, or an error object. */
@@ -51,7 +60,7 @@ export function createFakeNode(world: World, upstream: FakeUpstream, random: Sfc
   const fail = (code: number, message: string): NodeAnswer => ({ error: { code, message } });
 
   function view(commitment: string | undefined): readonly WorldBlock[] {
-    const { chain: all, finalizedSlot } = upstream.frozen ?? world;
+    const { chain: all, finalizedSlot } = upstream.elsewhere ?? upstream.frozen ?? world;
     const seen = all.slice(0, Math.max(1, all.length - upstream.lag));
     return commitment === 'confirmed' ? seen : seen.filter((block) => block.slot <= finalizedSlot);
   }
@@ -75,6 +84,9 @@ export function createFakeNode(world: World, upstream: FakeUpstream, random: Sfc
     const wantsHeader = transactionDetails === 'none' || transactionDetails === 'signatures';
     if (!wantsHeader && random.float() < upstream.notYetRate)
       return random.float() < 0.5 ? { result: 'null' } : fail(-32004, `Block not available for slot ${slot}`);
+    if (!wantsHeader) upstream.asked.set(slot, (upstream.asked.get(slot) ?? 0) + 1);
+    if (upstream.wrongPruneRate > 0 && random.float() < upstream.wrongPruneRate)
+      return fail(random.float() < 0.5 ? -32001 : -32011, `Block ${slot} cleaned up`);
     const found = blocks.find((candidate) => candidate.slot === slot);
     const denies = upstream.lost.has(slot) || (!wantsHeader && random.float() < upstream.wrongSkipRate);
     if (found === undefined || denies) return fail(random.float() < 0.5 ? -32007 : -32009, `Slot ${slot} was skipped`);
@@ -93,8 +105,10 @@ export function createFakeNode(world: World, upstream: FakeUpstream, random: Sfc
         return produced(params[0] as number, params[1] as number, params[2] as Details);
       case 'getBlock':
         return block(params[0] as number, params[1] as Details);
+      case 'getGenesisHash':
+        return { result: JSON.stringify((upstream.elsewhere ?? world).genesisHash) };
       case 'getFirstAvailableBlock':
-        return { result: String(Math.max(world.chain[0]!.slot, upstream.prunedBelow)) };
+        return { result: String(Math.max((upstream.elsewhere ?? world).chain[0]!.slot, upstream.prunedBelow)) };
       default:
         return accountAnswer(method, params, view) ?? fail(-32601, 'Method not found');
     }
@@ -118,6 +132,7 @@ function forge(block: WorldBlock, random: Sfc32): WorldBlock {
 function broken(block: WorldBlock, random: Sfc32): string {
   const text = blockText(block);
   const parsed = JSON.parse(text) as Record<string, unknown> & { transactions: unknown[] };
+  const first = parsed.transactions[0] as { meta: object } | undefined;
   const changes: readonly object[] = [
     { parentSlot: block.slot },
     { parentSlot: block.slot + 3 },
@@ -127,6 +142,23 @@ function broken(block: WorldBlock, random: Sfc32): string {
     { transactions: undefined },
     { transactions: 'none' },
     { transactions: [...parsed.transactions, { transaction: ['AAAA', 'base64'], meta: null }] },
+    ...(first === undefined ? [] : contradictions(parsed.transactions, first)),
   ];
   return JSON.stringify({ ...parsed, ...changes[random.below(changes.length)] });
+}
+
+/** A transaction twice, an index that points nowhere, a list of another length. */
+function contradictions(transactions: readonly unknown[], first: { meta: object }): readonly object[] {
+  const inner = { programIdIndex: 2, accounts: [], data: '', stackHeight: 2 };
+  const metas: readonly object[] = [
+    { innerInstructions: [{ index: 1, instructions: [inner] }] },
+    { innerInstructions: [{ index: 0, instructions: [{ ...inner, accounts: [7] }] }] },
+    { preBalances: [1] },
+  ];
+  return [
+    { transactions: [...transactions, first] },
+    ...metas.map((meta) => ({
+      transactions: [{ ...first, meta: { ...first.meta, ...meta } }, ...transactions.slice(1)],
+    })),
+  ];
 }

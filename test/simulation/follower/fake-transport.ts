@@ -27,6 +27,7 @@ export function createFakeTransport(world: World, upstream: FakeUpstream, random
   return {
     async send(request) {
       await clock.sleep(upstream.slowMs + 1 + random.below(60), request.signal);
+      if (upstream.isDown) throw new CodedError('UPSTREAM_CONNECT', 'refused', { retryable: true });
       const { method, params } = JSON.parse(String(request.body)) as { method: string; params: unknown[] };
       const answer = JSON.stringify({ jsonrpc: '2.0', id: 1 }).replace(/}$/, `,${memberOf(node(method, params))}}`);
       if (random.float() >= upstream.failRate) return reply(200, answer);

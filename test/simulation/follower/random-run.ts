@@ -33,6 +33,7 @@ const MOST_ROUNDS = 14;
  */
 export async function randomRun(seed: number, store: Store): Promise<RunReport> {
   const draw = createSfc32(seed ^ 0x5bd1e995);
+  const mischief = createSfc32(seed ^ 0x2545f491);
   const upstreams = Array.from({ length: 1 + draw.below(3) }, (_, index) => honest(`upstream-${index}`));
   const rig = await createRig(store, {
     seed,
@@ -40,6 +41,8 @@ export async function randomRun(seed: number, store: Store): Promise<RunReport> 
     follow: { window: 10 + draw.below(60), bufferBlocks: 4 + draw.below(16) },
     finalityDepth: draw.float() < 0.3 ? 12 : 32,
     hasStream: draw.float() < 0.3,
+    // Lower, the same or higher slots.
+    otherFirstSlot: [1, FIRST_SLOT, FIRST_SLOT + 40][mischief.below(3)]!,
   });
   await addHooks(store);
   const faults: Faults = { writes: 0, writesToLive: Number.POSITIVE_INFINITY, isDead: false };
@@ -58,6 +61,12 @@ export async function randomRun(seed: number, store: Store): Promise<RunReport> 
   const rounds = draw.between(LEAST_ROUNDS, MOST_ROUNDS);
   for (let round = 0; round < rounds; round += 1) {
     for (const upstream of upstreams) misbehave(upstream, draw, rig.world);
+    for (const upstream of upstreams) {
+      upstream.wrongPruneRate = mischief.float() < 0.2 ? 0.3 : 0;
+      upstream.elsewhere = mischief.float() < 0.12 ? rig.other : null;
+      upstream.isDown = mischief.float() < 0.05;
+    }
+    for (let made = mischief.below(12); made > 0; made -= 1) rig.other.grow(0, mischief.below(4));
     faults.writes = draw.float() < 0.3 ? 0.15 : 0;
     const blocks = draw.float() < 0.15 ? draw.below(40) : draw.below(7);
     for (let made = 0; made < blocks; made += 1) rig.world.grow(draw.float() < 0.2 ? draw.below(12) : 0);

@@ -2,7 +2,7 @@ import { createRpcChainSource, createUpstreamPool } from '../../../src/adapters/
 import type { CoreConfig } from '../../../src/kernel/config/core.ts';
 import type { Follower } from '../../../src/kernel/follower/contract.ts';
 import { createFollower } from '../../../src/kernel/follower/create-follower.ts';
-import { followerMigrations } from '../../../src/kernel/follower/migrations.ts';
+import { followerMigrations } from '../../../src/kernel/follower/tables.ts';
 import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
 import type { BlockProcessor } from '../../../src/kernel/plugin.ts';
 import { migrate } from '../../../src/kernel/schema/migrations.ts';
@@ -32,6 +32,10 @@ export interface RigOptions {
   readonly follow?: Partial<CoreConfig['follow']>;
   readonly processors?: readonly BlockProcessor[];
   readonly finalityDepth?: number;
+  /** Where the chain begins that upstreams may become. */
+  readonly otherFirstSlot?: number;
+  /** Length of a slot by the times of the blocks; default 1,000. */
+  readonly slotMs?: number;
   /** Whether blocks are pushed beside the polling. */
   readonly hasStream?: boolean;
 }
@@ -43,7 +47,14 @@ export async function createRig(given: Store, options: RigOptions = {}) {
   const store = watch.of(given);
   const clock = createManualClock(undefined, watch.settle);
   const log = createMemoryLog();
-  const world: World = createWorld(draw, options.finalityDepth);
+  const world: World = createWorld(draw, options.finalityDepth, undefined, undefined, undefined, options.slotMs);
+  // With numbers of its own, so that lives without it stay what they were.
+  const other: World = createWorld(
+    createSfc32((options.seed ?? 1) ^ 0x77),
+    options.finalityDepth,
+    'other ',
+    options.otherFirstSlot,
+  );
   const upstreams = options.upstreams ?? [honest('upstream-0'), honest('upstream-1')];
   const random: Random = { float: draw.float, bytes: (count) => new Uint8Array(count), uuid: () => 'none' };
   let core = followConfig({ startSlot: FIRST_SLOT, auditIntervalMs: 1_000, ...options.follow });
@@ -69,6 +80,7 @@ export async function createRig(given: Store, options: RigOptions = {}) {
       upstreams: upstreams.map(({ label }) => ({ url: `http://${label}.invalid` })),
       makeTransport: ({ label }) => createFakeTransport(world, upstreams[Number(label.split('-')[1])]!, draw, clock),
     });
+    pool.bind(world.genesisHash);
     const follower = createFollower({
       // Never started: hints are sockets, which the simulation has none of.
       source: createRpcChainSource({ ...{ chain: 'main', pool, core, clock, random, log }, ...stream }),
@@ -104,7 +116,7 @@ export async function createRig(given: Store, options: RigOptions = {}) {
   return {
     /** The given one, whose statements the clock waits for: what stands before it in a test goes around this. */
     store,
-    ...{ world, upstreams, clock, random, log, fatals, draw, start, truth, isSettled },
+    ...{ world, other, upstreams, clock, random, log, fatals, draw, start, truth, isSettled },
     metrics: () => registry.text(),
     ledger: (owner?: string) => readLedger(store, owner),
     get follower() {

@@ -17,6 +17,7 @@ export interface WorldBlock extends BlockHeader {
 
 /** The truth: one canonical chain that grows, skips and forks. */
 export interface World {
+  readonly genesisHash: string;
   readonly chain: readonly WorldBlock[];
   /** Newest slot, with or without a block. */
   readonly slot: number;
@@ -39,12 +40,24 @@ export const KEYS: readonly Uint8Array[] = [10, 11, 12].map((byte) => new Uint8A
 /** Which one, by its number. */
 export const keyOf = (signature: string): number => signature.charCodeAt(5) % KEYS.length;
 
-export function createWorld(random: Sfc32, finalityDepth = 12): World {
+/** Writes a transaction with the given signature, as `getBlock` has it. */
+export type WriteEntry = (signature: Uint8Array, text: string) => object;
+
+/** `name`: of another chain, none of whose blocks is of the usual one. */
+export function createWorld(
+  random: Sfc32,
+  finalityDepth = 12,
+  name = '',
+  firstSlot = FIRST_SLOT,
+  write: WriteEntry = sampleEntry,
+  /** By the times of the blocks. */
+  slotMs = 1_000,
+): World {
   let chain: WorldBlock[] = [];
-  let slot = FIRST_SLOT - 1;
+  let slot = firstSlot - 1;
   let highestSlot = slot;
   let made = 0;
-  let finalizedSlot = FIRST_SLOT;
+  let finalizedSlot = firstSlot;
   /** Names of dropped transactions that may land again. */
   let dropped: string[] = [];
 
@@ -54,17 +67,17 @@ export function createWorld(random: Sfc32, finalityDepth = 12): World {
     made += 1;
     const parent = chain.at(-1);
     const again = dropped.splice(0, random.below(3));
-    const names = Array.from({ length: transactions }, (_, index) => `tx-${made}-${index}`);
+    const names = Array.from({ length: transactions }, (_, index) => `${name}tx-${made}-${index}`);
     chain = [
       ...chain,
       {
         slot,
-        parentSlot: parent?.slot ?? FIRST_SLOT - 1,
-        blockhash: hashOf(`block ${made} at ${slot}`),
-        previousBlockhash: parent?.blockhash ?? hashOf('genesis'),
+        parentSlot: parent?.slot ?? firstSlot - 1,
+        blockhash: hashOf(`${name}block ${made} at ${slot}`),
+        previousBlockhash: parent?.blockhash ?? hashOf(`${name}genesis`),
         blockHeight: chain.length,
-        blockTime: made % 7 === 0 ? null : 1_700_000_000 + slot,
-        ...transactionsOf([...again, ...names]),
+        blockTime: made % 7 === 0 ? null : 1_700_000_000 + Math.floor((slot * slotMs) / 1_000),
+        ...transactionsOf([...again, ...names], write),
         forgedHash: hashOf(`forged-${slot}`),
         falseLink: hashOf(`false-link-of-${slot}`),
       },
@@ -73,6 +86,7 @@ export function createWorld(random: Sfc32, finalityDepth = 12): World {
   }
   grow();
   return {
+    genesisHash: hashOf(`${name}genesis`),
     get chain() {
       return chain;
     },
@@ -124,14 +138,19 @@ export function blockText(block: WorldBlock): string {
   return headerText(block).replace(/}$/, `,"transactions":${block.transactionsText}}`);
 }
 
-function transactionsOf(names: readonly string[]): Pick<WorldBlock, 'names' | 'signatures' | 'transactionsText'> {
+function sampleEntry(signature: Uint8Array, text: string): object {
+  const [first, last] = [sampleMessage().keys[0]!, sampleMessage().keys[2]!];
+  const message = sampleMessage({ keys: [first, KEYS[keyOf(text)]!, last] });
+  return entryOf({ message, signatures: [signature] });
+}
+
+function transactionsOf(
+  names: readonly string[],
+  write: WriteEntry,
+): Pick<WorldBlock, 'names' | 'signatures' | 'transactionsText'> {
   const made = names.map((name) => createHash('sha512').update(name).digest());
   const signatures = made.map((bytes) => encode(bytes));
-  const entries = made.map((bytes, index) => {
-    const [first, last] = [sampleMessage().keys[0]!, sampleMessage().keys[2]!];
-    const message = sampleMessage({ keys: [first, KEYS[keyOf(signatures[index]!)]!, last] });
-    return entryOf({ message, signatures: [bytes] });
-  });
+  const entries = made.map((bytes, index) => write(bytes, signatures[index]!));
   return { names, signatures, transactionsText: JSON.stringify(entries) };
 }
 

@@ -4,8 +4,8 @@
  */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { GRACE_MS } from '../../../src/kernel/jobs/attempt.ts';
-import { createJobRunner, type JobRunner } from '../../../src/kernel/jobs/index.ts';
+import { GRACE_MS } from '../../../src/kernel/jobs/dispatch.ts';
+import { createJobRunner, type JobRunner } from '../../../src/kernel/jobs/runner.ts';
 import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
 import type { Job, JobKind, JobOutcome } from '../../../src/kernel/plugin.ts';
 import type { Random } from '../../../src/ports/clock.ts';
@@ -51,6 +51,8 @@ interface World {
 function simulatedKind(world: World, life: { readonly isDead: boolean }): JobKind {
   const { clock, random, running, problems } = world;
   const run = async (job: Job, signal: AbortSignal): Promise<JobOutcome> => {
+    // What a dead process had claimed ahead it does not begin any more.
+    if (life.isDead) return await new Promise(() => {});
     const entry = { job, life, givenUpAt: clock.now() + TIMEOUT_MS + GRACE_MS };
     running.add(entry);
     const alive = [...running].filter((one) => !one.life.isDead && one.givenUpAt > clock.now());
@@ -94,10 +96,16 @@ async function simulate(t: TestContext, seed: number): Promise<void> {
   const clock = createManualClock();
   const world: World = { clock, random, store, running: new Set(), problems: [] };
   const log = createMemoryLog();
+  const lives = new Map<string, { readonly isDead: boolean }>();
   const start = async () => {
     const { life, store: own } = mortalStore(store, random);
     const options = { store: own, clock, random, log, metrics: createMetricsRegistry().scope('jobs'), config: CONFIG };
-    const runner = createJobRunner({ ...options, kinds: [simulatedKind(world, life)] });
+    const id = random.uuid();
+    lives.set(id, life);
+    const isGone = (other: string) => lives.get(other)?.isDead === true;
+    // Some processes run elsewhere: nobody sees their end, and they see nobody's.
+    const owner = random.below(3) === 0 ? null : { id, isGone, forgetGone() {}, close() {} };
+    const runner = createJobRunner({ ...options, owner, kinds: [simulatedKind(world, life)] });
     await runner.start();
     return { life, runner };
   };

@@ -2,8 +2,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import fc from 'fast-check';
 import { createBootstrap } from '../../../plugins/access/projects/bootstrap.ts';
-import { hashKey, isKeyForm, keyPrefix } from '../../../plugins/access/projects/key-form.ts';
-import { listKeys } from '../../../plugins/access/projects/keys.ts';
+import { hashKey, isKeyForm, keyPrefix, listKeys } from '../../../plugins/access/projects/keys.ts';
 import { tables } from '../../../plugins/access/tables.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { accessBed } from '../../helpers/access-bed.ts';
@@ -29,7 +28,9 @@ eachStore('access gate', (engine) => {
   test('a key names its project and plan; unknown ones are refused', async (t) => {
     const { addKey, ask, project } = await setUp(await engine.store(t));
     const { key, id } = await addKey();
-    assert.deepEqual(await ask({ header: key }), { projectId: project.id, keyId: id, plan: 'free', wallet: null });
+    const { budgets, ...caller } = await ask({ header: key });
+    assert.deepEqual(caller, { projectId: project.id, keyId: id, plan: 'free', wallet: null });
+    assert.deepEqual([budgets?.sockets, budgets?.replays], [50, 1]);
     await assert.rejects(ask({ header: `${key}x` }), { reason: 'bad-key' });
     await assert.rejects(ask({}), { reason: 'no-key' });
   });

@@ -37,7 +37,7 @@ test('the plans that come with the program have the published numbers', () => {
     [10_000_000, true, true, 50, 10, 5, 0, 50, 25, 10, 5, 50, 50],
     [100_000_000, true, true, 200, 50, 50, 5, 200, 50, 50, 10, 50, 50],
     [200_000_000, true, true, 500, 100, 100, 5, 500, 75, 100, 20, 50, 50],
-    [Number.MAX_SAFE_INTEGER, false, true, null, null, null, null, null, null, null, null, null, null],
+    [Number.MAX_SAFE_INTEGER, true, true, null, null, null, null, null, null, null, null, null, null],
   ]);
 });
 

@@ -1,9 +1,16 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { type Bucket, createBucket, fill, learn, take } from '../../../plugins/access/rates/bucket.ts';
-import { type Buckets, takeTokens } from '../../../plugins/access/rates/rates.ts';
-import { createSlidingWindow } from '../../../plugins/access/rates/window.ts';
+import {
+  type Bucket,
+  type Buckets,
+  createBucket,
+  createSlidingWindow,
+  fill,
+  learn,
+  take,
+  takeTokens,
+} from '../../../plugins/access/rates.ts';
 import { GateRefusal } from '../../../src/kernel/plugin.ts';
 
 const limitsOf = (rates: Record<string, number>, burstFactor = 2) => ({

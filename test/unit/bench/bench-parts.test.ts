@@ -57,6 +57,14 @@ test('the synthetic block is made as described and always the same', () => {
   }
 });
 
+test('a fifth of the transactions is of version 1 where a row asks for it', () => {
+  const { body, slot } = syntheticBlock({ seed: 3, transactions: 600, slot: 1000, version1Share: 0.2 });
+  const { transactions } = decodeBlock(slot, (decodeResponse(body) as { result: unknown }).result);
+  const version1 = transactions.filter((tx) => tx.version === 1);
+  assert.ok(Math.abs(version1.length / 600 - 0.2) < 0.05, `${version1.length}`);
+  assert.ok(version1.every((tx) => tx.config?.computeUnitLimit !== null && tx.addressTableLookups.length === 0));
+});
+
 test('the rows find equal answers on both sides, at a tiny size', async () => {
   for (const row of [ingestRow, matchingRow]) {
     const results = await row.run({ size: 'smoke', seed: 5, say: () => undefined });

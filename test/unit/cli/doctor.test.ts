@@ -4,11 +4,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { dataFolderFindings, roomIn } from '../../../src/cli/doctor/data-folder.ts';
 import { exitCodeOf, type Finding, fail, failedBy, ok, warn } from '../../../src/cli/doctor/finding.ts';
-import { nodeFinding, openFilesIn } from '../../../src/cli/doctor/host.ts';
-import { readinessFindings } from '../../../src/cli/doctor/running-daemon.ts';
-import { unitFindings } from '../../../src/cli/doctor/service-unit.ts';
+import { dataFolderFindings, nodeFinding, openFilesIn, roomIn, unitFindings } from '../../../src/cli/doctor/host.ts';
+import { readinessFindings } from '../../../src/cli/doctor/store.ts';
 import type { Readiness } from '../../../src/kernel/health.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 
@@ -96,7 +94,7 @@ test('daemon: readiness, failing checks, lag and gaps', () => {
       tipSlot: 10,
       finalizedSlot: 1,
     },
-    ...{ cursorSlot: 5, lagSlots: 5, stalled: null, openGaps: 0 },
+    ...{ cursorSlot: 5, lagSlots: 5, slotMs: 400, stalled: null, openGaps: 0 },
   };
   const readiness: Readiness = {
     ready: true,
@@ -104,12 +102,16 @@ test('daemon: readiness, failing checks, lag and gaps', () => {
     checks: [{ name: 'started', ok: true, detail: '' }],
     chain: [chain],
   };
-  assert.deepEqual(levels(readinessFindings(1, readiness, 150)), ['ok', 'ok']);
-  const late = readinessFindings(1, { ...readiness, chain: [{ ...chain, lagSlots: 100, openGaps: 2 }] }, 150);
+  const limit = { seconds: 60, slots: null };
+  assert.deepEqual(levels(readinessFindings(1, readiness, limit)), ['ok', 'ok']);
+  // The same lag is half as long where slots are.
+  const at200 = { ...readiness, chain: [{ ...chain, lagSlots: 100, slotMs: 200 }] };
+  assert.deepEqual(levels(readinessFindings(1, at200, limit)), ['ok', 'ok']);
+  const late = readinessFindings(1, { ...readiness, chain: [{ ...chain, lagSlots: 100, openGaps: 2 }] }, limit);
   assert.deepEqual(levels(late), ['ok', 'ok', 'warn', 'warn']);
   assert.match(late[3]!.advice!, /parhelion backfill --gaps/);
   const checks = [{ name: 'chain main', ok: false, detail: 'nothing for 60 s' }];
-  const down = readinessFindings(1, { ...readiness, ready: false, checks }, 150);
+  const down = readinessFindings(1, { ...readiness, ready: false, checks }, limit);
   assert.deepEqual(levels(down), ['fail', 'fail', 'ok']);
   assert.match(down[1]!.detail, /chain main: nothing for 60 s/);
 });

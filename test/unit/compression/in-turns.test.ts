@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { hashesText, inTurns, readInTurns } from '../../../plugins/compression/rpc/queues/in-turns.ts';
+import { hashesText, inTurns, readInTurns } from '../../../plugins/compression/rpc/queues.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 
 /** Turns that others got while the work was done, and what came of it. */

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import type { Fields } from '../../../plugins/compression/rpc/field.ts';
 import {
   cursor,
+  type Fields,
   integer,
   key32,
   limit,
@@ -12,7 +12,7 @@ import {
   optional,
   signature64,
 } from '../../../plugins/compression/rpc/fields.ts';
-import { createParamsReader, type ParamsForm, paramsSchema } from '../../../plugins/compression/rpc/read-params.ts';
+import { createParamsReader, type ParamsForm, paramsSchema } from '../../../plugins/compression/rpc/method.ts';
 import { createValidator } from '../../../src/kernel/calls/validation.ts';
 import { RpcError } from '../../../src/kernel/plugin.ts';
 import { encode, encode32 } from '../../../src/lib/base58.ts';

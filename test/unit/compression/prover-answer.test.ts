@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { compressG1, compressG2 } from '../../../plugins/compression/prover/curve-points.ts';
-import { readProofAnswer } from '../../../plugins/compression/prover/proof-answer.ts';
+import { compressG1, compressG2, readProofAnswer } from '../../../plugins/compression/prover/proof-answer.ts';
 import {
   answerOf,
   decompressG1,

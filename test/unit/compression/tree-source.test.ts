@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import { createTreeReader } from '../../../plugins/compression/chain/tree-reader.ts';
-import { createTreeSource } from '../../../plugins/compression/chain/tree-source.ts';
+import { createTreeReader, createTreeSource } from '../../../plugins/compression/chain/tree-reader.ts';
 import { type ChainReader, CodedError } from '../../../src/kernel/plugin.ts';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import { listFixtures, readFixture, skipWithoutFixtures } from '../../helpers/fixtures.ts';

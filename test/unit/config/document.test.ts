@@ -13,11 +13,13 @@ import { configDocument } from '../../helpers/write-config-document.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
 const path = `${root}config/parhelion.yaml`;
-const places = { builtInDir, baseDir: root, packageDir: root };
+const places = { builtInDir, baseDir: root, packageDirs: [root] };
 const schema: SchemaNode = assembleSchema(await findPlugins([], places));
 
 function* leaves(node: SchemaNode, at: string[] = []): Generator<{ at: string[]; node: SchemaNode }> {
   for (const [key, field] of Object.entries(node.properties ?? {})) {
+    // Read when set, and written nowhere.
+    if (field.renamedTo !== undefined) continue;
     if (field.type === 'object' && field.properties !== undefined) yield* leaves(field, [...at, key]);
     else yield { at: [...at, key], node: field };
   }

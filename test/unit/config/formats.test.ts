@@ -3,7 +3,7 @@ import { BlockList } from 'node:net';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { createAddressPolicy } from '../../../src/adapters/http/address-policy.ts';
-import { TEXT_FORMATS } from '../../../src/kernel/config/formats.ts';
+import { TEXT_FORMATS } from '../../../src/kernel/config/validate.ts';
 import { createRemoteAddress } from '../../../src/kernel/http/remote-address.ts';
 import { parseCidr } from '../../../src/lib/cidr.ts';
 

@@ -2,10 +2,12 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Type } from '@sinclair/typebox';
 import fc from 'fast-check';
-import { coreConfig } from '../../../src/kernel/config/core.ts';
-import { fillDefaults } from '../../../src/kernel/config/defaults.ts';
-import { maskSecrets, maskText } from '../../../src/kernel/config/mask.ts';
-import { secret } from '../../../src/kernel/config/pieces.ts';
+import { builtInDir } from '../../../src/cli/built-in-dir.ts';
+import { coreConfig, secret } from '../../../src/kernel/config/core.ts';
+import { maskSecrets, maskText } from '../../../src/kernel/config/dump.ts';
+import { fillDefaults, type SchemaNode } from '../../../src/kernel/config/node.ts';
+import { assembleSchema } from '../../../src/kernel/config/schema.ts';
+import { findPlugins } from '../../../src/kernel/plugins/registry.ts';
 
 test('addresses keep scheme and host only', () => {
   assert.equal(maskText('https://rpc.example.com/v2/abcdef?api-key=k'), 'https://rpc.example.com/***');
@@ -43,4 +45,31 @@ test('other values stay as they are, and user info is cut out anywhere', () => {
     b: 'https://***@h/x',
     c: ['***', ''],
   });
+});
+
+/** Shown to clients in answers, so it holds no key. */
+const PUBLIC = ['wallet.explorerTxUrl'];
+
+test('every address of the whole configuration is masked, in lists and unions too', async () => {
+  const places = { builtInDir, baseDir: builtInDir, packageDirs: [] };
+  const schema: SchemaNode = assembleSchema(await findPlugins([], places));
+  const found: string[] = [];
+  const shown: string[] = [];
+  const hidden = 'https://user:hush1@host.example/hush2/x?key=hush3#hush4';
+  const look = (node: SchemaNode, at: readonly string[]): void => {
+    for (const branch of node.anyOf ?? []) look(branch, at);
+    if (node.items !== undefined) look(node.items, at);
+    for (const [key, field] of Object.entries({ ...node.properties, ...node.patternProperties }))
+      look(field, [...at, key]);
+    const name = at.at(-1) ?? '';
+    const isAddress = node.format === 'http-url' || /(url|uri|endpoint|gateway)s?$/i.test(name);
+    if (node.type !== 'string' || !isAddress || PUBLIC.includes(at.join('.'))) return;
+    found.push(at.join('.'));
+    if (/hush/.test(JSON.stringify(maskSecrets(node, hidden)))) shown.push(at.join('.'));
+  };
+  look(schema, []);
+  assert.deepEqual(shown, []);
+  for (const key of ['store.url', 'prices.baseUrl', 'traces.endpoint', 'token-metadata.offChain.ipfsGateways'])
+    assert.ok(found.includes(key), key);
+  assert.ok(found.length >= 15, found.join());
 });

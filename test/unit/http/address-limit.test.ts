@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
-import { createServer } from 'node:http';
+import { EventEmitter, once } from 'node:events';
+import { createServer, type Server } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { test } from 'node:test';
-import { createAddressLimit } from '../../../src/kernel/http/address-limit.ts';
+import { createAddressLimit } from '../../../src/kernel/http/connection-limit.ts';
 import { until } from '../../helpers/raw-http.ts';
 
 test('every address has its own connections, and is forgotten with its last one', { timeout: 20_000 }, async (t) => {
@@ -37,4 +37,20 @@ test('every address has its own connections, and is forgotten with its last one'
   ]);
   for (const socket of sockets) socket.destroy();
   await until(() => open.size === 0, 'nobody is remembered');
+});
+
+test('a /64 of IPv6 is one client', () => {
+  let refused = 0;
+  const counter = { add: () => (refused += 1) };
+  const open = new Map<string, number>();
+  const server = new EventEmitter();
+  createAddressLimit(2, () => false, counter as never, open).attach(server as Server);
+  const connections = ['2001:db8::1', '2001:db8::2', '2001:db8::3', '2001:db8:0:1::1'].map((remoteAddress) => {
+    const socket = Object.assign(new EventEmitter(), { remoteAddress, destroy: () => undefined });
+    server.emit('connection', socket);
+    return socket;
+  });
+  assert.equal(refused, 1);
+  for (const socket of connections) socket.emit('close');
+  assert.equal(open.size, 0);
 });

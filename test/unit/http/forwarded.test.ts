@@ -4,7 +4,8 @@ import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createRemoteAddress } from '../../../src/kernel/http/remote-address.ts';
+import { createProxyWatch, createRemoteAddress } from '../../../src/kernel/http/remote-address.ts';
+import { createMemoryLog } from '../../helpers/memory-log.ts';
 
 const NETWORKS = ['10.0.0.0/8', '192.0.2.7', 'fd00::/8', '::1'];
 const behind = createRemoteAddress(NETWORKS);
@@ -100,4 +101,29 @@ describe('whatever a client sends', () => {
       { numRuns: 2_000 },
     );
   });
+});
+
+test('a proxy that is not declared is reported once: one address, all with X-Forwarded-For, and not a trusted one', () => {
+  const log = createMemoryLog();
+  const see = (watch: ReturnType<typeof createProxyWatch>, remoteAddress: string, count: number, forwarded = true) => {
+    const headers = forwarded ? { 'x-forwarded-for': '192.0.2.1' } : {};
+    for (let n = 0; n < count; n += 1) watch.see({ socket: { remoteAddress }, headers } as never);
+  };
+  const watch = createProxyWatch(['10.0.0.0/8'], log);
+  see(watch, '10.0.0.1', 1_000);
+  see(watch, '::ffff:10.0.0.2', 1_000);
+  see(watch, '198.51.100.1', 1_000, false);
+  assert.equal(watch.undeclared(), null);
+  for (let n = 0; n < 50; n += 1) {
+    see(watch, '198.51.100.1', 20);
+    see(watch, '198.51.100.2', 20);
+  }
+  assert.equal(watch.undeclared(), null, 'clients of their own');
+  see(watch, '198.51.100.1', 250);
+  see(watch, '198.51.100.1', 10, false);
+  assert.equal(watch.undeclared(), '198.51.100.1');
+  see(watch, '198.51.100.2', 1, false);
+  assert.equal(watch.undeclared(), null, 'another client has come by itself');
+  see(watch, '198.51.100.1', 250);
+  assert.equal(log.lines.filter(({ level }) => level === 'warn').length, 1);
 });

@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createDeadlines } from '../../../src/kernel/calls/deadlines.ts';
+import { createDeadlines } from '../../../src/kernel/calls/deadline.ts';
 import { LazySignal } from '../../../src/kernel/calls/lazy-signal.ts';
 import { deeperThan } from '../../../src/kernel/http/body.ts';
-import { maskQuery, parseQuery } from '../../../src/kernel/http/query.ts';
+import { parseQuery } from '../../../src/kernel/http/query.ts';
 import { createRemoteAddress } from '../../../src/kernel/http/remote-address.ts';
-import { parseTarget } from '../../../src/kernel/http/target.ts';
+import { parseTarget } from '../../../src/kernel/http/router.ts';
 import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 
@@ -47,17 +47,6 @@ describe('queries', () => {
         const wellFormed = pairs.filter(([name, value]) => name !== '' || value !== '');
         const text = new URLSearchParams(wellFormed).toString();
         assert.deepEqual(parseQuery(text), [...new URLSearchParams(text)]);
-      }),
-    );
-  });
-  test('a mask never lets a key through, however its name is spelled', () => {
-    const name = fc.constantFrom('api-key', 'api%2Dkey', 'api%2dkey', '%61pi-key', 'API-KEY', 'api-key+', '%20api-key');
-    const other = fc.constantFrom('limit=5', 'x', '', 'a=b=c', 'api-keys=visible');
-    fc.assert(
-      fc.property(fc.array(other), name, fc.array(other), (before, key, after) => {
-        const masked = maskQuery([...before, `${key}=SECRET`, ...after].join('&'));
-        assert.ok(!masked.includes('SECRET'), masked);
-        assert.ok(masked.includes('***'));
       }),
     );
   });

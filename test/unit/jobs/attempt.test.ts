@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
-import { GRACE_MS, runAttempt } from '../../../src/kernel/jobs/attempt.ts';
-import { createStopper } from '../../../src/kernel/jobs/stopper.ts';
+import { createStopper, GRACE_MS, runAttempt } from '../../../src/kernel/jobs/dispatch.ts';
 import type { Job, JobKind } from '../../../src/kernel/plugin.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';

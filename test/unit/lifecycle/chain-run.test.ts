@@ -24,9 +24,10 @@ eachStore('a chain is followed only once its identity is certain', (engine) => {
         return answer;
       },
     };
+    const pool = { bind: () => undefined, identify: async () => undefined, states: () => [] };
     const make = () =>
       createChainRun({
-        chain: { setup: { id: 'main', kind: 'rpc', upstreams: [] }, reader } as unknown as AssembledChain,
+        chain: { setup: { id: 'main', kind: 'rpc', upstreams: [] }, reader, pool } as unknown as AssembledChain,
         store,
         follower: {
           start: () => void calls.push('start'),

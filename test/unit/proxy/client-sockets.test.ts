@@ -8,7 +8,9 @@ import { WebSocket } from 'ws';
 import { createSockets } from '../../../plugins/proxy/socket/handler.ts';
 import type { Hub } from '../../../plugins/proxy/socket/hub.ts';
 import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
-import type { CallContext, RpcDispatch, SocketAdmit } from '../../../src/kernel/plugin.ts';
+import type { Gate, RpcDispatch, SocketContext } from '../../../src/kernel/plugin.ts';
+import { createRpcFront } from '../../../src/kernel/rpc/index.ts';
+import { testCore } from '../../helpers/http-front.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { until } from '../../helpers/raw-http.ts';
@@ -16,14 +18,22 @@ import { until } from '../../helpers/raw-http.ts';
 const WAIT = { timeout: 20_000 };
 const PING_MS = 30_000;
 const CONFIG = {
-  ...{ maxConnections: 3, maxMessageBytes: 100_000, maxSubscriptions: 2, maxInFlight: 4, maxQueuedBytes: 1_000_000 },
+  ...{
+    maxConnections: 3,
+    maxMessageBytes: 100_000,
+    maxSubscriptions: 2,
+    maxParamsBytes: 3_500,
+    maxInFlight: 4,
+    maxQueuedBytes: 1_000_000,
+  },
   ...{ pingIntervalMs: PING_MS, upstreamSockets: 1, upstreamSubscriptions: 10, subscribeTimeoutMs: 1_000 },
 };
 
 interface BedOptions {
+  /** Default: the real front. */
   readonly dispatch?: RpcDispatch;
-  readonly admit?: SocketAdmit;
-  readonly allowed?: (method: string) => boolean;
+  readonly admit?: Gate['admit'];
+  readonly denyMethods?: string[];
 }
 
 async function startBed(t: TestContext, options: BedOptions = {}) {
@@ -42,18 +52,27 @@ async function startBed(t: TestContext, options: BedOptions = {}) {
   const sockets = createSockets({
     ...{ hub: () => hub, config: CONFIG, clock, metrics: createMetricsRegistry().scope('proxy') },
     price: () => ({ product: 'rpc', credits: 1, groups: ['rpc'] }),
-    allowed: options.allowed ?? (() => true),
+    ...{ credits: { websocketOpened: 0, websocketData: 0 }, charges: null },
   });
   const settled: boolean[] = [];
-  const admit: SocketAdmit =
+  const admit: Gate['admit'] =
     options.admit ??
     (async () => ({ headers: {}, settle: (outcomes) => settled.push(...outcomes.map((one) => one.charged)) }));
-  const context = { requestId: 'r', log, remoteAddress: '127.0.0.1', caller: null } as unknown as CallContext;
-  const dispatch = options.dispatch ?? (async (message) => message);
+  const caller = { projectId: 'p', keyId: 'k', plan: 'free', wallet: null };
+  const { signal: revoked } = new AbortController();
+  const context = { requestId: 'r', log, remoteAddress: '127.0.0.1', caller, revoked } as unknown as SocketContext;
+  const front = createRpcFront({
+    ...{ methods: [], fallback: null, gate: { authenticate: () => caller, admit }, log, clock },
+    ...{
+      core: testCore({}, { denyMethods: options.denyMethods ?? [] }),
+      metrics: createMetricsRegistry().scope('rpc'),
+    },
+  });
+  const dispatch = options.dispatch ?? front.dispatch;
   const server = createServer();
   server.on('upgrade', (request, socket, head) => {
     socket.on('error', () => socket.destroy());
-    sockets.upgrade(request, socket, head, context, dispatch, admit);
+    sockets.upgrade(request, socket, head, context, dispatch);
   });
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
   const url = `ws://127.0.0.1:${(server.address() as AddressInfo).port}`;
@@ -81,6 +100,7 @@ async function startBed(t: TestContext, options: BedOptions = {}) {
   return { clock, log, held, sockets, settled, connect, open };
 }
 
+const echo: RpcDispatch = async (message) => message;
 const ask = async (socket: WebSocket, text: string): Promise<string> => {
   const answer = once(socket, 'message');
   socket.send(text);
@@ -104,7 +124,7 @@ test('a client that is silent when the next ping is due is cut, and its timers e
 });
 
 test('a pong keeps a client, and so does a message', WAIT, async (t) => {
-  const { clock, open } = await startBed(t);
+  const { clock, open } = await startBed(t, { dispatch: echo });
   const pongs = await open();
   const talks = await open(false);
   for (let round = 0; round < 4; round += 1) {
@@ -173,7 +193,7 @@ test('a drain lets nobody in and says good-bye; the stop cuts those that stay', 
 });
 
 test('a message above the limit ends its client alone; nothing is ever compressed', WAIT, async (t) => {
-  const { open } = await startBed(t);
+  const { open } = await startBed(t, { dispatch: echo });
   const socket = await open();
   assert.equal(socket.extensions, '');
   const other = await open();
@@ -186,13 +206,17 @@ test('a message above the limit ends its client alone; nothing is ever compresse
 test('what a client began ends with it, without a word in the log', WAIT, async (t) => {
   let signal: AbortSignal | null = null;
   const { open, held, log, sockets } = await startBed(t, {
-    dispatch: (_message, context) => {
+    dispatch: (message, context, calls) => {
+      if (message.includes('logsSubscribe'))
+        return calls!
+          .run({ method: 'logsSubscribe', params: [], paramsText: null })
+          .then((outcome) => Buffer.from(JSON.stringify(outcome)));
       signal = context.signal;
       return new Promise((_, reject) => context.signal.addEventListener('abort', () => reject(new Error('gone'))));
     },
   });
   const socket = await open();
-  assert.match(await ask(socket, subscribe(1)), /"result":1/);
+  assert.match(await ask(socket, subscribe(1)), /"resultText":"1"/);
   assert.equal(held.size, 1);
   socket.send('{"jsonrpc":"2.0","id":2,"method":"getSlot"}');
   await until(() => signal !== null, 'the call runs');
@@ -211,19 +235,26 @@ test('a call that fails while its client is there closes it with 1011 and is in 
   assert.equal(log.lines.filter(({ level }) => level === 'error').length, 1);
 });
 
-test('subscriptions: so many and no more, those of the lists, and each ended by its own kind', WAIT, async (t) => {
-  const { open, held } = await startBed(t, { allowed: (method) => method !== 'voteSubscribe' });
-  const socket = await open();
-  assert.match(await ask(socket, subscribe(1)), /"result":1/);
-  assert.match(await ask(socket, subscribe(2)), /"result":2/);
-  assert.match(await ask(socket, subscribe(3)), /"code":-32005/);
-  assert.match(await ask(socket, '{"jsonrpc":"2.0","id":4,"method":"voteSubscribe"}'), /"code":-32601/);
-  const end = (method: string) => ask(socket, `{"jsonrpc":"2.0","id":5,"method":"${method}","params":[1]}`);
-  assert.match(await end('accountUnsubscribe'), /"code":-32602/);
-  assert.equal(held.size, 2);
-  assert.match(await end('logsUnsubscribe'), /"result":true/);
-  assert.equal(held.size, 1);
-});
+test(
+  'subscriptions: so many and no more, those of the lists, and any kind of unsubscribe ends any of them',
+  WAIT,
+  async (t) => {
+    const { open, held } = await startBed(t, { denyMethods: ['voteSubscribe', 'logsUnsubscribe'] });
+    const socket = await open();
+    assert.match(await ask(socket, subscribe(1)), /"result":1/);
+    assert.match(await ask(socket, subscribe(2)), /"result":2/);
+    assert.match(await ask(socket, subscribe(3)), /"code":-32005/);
+    assert.match(await ask(socket, '{"jsonrpc":"2.0","id":4,"method":"voteSubscribe"}'), /"code":-32601/);
+    const end = (method: string) => ask(socket, `{"jsonrpc":"2.0","id":5,"method":"${method}","params":[1]}`);
+    assert.match(await end('accountUnsubscribe'), /"result":true/);
+    assert.equal(held.size, 1);
+    const unknown = '{"jsonrpc":"2.0","error":{"code":-32602,"message":"Invalid subscription id."},"id":5}';
+    assert.equal(await end('logsUnsubscribe'), unknown);
+    const last = '{"jsonrpc":"2.0","id":18446744073709551615,"method":"logsUnsubscribe","params":[2]}';
+    assert.equal(await ask(socket, last), '{"jsonrpc":"2.0","result":true,"id":18446744073709551615}');
+    assert.equal(held.size, 0);
+  },
+);
 
 test('a subscription that is let in when its client has gone is not made, and not charged', WAIT, async (t) => {
   let letIn: () => void = () => undefined;
@@ -247,9 +278,9 @@ test('a subscription that is let in when its client has gone is not made, and no
 });
 
 test('a call with twins of a member is not taken for a subscription', WAIT, async (t) => {
-  const { open, held } = await startBed(t, { dispatch: async () => Buffer.from('"from the front"') });
+  const { open, held } = await startBed(t);
   const socket = await open();
   const twins = '{"jsonrpc":"2.0","id":1,"method":"getSlot","method":"slotSubscribe"}';
-  assert.equal(await ask(socket, twins), '"from the front"');
+  assert.match(await ask(socket, twins), /"code":-32600/);
   assert.equal(held.size, 0);
 });

@@ -4,9 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import fc from 'fast-check';
-import { createDiskCache } from '../../../plugins/proxy/cache/disk-cache.ts';
-import { decodeEntry, encodeEntry } from '../../../plugins/proxy/cache/disk-entry.ts';
-import { answerFor, cacheEntry } from '../../../plugins/proxy/cache/entry.ts';
+import {
+  answerFor,
+  cacheEntry,
+  createDiskCache,
+  decodeEntry,
+  encodeEntry,
+} from '../../../plugins/proxy/cache/disk-cache.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { readRpcReply } from '../../../src/lib/rpc-reply.ts';

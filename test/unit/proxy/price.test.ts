@@ -16,17 +16,18 @@ test('published prices', () => {
     ['someVendorMethod', 'rpc', 1, 'rpc'],
     ['getPriorityFeeEstimate', 'rpc', 1, 'rpc'],
     ['sendTransaction', 'rpc', 1, 'rpc', 'sendTransaction'],
-    ['sendBundle', 'rpc', 1, 'rpc', 'sendBundle'],
+    ['getBundleStatuses', 'rpc', 1, 'rpc'],
+    ['sendBundle', 'rpc', 10, 'rpc', 'sendBundle'],
     ['simulateBundle', 'rpc', 1, 'rpc', 'simulateBundle'],
     ['getProgramAccounts', 'rpc', 10, 'rpc', 'getProgramAccounts'],
-    ['getBlock', 'archival', 10, 'rpc'],
-    ['getBlocks', 'archival', 10, 'rpc'],
-    ['getBlocksWithLimit', 'archival', 10, 'rpc'],
-    ['getBlockTime', 'archival', 10, 'rpc'],
-    ['getTransaction', 'archival', 10, 'rpc'],
-    ['getSignaturesForAddress', 'archival', 10, 'rpc'],
-    ['getInflationReward', 'archival', 10, 'rpc'],
-    ['getTransactionsForAddress', 'archival', 100, 'rpc'],
+    ['getBlock', 'archival', 1, 'rpc'],
+    ['getBlocks', 'archival', 1, 'rpc'],
+    ['getBlocksWithLimit', 'archival', 1, 'rpc'],
+    ['getBlockTime', 'archival', 1, 'rpc'],
+    ['getTransaction', 'archival', 1, 'rpc'],
+    ['getSignaturesForAddress', 'archival', 1, 'rpc'],
+    ['getInflationReward', 'archival', 1, 'rpc'],
+    ['getTransactionsForAddress', 'archival', 10, 'rpc'],
     ['getAsset', 'das', 10, 'das'],
     ['getAssetsByOwner', 'das', 10, 'das'],
     ['searchAssets', 'das', 10, 'das'],
@@ -40,9 +41,9 @@ test('published prices', () => {
   }
 });
 
-test('getSignatureStatuses costs more when it searches the history', () => {
+test('getSignatureStatuses is an archival call when it searches the history', () => {
   const dear = of('getSignatureStatuses', [['sig'], { searchTransactionHistory: true }]);
-  assert.deepEqual(dear, ['archival', 10, ['rpc']]);
+  assert.deepEqual(dear, ['archival', 1, ['rpc']]);
   for (const params of [
     undefined,
     [],
@@ -53,6 +54,19 @@ test('getSignatureStatuses costs more when it searches the history', () => {
   ]) {
     assert.deepEqual(of('getSignatureStatuses', params), ['rpc', 1, ['rpc']]);
   }
+});
+
+test('getTransactionsForAddress costs 10 for each 100 full results, and 10 for signatures', () => {
+  const credits = (options?: unknown) => of('getTransactionsForAddress', ['address', options])[1];
+  assert.equal(credits(), 10);
+  assert.equal(credits(null), 10);
+  assert.equal(credits({ limit: 1_000 }), 10);
+  assert.equal(credits({ transactionDetails: 'signatures', limit: 1_000 }), 10);
+  assert.equal(credits({ transactionDetails: 'full' }), 10);
+  assert.equal(credits({ transactionDetails: 'full', limit: 100 }), 10);
+  assert.equal(credits({ transactionDetails: 'full', limit: 101 }), 20);
+  assert.equal(credits({ transactionDetails: 'full', limit: 1_000 }), 100);
+  assert.equal(credits({ transactionDetails: 'full', limit: 1e300 }), 100);
 });
 
 test('parameters are parsed only where the price depends on them', () => {

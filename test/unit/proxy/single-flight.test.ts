@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createSingleFlight } from '../../../plugins/proxy/cache/single-flight.ts';
+import { createSingleFlight } from '../../../plugins/proxy/cache/cached-ask.ts';
 
 const never = () => new AbortController().signal;
 

@@ -6,8 +6,7 @@ import { test } from 'node:test';
 import { Type } from '@sinclair/typebox';
 import fc from 'fast-check';
 import { API_VERSION, type CodedError, type PluginDefinition, serviceToken } from '../../../src/kernel/plugin.ts';
-import { orderPlugins } from '../../../src/kernel/plugins/order-plugins.ts';
-import { checkDefinition, findPlugins } from '../../../src/kernel/plugins/registry.ts';
+import { checkDefinition, findPlugins, orderPlugins } from '../../../src/kernel/plugins/registry.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'parhelion-registry-'));
 function write(path: string, text: string): void {
@@ -31,7 +30,7 @@ write('node_modules/@acme/old/lib/x.js', source('acme-old'));
 write('alpha2/index.js', source('alpha'));
 write('deep/down/here/x.txt', '');
 
-const places = { builtInDir: join(root, 'plugins'), baseDir: root, packageDir: join(root, 'deep/down/here') };
+const places = { builtInDir: join(root, 'plugins'), baseDir: root, packageDirs: [join(root, 'deep/down/here')] };
 const find = (...uses: string[]) =>
   findPlugins(
     uses.map((use) => ({ use, enabled: true })),
@@ -40,7 +39,7 @@ const find = (...uses: string[]) =>
 const enabledIds = async (...uses: string[]) =>
   (await find(...uses)).filter(({ enabled }) => enabled).map(({ id }) => id);
 
-test('plugins are found by built-in name, path and package name, upwards from the working directory', async () => {
+test('plugins are found by built-in name, path and package name, upwards from the given folders', async () => {
   await assert.rejects(find('alpha', './mine', join(root, 'alpha2/index.js')), { code: 'PLUGIN_CONFLICT' });
   assert.deepEqual(await enabledIds('beta', './mine', 'widget', '@acme/old'), ['beta', 'mine', 'widget', 'acme-old']);
 });

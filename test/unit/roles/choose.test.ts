@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import type { CliIo } from '../../../src/cli/io.ts';
 import { chooseRoles, splitRoles } from '../../../src/cli/roles.ts';
-import { ROLES } from '../../../src/ports/role.ts';
+import { ROLES } from '../../../src/ports/daemon-view.ts';
 
 const io = (role?: string): CliIo => ({
   env: role === undefined ? {} : { PARHELION_ROLE: role },

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createCrew } from '../../../src/kernel/crew/crew.ts';
-import { renderMetrics } from '../../../src/kernel/crew/merge-metrics.ts';
+import { createCrew, renderMetrics } from '../../../src/kernel/crew/crew.ts';
 import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
 import { CodedError, codeOf } from '../../../src/lib/coded-error.ts';
 import type { ConfigValues, CrewDuties, CrewMember } from '../../../src/ports/crew.ts';
-import type { Role } from '../../../src/ports/role.ts';
+import type { Role } from '../../../src/ports/daemon-view.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 
 const LIFECYCLE = { startTimeoutMs: 1_000, drainTimeoutMs: 2_000, stopTimeoutMs: 3_000 };
@@ -111,7 +110,7 @@ test('readiness: the checks of a member bear its name; one that is silent, or ha
     fakeMember('deliverer', { checks: () => Promise.reject(silent('deliverer')) }),
     fakeMember('api', { checks: () => Promise.reject(new CodedError('ROLE_ENDED', 'gone')) }),
   ];
-  const { crew, metrics } = setUp(members);
+  const { crew, metrics, log } = setUp(members);
   assert.deepEqual(await crew.checks(), [
     { name: 'role indexer', ok: true, detail: 'answers' },
     { name: 'indexer: disk', ok: true, detail: 'fine' },
@@ -119,6 +118,12 @@ test('readiness: the checks of a member bear its name; one that is silent, or ha
     { name: 'role api', ok: false, detail: 'has ended' },
   ]);
   assert.match(await metrics.text(), /parhelion_roles_unanswered_total\{role="deliverer",duty="checks"\} 1/);
+  // Whoever ends a thread in order may have questions under way; one that ends by itself is a fatal line already.
+  assert.doesNotMatch(await metrics.text(), /unanswered_total\{role="api"/);
+  assert.deepEqual(
+    log.lines.map(({ fields }) => fields['member']),
+    ['deliverer'],
+  );
 });
 
 test('metrics: a member that does not answer within a second is left out and counted; heads come once', async () => {

@@ -2,14 +2,11 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createBus } from '../../../src/adapters/bus/index.ts';
-import { createAnnouncer } from '../../../src/kernel/assembly/announce-chain.ts';
-import { createRemoteFollower } from '../../../src/kernel/assembly/remote-follower.ts';
-import { createRemoteRunner } from '../../../src/kernel/assembly/remote-runner.ts';
-import { TOPICS } from '../../../src/kernel/assembly/topics.ts';
-import { followerMigrations } from '../../../src/kernel/follower/migrations.ts';
+import { createAnnouncer } from '../../../src/kernel/assembly/chain-run.ts';
+import { createRemoteFollower, createRemoteRunner, TOPICS } from '../../../src/kernel/assembly/remote-follower.ts';
 import { insertHeader, moveCursors } from '../../../src/kernel/follower/positions.ts';
-import { MAIN } from '../../../src/kernel/follower/tables.ts';
-import { jobMigrations } from '../../../src/kernel/jobs/migrations.ts';
+import { followerMigrations, MAIN } from '../../../src/kernel/follower/tables.ts';
+import { jobMigrations } from '../../../src/kernel/jobs/table.ts';
 import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import type { BlockHeader } from '../../../src/ports/block.ts';
 import type { ChainStatus } from '../../../src/ports/chain.ts';
@@ -60,10 +57,16 @@ eachStore('a follower elsewhere', (engine) => {
   test('without messages the store tells where it stands, and every block since the last look', async (t) => {
     const { store, follower, told, look, eventually } = await setUp(t);
     await follower.start();
-    assert.deepEqual(follower.status(), { cursorSlot: null, finalizedSlot: null, tipSlot: 10, lagSlots: null });
+    assert.deepEqual(follower.status(), {
+      cursorSlot: null,
+      finalizedSlot: null,
+      tipSlot: 10,
+      lagSlots: null,
+      slotMs: null,
+    });
     await release(store, null, header(4));
     for (let i = 0; i < 200 && follower.status().cursorSlot !== 4; i++) await look();
-    assert.deepEqual(follower.status(), { cursorSlot: 4, finalizedSlot: null, tipSlot: 10, lagSlots: 6 });
+    assert.deepEqual(follower.status(), { cursorSlot: 4, finalizedSlot: null, tipSlot: 10, lagSlots: 6, slotMs: null });
     for (const slot of [5, 6, 7]) await release(store, header(slot - 1), header(slot));
     await eventually(3);
     assert.deepEqual(told, ['hash-5', 'hash-6', 'hash-7']);

@@ -4,10 +4,10 @@ import { Keypair, NONCE_ACCOUNT_LENGTH, SystemProgram } from '@solana/web3.js';
 import bs58 from 'bs58';
 import fc from 'fast-check';
 import { createRebroadcast, type RebroadcastParts } from '../../../plugins/sender/rebroadcast.ts';
-import { usesNonce } from '../../../plugins/sender/system-program.ts';
-import { readSendParams, type SignedTransaction } from '../../../plugins/sender/transaction.ts';
+import { readSendParams, type SignedTransaction, usesNonce } from '../../../plugins/sender/transaction.ts';
 import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
 import type { ChainReader } from '../../../src/ports/chain.ts';
+import type { UpstreamPool } from '../../../src/ports/upstream.ts';
 import { legacy, payer, transfer } from '../../conformance/sender/transactions.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
@@ -51,7 +51,9 @@ function bed(options: Partial<RebroadcastParts> = {}) {
     },
     ...options,
   });
-  return { clock, seen, expired, sent, asked, state, rebroadcast };
+  const targets = { pool: {} as UpstreamPool, only: null };
+  const add = (transaction: SignedTransaction) => rebroadcast.add(transaction, targets);
+  return { clock, seen, expired, sent, asked, state, rebroadcast: { ...rebroadcast, add } };
 }
 
 test('a transaction is repeated until it is seen', async () => {

@@ -7,6 +7,7 @@ import { decodeHeader } from '../../../src/solana/decode/decode-header.ts';
 import { decodeResponse } from '../../../src/solana/decode/decode-response.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';
 import { createKeyTable } from '../../../src/solana/decode/key-table.ts';
+import { scanBlockAnswer } from '../../../src/solana/decode/scan/scan-block.ts';
 import { blockOf, entryOf, sampleMessage } from '../../helpers/rpc-block.ts';
 
 const good = entryOf({ message: sampleMessage() });
@@ -19,6 +20,29 @@ test('a block without transactions, time and height is a block', () => {
     [0, 0, null, null],
   );
   assert.equal(decodeBlock(0, { ...blockOf([]), parentSlot: 0 }).parentSlot, 0);
+});
+
+test('rewards of unknown types, blocks without votes and transactions without fee and logs are blocks', () => {
+  const reward = { pubkey: address(1), lamports: -7, postBalance: 1, commission: null };
+  const rewards = [
+    { ...reward, rewardType: 'VATDebit', commissionBps: 512 },
+    { ...reward, rewardType: null },
+  ];
+  // A fee payer that cannot pay: nothing is run, and nothing charged.
+  const meta = { err: 'InsufficientFundsForFee', fee: 0, logMessages: null, innerInstructions: null, rewards };
+  const noOp = (byte: number) =>
+    entryOf({
+      ...{ message: sampleMessage(), meta: { ...meta, postTokenBalances: null } },
+      signatures: [new Uint8Array(64).fill(byte)],
+    });
+  const result = { ...blockOf([noOp(1), noOp(2)]), rewards, numRewardPartitions: 3 };
+  const body = Buffer.from(JSON.stringify({ jsonrpc: '2.0', result, id: 1 }));
+  for (const given of [result, scanBlockAnswer(body)!]) {
+    const [one, two] = decodeBlock(100, given).transactions;
+    assert.deepEqual([one!.fee, one!.logMessages, one!.innerInstructions, one!.isVote], [0, null, [], false]);
+    assert.equal(one!.error, 'InsufficientFundsForFee');
+    assert.deepEqual(two!.meta?.['rewards'], rewards);
+  }
 });
 
 test('blocks that contradict themselves are refused', () => {
@@ -39,6 +63,23 @@ test('blocks that contradict themselves are refused', () => {
   assert.equal(decodeHeader(100, { ...blockOf([]), transactions: undefined }).slot, 100);
 });
 
+test('a signature twice makes the block bad, parsed and scanned', () => {
+  const withSignature = (byte: number) =>
+    entryOf({ message: sampleMessage(), signatures: [new Uint8Array(64).fill(byte)] });
+  const inner = { programIdIndex: 0, accounts: [0], data: '2' };
+  const outOfRange = entryOf({
+    message: sampleMessage(),
+    meta: { innerInstructions: [{ index: 1, instructions: [inner] }] },
+  });
+  for (const entries of [[withSignature(1), withSignature(2), withSignature(1)], [outOfRange]]) {
+    const block = blockOf(entries);
+    const scanned = scanBlockAnswer(Buffer.from(JSON.stringify({ jsonrpc: '2.0', result: block, id: 1 })));
+    assert.ok(scanned !== null);
+    for (const answer of [block, scanned]) assert.throws(() => decodeBlock(100, answer), { code: 'CHAIN_BAD_BLOCK' });
+  }
+  assert.equal(decodeBlock(100, blockOf([withSignature(1), withSignature(2)])).transactions.length, 2);
+});
+
 test('a transaction whose meta cannot be used makes the block bad', () => {
   const uiTokenAmount = { amount: '1', decimals: 0 };
   const inner = { programIdIndex: 0, accounts: [0], data: '2' };
@@ -54,6 +95,7 @@ test('a transaction whose meta cannot be used makes the block bad', () => {
     ['token balance mint', { postTokenBalances: [{ accountIndex: 0, mint: 'x', uiTokenAmount }] }],
     ['token balance owner', { postTokenBalances: [{ accountIndex: 0, mint: address(1), owner: 'y', uiTokenAmount }] }],
     ['inner no list', { innerInstructions: 5 }],
+    ['inner group of no instruction', { innerInstructions: [{ index: 1, instructions: [inner] }] }],
     ['inner group', { innerInstructions: [null] }],
     ['inner instruction', { innerInstructions: [{ index: 0, instructions: [null] }] }],
     ['inner index', { innerInstructions: [{ index: 0, instructions: [{ ...inner, programIdIndex: 3 }] }] }],

@@ -149,22 +149,23 @@ test('unknown versions are refused as bytes, with the reason', () => {
     const one = { message: sampleMessage({ version }) };
     assert.throws(() => decodeBlock(100, blockOf([entryOf({ message: sampleMessage() }), entryOf(one)])), {
       code: 'CHAIN_BAD_TRANSACTION',
-      facts: { index: 1, reason: `unknown message version ${version}` },
+      facts: { index: 1, reason: `a version ${version} message behind its signatures` },
     });
   }
-  // Version 1 puts its number first and its signatures last.
-  const wire = Buffer.concat([Buffer.of(0x81), wireOf({ message: sampleMessage() })]);
-  assert.throws(() => peekWire(wire), {
-    code: 'CHAIN_BAD_TRANSACTION',
-    facts: { index: 0, reason: 'unknown transaction format' },
-  });
+  for (const version of [2, 127]) {
+    const wire = Buffer.concat([Buffer.of(0x80 | version), wireOf({ message: sampleMessage() })]);
+    assert.throws(() => peekWire(wire), {
+      code: 'CHAIN_BAD_TRANSACTION',
+      facts: { index: 0, reason: `unknown transaction version ${version}` },
+    });
+  }
 });
 
 test('a message version that is unknown as bytes decodes from JSON', () => {
   const message = sampleMessage();
   const entry = {
     ...entryOf({ message }),
-    version: 1,
+    version: 2,
     transaction: {
       signatures: [encode64(new Uint8Array(64).fill(5))],
       message: {
@@ -181,7 +182,8 @@ test('a message version that is unknown as bytes decodes from JSON', () => {
     },
   };
   const tx = decodeBlock(100, blockOf([entry])).transactions[0]!;
-  assert.equal(tx.version, 1);
+  assert.equal(tx.version, 2);
+  assert.equal(tx.config, null);
   assert.equal(tx.signature, encode64(new Uint8Array(64).fill(5)));
   assert.equal(hex(tx.instructions[0]!.data), '01020304');
 });

@@ -26,12 +26,12 @@ interface Draft {
 }
 
 function blockFrom(drafts: readonly Draft[]) {
-  const entries = drafts.map(({ keys, writable, readonly, owners }) => {
+  const entries = drafts.map(({ keys, writable, readonly, owners }, index) => {
     const lookups = [{ table: bytesOf(250), writable: Uint8Array.from(writable), readonly: Uint8Array.from(readonly) }];
     const message = sampleMessage({ version: 0, keys: keys.map(bytesOf), lookups, instructions: [] });
     const loaded = { writable: writable.map(address), readonly: readonly.map(address) };
     const meta = { preTokenBalances: owners.slice(1).map(balance), postTokenBalances: owners.slice(0, 2).map(balance) };
-    return entryOf({ message, loaded, meta });
+    return entryOf({ message, loaded, meta, signatures: [Buffer.alloc(64, index + 1)] });
   });
   return decodeBlock(100, blockOf(entries));
 }

@@ -114,7 +114,7 @@ const instruction = fc.record(
     }),
     data: fc.oneof({ weight: 9, arbitrary: fc.constant('3Bxs4h24hBtQy9rw') }, fc.constantFrom('', '0', 7)),
     programIdIndex: fc.nat(3),
-    stackHeight: fc.constantFrom(null, 2),
+    stackHeight: fc.constantFrom(null, 2, 9),
   },
   { requiredKeys: ['accounts', 'data', 'programIdIndex'] },
 );

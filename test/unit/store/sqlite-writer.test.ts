@@ -152,30 +152,41 @@ describe('writers of one process', () => {
   });
 });
 
-test('errors of a broken or full disk end the daemon with 75, on both engines', () => {
+test('errors of a broken or full disk end the daemon with 75, of damaged data with 78, on both engines', () => {
   for (const [translate, code, expected] of [
     [sqliteError, 'SQLITE_FULL', 'STORE_FULL'],
     [sqliteError, 'SQLITE_READONLY_DBMOVED', 'STORE_READ_ONLY'],
     [sqliteError, 'SQLITE_PERM', 'STORE_READ_ONLY'],
     [sqliteError, 'SQLITE_IOERR_WRITE', 'STORE_IO'],
     [sqliteError, 'SQLITE_CANTOPEN', 'STORE_IO'],
-    [sqliteError, 'SQLITE_CORRUPT', 'STORE_CORRUPT'],
-    [sqliteError, 'SQLITE_NOTADB', 'STORE_CORRUPT'],
     [postgresError, '53100', 'STORE_FULL'],
     [postgresError, '25006', 'STORE_READ_ONLY'],
     [postgresError, '58030', 'STORE_IO'],
-    [postgresError, 'XX001', 'STORE_IO'],
+    [postgresError, 'XX000', 'STORE_IO'],
+    [postgresError, 'EMFILE', 'STORE_DESCRIPTORS'],
     [postgresError, 'ECONNREFUSED', 'STORE_UNREACHABLE'],
   ] as const) {
-    const error = translate(coded(code));
+    const error = translate(coded(code), '/data/x.db');
     assert.ok(error instanceof CodedError, code);
     assert.deepEqual([error.code, error.exitCode], [expected, 75], code);
+  }
+  // Starting again does not repair a file.
+  for (const [translate, code] of [
+    [sqliteError, 'SQLITE_CORRUPT'],
+    [sqliteError, 'SQLITE_CORRUPT_INDEX'],
+    [sqliteError, 'SQLITE_NOTADB'],
+    [postgresError, 'XX001'],
+  ] as const) {
+    const error = translate(coded(code), '/data/x.db');
+    assert.ok(error instanceof CodedError, code);
+    assert.deepEqual([error.code, error.exitCode, error.retryable], ['STORE_CORRUPT', 78, false], code);
+    if (translate === sqliteError) assert.match(error.message, /\/data\/x\.db/);
   }
   for (const [translate, code] of [
     [sqliteError, 'SQLITE_CONSTRAINT_UNIQUE'],
     [postgresError, '23505'],
   ] as const) {
-    const error = translate(coded(code));
+    const error = translate(coded(code), '/data/x.db');
     assert.ok(error instanceof CodedError);
     assert.deepEqual([error.code, error.exitCode], ['STORE_CONFLICT', undefined]);
   }

@@ -4,11 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { watchdogMs } from '../../../src/adapters/notify/environment.ts';
-import { createNotify } from '../../../src/adapters/notify/index.ts';
-import { inheritedSockets } from '../../../src/adapters/notify/inherited-sockets.ts';
-import { noticeLines } from '../../../src/adapters/notify/protocol.ts';
-import { systemdNotify } from '../../../src/adapters/notify/systemd-notify.ts';
+import { createNotify, noticeLines, systemdNotify } from '../../../src/adapters/notify/index.ts';
+import { inheritedSockets, watchdogMs } from '../../../src/adapters/notify/inherited-sockets.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 
 const PID = 42;

@@ -11,7 +11,7 @@ import { createMemoryLog } from '../../helpers/memory-log.ts';
 
 const chain: ChainStatus = {
   ...{ chain: 'main', kind: 'rpc', cluster: 'mainnet', genesisHash: null, tipSlot: 12, cursorSlot: 10 },
-  ...{ finalizedSlot: null, lagSlots: 2, stalled: null, openGaps: 0 },
+  ...{ finalizedSlot: null, lagSlots: 2, slotMs: 400, stalled: null, openGaps: 0 },
 };
 
 function bed(

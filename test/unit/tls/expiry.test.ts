@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { certificateFindings } from '../../../src/cli/doctor/certificate.ts';
+import { certificateFindings } from '../../../src/cli/doctor/host.ts';
 import { createListenerTls } from '../../../src/kernel/http/listener-tls.ts';
 import { createHttpMeter } from '../../../src/kernel/http/meter.ts';
 import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
+import { shapeDocument } from '../../../plugins/token-metadata/off-chain/fetch-document.ts';
 import { locate } from '../../../plugins/token-metadata/off-chain/locate.ts';
-import { shapeDocument } from '../../../plugins/token-metadata/off-chain/shape.ts';
 
 const gateways = {
   ipfsGateways: ['https://one.example/ipfs/', 'https://two.example/ipfs'],
@@ -10,7 +10,7 @@ const gateways = {
 };
 const urls = (uri: string): readonly string[] | null => {
   const found = locate(uri, gateways);
-  return found?.kind === 'web' ? found.urls : null;
+  return found === null || found.kind === 'inline' ? null : found.kind === 'web' ? [found.url] : found.urls;
 };
 const V0 = `Qm${'a'.repeat(44)}`;
 const V1 = 'bafkreidufguwhdhsrfpuempvr2fbrybzhir5xmuamjelg4wmom4j27linm';
@@ -32,6 +32,20 @@ test('where a uri leads', () => {
     ['https://arweave.net.evil.example/abc', ['https://arweave.net.evil.example/abc']],
     ['https://arweave.net', ['https://arweave.net/']],
     [' https://example.com/a ', ['https://example.com/a']],
+    [`ipfs://${V1}/a%20b.json`, ipfs(`${V1}/a%20b.json`)],
+    [`ipfs://${V1}/100%25.json`, ipfs(`${V1}/100%25.json`)],
+    ['ipfs://%zz/..%2f..%2fapi', null],
+    // Whoever writes to the chain stays below the gateway, however the path is spelled.
+    ['ipfs://../api/v0/shutdown', null],
+    [`ipfs://${V1}/../../api/v0/shutdown`, null],
+    ['ipfs://%2e%2e/api/v0/shutdown', null],
+    ['ipfs://..%2fapi/v0/shutdown', null],
+    ['ipfs://%252e%252e/api', null],
+    [`ipfs://${V1}/..%5c..%5capi`, null],
+    ['ipfs://..\\api', null],
+    ['ipfs://ipfs/../api', null],
+    ['ar://../admin', ['https://ar.example/admin']],
+    ['ar://..%2fadmin', null],
     ['', null],
     ['ipfs://', null],
     ['file:///etc/passwd', null],

@@ -1,22 +1,20 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import type { ReadAccounts } from '../../../plugins/token-metadata/accounts/chain-account.ts';
-import { createAccountSource } from '../../../plugins/token-metadata/accounts/source.ts';
-import { createFacts } from '../../../plugins/token-metadata/facts/facts.ts';
-import { createNames } from '../../../plugins/token-metadata/facts/names.ts';
-import type { OffChainAnswer } from '../../../plugins/token-metadata/off-chain/document.ts';
+import { createAccountSource, type ReadAccounts } from '../../../plugins/token-metadata/accounts.ts';
+import { createFacts } from '../../../plugins/token-metadata/facts.ts';
+import { createNames } from '../../../plugins/token-metadata/names.ts';
 import type { Documents } from '../../../plugins/token-metadata/off-chain/documents.ts';
-import { createRecordLoader } from '../../../plugins/token-metadata/records/load-records.ts';
-import { migrations } from '../../../plugins/token-metadata/store/migrations.ts';
+import { createRecordLoader } from '../../../plugins/token-metadata/records.ts';
+import type { OffChainAnswer } from '../../../plugins/token-metadata/store/document-store.ts';
 import { createMintStore } from '../../../plugins/token-metadata/store/mint-store.ts';
+import { migrations } from '../../../plugins/token-metadata/store/tables.ts';
 import type { ListedToken } from '../../../plugins/token-metadata/token-list/token-list.ts';
-import { createChangedSlots } from '../../../plugins/token-metadata/watch/changed-slots.ts';
+import { createChangedSlots } from '../../../plugins/token-metadata/watch/mint-index.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { METADATA_PROGRAM, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/address/known-programs.ts';
-import { metadataAddress } from '../../../src/solana/address/metadata-address.ts';
+import { METADATA_PROGRAM, metadataAddress, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { sqliteStore } from '../../helpers/store.ts';
 import { writeMetadata } from '../../helpers/write-metadata.ts';
@@ -58,7 +56,7 @@ function makeService(store: Store, accounts: ReadonlyMap<string, Given>) {
   const list = { entries: async () => (mint: string) => (listed.get(mint) as ListedToken | undefined) ?? null };
   const changed = createChangedSlots();
   const facts = createFacts({
-    ...{ load, store: mints, documents: fake, list, clock, changed },
+    ...{ load, store: mints, documents: fake, list, clock, changed, isWatched: true },
     ...{ ttlMs: 600_000, upstreamTimeoutMs: 30_000, maxMints: 50 },
   });
   return { facts, calls, mints, state, documents, later, listed, changed, names: createNames({ facts, clock }) };

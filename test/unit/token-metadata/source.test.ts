@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import type { ReadAccounts } from '../../../plugins/token-metadata/accounts/chain-account.ts';
-import { createAccountSource } from '../../../plugins/token-metadata/accounts/source.ts';
-import { createTurns } from '../../../plugins/token-metadata/off-chain/turns.ts';
+import { createAccountSource, type ReadAccounts } from '../../../plugins/token-metadata/accounts.ts';
+import { createTurns } from '../../../plugins/token-metadata/off-chain/documents.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 
 interface Call {

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { cutPage, solRow, tokenRow, totalValue } from '../../../plugins/wallet/balances/page.ts';
-import { buildTable, type TableInput } from '../../../plugins/wallet/balances/table.ts';
+import { buildTable, type TableInput } from '../../../plugins/wallet/balances/tables.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { MintFacts } from '../../../src/ports/token-facts.ts';
-import { WRAPPED_SOL_MINT } from '../../../src/solana/address/known-programs.ts';
+import { WRAPPED_SOL_MINT } from '../../../src/solana/addresses.ts';
 
 const mint = fc.uint8Array({ minLength: 32, maxLength: 32 }).map((bytes) => encode32(bytes));
 const holding = fc.record({

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { readDatetime } from '../../../plugins/wallet/balance-at/datetime.ts';
+import { readDatetime } from '../../../plugins/wallet/balance-at.ts';
 
 test('dates of the calendar are read as UTC unless they name a zone', () => {
   for (const [text, iso] of [

@@ -1,12 +1,11 @@
 /** What is kept of transactions is what the transactions say, and goes when they do. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { historyDigest } from '../../../plugins/wallet/history/digest.ts';
-import { historyElement } from '../../../plugins/wallet/history/element.ts';
-import { positionOf } from '../../../plugins/wallet/store/position.ts';
+import { historyDigest, historyElement } from '../../../plugins/wallet/history.ts';
+import { positionOf } from '../../../plugins/wallet/store/tables.ts';
 import { createDigests } from '../../../plugins/wallet/tracking/digests.ts';
 import type { Loaded, ViewRow, WalletView } from '../../../plugins/wallet/tracking/view.ts';
-import { transfersDigest, transferText } from '../../../plugins/wallet/transfers/digest.ts';
+import { transfersDigest, transferText } from '../../../plugins/wallet/transfers.ts';
 import { decode32, encode32, encode64 } from '../../../src/lib/base58.ts';
 import type { MintFacts } from '../../../src/ports/token-facts.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';

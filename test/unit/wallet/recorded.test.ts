@@ -1,12 +1,12 @@
 /** What the wallet routes tell of recorded transactions. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fundingOf } from '../../../plugins/wallet/funded-by/funding.ts';
-import { historyElement } from '../../../plugins/wallet/history/element.ts';
+import { fundingOf } from '../../../plugins/wallet/funded-by.ts';
+import { historyElement } from '../../../plugins/wallet/history.ts';
 import type { Loaded } from '../../../plugins/wallet/tracking/view.ts';
-import { transferRows } from '../../../plugins/wallet/transfers/rows.ts';
+import { transferRows } from '../../../plugins/wallet/transfers.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
-import { plainAmount } from '../../../src/solana/accounts/token/ui-amount.ts';
+import { plainAmount } from '../../../src/solana/accounts/amounts.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';
 import { listFixtures, readJsonFixture, skipWithoutFixtures } from '../../helpers/fixtures.ts';
 

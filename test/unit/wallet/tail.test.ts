@@ -1,9 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { orderOf } from '../../../plugins/wallet/store/by-address.ts';
-import { positionOf } from '../../../plugins/wallet/store/position.ts';
-import { packTail, partOf, sorted, tailRowsOf, unpackTail } from '../../../plugins/wallet/store/tail.ts';
+import { orderOf, packTail, partOf, sorted, tailRowsOf, unpackTail } from '../../../plugins/wallet/store/rows.ts';
+import { positionOf } from '../../../plugins/wallet/store/tables.ts';
 
 const number = fc.oneof(
   fc.integer({ min: 0, max: 2 ** 48 - 1 }),

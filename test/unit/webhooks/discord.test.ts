@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { discordEmbed } from '../../../plugins/webhooks/bodies/discord.ts';
-import { createBodyRoom } from '../../../plugins/webhooks/bodies/room.ts';
-import { mergeBodies, wrapElement } from '../../../plugins/webhooks/bodies/wrap.ts';
+import { createBodyRoom, mergeBodies, wrapElement } from '../../../plugins/webhooks/bodies/form.ts';
 
 const options = {
   explorerUrlTemplate: 'https://example.org/{signature}?cluster={cluster}',

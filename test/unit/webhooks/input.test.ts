@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { parseInput } from '../../../plugins/webhooks/input/fields.ts';
-import { createInputRules } from '../../../plugins/webhooks/input/rules.ts';
+import { createInputRules, parseInput } from '../../../plugins/webhooks/input/fields.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { transactionTypes } from '../../../src/solana/transaction-types.ts';
 

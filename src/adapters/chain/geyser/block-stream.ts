@@ -12,7 +12,9 @@ import type { StreamUpdate } from './updates.ts';
 export interface BlockStreamOptions {
   readonly core: CoreConfig;
   readonly log: Log;
-  /** Default: the installed package. */
+  /** Where the package is looked for beside the program: the folder of the configuration; null without one. */
+  readonly configDir?: string | null;
+  /** Instead of that. */
   readonly load?: () => Promise<ClientPackage>;
 }
 
@@ -24,7 +26,7 @@ const KEEP_ALIVE_MS = 15_000;
 const MAX_MESSAGE_BYTES = 256 * 1024 * 1024;
 
 /** Blocks as a Yellowstone gRPC server pushes them. Errors: CONFIG_INVALID. */
-export function createYellowstoneStream({ core, log, load = loadClientPackage }: BlockStreamOptions): BlockStream {
+export function createYellowstoneStream({ core, log, configDir, load }: BlockStreamOptions): BlockStream {
   const { url, token } = core.follow.stream;
   if (url === null)
     throw new CodedError('CONFIG_INVALID', 'follow.stream.plugin is set: follow.stream.url is needed too', {
@@ -55,7 +57,7 @@ export function createYellowstoneStream({ core, log, load = loadClientPackage }:
   return {
     open,
     async start() {
-      loaded ??= await load();
+      loaded ??= await (load ?? (() => loadClientPackage(configDir)))();
     },
   };
 }

@@ -41,11 +41,11 @@ interface Loaded {
 }
 
 /**
- * Loads the package from where the daemon is installed, or from the working directory. Errors: STREAM_PACKAGE_MISSING, exit 78,
+ * Loads the package from where the daemon is installed, or from the folder of its configuration. Errors: STREAM_PACKAGE_MISSING, exit 78,
  * when it is absent or does not load here.
  */
-export async function loadClientPackage(workingDir: string = process.cwd()): Promise<ClientPackage> {
-  const bases = [import.meta.url, join(workingDir, 'package.json')];
+export async function loadClientPackage(configDir: string | null = null): Promise<ClientPackage> {
+  const bases = [import.meta.url, ...(configDir === null ? [] : [join(configDir, 'package.json')])];
   let reason = 'it is not installed';
   for (const base of bases) {
     const path = locate(base);

@@ -1,6 +1,13 @@
 import { encode, encode32 } from '../../../lib/base58.ts';
-import type { StreamBlock, StreamMeta, StreamTokenBalance, StreamTransaction } from './updates.ts';
-import { wireOf } from './wire-message.ts';
+import { writeVersion1 } from '../../../solana/decode/version-1.ts';
+import type {
+  StreamBlock,
+  StreamConfig,
+  StreamMessage,
+  StreamMeta,
+  StreamTokenBalance,
+  StreamTransaction,
+} from './updates.ts';
 
 /**
  * A block of the stream as `getBlock` answers it (base64, full), so that it takes the same way from here as every other one. Null
@@ -24,12 +31,12 @@ export function rpcFormOf(block: StreamBlock, decodeError: (bytes: Uint8Array) =
 
 function entryOf({ transaction, meta }: StreamTransaction, decodeError: (bytes: Uint8Array) => unknown): object | null {
   const message = transaction?.message;
-  if (transaction === undefined || message === undefined || meta === undefined || message.config !== undefined)
-    return null;
+  if (transaction === undefined || message === undefined || meta === undefined) return null;
   const wire = wireOf(transaction.signatures, message);
+  if (wire === null) return null;
   return {
     transaction: [wire.toString('base64'), 'base64'],
-    version: message.versioned ? 0 : 'legacy',
+    version: message.config !== undefined ? 1 : message.versioned ? 0 : 'legacy',
     meta: metaOf(meta, decodeError),
   };
 }
@@ -84,4 +91,65 @@ function returnDataOf({ returnData, returnDataNone }: StreamMeta): object {
   if (returnData === undefined || returnDataNone) return {};
   const data = Buffer.from(returnData.data).toString('base64');
   return { returnData: { programId: encode32(returnData.programId), data: [data, 'base64'] } };
+}
+
+/** The bytes of a transaction as its signers signed it: legacy, version 0 or 1. Null where they do not fit. */
+function wireOf(signatures: readonly Uint8Array[], message: StreamMessage): Buffer | null {
+  if (message.config !== undefined) return version1Of(signatures, message, message.config);
+  const parts: Uint8Array[] = [compact(signatures.length), ...signatures];
+  if (message.versioned) parts.push(Buffer.of(0x80));
+  const { header, accountKeys, instructions, addressTableLookups } = message;
+  parts.push(
+    Buffer.of(
+      header?.numRequiredSignatures ?? 0,
+      header?.numReadonlySignedAccounts ?? 0,
+      header?.numReadonlyUnsignedAccounts ?? 0,
+    ),
+    compact(accountKeys.length),
+    ...accountKeys,
+    message.recentBlockhash,
+    compact(instructions.length),
+  );
+  for (const { programIdIndex, accounts, data } of instructions)
+    parts.push(Buffer.of(programIdIndex), compact(accounts.length), accounts, compact(data.length), data);
+  if (message.versioned) {
+    parts.push(compact(addressTableLookups.length));
+    for (const { accountKey, writableIndexes, readonlyIndexes } of addressTableLookups)
+      parts.push(
+        ...[accountKey, compact(writableIndexes.length), writableIndexes],
+        ...[compact(readonlyIndexes.length), readonlyIndexes],
+      );
+  }
+  return Buffer.concat(parts);
+}
+
+function version1Of(signatures: readonly Uint8Array[], message: StreamMessage, config: StreamConfig): Buffer | null {
+  const { header, accountKeys, recentBlockhash, instructions } = message;
+  if (header === undefined) return null;
+  return writeVersion1({
+    header,
+    config: {
+      priorityFee: config.priorityFee === undefined ? null : BigInt(config.priorityFee),
+      computeUnitLimit: config.computeUnitLimit ?? null,
+      loadedAccountsDataSizeLimit: config.loadedAccountsDataSizeLimit ?? null,
+      heapSize: config.heapSize ?? null,
+    },
+    recentBlockhash,
+    keys: accountKeys,
+    instructions: instructions.map(({ programIdIndex, accounts, data }) => ({
+      programIndex: programIdIndex,
+      accounts,
+      data,
+    })),
+    signatures,
+  });
+}
+
+/** A length as the wire has it: seven bits a byte, the low ones first. */
+function compact(length: number): Buffer {
+  const bytes: number[] = [];
+  let rest = length;
+  for (; rest > 0x7f; rest >>= 7) bytes.push((rest & 0x7f) | 0x80);
+  bytes.push(rest);
+  return Buffer.from(bytes);
 }

@@ -37,8 +37,15 @@ export interface StreamMessage {
     readonly writableIndexes: Uint8Array;
     readonly readonlyIndexes: Uint8Array;
   }[];
-  /** Only version 1 messages have it. */
-  readonly config?: object | undefined;
+  /** Only version 1 messages have it, and all of them. */
+  readonly config?: StreamConfig | undefined;
+}
+
+export interface StreamConfig {
+  readonly priorityFee?: string | undefined;
+  readonly computeUnitLimit?: number | undefined;
+  readonly loadedAccountsDataSizeLimit?: number | undefined;
+  readonly heapSize?: number | undefined;
 }
 
 interface StreamHeader {

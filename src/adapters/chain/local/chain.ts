@@ -47,7 +47,7 @@ export async function createChain(options: LocalChainOptions): Promise<Chain> {
   const recentBlockhash = () => bank.state.tip().blockhash;
   const airdrop = createFaucet({ keypair, recentBlockhash, submit: submitAndSeal });
   return {
-    node: { bank, genesisHash, submit: submitAndSeal, airdrop },
+    node: { bank, genesisHash, sealsEach: slotMs === 0, submit: submitAndSeal, airdrop },
     bank,
     time,
     sealsEach: slotMs === 0,

@@ -5,14 +5,14 @@
 import { codeOf, messageOf } from '../../../lib/coded-error.ts';
 import { goLive } from './demo/live.ts';
 import { runDemo } from './demo/scenario.ts';
+import type { ChildMessage, LocalChainProcessOptions } from './host.ts';
 import { startChainWithInternals } from './in-process.ts';
-import type { ChildMessage, LocalChainProcessOptions } from './messages.ts';
 
 async function start(options: LocalChainProcessOptions): Promise<void> {
   const { handle, chain } = await startChainWithInternals({ ...options, warn: (text) => console.error(text) });
   const demo = options.demo === true ? await runDemo(chain) : null;
-  const { rpcUrl, wsUrl, genesisHash } = handle;
-  tell({ ready: { rpcUrl, wsUrl, genesisHash, hasLight: chain.hasLight, demo } });
+  const { rpcUrl, wsUrl, socketPort, genesisHash } = handle;
+  tell({ ready: { rpcUrl, wsUrl, socketPort, genesisHash, hasLight: chain.hasLight, demo } });
   let stopDemo = (): void => undefined;
   process.once('message', () => {
     if (demo !== null) stopDemo = goLive(chain);

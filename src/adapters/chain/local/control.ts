@@ -1,24 +1,25 @@
 import { type AccountInput, setAccountInput } from './account-input.ts';
 import type { Chain } from './chain.ts';
-import type { FaultScript, Faults } from './faults/rule.ts';
+import type { FaultScript, Faults } from './faults/engine.ts';
 import { seal, skip } from './ledger/bank.ts';
 import { fork } from './ledger/forks.ts';
 import { appendRecorded } from './ledger/recorded.ts';
 import type { ForkRequest, RecordedTransaction } from './ledger/types.ts';
 import type { Methods } from './rpc/node.ts';
-import { configAt, integerAt, keyAt } from './rpc/params.ts';
 import { invalidParams } from './rpc/rpc-error.ts';
+import { pubkey } from './rpc/values.ts';
 
 const ENGINE = 'litesvm 1.5.0';
 const MAX_STEPS = 100_000;
 
 export interface ControlParts {
   dropSockets(code?: number): void;
+  rpcUrl(): string;
   readonly faults: Faults;
 }
 
 /** The `local_*` methods: what tests and the demo do from outside. Never part of a real node, and never proxied. */
-export function controlMethods(chain: Chain, { dropSockets, faults }: ControlParts): Methods {
+export function controlMethods(chain: Chain, { dropSockets, rpcUrl, faults }: ControlParts): Methods {
   const { bank, node, time, hasLight } = chain;
   return {
     local_info: () => ({
@@ -29,37 +30,46 @@ export function controlMethods(chain: Chain, { dropSockets, faults }: ControlPar
       fixtures: bank.fixtures,
       light: hasLight,
       slot: bank.state.tip().slot,
+      rpcUrl: rpcUrl(),
     }),
-    local_seal(_node, params) {
+    local_seal(_node, sent) {
+      const params = listOf(sent);
       for (let left = steps(params); left > 0; left -= 1) seal(bank);
       return bank.state.tip().slot;
     },
-    local_skip(_node, params) {
+    local_skip(_node, sent) {
+      const params = listOf(sent);
       skip(bank, steps(params));
       return bank.pending.slot;
     },
-    local_fork: (_node, params) => fork(bank, configAt(params, 0) as unknown as ForkRequest),
-    local_prune(_node, params) {
-      bank.state.prune(integerAt(params, 0));
+    local_fork: (_node, sent) => fork(bank, configAt(listOf(sent), 0) as unknown as ForkRequest),
+    local_prune(_node, sent) {
+      bank.state.prune(integerAt(listOf(sent), 0));
       return bank.state.firstAvailable();
     },
-    local_fund: (_node, params) => node.airdrop(keyAt(params, 0), BigInt(integerAt(params, 1))),
-    local_setAccount(_node, params) {
+    local_fund(_node, sent) {
+      const params = listOf(sent);
+      return node.airdrop(keyAt(params, 0), BigInt(integerAt(params, 1)));
+    },
+    local_setAccount(_node, sent) {
+      const params = listOf(sent);
       const wire = params[1] === null ? null : configAt(params, 1);
       setAccountInput(bank, keyAt(params, 0), wire === null ? null : accountOf(wire));
       return true;
     },
-    local_appendRecorded(_node, params) {
+    local_appendRecorded(_node, sent) {
+      const params = listOf(sent);
       const record = appendRecorded(bank, configAt(params, 0) as unknown as RecordedTransaction);
       if (chain.sealsEach) seal(bank);
       return { signature: record.signature, slot: record.slot, recorded: true };
     },
-    local_setTime(_node, params) {
+    local_setTime(_node, sent) {
+      const params = listOf(sent);
       time.moveTo(integerAt(params, 0), bank.state.tip().height + 1);
       return true;
     },
-    local_faults(_node, params) {
-      faults.set(scriptOf(params[0]));
+    local_faults(_node, sent) {
+      faults.set(scriptOf(listOf(sent)[0]));
       return true;
     },
     local_clearFaults() {
@@ -67,11 +77,39 @@ export function controlMethods(chain: Chain, { dropSockets, faults }: ControlPar
       return true;
     },
     local_faultLog: () => faults.log(),
-    local_dropSockets(_node, params) {
+    local_dropSockets(_node, sent) {
+      const params = listOf(sent);
       dropSockets(params[0] === undefined ? undefined : integerAt(params, 0));
       return true;
     },
   };
+}
+
+function listOf(params: unknown): readonly unknown[] {
+  if (params === undefined) return [];
+  if (!Array.isArray(params)) throw invalidParams('Invalid params: expected a list');
+  return params;
+}
+
+/** The object at `index`; {} where there is none. */
+function configAt(params: readonly unknown[], index: number): Readonly<Record<string, unknown>> {
+  const value = params[index] ?? {};
+  if (typeof value !== 'object' || Array.isArray(value)) throw invalidParams('Invalid params: expected an object');
+  return value as Record<string, unknown>;
+}
+
+function keyAt(params: readonly unknown[], index: number): string {
+  const value = params[index];
+  if (typeof value !== 'string') throw invalidParams('Invalid params: expected a base58 key');
+  return pubkey(value);
+}
+
+function integerAt(params: readonly unknown[], index: number): number {
+  const value = params[index];
+  if (!Number.isSafeInteger(value) || (value as number) < 0) {
+    throw invalidParams('Invalid params: expected a non-negative integer');
+  }
+  return value as number;
 }
 
 function scriptOf(value: unknown): FaultScript {

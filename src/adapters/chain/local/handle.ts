@@ -1,11 +1,13 @@
 import type { AccountInput } from './account-input.ts';
-import type { Faults } from './faults/rule.ts';
+import type { Faults } from './faults/engine.ts';
 import type { ForkReport, ForkRequest, RecordedTransaction } from './ledger/types.ts';
 
 /** A running local chain in this process. */
 export interface LocalChainHandle {
   readonly rpcUrl: string;
   readonly wsUrl: string;
+  /** The second port for WebSocket alone, where there is one. */
+  readonly socketPort: number | null;
   readonly genesisHash: string;
   /** A real transfer from the faucet; answers its signature. At most 100,000 SOL. */
   fund(address: string, lamports: number | bigint): Promise<string>;

@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { CodedError } from '../../../lib/coded-error.ts';
-import type { ChildMessage, ChildReady, LocalChainProcessOptions } from './messages.ts';
+import type { DemoReport } from './demo/report.ts';
+import type { LocalChainOptions } from './options.ts';
 
 const START_LIMIT_MS = 10_000;
 const KILL_AFTER_MS = 3_000;
@@ -67,3 +68,21 @@ function firstMessage(child: ChildProcess, gone: Promise<string>): Promise<Child
     });
   });
 }
+
+export interface LocalChainProcessOptions extends Omit<LocalChainOptions, 'warn'> {
+  /** Run the demo scenario before anybody connects (default false). */
+  readonly demo?: boolean;
+}
+
+interface ChildReady {
+  readonly rpcUrl: string;
+  readonly wsUrl: string;
+  readonly socketPort: number | null;
+  readonly genesisHash: string;
+  readonly hasLight: boolean;
+  readonly demo: DemoReport | null;
+}
+
+export type ChildMessage =
+  | { readonly ready: ChildReady }
+  | { readonly failed: { readonly code: string; readonly message: string } };

@@ -7,16 +7,16 @@ import { createFaultEngine } from './faults/engine.ts';
 import { answersPing, createNotificationFilter } from './faults/notifications.ts';
 import { createResponder } from './faults/responder.ts';
 import type { LocalChainHandle } from './handle.ts';
-import { deploy, seal, skip, submit } from './ledger/bank.ts';
+import { type Bank, deploy, seal, skip, submit } from './ledger/bank.ts';
 import { fork } from './ledger/forks.ts';
 import { appendRecorded } from './ledger/recorded.ts';
-import type { LocalChainOptions } from './options.ts';
+import { DEFAULTS, type LocalChainOptions } from './options.ts';
 import { createPublisher } from './pubsub/publisher.ts';
 import { createSockets } from './pubsub/sockets.ts';
 import { allMethods } from './rpc/methods.ts';
 import { startRpcServer } from './rpc/server.ts';
 import { startSocketPort } from './rpc/socket-port.ts';
-import { startSlotTimer } from './slot-timer.ts';
+import { createSeededRandom } from './seeded-random.ts';
 import { decodeTransaction } from './vm/transaction.ts';
 
 /** A chain in this process with its sockets, and its parts for code in this folder. */
@@ -28,16 +28,24 @@ export async function startChainWithInternals(options: LocalChainOptions) {
   const engine = createFaultEngine(Date.now);
   const { faults } = engine;
   const filter = createNotificationFilter(engine);
-  const sockets = createSockets(publisher, { filter, answersPing: () => answersPing(engine) });
-  const control = { dropSockets: sockets.drop, faults };
-  const methods = { ...allMethods(), ...(options.control === false ? {} : controlMethods(chain, control)) };
+  const standard = allMethods();
+  const sockets = createSockets(publisher, {
+    filter,
+    answersPing: () => answersPing(engine),
+    version: (params) => standard['getVersion']!(node, params),
+  });
+  let rpcUrl = '';
+  const control = { dropSockets: sockets.drop, rpcUrl: () => rpcUrl, faults };
+  const methods = { ...standard, ...(options.control === false ? {} : controlMethods(chain, control)) };
   const respond = createResponder(node, methods, engine);
   const server = await startRpcServer(options.port ?? 0, respond, sockets.upgrade);
-  const stopSocketPort = await startSocketPort(server.port, options, sockets.upgrade);
+  rpcUrl = `http://127.0.0.1:${server.port}`;
+  const socketPort = await startSocketPort(server.port, options, sockets.upgrade);
   const stopTimer = startSlotTimer(bank, options);
   const handle: LocalChainHandle = {
-    rpcUrl: `http://127.0.0.1:${server.port}`,
+    rpcUrl,
     wsUrl: `ws://127.0.0.1:${server.port}`,
+    socketPort: socketPort.port,
     genesisHash: node.genesisHash,
     ...ledgerControls(chain),
     faults,
@@ -47,7 +55,7 @@ export async function startChainWithInternals(options: LocalChainOptions) {
     async stop() {
       stopTimer();
       await sockets.stop();
-      await Promise.all([server.stop(), stopSocketPort()]);
+      await Promise.all([server.stop(), socketPort.stop()]);
     },
   };
   return { handle, chain };
@@ -103,4 +111,18 @@ function ledgerControls({ node, bank, time, sealsEach }: Chain) {
       time.moveTo(unixSeconds, bank.state.tip().height + 1);
     },
   };
+}
+
+/** Seals a block every `slotMs`, or leaves the slot out by seeded chance. Answers what stops it. */
+function startSlotTimer(bank: Bank, options: LocalChainOptions): () => void {
+  const { slotMs } = { ...DEFAULTS, ...options };
+  if (slotMs === 0) return () => undefined;
+  const chance = createSeededRandom(options.skipEvery?.seed ?? 0);
+  const rate = options.skipEvery?.rate ?? 0;
+  const timer = setInterval(() => {
+    if (bank.pending.records.length === 0 && chance() < rate) skip(bank, 1);
+    else seal(bank);
+  }, slotMs);
+  timer.unref();
+  return () => clearInterval(timer);
 }

@@ -2,7 +2,7 @@ import type { LocalChainHandle } from './handle.ts';
 import { startChainWithInternals } from './in-process.ts';
 import type { LocalChainOptions } from './options.ts';
 
-export type { FaultRule, FaultScript, Faults } from './faults/rule.ts';
+export type { FaultRule, FaultScript, Faults } from './faults/engine.ts';
 export type { LocalChainHandle } from './handle.ts';
 export { type LocalChainProcess, startLocalChainProcess } from './host.ts';
 export type { LocalChainOptions } from './options.ts';

@@ -4,8 +4,7 @@ import type { ChainBlock } from '../../../ports/block.ts';
 import type { AddressEntry, AddressHistory, AskOptions } from '../../../ports/chain.ts';
 import type { Random } from '../../../ports/clock.ts';
 import { decodeEntries } from '../../../solana/decode/decode-block.ts';
-import type { RpcClient } from './client.ts';
-import { meaningOf } from './node-errors.ts';
+import { meaningOf, type RpcClient } from './client.ts';
 
 export interface AddressHistoryOptions {
   readonly client: RpcClient;

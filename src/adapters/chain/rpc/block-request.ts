@@ -1,10 +1,10 @@
-import { CodedError, codeOf, messageOf } from '../../../lib/coded-error.ts';
+import { CodedError, messageOf } from '../../../lib/coded-error.ts';
 import type { ChainBlock } from '../../../ports/block.ts';
 import type { AskOptions, BlockAnswer } from '../../../ports/chain.ts';
 import { decodeBlock } from '../../../solana/decode/decode-block.ts';
 import { scanBlockAnswer } from '../../../solana/decode/scan/scan-block.ts';
-import type { Answered, RpcClient } from './client.ts';
-import { meaningOf } from './node-errors.ts';
+import { HIGHEST_WIRE_VERSION } from '../../../solana/decode/walk-wire.ts';
+import { type Answered, meaningOf, type RpcClient } from './client.ts';
 
 export interface BlockRequestOptions {
   readonly client: RpcClient;
@@ -14,22 +14,19 @@ export interface BlockRequestOptions {
   readonly maxVersion: number;
 }
 
-type Encoding = 'base64' | 'json';
 /** A node that keeps asking for a higher version has lost its mind. */
 const HIGHEST_VERSION = 127;
 
-/** Asks for whole blocks; remembers the highest transaction version that was ever needed. */
+/**
+ * Asks for whole blocks; remembers the highest transaction version that was ever needed. From the first version on that is not read
+ * from bytes, blocks are asked for as JSON, which shows every version.
+ */
 export function createBlockRequest({ client, timeoutMs, maxBytes, maxVersion }: BlockRequestOptions) {
   let version = maxVersion;
 
-  async function once(
-    slot: number,
-    encoding: Encoding,
-    asked: number,
-    options: AskOptions,
-  ): Promise<BlockAnswer | 'higher' | 'as-json'> {
+  async function once(slot: number, asked: number, options: AskOptions): Promise<BlockAnswer | 'higher'> {
+    const encoding = asked <= HIGHEST_WIRE_VERSION ? 'base64' : 'json';
     let block: ChainBlock | null = null;
-    let unknownMessage = false;
     const answered = await client.ask({
       method: 'getBlock',
       params: [
@@ -55,28 +52,23 @@ export function createBlockRequest({ client, timeoutMs, maxBytes, maxVersion }: 
           block = decodeBlock(slot, result);
           return null;
         } catch (error) {
-          unknownMessage = encoding === 'base64' && codeOf(error) === 'CHAIN_BAD_TRANSACTION';
-          // A message this decoder does not know is no contradiction: the same block is asked for in a form that shows every version.
-          return unknownMessage ? null : messageOf(error);
+          return messageOf(error);
         }
       },
     });
-    if (unknownMessage) return 'as-json';
     if (block !== null) return { kind: 'block', block, upstream: answered.upstream.label };
     return withoutBlock(answered, slot);
   }
 
   return async function askBlock(slot: number, options: AskOptions): Promise<BlockAnswer> {
-    let encoding: Encoding = 'base64';
     for (;;) {
       const asked = version;
-      const answer = await once(slot, encoding, asked, options);
-      if (answer === 'as-json') encoding = 'json';
-      else if (answer !== 'higher') return answer;
-      else if (asked >= HIGHEST_VERSION)
+      const answer = await once(slot, asked, options);
+      if (answer !== 'higher') return answer;
+      if (asked >= HIGHEST_VERSION)
         throw new CodedError('CHAIN_BAD_BLOCK', `no upstream serves block ${slot} at any transaction version`);
       // Blocks are asked for beside each other: what one of them has raised, the others need not raise again.
-      else version = Math.max(version, asked + 1);
+      version = Math.max(version, asked + 1);
     }
   };
 }

@@ -1,12 +1,21 @@
-import { CodedError } from '../../../lib/coded-error.ts';
+import { GateRefusal } from '../../../kernel/request.ts';
+import { CodedError, codeOf, messageOf } from '../../../lib/coded-error.ts';
+import type { Tenant } from '../../../ports/access.ts';
 import type { Clock, Random } from '../../../ports/clock.ts';
-import type { Upstream, UpstreamPool } from '../../../ports/upstream.ts';
-import { type NodeError, type ReadAnswer, readReply, type ScanResult } from './read-reply.ts';
+import type {
+  Upstream,
+  UpstreamOutcome,
+  UpstreamPool,
+  UpstreamReply,
+  UpstreamRequest,
+} from '../../../ports/upstream.ts';
+import { decodeResponse } from '../../../solana/decode/decode-response.ts';
 
 export interface AskAll {
   readonly method: string;
   readonly params: readonly unknown[];
   readonly signal?: AbortSignal;
+  readonly tenant?: Tenant | undefined;
   readonly timeoutMs: number;
   readonly maxBytes: number;
   readonly avoid?: readonly string[];
@@ -53,8 +62,7 @@ export function createRpcClient(pool: UpstreamPool, clock: Clock, random: Random
         const candidates = pool.candidates({
           ...{ avoid: request.avoid ?? [], exceptLimited: true, archive: request.archive ?? false },
         });
-        if (candidates.length === 0 && pool.size > 0)
-          lastReason = 'those that are left ask to be left alone for a while';
+        if (candidates.length === 0 && pool.size > 0) lastReason = whyNone(pool);
         for (const upstream of candidates) {
           request.signal?.throwIfAborted();
           const leftMs = request.timeoutMs - (clock.monotonic() - startedAt);
@@ -97,6 +105,7 @@ async function askOne(pool: UpstreamPool, upstream: Upstream, body: string, requ
       body,
       timeoutMs: request.timeoutMs,
       maxBytes: request.maxBytes,
+      tenant: request.tenant,
       ...(request.signal === undefined ? {} : { signal: request.signal }),
     },
     request.scan,
@@ -111,5 +120,106 @@ function reasonOf(answer: ReadAnswer): string {
   return outcome.kind === 'denied' ? `refused with status ${outcome.status}` : outcome.kind;
 }
 
+function whyNone(pool: UpstreamPool): string {
+  const out = pool.states().find(({ inService }) => !inService);
+  return out?.reason ?? 'those that are left ask to be left alone for a while';
+}
+
 const timedOut = (method: string) =>
   new CodedError('CHAIN_TIMEOUT', `no upstream answered ${method} in time`, { retryable: true, facts: { method } });
+
+interface NodeError {
+  readonly code: number;
+  readonly message: string;
+  readonly data?: unknown;
+}
+
+/** A whole answer and what it says about the upstream. */
+interface ReadAnswer {
+  readonly outcome: UpstreamOutcome;
+  /** Set when the upstream answered with a result (which may be null). */
+  readonly result?: unknown;
+  /** Set when the upstream answered with an error object. */
+  readonly error?: NodeError;
+  /** Set when the request failed before an answer came. */
+  readonly failure?: unknown;
+}
+
+interface Sender {
+  send(request: UpstreamRequest): Promise<UpstreamReply>;
+}
+
+/** Finds the result in the bytes of an answer that has one, without parsing it; null when the answer has to be parsed. */
+type ScanResult = (body: Buffer) => unknown;
+
+/** Sends one JSON-RPC request and reads its answer whole. Throws only GateRefusal; the caller decides what a failure means. */
+export async function readReply(sender: Sender, request: UpstreamRequest, scan?: ScanResult): Promise<ReadAnswer> {
+  try {
+    const reply = await sender.send(request);
+    const chunks: Buffer[] = [];
+    for await (const chunk of reply.body) chunks.push(chunk as Buffer);
+    return classify(reply, Buffer.concat(chunks), scan);
+  } catch (error) {
+    // That too many of its caller wait says nothing about the upstream.
+    if (error instanceof GateRefusal) throw error;
+    return { outcome: { kind: 'failed', reason: codeOf(error) ?? messageOf(error) }, failure: error };
+  }
+}
+
+function classify(reply: UpstreamReply, body: Buffer, scan: ScanResult | undefined): ReadAnswer {
+  const { status } = reply;
+  if (status === 429) return { outcome: { kind: 'limited', retryAfterMs: retryAfterMs(reply.headers['retry-after']) } };
+  if (status === 401 || status === 403) return { outcome: { kind: 'denied', status } };
+  const scanned = status < 400 ? (scan?.(body) ?? null) : null;
+  if (scanned !== null) return { outcome: { kind: 'ok' }, result: scanned };
+  const parsed = parse(body);
+  if (parsed === null) return failed(status >= 400 ? `status ${status}` : 'the answer is no JSON-RPC');
+  if (isNodeError(parsed['error'])) return { outcome: { kind: 'ok' }, error: parsed['error'] };
+  if (status >= 400) return failed(`status ${status}`);
+  if (!('result' in parsed)) return failed('neither result nor error');
+  return { outcome: { kind: 'ok' }, result: parsed['result'] };
+}
+
+const failed = (reason: string): ReadAnswer => ({ outcome: { kind: 'failed', reason } });
+
+function parse(body: Buffer): Record<string, unknown> | null {
+  try {
+    const value = decodeResponse(body);
+    return typeof value === 'object' && value !== null && !Array.isArray(value)
+      ? (value as Record<string, unknown>)
+      : null;
+  } catch {
+    return null;
+  }
+}
+
+function isNodeError(value: unknown): value is NodeError {
+  return typeof value === 'object' && value !== null && Number.isInteger((value as { code?: unknown }).code);
+}
+
+/** Whole seconds only; a date or nonsense counts as not given. */
+function retryAfterMs(header: string | undefined): number | null {
+  if (header === undefined || !/^\d{1,6}$/.test(header)) return null;
+  return Math.min(Number(header) * 1_000, 300_000);
+}
+
+/** What the error codes of Solana nodes mean to someone who asks for a block. */
+type BlockErrorMeaning = 'skipped' | 'not-yet' | 'pruned' | 'version' | 'unwell' | 'fatal';
+
+const MEANINGS: ReadonlyMap<number, BlockErrorMeaning> = new Map([
+  [-32001, 'pruned'],
+  [-32004, 'not-yet'],
+  [-32005, 'unwell'],
+  [-32007, 'skipped'],
+  [-32009, 'skipped'],
+  [-32010, 'unwell'],
+  [-32011, 'pruned'],
+  [-32014, 'not-yet'],
+  [-32015, 'version'],
+  [-32016, 'not-yet'],
+  [-32019, 'unwell'],
+  [-32602, 'fatal'],
+]);
+
+/** Unknown codes count as a node that is unwell: the next upstream is asked. */
+export const meaningOf = (code: number): BlockErrorMeaning => MEANINGS.get(code) ?? 'unwell';

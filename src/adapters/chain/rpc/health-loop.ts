@@ -1,7 +1,9 @@
 import type { Clock } from '../../../ports/clock.ts';
 import type { UpstreamOutcome } from '../../../ports/upstream.ts';
+import { readReply } from './client.ts';
+import { isInService } from './health.ts';
+import type { IdentityWatch } from './identity.ts';
 import type { Member } from './member.ts';
-import { readReply } from './read-reply.ts';
 
 export interface HealthLoopOptions {
   readonly members: readonly Member[];
@@ -10,6 +12,11 @@ export interface HealthLoopOptions {
   readonly report: (member: Member, outcome: UpstreamOutcome) => void;
   /** Called after each round. */
   readonly settle: () => void;
+  readonly identity: Pick<IdentityWatch, 'round' | 'suspect'>;
+  /** Whether a tip that is so many slots lower than before may be another chain's. */
+  readonly isFarBack: (slots: number) => boolean;
+  /** Takes the newest slot of each round. */
+  readonly sawTip: (slot: number) => void;
 }
 
 const PROBE = '{"jsonrpc":"2.0","id":1,"method":"getSlot","params":[{"commitment":"confirmed"}]}';
@@ -17,26 +24,37 @@ const PROBE_TIMEOUT_MS = 4_000;
 const PROBE_MAX_BYTES = 64 * 1024;
 
 /** Asks every upstream for its slot, again and again. */
-export function createHealthLoop({ members, clock, intervalMs, report, settle }: HealthLoopOptions) {
+export function createHealthLoop(options: HealthLoopOptions) {
+  const { members, clock, intervalMs, report, settle, identity } = options;
   const stopped = new AbortController();
   let running: Promise<void> = Promise.resolve();
 
-  async function probe(member: Member): Promise<void> {
+  /** The slot that the upstream has come to; null without an answer. */
+  async function probe(member: Member, timeoutMs = PROBE_TIMEOUT_MS): Promise<number | null> {
     const answer = await readReply(member.transport, {
       body: PROBE,
-      timeoutMs: PROBE_TIMEOUT_MS,
+      timeoutMs,
       maxBytes: PROBE_MAX_BYTES,
       signal: stopped.signal,
     });
-    if (stopped.signal.aborted) return;
-    const slot = answer.result;
-    if (answer.outcome.kind === 'ok' && Number.isSafeInteger(slot)) member.health.slot = slot as number;
+    if (stopped.signal.aborted) return null;
+    const isSlot = answer.outcome.kind === 'ok' && Number.isSafeInteger(answer.result);
+    const slot = isSlot ? (answer.result as number) : null;
+    if (slot !== null) {
+      if (options.isFarBack((member.health.slot ?? 0) - slot)) identity.suspect(member);
+      member.health.slot = slot;
+    }
     report(member, answer.outcome);
+    return slot;
   }
 
   async function round(): Promise<void> {
     const now = clock.monotonic();
-    await Promise.all(members.filter(({ health }) => health.limitedUntil <= now).map(probe));
+    const asked = members.filter(({ health }) => health.limitedUntil <= now);
+    const slots = await Promise.all(asked.map(async (member) => [member, await probe(member)] as const));
+    await identity.round();
+    const ours = slots.flatMap(([{ health }, slot]) => (slot !== null && isInService(health) ? [slot] : []));
+    if (ours.length > 0) options.sawTip(Math.max(...ours));
     settle();
   }
 
@@ -52,6 +70,11 @@ export function createHealthLoop({ members, clock, intervalMs, report, settle }:
   }
 
   return {
+    /** Asks all of them now. */
+    async probe(timeoutMs: number): Promise<void> {
+      await Promise.all(members.map((member) => probe(member, timeoutMs)));
+      settle();
+    },
     /** Waits for the first round, so that the first choice is a good one. */
     async start(): Promise<void> {
       await round();

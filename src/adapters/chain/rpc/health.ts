@@ -1,4 +1,5 @@
 import type { CoreConfig } from '../../../kernel/config/core.ts';
+import { isLagBeyond, type LagLimit } from '../../../lib/chain-lag.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { UpstreamOutcome } from '../../../ports/upstream.ts';
 
@@ -17,6 +18,12 @@ export interface Health {
   /** Not so far behind that it is left out, but others know newer slots. */
   late: boolean;
   inFlight: number;
+  /** Of the last good answer. */
+  answeredAt: number;
+  /** Genesis hash of the other chain that it serves; null for none. */
+  otherChain: string | null;
+  /** Whether it said which chain it serves since it was last unreachable. */
+  isKnown: boolean;
 }
 
 export const newHealth = (order: number): Health => ({
@@ -29,6 +36,9 @@ export const newHealth = (order: number): Health => ({
   behind: false,
   late: false,
   inFlight: 0,
+  answeredAt: Number.NEGATIVE_INFINITY,
+  otherChain: null,
+  isKnown: true,
 });
 
 /** The reason of a rest that an upstream asked for. */
@@ -46,6 +56,7 @@ export function applyOutcome(health: Health, outcome: UpstreamOutcome, now: numb
   switch (outcome.kind) {
     case 'ok':
       health.failures = 0;
+      health.answeredAt = now;
       // A good answer ends a rest that failures began, but not one for a contradiction or a limit.
       if (health.reason?.startsWith('failing')) {
         health.restUntil = Number.NEGATIVE_INFINITY;
@@ -68,22 +79,29 @@ export function applyOutcome(health: Health, outcome: UpstreamOutcome, now: numb
   }
 }
 
-export const isHealthy = (health: Health, now: number): boolean => health.restUntil <= now && !health.behind;
+/** Whether it may be asked at all: nobody must take the answer of another chain for ours. */
+export const isInService = ({ otherChain, isKnown }: Health): boolean => otherChain === null && isKnown;
+
+export const isHealthy = (health: Health, now: number): boolean =>
+  isInService(health) && health.restUntil <= now && !health.behind;
 
 export function reasonOf(health: Health, now: number): string | null {
+  if (health.otherChain !== null) return `UPSTREAM_OTHER_CHAIN: its genesis hash is ${health.otherChain}`;
   if (health.restUntil > now) return health.reason;
+  if (!health.isKnown) return 'it has not said yet which chain it serves';
   return health.behind ? 'behind the others' : null;
 }
 
 /** Differences up to this come from asking at different moments. */
-const LATE_SLOTS = 8;
+const LATE: LagLimit = { seconds: 3.2, slots: null };
 
-/** Marks those that lag behind the best tip known. */
-export function markBehind(all: readonly Health[], maxLagSlots: number): void {
-  const best = Math.max(...all.map((health) => health.slot ?? 0));
+/** Marks those that lag behind the best tip known. `slotMs`: null until it is measured. */
+export function markBehind(all: readonly Health[], maxLag: LagLimit, slotMs: number | null): void {
+  const best = Math.max(...all.map((health) => (isInService(health) ? (health.slot ?? 0) : 0)));
   for (const health of all) {
-    health.behind = health.slot !== null && health.slot < best - maxLagSlots;
-    health.late = health.slot !== null && health.slot < best - LATE_SLOTS;
+    const lag = { lagSlots: health.slot === null ? null : best - health.slot, slotMs };
+    health.behind = isLagBeyond(lag, maxLag);
+    health.late = isLagBeyond(lag, LATE);
   }
 }
 

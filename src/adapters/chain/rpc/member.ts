@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import type WebSocket from 'ws';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Upstream, UpstreamConfig, UpstreamState } from '../../../ports/upstream.ts';
-import { type Health, isHealthy, newHealth, reasonOf } from './health.ts';
+import { type Health, isHealthy, isInService, newHealth, reasonOf } from './health.ts';
 import { createTransport, type Transport } from './transport.ts';
 
 export interface Member {
@@ -12,6 +12,14 @@ export interface Member {
   /** Addresses to try for websockets, and which one is next. */
   readonly socketUrls: readonly string[];
   socketTurn: number;
+  /** Since it was first out of use, until it has been fine for a while. */
+  outage: Outage | null;
+}
+
+/** Times are monotonic milliseconds. */
+export interface Outage {
+  readonly since: number;
+  fineSince: number | null;
 }
 
 export interface MemberOptions {
@@ -24,7 +32,13 @@ export interface MemberOptions {
 
 const DEFAULT_MAX_CONCURRENT = 64;
 
-export function makeMember(config: UpstreamConfig, order: number, options: MemberOptions): Member {
+/** `broke`: told when a connection ended that the other side, or the network, closed. */
+export function makeMember(
+  config: UpstreamConfig,
+  order: number,
+  options: MemberOptions,
+  broke: () => void = () => undefined,
+): Member {
   const upstream: Upstream = {
     label: `${options.label}-${order}`,
     url: config.url,
@@ -35,9 +49,15 @@ export function makeMember(config: UpstreamConfig, order: number, options: Membe
   return {
     upstream,
     health: newHealth(order),
-    transport: (options.makeTransport ?? createTransport)(upstream, options.userAgent ?? 'parhelion', options.clock),
+    transport: (options.makeTransport ?? createTransport)(
+      upstream,
+      options.userAgent ?? 'parhelion',
+      options.clock,
+      broke,
+    ),
     socketUrls: config.websocketUrl === undefined ? socketUrlsOf(upstream.url) : [config.websocketUrl],
     socketTurn: 0,
+    outage: null,
   };
 }
 
@@ -75,5 +95,7 @@ export function stateOf({ upstream, health }: Member, now: number): UpstreamStat
     reason: reasonOf(health, now),
     slot: health.slot,
     inFlight: health.inFlight,
+    otherChain: health.otherChain,
+    inService: isInService(health),
   };
 }

@@ -1,39 +1,71 @@
+import { orAborted } from '../../../kernel/calls/deadline.ts';
 import type { CoreConfig } from '../../../kernel/config/core.ts';
+import { createSlotLength } from '../../../kernel/follower/slot-length.ts';
+import { isLagBeyond } from '../../../lib/chain-lag.ts';
+import { CodedError } from '../../../lib/coded-error.ts';
 import type { Log } from '../../../ports/log.ts';
 import type { Metrics } from '../../../ports/metrics.ts';
 import type { Upstream, UpstreamConfig, UpstreamPool } from '../../../ports/upstream.ts';
-import { checkAddresses } from './check-addresses.ts';
-import { applyOutcome, byPreference, isHealthy, markBehind } from './health.ts';
+import { applyOutcome, byPreference, isHealthy, isInService, markBehind } from './health.ts';
 import { createHealthLoop } from './health-loop.ts';
+import { createIdentityWatch } from './identity.ts';
 import { type Member, type MemberOptions, makeMember, openSocket, stateOf } from './member.ts';
+import { checkAddresses } from './transport.ts';
 
 export interface PoolOptions extends MemberOptions {
   readonly upstreams: readonly UpstreamConfig[];
   readonly core: CoreConfig;
   readonly log: Log;
   readonly metrics: Metrics;
+  /** Shared by the pools of one process; without it each pool writes its own lines. */
+  readonly outages?: OutageBook;
 }
+
+/** Which thread of a process writes about an outage. */
+export interface OutageBook {
+  /** False when another thread has written that it began. */
+  begin(upstream: string): boolean;
+  /** False when another thread wrote that it began, so that it writes the end as well. */
+  end(upstream: string): boolean;
+}
+
+/** A good answer of this age says that an upstream is there; else it is asked, for so long. */
+const FRESH_ANSWER_MS = 2_000;
+const QUICK_PROBE_MS = 1_500;
 
 /** The upstreams of one chain. Opens nothing before `start`; `send` works before as well. Error: CONFIG_INVALID. */
 export function createUpstreamPool(options: PoolOptions): UpstreamPool {
-  const { label, core, clock, log } = options;
+  const { label, core, clock, log, outages } = options;
+  const maxLag = { seconds: core.follow.unhealthyLagSeconds, slots: core.follow.unhealthyLagSlots };
+  const slotLength = createSlotLength();
   checkAddresses(label, options.upstreams);
-  const members = options.upstreams.map((config, order) => makeMember(config, order, options));
+  const members: readonly Member[] = options.upstreams.map((config, order) =>
+    makeMember(config, order, options, () => broke(order)),
+  );
+  const broke = (order: number) => {
+    const member = members[order];
+    if (member !== undefined) identity.broke(member);
+  };
+  const identity = createIdentityWatch({ label, members, clock, log, changed: () => settle() });
   const byUpstream = new Map(members.map((member) => [member.upstream.label, member]));
   const hasArchive = members.some(({ upstream }) => upstream.archive);
   const listeners = new Set<() => void>();
   let lastHealthy = '';
+  let lastOthers = '';
 
   /** Tells the listeners when the set of healthy upstreams is another than before. */
   function settle(): void {
     markBehind(
       members.map((member) => member.health),
-      core.follow.unhealthyLagSlots,
+      maxLag,
+      slotLength.ms(),
     );
     const now = clock.monotonic();
     const healthy = members.filter((member) => isHealthy(member.health, now)).map((member) => member.upstream.label);
-    if (healthy.join() === lastHealthy) return;
-    if (lastHealthy !== '' || healthy.length < members.length)
+    const others = members.map(({ health }) => health.otherChain ?? '').join();
+    if (healthy.join() === lastHealthy && others === lastOthers) return;
+    lastOthers = others;
+    if (healthy.join() !== lastHealthy && (lastHealthy !== '' || healthy.length < members.length))
       log.info({ pool: label, healthy }, 'healthy upstreams changed');
     lastHealthy = healthy.join();
     for (const listener of listeners) listener();
@@ -44,20 +76,61 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     intervalMs: core.upstream.healthIntervalMs,
     report: reportTo,
     settle,
+    identity,
+    isFarBack: (slots) => isLagBeyond({ lagSlots: slots, slotMs: slotLength.ms() }, maxLag),
+    sawTip: (slot) => slotLength.sawTip(slot, clock.monotonic()),
   });
 
   function reportTo(member: Member, outcome: Parameters<UpstreamPool['report']>[1]): void {
-    const wasResting = member.health.restUntil > clock.monotonic();
     applyOutcome(member.health, outcome, clock.monotonic(), core);
-    if (!wasResting && member.health.restUntil > clock.monotonic())
-      log.warn(
-        { pool: label, upstream: member.upstream.label, reason: member.health.reason },
-        'upstream is left alone for a while',
-      );
+    if (outcome.kind === 'failed') identity.suspect(member);
+    noteOutage(member, outcome.kind === 'ok');
     settle();
+  }
+  let probing: Promise<boolean> | null = null;
+  const hasAnswered = () =>
+    members.some(({ health }) => isInService(health) && clock.monotonic() - health.answeredAt < FRESH_ANSWER_MS);
+  const probeNow = () =>
+    loop
+      .probe(QUICK_PROBE_MS)
+      .then(hasAnswered)
+      .finally(() => {
+        probing = null;
+      });
+
+  /** One line when an outage begins and one when it is over: an upstream that fails, rests and fails again has one outage. */
+  function noteOutage(member: Member, isOk: boolean): void {
+    const now = clock.monotonic();
+    const { health, outage } = member;
+    const about = { pool: label, upstream: member.upstream.label };
+    if (health.restUntil > now) {
+      if (outage !== null) outage.fineSince = null;
+      else {
+        member.outage = { since: now, fineSince: null };
+        // The threads of a process have a pool each, and see the same.
+        if (outages?.begin(member.upstream.label) === false) return;
+        log.warn({ ...about, reason: health.reason }, 'upstream is cooling down');
+      }
+    } else if (outage !== null && isOk) {
+      outage.fineSince ??= now;
+      if (now - outage.fineSince < core.upstream.coolDownMs) return;
+      member.outage = null;
+      if (outages?.end(member.upstream.label) === false) return;
+      log.info({ ...about, outageMs: Math.round(outage.fineSince - outage.since) }, 'upstream is back');
+    }
+  }
+  /** Waits for the question which chain it serves, while one is asked; not longer than the caller does. */
+  async function identified(member: Member, signal: AbortSignal | undefined): Promise<void> {
+    const question = identity.pending(member);
+    if (question !== null) await (signal === undefined ? question : orAborted(question, signal));
   }
   const memberOf = (upstream: Upstream): Member | undefined => byUpstream.get(upstream.label);
 
+  options.metrics.observe(
+    'upstreams_other_chain',
+    'upstreams out of service because they serve another chain',
+    () => members.filter(({ health }) => health.otherChain !== null).length,
+  );
   options.metrics.observe('upstreams_healthy', 'upstreams that are used', () => {
     const now = clock.monotonic();
     return members.filter((member) => isHealthy(member.health, now)).length;
@@ -72,6 +145,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
       return members
         .filter(
           ({ upstream, health }) =>
+            isInService(health) &&
             !avoid.includes(upstream.label) &&
             (!archive || upstream.archive || !hasArchive) &&
             (!healthyOnly || isHealthy(health, now)) &&
@@ -88,9 +162,18 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     async send(upstream, request) {
       const member = memberOf(upstream);
       if (member === undefined) throw new TypeError(`${upstream.label} is not of pool ${label}`);
+      await identified(member, request.signal);
+      if (!isInService(member.health))
+        throw new CodedError('UPSTREAM_CONNECT', `${upstream.label} is out of service`, { retryable: true });
       member.health.inFlight += 1;
       try {
         const reply = await member.transport.send(request);
+        // The connection may have broken while the request waited for it, and another chain have answered on the next one.
+        await identified(member, request.signal);
+        if (!isInService(member.health)) {
+          reply.body.on('error', () => undefined).destroy();
+          throw new CodedError('UPSTREAM_FAILED', `${upstream.label} is out of service`, { retryable: true });
+        }
         reply.body.once('close', () => {
           member.health.inFlight -= 1;
         });
@@ -107,13 +190,20 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     openSocket(upstream) {
       return openSocket(memberOf(upstream), label);
     },
+    async answers() {
+      if (hasAnswered()) return true;
+      probing ??= probeNow();
+      return await probing;
+    },
+    bind: identity.bind,
+    identify: identity.ask,
     onChange(listener) {
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
     start: () => loop.start(),
     async stop() {
-      await loop.stop();
+      await Promise.all([loop.stop(), identity.stop()]);
       await Promise.all(members.map((member) => member.transport.close()));
     },
   };

@@ -26,8 +26,12 @@ const CLUSTERS: ReadonlyMap<string, string> = new Map([
   ['EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG', 'devnet'],
 ]);
 
+/** "Minimum context slot has not been reached". */
+const BEHIND = -32016;
+
 /** What the local chain tells of itself. */
 interface LocalInfo {
+  readonly rpcUrl?: string;
   readonly engine?: string;
   readonly fixtures?: number;
 }
@@ -64,6 +68,9 @@ export function createChainReader({
       timeoutMs: options.timeoutMs ?? timeoutMs,
       maxBytes,
       archive: options.archive ?? false,
+      tenant: options.tenant,
+      // One that has not come to the slot that is asked for says nothing about the others.
+      onNodeError: ({ code }) => (code === BEHIND ? 'next' : 'take'),
       ...how,
       ...(options.signal === undefined ? {} : { signal: options.signal }),
     });
@@ -101,20 +108,32 @@ export function createChainReader({
     call,
     callText,
     onReleased: follower.onReleased,
-    status: () => ({
-      chain,
-      kind,
-      cluster: kind === 'local' ? 'local' : (CLUSTERS.get(genesisHash ?? '') ?? 'unknown'),
-      ...(local.engine === undefined ? {} : { engine: local.engine }),
-      ...(local.fixtures === undefined ? {} : { fixtures: local.fixtures }),
-      genesisHash,
-      tipSlot: null,
-      cursorSlot: null,
-      finalizedSlot: null,
-      lagSlots: null,
-      stalled: null,
-      openGaps: 0,
-      ...follower.status(),
-    }),
+    status: () =>
+      withUpstreams(pool, {
+        chain,
+        kind,
+        cluster: kind === 'local' ? 'local' : (CLUSTERS.get(genesisHash ?? '') ?? 'unknown'),
+        ...(local.engine === undefined ? {} : { engine: local.engine }),
+        ...(local.fixtures === undefined ? {} : { fixtures: local.fixtures }),
+        ...(local.rpcUrl === undefined ? {} : { rpcUrl: local.rpcUrl }),
+        genesisHash,
+        tipSlot: null,
+        cursorSlot: null,
+        finalizedSlot: null,
+        lagSlots: null,
+        slotMs: null,
+        stalled: null,
+        openGaps: 0,
+        ...follower.status(),
+      }),
   };
+}
+
+/** Without an upstream of our chain nothing is followed and nothing is answered, whatever the follower last said. */
+function withUpstreams(pool: UpstreamPool, status: ChainStatus): ChainStatus {
+  const states = pool.states();
+  const others = states.flatMap(({ label, otherChain }) => (otherChain === null ? [] : [`${label} (${otherChain})`]));
+  if (others.length === 0 || states.some(({ inService }) => inService)) return status;
+  const stalled = `UPSTREAM_OTHER_CHAIN: no upstream serves our chain${status.genesisHash === null ? '' : ` (${status.genesisHash})`}; another one: ${others.join(', ')}`;
+  return { ...status, stalled };
 }

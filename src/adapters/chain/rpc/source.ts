@@ -1,3 +1,4 @@
+import { orAborted } from '../../../kernel/calls/deadline.ts';
 import type { CoreConfig } from '../../../kernel/config/core.ts';
 import { CodedError, messageOf } from '../../../lib/coded-error.ts';
 import type { BlockHeader } from '../../../ports/block.ts';
@@ -9,9 +10,8 @@ import { decodeHeader } from '../../../solana/decode/decode-header.ts';
 import { createSlotHints } from '../websocket/slot-hints.ts';
 import { createAddressHistory } from './address-history.ts';
 import { createBlockRequest } from './block-request.ts';
-import { createRpcClient } from './client.ts';
+import { createRpcClient, meaningOf } from './client.ts';
 import { RATE_LIMITED } from './health.ts';
-import { meaningOf } from './node-errors.ts';
 
 export interface SourceOptions {
   readonly chain: ChainId;
@@ -120,6 +120,15 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log, st
       const upstream = pool.candidates().find((candidate) => candidate.label === label);
       if (upstream !== undefined) pool.report(upstream, { kind: 'contradicted', reason });
     },
+    async confirmChain(signal) {
+      // What was remembered may be of another chain.
+      first = null;
+      const before = outOfService(pool);
+      await orAborted(pool.identify(), signal);
+      const now = outOfService(pool);
+      return now.length < pool.size && now.every((label) => before.includes(label));
+    },
+    outOfService: () => outOfService(pool),
     onHint: hints.onHint,
     ...(stream === undefined ? {} : { stream }),
     async start() {
@@ -129,6 +138,9 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log, st
     stop: () => hints.stop(),
   };
 }
+
+const outOfService = (pool: UpstreamPool): readonly string[] =>
+  pool.states().flatMap(({ inService, label }) => (inService ? [] : [label]));
 
 type Asked = Pick<AskOptions, 'signal' | 'avoid'>;
 

@@ -1,10 +1,12 @@
 import { Transform } from 'node:stream';
 import type { Dispatcher } from 'undici';
+import { EXIT } from '../../../kernel/errors.ts';
+import { GateRefusal } from '../../../kernel/request.ts';
 import { CodedError, codeOf } from '../../../lib/coded-error.ts';
 import type { Clock } from '../../../ports/clock.ts';
-import type { Upstream, UpstreamReply, UpstreamRequest } from '../../../ports/upstream.ts';
+import type { Upstream, UpstreamConfig, UpstreamReply, UpstreamRequest } from '../../../ports/upstream.ts';
 import { undici } from '../../undici.ts';
-import { basicAuth } from './check-addresses.ts';
+import { createCallQueue } from './call-queue.ts';
 
 export interface Transport {
   send(request: UpstreamRequest): Promise<UpstreamReply>;
@@ -17,8 +19,13 @@ const KEEP_ALIVE_MS = 30_000;
 const NOTHING_SENT =
   /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|UND_ERR_CONNECT_TIMEOUT|ERR_TLS_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/;
 
-/** HTTP to one upstream over kept connections. Requests beyond `maxConcurrent` wait inside their own deadline. */
-export function createTransport(upstream: Upstream, userAgent: string, clock: Clock): Transport {
+/** HTTP to one upstream over kept connections. Requests beyond `maxConcurrent` wait for their turn, inside their own deadline. */
+export function createTransport(
+  upstream: Upstream,
+  userAgent: string,
+  clock: Clock,
+  broke: () => void = () => undefined,
+): Transport {
   const { origin, pathname, search } = new URL(upstream.url);
   const { Pool } = undici();
   const pool = new Pool(origin, {
@@ -29,6 +36,11 @@ export function createTransport(upstream: Upstream, userAgent: string, clock: Cl
     headersTimeout: 0,
     bodyTimeout: 0,
   });
+  // Whatever answers at this address after that may be another node, or another chain.
+  pool.on('disconnect', (_origin, _targets, error) => {
+    if (codeOf(error) !== 'UND_ERR_INFO') broke();
+  });
+  const queue = createCallQueue(upstream.maxConcurrent);
   const headers = {
     ...basicAuth(upstream.url),
     ...upstream.headers,
@@ -45,15 +57,21 @@ export function createTransport(upstream: Upstream, userAgent: string, clock: Cl
       const onAbort = () => deadline.abort(request.signal?.reason);
       if (request.signal?.aborted) onAbort();
       request.signal?.addEventListener('abort', onAbort, { once: true });
+      let hasPlace = false;
       const release = () => {
         cancel();
         request.signal?.removeEventListener('abort', onAbort);
+        if (hasPlace) queue.leave(request.tenant);
+        hasPlace = false;
       };
       try {
+        const turn = queue.enter(request.tenant, deadline.signal);
+        if (turn !== null) await turn;
+        hasPlace = true;
         const asked = pool.request({
-          path: pathname + search,
+          path: pathname + withQuery(search, request.query),
           method: 'POST',
-          headers,
+          headers: request.headers === undefined ? headers : { ...headers, ...request.headers },
           body: request.body,
           signal: deadline.signal,
         });
@@ -65,12 +83,16 @@ export function createTransport(upstream: Upstream, userAgent: string, clock: Cl
         };
       } catch (error) {
         release();
+        if (error instanceof GateRefusal) throw error;
         throw explain(error, upstream.label, deadline.signal);
       }
     },
     close: () => pool.destroy(),
   };
 }
+
+const withQuery = (search: string, more: string | undefined): string =>
+  more === undefined ? search : `${search === '' ? '?' : `${search}&`}${more}`;
 
 /** A request that waits for a free connection does not hear of its abort before it gets one: its caller has to. */
 function orAborted(asked: Promise<Dispatcher.ResponseData>, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
@@ -129,4 +151,39 @@ function flat(headers: Record<string, string | string[] | undefined>): Record<st
   for (const [name, value] of Object.entries(headers))
     if (value !== undefined) out[name] = Array.isArray(value) ? value.join(', ') : value;
   return out;
+}
+
+/** Refuses addresses that nothing could be sent to, without repeating them: they may hold a key. Error: CONFIG_INVALID. */
+export function checkAddresses(label: string, upstreams: readonly UpstreamConfig[]): void {
+  const problems = upstreams.flatMap(({ url, websocketUrl }, index) => [
+    ...(isAddress(url, /^https?:$/)
+      ? []
+      : [`${label} upstreams: address ${index + 1} is not an http or https address`]),
+    ...(websocketUrl === undefined || isAddress(websocketUrl, /^wss?:$/)
+      ? []
+      : [`${label} upstreams: websocketUrl ${index + 1} is not a ws or wss address`]),
+  ]);
+  if (problems.length === 0) return;
+  throw new CodedError('CONFIG_INVALID', problems.join('; '), { exitCode: EXIT.config, facts: { problems } });
+}
+
+function isAddress(text: string, scheme: RegExp): boolean {
+  // Not `new URL` alone: its error quotes the text.
+  return URL.canParse(text) && scheme.test(new URL(text).protocol);
+}
+
+/** Credentials in front of the host become the header that they stand for. */
+function basicAuth(url: string): Readonly<Record<string, string>> {
+  const { username, password } = new URL(url);
+  if (username === '' && password === '') return {};
+  const pair = [username, password].map(decoded).join(':');
+  return { authorization: `Basic ${Buffer.from(pair).toString('base64')}` };
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }

@@ -4,7 +4,7 @@ import type { Log } from '../../../ports/log.ts';
 import type { UpstreamPool } from '../../../ports/upstream.ts';
 
 const SUBSCRIBE = '{"jsonrpc":"2.0","id":1,"method":"slotSubscribe"}';
-/** Slots come every 0.4 s; a socket that says nothing for so long is dead though it may look open. */
+/** Slots come several times a second; a socket that says nothing for so long is dead though it may look open. */
 const SILENCE_MS = 10_000;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 30_000;
@@ -28,7 +28,11 @@ export function createSlotHints({ pool, clock, log }: { pool: UpstreamPool; cloc
   function connect(): void {
     const candidates = pool.candidates();
     const upstream = candidates[useless % Math.max(1, candidates.length)];
-    if (stopped || upstream === undefined) return;
+    if (stopped) return;
+    if (upstream === undefined) {
+      again();
+      return;
+    }
     const opened = pool.openSocket(upstream);
     socket = opened;
     let ended = false;

@@ -5,11 +5,9 @@ import type { Store, StoreTx } from '../../../ports/store.ts';
 import { createDialect } from '../dialect.ts';
 import { beat } from '../probe.ts';
 import { createTransaction } from '../transaction.ts';
-import { createPostgresConnection, type PostgresConnection } from './connection.ts';
+import { createPostgresConnection, type PostgresConnection, postgresInsert, sameValues } from './connection.ts';
 import { isSerialisationFailure, postgresError } from './errors.ts';
-import { postgresInsert } from './insert.ts';
 import { type ConnectionPool, createPool } from './pool.ts';
-import { sameValues } from './values.ts';
 
 export interface PostgresStoreOptions {
   /** postgres://user:password@host:port/database; never logged. */

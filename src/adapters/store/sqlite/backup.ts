@@ -3,12 +3,13 @@ import { dirname } from 'node:path';
 import { EXIT } from '../../../kernel/errors.ts';
 import { CodedError, codeOf, messageOf } from '../../../lib/coded-error.ts';
 import { sqliteError } from './errors.ts';
-import { prepareFiles } from './files.ts';
-import { openDatabase } from './library.ts';
+import { openDatabase, prepareFiles } from './files.ts';
 import { quickCheck } from './quick-check.ts';
 
 export interface CopyFileOptions {
   readonly from: string;
+  /** What `from` is to the operator, for the words of an error: `the backup` that is restored, `the database` that is backed up. */
+  readonly what: 'the backup' | 'the database';
   /** Must not be there yet. */
   readonly to: string;
   readonly progress: (done: number, total: number) => void;
@@ -21,17 +22,24 @@ const CHECK_TIMEOUT_MS = 3_600_000;
 
 /**
  * Copies a database of which others may be writing, as it is at one moment. The copy is on disk and checked before it has its name.
- * Errors: STORE_BACKUP, and those of the engine.
+ * Errors: STORE_BACKUP, and those of the engine. A damaged backup is STORE_BACKUP, a damaged database STORE_CORRUPT; both name the file.
  */
-export async function copyDatabaseFile({ from, to, progress }: CopyFileOptions): Promise<void> {
+export async function copyDatabaseFile({ from, what, to, progress }: CopyFileOptions): Promise<void> {
   if (!existsSync(from)) throw refused(`there is no database ${from}`);
+  const damaged = (detail: string) =>
+    what === 'the backup'
+      ? refused(`the backup ${from} is damaged or no database: ${detail}`)
+      : new CodedError('STORE_CORRUPT', `the database file ${from} is damaged: ${detail}`, { exitCode: EXIT.config });
   if (existsSync(to)) throw refused(`${to} is there already`);
   const partial = `${to}.partial`;
   try {
     rmSync(partial, { force: true });
     prepareFiles(partial);
-    await copyPages(from, partial, progress);
+    await copyPages(from, partial, progress).catch((error: unknown) => {
+      throw codeOf(error) === 'STORE_CORRUPT' ? damaged(String((error as CodedError).facts['sqlite'])) : error;
+    });
     const check = await quickCheck(partial, CHECK_TIMEOUT_MS);
+    if (check.kind === 'damaged') throw damaged(check.first);
     if (check.kind !== 'ok') throw refused(`the copy of ${from} did not pass the check: ${check.kind}`);
     nameForGood(partial, to);
   } finally {
@@ -60,7 +68,7 @@ async function copyPages(from: string, to: string, progress: CopyFileOptions['pr
     made.pragma('journal_mode = DELETE');
     made.close();
   } catch (error) {
-    throw sqliteError(error);
+    throw sqliteError(error, from);
   }
 }
 

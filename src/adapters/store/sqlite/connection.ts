@@ -1,6 +1,7 @@
 import type Database from 'better-sqlite3';
 import type { QueryResult } from 'kysely';
-import type { Connection } from '../dialect.ts';
+import { type Connection, insertText } from '../dialect.ts';
+import type { InsertRows } from '../transaction.ts';
 import { sqliteError } from './errors.ts';
 
 type Statement = Database.Statement<unknown[], unknown>;
@@ -48,14 +49,14 @@ export function createSqliteConnection(db: Database.Database): SqliteConnection 
       try {
         return execute(sql, parameters);
       } catch (error) {
-        throw sqliteError(error);
+        throw sqliteError(error, db.name);
       }
     },
     run(sql, parameters) {
       try {
         return prepare(sql).run(bindable(parameters)).changes;
       } catch (error) {
-        throw sqliteError(error);
+        throw sqliteError(error, db.name);
       }
     },
     async *stream(sql, parameters, chunkSize) {
@@ -81,4 +82,52 @@ export function createSqliteConnection(db: Database.Database): SqliteConnection 
 function bindable(parameters: readonly unknown[]): unknown[] {
   if (!parameters.some((value) => typeof value === 'boolean')) return parameters as unknown[];
   return parameters.map((value) => (typeof value === 'boolean' ? Number(value) : value));
+}
+
+/** Rows per statement: few enough that the text stays short. What is left over goes in halves of it, so that few texts are prepared. */
+const ROWS_PER_STATEMENT = 32;
+/** SQLite takes 32,766 parameters per statement. */
+const MAX_PARAMETERS = 32_000;
+
+export function sqliteInsert(connection: SqliteConnection): InsertRows {
+  return async (table, columns, rows, ignoreConflicts) => {
+    const most = Math.max(1, Math.min(ROWS_PER_STATEMENT, Math.floor(MAX_PARAMETERS / columns.length)));
+    let written = 0;
+    let index = 0;
+    for (let size = most; size >= 1 && index < rows.length; size = Math.floor(size / 2)) {
+      if (rows.length - index < size) continue;
+      const text = insertText(table, columns, size, ignoreConflicts, () => '?');
+      for (; index + size <= rows.length; index += size) {
+        written += connection.run(text, size === 1 ? rows[index]! : rows.slice(index, index + size).flat());
+      }
+    }
+    return written;
+  };
+}
+
+/** Tells whether the database was changed: a connection that does nothing else, opened when it is first asked. */
+interface VersionReader {
+  read(): number;
+  close(): void;
+}
+
+export function createVersionReader(path: string, open: () => SqliteConnection): VersionReader {
+  let connection: SqliteConnection | null = null;
+  let ask = (): number => {
+    connection = open();
+    // The number of a connection changes with every commit of another one, and this one makes none.
+    const statement = connection.db.prepare<[], number>('pragma data_version').pluck();
+    ask = () => statement.get() as number;
+    return ask();
+  };
+  return {
+    read() {
+      try {
+        return ask();
+      } catch (error) {
+        throw sqliteError(error, path);
+      }
+    },
+    close: () => connection?.close(),
+  };
 }

@@ -7,16 +7,11 @@ import { beat } from '../probe.ts';
 import { createTransaction } from '../transaction.ts';
 import type { WriteLock } from '../write-lock.ts';
 import { createWriteQueue } from '../write-queue.ts';
-import { createCheckpointer } from './checkpoint.ts';
-import { createSqliteConnection, type SqliteConnection } from './connection.ts';
+import { createSqliteConnection, createVersionReader, type SqliteConnection, sqliteInsert } from './connection.ts';
 import { sqliteError } from './errors.ts';
-import { prepareFiles } from './files.ts';
-import { sqliteInsert } from './insert.ts';
-import { openDatabase } from './library.ts';
+import { openDatabase, prepareFiles } from './files.ts';
 import { createReaderPool } from './readers.ts';
-import { openTurn } from './turn.ts';
-import { createVersionReader } from './version.ts';
-import { createWriter } from './writer.ts';
+import { createCheckpointer, createWriter, openTurn } from './writer.ts';
 
 export interface SqliteStoreOptions {
   /** Path of the database file; made with its directory when absent. */
@@ -49,7 +44,7 @@ export function openSqliteStore(options: SqliteStoreOptions): Store {
   const queueTimeoutMs = options.queueTimeoutMs ?? QUEUE_TIMEOUT_MS;
   const queue = createWriteQueue({ maxWaiting: MAX_WAITING_WRITERS, timeoutMs: queueTimeoutMs });
   const readers = createReaderPool(() => openReader(options), MAX_READERS);
-  const versions = createVersionReader(() => openReader(options));
+  const versions = createVersionReader(options.path, () => openReader(options));
   const read = new Kysely({
     dialect: createDialect('sqlite', {
       acquire: readers.acquire,
@@ -135,7 +130,7 @@ function openWriter({ path, busyTimeoutMs }: SqliteStoreOptions): SqliteConnecti
       throw error;
     }
   } catch (error) {
-    throw sqliteError(error);
+    throw sqliteError(error, path);
   }
 }
 
@@ -143,6 +138,6 @@ function openReader({ path, busyTimeoutMs }: SqliteStoreOptions): SqliteConnecti
   try {
     return createSqliteConnection(openDatabase(path, { readonly: true, fileMustExist: true, timeout: busyTimeoutMs }));
   } catch (error) {
-    throw sqliteError(error);
+    throw sqliteError(error, path);
   }
 }

@@ -1,5 +1,5 @@
 import { spawn } from 'node:child_process';
-import { libraryPath } from './library.ts';
+import { libraryPath } from './files.ts';
 
 export type QuickCheck =
   | { readonly kind: 'ok' }
@@ -39,11 +39,15 @@ export function quickCheck(path: string, timeoutMs: number): Promise<QuickCheck>
     child.once('close', (code) => {
       clearTimeout(timer);
       if (isLate) resolve({ kind: 'late' });
-      else if (code !== 0) resolve({ kind: 'failed', reason: reasonIn(texts.err) });
+      else if (code !== 0) resolve(failureOf(reasonIn(texts.err)));
       else resolve(texts.out === 'ok' ? { kind: 'ok' } : { kind: 'damaged', first: texts.out.slice(0, 200) });
     });
   });
 }
+
+/** SQLite gives the check up itself where the damage is too bad to go on. */
+const failureOf = (reason: string): QuickCheck =>
+  /malformed|not a database/.test(reason) ? { kind: 'damaged', first: reason } : { kind: 'failed', reason };
 
 /** The line of a stack that says what happened. */
 function reasonIn(text: string): string {

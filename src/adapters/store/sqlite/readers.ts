@@ -1,4 +1,4 @@
-import { CodedError } from '../../../lib/coded-error.ts';
+import { CodedError, codeOf } from '../../../lib/coded-error.ts';
 import type { SqliteConnection } from './connection.ts';
 
 export interface ReaderPool {
@@ -24,9 +24,14 @@ export function createReaderPool(open: () => SqliteConnection, max: number): Rea
       const free = idle.pop();
       if (free !== undefined) return free;
       if (all.size < max) {
-        const connection = open();
-        all.add(connection);
-        return connection;
+        try {
+          const connection = open();
+          all.add(connection);
+          return connection;
+        } catch (error) {
+          // Out of file descriptors: those that are open serve everybody, later.
+          if (codeOf(error) !== 'STORE_DESCRIPTORS' || all.size === 0) throw error;
+        }
       }
       return await new Promise((resolve, reject) => waiting.push({ resolve, reject }));
     },

@@ -20,6 +20,8 @@ export interface FillOptions {
   readonly signal: AbortSignal;
   /** Every write takes its turn. */
   readonly turn: Turn;
+  /** What was given for a slot is not believed. */
+  readonly forget?: (slot: number) => void;
   /** Blocks fetched at once. */
   readonly concurrency: number;
   /** Why filling has to wait at this moment; null when it has not. */

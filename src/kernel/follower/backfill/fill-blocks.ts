@@ -1,12 +1,12 @@
+import type { BlockHeader } from '../../../ports/block.ts';
 import { type BlockBuffer, createBlockBuffer } from '../buffer.ts';
 import { prepareBlock } from '../commit-block.ts';
-import type { Position } from '../decide.ts';
+import { decide, type Position } from '../decide.ts';
 import { createFetcher, type Fetcher } from '../fetcher.ts';
 import { createWake } from '../wake.ts';
 import type { FillMember, FillOptions, FillOutcome } from './contract.ts';
 import { finishFills, moveFills } from './gap-changes.ts';
 import type { GapEnd, GapFill, GapRecord } from './gap-record.ts';
-import { type FillVerdict, judgeFill } from './judge.ts';
 
 export type BlocksOutcome =
   | FillOutcome
@@ -73,10 +73,15 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
   /** Everything below is done, with or without blocks. */
   const doneTo = () => position?.slot ?? gap.fromSlot - 1;
   const startedTo = doneTo();
+  const own = new Set(members.map(({ fill }) => fill.name));
+  const meetAt = new Set(
+    gap.fills.flatMap(({ name, isDone, position: at }) => (own.has(name) || isDone || at === null ? [] : [at.slot])),
+  );
   let listedTo = doneTo();
   const contradictions = new Map<number, number>();
   const fetcher: Fetcher = createFetcher({
     ...{ source, buffer, clock, random, signal, commitment: follow.commitment },
+    ...(options.forget === undefined ? {} : { forget: options.forget }),
     concurrency: () => options.concurrency,
     releasedSlot: doneTo,
     wake: wake.call,
@@ -110,8 +115,15 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
     return { kind: isFilled ? 'filled' : 'more' };
   }
 
-  async function apply(): Promise<'acted'> {
-    const block = buffer.first()!.block;
+  async function apply(): Promise<'acted' | 'idle'> {
+    const { block, upstream } = buffer.first()!;
+    // Linked to its child alone: both may be of another chain.
+    const isUnlinked = position === null && gap.below === null;
+    if (isUnlinked && !(await source.confirmChain(signal))) return 'idle';
+    if (source.outOfService().includes(upstream)) {
+      fetcher.again(block.slot, upstream);
+      return 'idle';
+    }
     const to = { slot: block.slot, blockhash: block.blockhash };
     await prepareBlock(
       members.map(({ processor }) => processor),
@@ -123,7 +135,11 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
         await moveFills(tx, gap, fills, to);
         for (const { processor } of members) await processor.apply(tx, block, chain, { isFinal: true });
       }),
-    );
+    ).catch((error: unknown) => {
+      // The next try gets an answer of its own.
+      options.forget?.(block.slot);
+      throw error;
+    });
     options.filled({ blocks: 1, slots: block.slot - doneTo() });
     position = to;
     fills = fills.map((fill) => ({ ...fill, position: to }));
@@ -162,7 +178,7 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
     return stuckAt(slot, `the block at slot ${slot} exists and no upstream has it`);
   }
 
-  function act(verdict: FillVerdict): Promise<'acted'> | BlocksOutcome | 'idle' {
+  function act(verdict: FillVerdict): Promise<'acted' | 'idle'> | BlocksOutcome | 'idle' {
     if (verdict.kind === 'apply') return apply();
     if (verdict.kind === 'again') return again(verdict.slots);
     if (verdict.kind === 'need') return need(verdict.slot);
@@ -176,7 +192,9 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
     if (at === 'here') return await finish();
     if (at === 'beyond')
       return { kind: 'mismatch', reason: `its blocks do not lead to the block at slot ${end.slot} behind it` };
-    if (doneTo() - startedTo >= follow.maxGapSlots) return { kind: 'more' };
+    // At the place of others that go on from here: together, so that each block is fetched once.
+    if (doneTo() - startedTo >= follow.maxGapSlots || (doneTo() > startedTo && meetAt.has(doneTo())))
+      return { kind: 'more' };
     buffer.dropThrough(doneTo());
     fetcher.dropThrough(doneTo());
     const hasListed = await list();
@@ -190,4 +208,45 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
   }
 
   return { step, wait: () => wake.wait(follow.pollMs, signal), settled: () => fetcher.settled() };
+}
+
+interface FillSituation {
+  /** The block below the next one: of the gap, or the one that stands below the gap; null when that is not known. */
+  readonly cursor: Position | null;
+  /** First slot of the gap. */
+  readonly fromSlot: number;
+  readonly end: GapEnd;
+  /** The lowest block at hand above the cursor. */
+  readonly next: BlockHeader | null;
+  /** The lowest one at hand above `next`. */
+  readonly child: BlockHeader | null;
+}
+
+type FillVerdict =
+  /** `next` continues the cursor, and what comes after it names it as its parent. */
+  | { readonly kind: 'apply' }
+  /** The block at this slot exists: another block names it as its parent. */
+  | { readonly kind: 'need'; readonly slot: number }
+  /** What comes after `next` is not at hand. */
+  | { readonly kind: 'child' }
+  /** These contradict each other or the cursor. */
+  | { readonly kind: 'again'; readonly slots: readonly number[] };
+
+/**
+ * Decides from links alone, and one block later than the follower does: nothing that was filled can be taken back, so a block counts
+ * only when its child names it.
+ */
+export function judgeFill({ cursor, fromSlot, end, next, child }: FillSituation): FillVerdict {
+  if (next === null) return { kind: 'need', slot: end.parentSlot };
+  if (next.slot > end.parentSlot) return { kind: 'again', slots: [next.slot] };
+  const decision = decide({ cursor, floor: cursor === null ? fromSlot : 0, next });
+  if (decision.kind === 'hole') return { kind: 'need', slot: decision.slot };
+  if (decision.kind === 'fork') return { kind: 'again', slots: [next.slot] };
+  if (next.slot === end.parentSlot)
+    return next.blockhash === end.previousBlockhash ? { kind: 'apply' } : { kind: 'again', slots: [next.slot] };
+  if (child === null) return { kind: 'child' };
+  if (child.parentSlot > next.slot) return { kind: 'need', slot: child.parentSlot };
+  return child.parentSlot === next.slot && child.previousBlockhash === next.blockhash
+    ? { kind: 'apply' }
+    : { kind: 'again', slots: [next.slot, child.slot] };
 }

@@ -1,5 +1,7 @@
+import { isLagBeyond } from '../../../lib/chain-lag.ts';
 import { codeOf, messageOf } from '../../../lib/coded-error.ts';
 import { backoffMs } from '../backoff.ts';
+import { tendSkipped } from '../faulty-processor.ts';
 import { countGaps } from '../gap-count.ts';
 import type { Run } from '../run.ts';
 import type { FillOptions } from './contract.ts';
@@ -15,6 +17,7 @@ export async function fillLoop(run: Run, onError: (error: unknown) => void): Pro
   let failures = 0;
   while (!signal.aborted) {
     try {
+      await tendSkipped(run);
       const hasWorked = await schedule.pass();
       failures = 0;
       await countGaps(store.read, chain, state);
@@ -34,13 +37,15 @@ function fillOptions(run: Run): FillOptions {
   const { chain, store, processors, clock, random, log, signal, turn } = run;
   return {
     ...{ chain, source, store, processors, follow, clock, random, log, signal, turn },
+    forget: run.shared.forget,
     concurrency: follow.gapBackfill.concurrency,
     finalSlot: async () => await source.tip({ commitment: 'finalized', signal }),
     hindrance() {
       if (!state.begun || state.draining || state.halted !== null) return 'the chain is not followed now';
       if (source.isLimited?.() === true) return 'an upstream asks for fewer calls';
-      const lagSlots = (state.tip ?? 0) - (state.cursor?.slot ?? 0);
-      return lagSlots > follow.gapBackfill.maxLagSlots ? 'the chain is behind the tip' : null;
+      const { maxLagSeconds: seconds, maxLagSlots: slots } = follow.gapBackfill;
+      const lag = { lagSlots: (state.tip ?? 0) - (state.cursor?.slot ?? 0), slotMs: state.slotLength.ms() };
+      return isLagBeyond(lag, { seconds, slots }) ? 'the chain is behind the tip' : null;
     },
     filled({ blocks, slots }) {
       meter.gapBlocks.add(blocks);

@@ -1,13 +1,13 @@
-import { codeOf, messageOf } from '../../../lib/coded-error.ts';
+import { CodedError, codeOf, messageOf } from '../../../lib/coded-error.ts';
 import type { ChainId } from '../../../ports/chain.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Log } from '../../../ports/log.ts';
-import type { Store } from '../../../ports/store.ts';
+import type { Queries, Store, StoreTx } from '../../../ports/store.ts';
 import { withDeadline } from '../../calls/deadline.ts';
-import type { LeaderRow } from '../tables.ts';
-import { proveLead, readLeader, resignLead, takeLead } from './lead-row.ts';
+import { EXIT } from '../../errors.ts';
+import { followTables, type LeaderRow } from '../tables.ts';
 
-export interface ElectionOptions {
+interface ElectionOptions {
   readonly chain: ChainId;
   readonly store: Store;
   /** How this process is shown to others; what counts is the epoch. */
@@ -22,7 +22,7 @@ export interface ElectionOptions {
   readonly rival?: () => void;
 }
 
-export interface Leader {
+interface Leader {
   /** Null while nobody leads. */
   readonly name: string | null;
   readonly epoch: number;
@@ -149,4 +149,60 @@ export function createElection(options: ElectionOptions): Election {
       }).catch(() => undefined);
     },
   };
+}
+
+async function readLeader(db: Queries, chain: ChainId): Promise<LeaderRow | null> {
+  const row = await followTables(db)
+    .selectFrom('follow_leaders')
+    .selectAll()
+    .where('chain', '=', chain)
+    .executeTakeFirst();
+  return row ?? null;
+}
+
+/** Takes the lead under the next epoch, unless the row is no longer as it was seen. Gives the epoch, or null. */
+async function takeLead(tx: StoreTx, chain: ChainId, seen: LeaderRow | null, holder: string): Promise<number | null> {
+  if (seen === null) {
+    const columns = ['chain', 'epoch', 'holder', 'beat'];
+    const written = await tx.insertMany('follow_leaders', columns, [[chain, 1, holder, 0]], 'ignore');
+    return written === 1 ? 1 : null;
+  }
+  const epoch = seen.epoch + 1;
+  const { numUpdatedRows } = await followTables(tx.db)
+    .updateTable('follow_leaders')
+    .set({ epoch, holder, beat: 0 })
+    .where('chain', '=', chain)
+    .where('epoch', '=', seen.epoch)
+    // A leader that still writes holds the row until it commits, and has moved the beat then.
+    .where('beat', '=', seen.beat)
+    .executeTakeFirst();
+  return Number(numUpdatedRows) === 1 ? epoch : null;
+}
+
+/**
+ * Proves inside a transaction that the epoch still leads, and shows others that its holder lives. Nobody can take the lead before the
+ * transaction has ended. Errors: FOLLOW_FENCED, exit 75.
+ */
+async function proveLead(tx: StoreTx, chain: ChainId, epoch: number): Promise<void> {
+  const { numUpdatedRows } = await followTables(tx.db)
+    .updateTable('follow_leaders')
+    .set((eb) => ({ beat: eb('beat', '+', 1) }))
+    .where('chain', '=', chain)
+    .where('epoch', '=', epoch)
+    .executeTakeFirst();
+  if (Number(numUpdatedRows) === 1) return;
+  throw new CodedError('FOLLOW_FENCED', `another process has taken over the following of the ${chain} chain`, {
+    exitCode: EXIT.temporary,
+    facts: { chain, epoch },
+  });
+}
+
+/** Lets the next one lead without a wait. */
+async function resignLead(tx: StoreTx, chain: ChainId, epoch: number): Promise<void> {
+  await followTables(tx.db)
+    .updateTable('follow_leaders')
+    .set({ holder: null })
+    .where('chain', '=', chain)
+    .where('epoch', '=', epoch)
+    .execute();
 }

@@ -8,7 +8,7 @@ import { walkWire } from '../walk-wire.ts';
 import { base64Length } from '../wire-bytes.ts';
 import { emptyLayout, type WireLayout } from '../wire-layout.ts';
 import type { WireReader } from '../wire-reader.ts';
-import { eachTableKey } from '../wire-views.ts';
+import { eachTableKey, repeatedSignature } from '../wire-views.ts';
 import { IdPool } from './id-pool.ts';
 import type { ScannedBlock, ScannedEntry, TextRange } from './scanned-block.ts';
 import { createTextIds, type TextIds } from './text-ids.ts';
@@ -44,6 +44,7 @@ export function decodeScanned(slot: number, scanned: ScannedBlock): ChainBlock |
   };
   const reader: WireReader = { bytes, at: 0, end: 0 };
   const transactions: NormalTransaction[] = [];
+  const signaturesAt: number[] = [];
   for (let index = 0; index < scanned.entries.length; index++) {
     reader.at = starts[index]!;
     reader.end = starts[index + 1]!;
@@ -51,7 +52,9 @@ export function decodeScanned(slot: number, scanned: ScannedBlock): ChainBlock |
     const transaction = walkWire(reader, layout) === null ? decodeEntry(decoding, layout, index) : null;
     if (transaction === null) return null;
     transactions.push(transaction);
+    signaturesAt.push(layout.signaturesAt);
   }
+  if (repeatedSignature(bytes, signaturesAt) >= 0) return null;
   return { ...header, transactions, keys };
 }
 
@@ -80,6 +83,7 @@ function decodeEntry(decoding: Decoding, layout: WireLayout, index: number): Nor
   if (writable.count !== layout.loadedWritable || readonly.count !== layout.loadedReadonly) return null;
   const keyCount = layout.keyCount + writable.count + readonly.count;
   if (meta.preBalances !== keyCount || meta.postBalances !== keyCount || meta.largestIndex >= keyCount) return null;
+  if (meta.largestGroup >= layout.instructionCount) return null;
   pool.begin(keyCount);
   for (let number = 0; number < layout.keyCount; number++)
     pool.add(block.keys.intern(view, layout.keysAt + number * 32));

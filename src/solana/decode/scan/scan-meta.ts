@@ -14,7 +14,6 @@ const LOADED = 8;
 const DATA = 2;
 const REQUIRED = (1 << ERR) | (1 << FEE) | (1 << PRE_BALANCES) | (1 << POST_BALANCES);
 
-const LARGEST_GROUP = 255;
 const NOTHING: TextRange = { at: 0, count: 0 };
 
 /** Passes over the `meta` of a transaction and checks all that is read of it later. */
@@ -22,7 +21,7 @@ export function scanMeta(scan: Scan): ScannedMeta {
   const { cursor } = scan;
   cursor.peek();
   const from = cursor.at;
-  let [hasError, preBalances, postBalances, largestIndex] = [false, 0, 0, -1];
+  let [hasError, preBalances, postBalances, largestIndex, largestGroup] = [false, 0, 0, -1, -1];
   let preTokens = NOTHING;
   let postTokens = NOTHING;
   let loaded: Loaded = { writable: NOTHING, readonly: NOTHING };
@@ -43,8 +42,11 @@ export function scanMeta(scan: Scan): ScannedMeta {
     } else if (name === FEE) cursor.number();
     else if (name === PRE_BALANCES) preBalances = cursor.numbers();
     else if (name === POST_BALANCES) postBalances = cursor.numbers();
-    else if (name === INNER) largestIndex = Math.max(largestIndex, scanInner(scan));
-    else if (name === LOGS) {
+    else if (name === INNER) {
+      const inner = scanInner(scan);
+      largestIndex = Math.max(largestIndex, inner.account);
+      largestGroup = inner.group;
+    } else if (name === LOGS) {
       if (!cursor.isNull()) cursor.elements();
     } else if (name === PRE_TOKENS || name === POST_TOKENS) {
       const { texts, largest } = scanTokenBalances(scan);
@@ -54,7 +56,10 @@ export function scanMeta(scan: Scan): ScannedMeta {
     } else if (name === LOADED && !cursor.isNull()) loaded = scanLoaded(scan);
   }
   if ((seen & REQUIRED) !== REQUIRED) cursor.refuse();
-  return { from, to: cursor.at, hasError, preBalances, postBalances, largestIndex, ...loaded, preTokens, postTokens };
+  return {
+    ...{ from, to: cursor.at, hasError, preBalances, postBalances, largestIndex, largestGroup },
+    ...{ ...loaded, preTokens, postTokens },
+  };
 }
 
 interface Loaded {
@@ -86,11 +91,12 @@ function scanAddresses({ cursor, texts }: Scan): TextRange {
   return { at, count: texts.length / 2 - at };
 }
 
-/** The largest number of an account, -1 for none. */
-function scanInner(scan: Scan): number {
+/** The largest numbers of an account and of an outer instruction, -1 for none. */
+function scanInner(scan: Scan): { readonly account: number; readonly group: number } {
   const { cursor } = scan;
-  if (cursor.isNull()) return -1;
   let largest = -1;
+  let largestGroup = -1;
+  if (cursor.isNull()) return { account: largest, group: largestGroup };
   for (let more = cursor.firstElement(); more; more = cursor.nextElement()) {
     let name = -1;
     let seen = 0;
@@ -101,13 +107,13 @@ function scanInner(scan: Scan): number {
         if ((seen & (1 << name)) !== 0) cursor.refuse();
         seen |= 1 << name;
         if (name === 0) {
-          if (cursor.index() > LARGEST_GROUP) cursor.refuse();
+          largestGroup = Math.max(largestGroup, cursor.index());
         } else largest = Math.max(largest, scanInstructions(scan));
       }
     }
     if (seen !== 0b11) cursor.refuse();
   }
-  return largest;
+  return { account: largest, group: largestGroup };
 }
 
 function scanInstructions(scan: Scan): number {

@@ -22,6 +22,8 @@ export interface ScannedMeta {
   readonly postBalances: number;
   /** Largest number of an account in token balances and inner instructions, -1 for none. */
   readonly largestIndex: number;
+  /** Largest number of an outer instruction that inner ones belong to, -1 for none. */
+  readonly largestGroup: number;
   readonly writable: TextRange;
   readonly readonly: TextRange;
   /** Three texts for each token balance: mint, program, owner. */

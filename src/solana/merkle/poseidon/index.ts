@@ -1,10 +1,8 @@
 import { CodedError } from '../../../lib/coded-error.ts';
-import { PRIME } from './field.ts';
+import { deriveRecurrence, MAX_INPUTS, PRIME, poseidonParameters } from './field.ts';
 import { type Kernel, startKernel } from './kernel.ts';
-import { MAX_INPUTS, poseidonParameters } from './parameters.ts';
 import { plainPoseidon } from './plain.ts';
-import { deriveRecurrence } from './recurrence.ts';
-import { buildKernelModule, type KernelModule } from './wasm/kernel-module.ts';
+import { buildKernelModule, type KernelModule } from './wasm.ts';
 
 /** Most inputs of one hash that the fast kernel takes; the definition has parameters for 12. */
 const MAX_KERNEL_INPUTS = 7;

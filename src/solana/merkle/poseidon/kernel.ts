@@ -1,5 +1,4 @@
-import { HASH_EXPORT, type KernelModule, MEMORY_EXPORT } from './wasm/kernel-module.ts';
-import { LIMB_BITS, LIMBS, PRIME_LIMBS } from './wasm/limbs.ts';
+import { HASH_EXPORT, type KernelModule, LIMB_BITS, LIMBS, MEMORY_EXPORT, PRIME_LIMBS } from './wasm.ts';
 
 /** Hashes two lists of inputs at once. One instance per thread: it has one scratch area. */
 export interface Kernel {

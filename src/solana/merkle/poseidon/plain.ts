@@ -1,5 +1,4 @@
-import { apply, modulo, PRIME } from './field.ts';
-import { FULL_ROUNDS, type PoseidonParameters } from './parameters.ts';
+import { apply, FULL_ROUNDS, modulo, type PoseidonParameters, PRIME } from './field.ts';
 
 /**
  * Poseidon as it is defined, in BigInt: the oracle of the fast kernel, and its stand-in where WebAssembly knows no SIMD. Throws

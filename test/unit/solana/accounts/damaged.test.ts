@@ -2,21 +2,21 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { encode32 } from '../../../../src/lib/base58.ts';
-import { decodeCoreAsset, decodeCoreCollection } from '../../../../src/solana/accounts/core/core-account.ts';
-import { isNft } from '../../../../src/solana/accounts/is-nft.ts';
-import { decodeEdition } from '../../../../src/solana/accounts/metaplex/edition.ts';
-import { decodeMetadata } from '../../../../src/solana/accounts/metaplex/metadata.ts';
-import { readExtensions } from '../../../../src/solana/accounts/token/extensions.ts';
-import { decodeMint } from '../../../../src/solana/accounts/token/mint.ts';
-import { decodeTokenAccount } from '../../../../src/solana/accounts/token/token-account.ts';
-import { decodeTokenMetadata } from '../../../../src/solana/accounts/token/token-metadata.ts';
+import { decodeCoreAsset, decodeCoreCollection } from '../../../../src/solana/accounts/core.ts';
+import { decodeEdition, decodeMetadata, isNft } from '../../../../src/solana/accounts/metaplex.ts';
+import {
+  decodeMint,
+  decodeTokenAccount,
+  decodeTokenMetadata,
+  readExtensions,
+} from '../../../../src/solana/accounts/token.ts';
 import {
   CORE_PROGRAM,
   METADATA_PROGRAM,
   SYSTEM_PROGRAM,
   TOKEN_2022_PROGRAM,
   TOKEN_PROGRAM,
-} from '../../../../src/solana/address/known-programs.ts';
+} from '../../../../src/solana/addresses.ts';
 import { type MetadataFields, writeMetadata } from '../../../helpers/write-metadata.ts';
 
 const record = <T extends object>(model: { [K in keyof T]: fc.Arbitrary<T[K]> }) =>

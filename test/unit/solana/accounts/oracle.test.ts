@@ -18,17 +18,16 @@ import {
 import { PublicKey } from '@solana/web3.js';
 import fc from 'fast-check';
 import { encode32 } from '../../../../src/lib/base58.ts';
-import { decodeMint } from '../../../../src/solana/accounts/token/mint.ts';
-import { decodeTokenAccount } from '../../../../src/solana/accounts/token/token-account.ts';
-import { transferFee } from '../../../../src/solana/accounts/token/transfer-fee.ts';
-import { plainAmount, uiAmount } from '../../../../src/solana/accounts/token/ui-amount.ts';
-import { associatedTokenAccount } from '../../../../src/solana/address/associated-token-account.ts';
-import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../../src/solana/address/known-programs.ts';
+import { plainAmount, transferFee, uiAmount } from '../../../../src/solana/accounts/amounts.ts';
+import { decodeMint, decodeTokenAccount } from '../../../../src/solana/accounts/token.ts';
 import {
+  associatedTokenAccount,
   editionAddress,
   metadataAddress,
+  TOKEN_2022_PROGRAM,
+  TOKEN_PROGRAM,
   tokenRecordAddress,
-} from '../../../../src/solana/address/metadata-address.ts';
+} from '../../../../src/solana/addresses.ts';
 
 const key = fc.uint8Array({ minLength: 32, maxLength: 32 });
 const u64 = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n });

@@ -1,15 +1,16 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { decodeCoreAsset, decodeCoreCollection } from '../../../../src/solana/accounts/core/core-account.ts';
-import { decodeEdition } from '../../../../src/solana/accounts/metaplex/edition.ts';
-import { decodeMetadata } from '../../../../src/solana/accounts/metaplex/metadata.ts';
-import type { RawAccount } from '../../../../src/solana/accounts/raw-account.ts';
-import { findExtension } from '../../../../src/solana/accounts/token/extensions.ts';
-import { readMetadataPointer } from '../../../../src/solana/accounts/token/metadata-pointer.ts';
-import { decodeMint } from '../../../../src/solana/accounts/token/mint.ts';
-import { decodeTokenAccount } from '../../../../src/solana/accounts/token/token-account.ts';
-import { decodeTokenMetadata } from '../../../../src/solana/accounts/token/token-metadata.ts';
-import { readTransferFeeConfig, transferFee } from '../../../../src/solana/accounts/token/transfer-fee.ts';
+import { readTransferFeeConfig, transferFee } from '../../../../src/solana/accounts/amounts.ts';
+import { decodeCoreAsset, decodeCoreCollection } from '../../../../src/solana/accounts/core.ts';
+import type { RawAccount } from '../../../../src/solana/accounts/decoded.ts';
+import { decodeEdition, decodeMetadata } from '../../../../src/solana/accounts/metaplex.ts';
+import {
+  decodeMint,
+  decodeTokenAccount,
+  decodeTokenMetadata,
+  findExtension,
+  readMetadataPointer,
+} from '../../../../src/solana/accounts/token.ts';
 import { skipWithoutFixtures } from '../../../helpers/fixtures.ts';
 import { recordedAccounts } from '../../../helpers/recorded-accounts.ts';
 

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import { decode32, encode32 } from '../../../../src/lib/base58.ts';
 import { isTokenAccount, readTokenAccount } from '../../../../src/solana/compression/token-account.ts';
-import { readTreeAccount } from '../../../../src/solana/compression/tree-account.ts';
+import { readTreeAccount } from '../../../../src/solana/compression/tree-accounts.ts';
 import { listFixtures, readFixture, skipWithoutFixtures } from '../../../helpers/fixtures.ts';
 
 const GROUP = '24rt4RgeyjUCWGS2eF7L7gyNMuz6JWdqYpAvb1KRoHxs';

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decode32 } from '../../../../src/lib/base58.ts';
-import { createAccountHasher } from '../../../../src/solana/compression/account-hash.ts';
-import { hashToField } from '../../../../src/solana/compression/hash-to-field.ts';
+import { createAccountHasher, hashToField } from '../../../../src/solana/compression/account-hash.ts';
 import { createPoseidon } from '../../../../src/solana/merkle/poseidon/index.ts';
 
 const poseidon = createPoseidon();

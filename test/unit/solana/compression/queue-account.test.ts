@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
 import fc from 'fast-check';
-import { chainOfPart, readQueueHeader } from '../../../../src/solana/compression/queue-account.ts';
+import { chainOfPart, readQueueHeader } from '../../../../src/solana/compression/tree-accounts.ts';
 import { listFixtures, readFixture, skipWithoutFixtures } from '../../../helpers/fixtures.ts';
 
 interface Life {

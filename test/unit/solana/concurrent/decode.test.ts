@@ -7,17 +7,19 @@ import { PublicKey } from '@solana/web3.js';
 import fc from 'fast-check';
 import { encode32 } from '../../../../src/lib/base58.ts';
 import { equalBytes } from '../../../../src/lib/equal-bytes.ts';
-import { isOnCurve } from '../../../../src/solana/address/on-curve.ts';
+import { isOnCurve } from '../../../../src/solana/addresses.ts';
 import { LayoutError } from '../../../../src/solana/byte-reader.ts';
-import { assetId } from '../../../../src/solana/concurrent/asset-id.ts';
-import { readChangeLog } from '../../../../src/solana/concurrent/change-log.ts';
-import { decodeConcurrent } from '../../../../src/solana/concurrent/decode-concurrent.ts';
-import type { ChangeEvent, ConcurrentEvent } from '../../../../src/solana/concurrent/events.ts';
-import { createKeccakPairs } from '../../../../src/solana/concurrent/keccak-pairs.ts';
-import { hashLeaf, readLeafEvent } from '../../../../src/solana/concurrent/leaf-schema.ts';
-import { createConcurrentFinder } from '../../../../src/solana/concurrent/programs.ts';
+import {
+  type ChangeEvent,
+  type ConcurrentEvent,
+  decodeConcurrent,
+  hashLeaf,
+  readChangeLog,
+  readLeafEvent,
+} from '../../../../src/solana/concurrent/decode-concurrent.ts';
+import { assetId, createConcurrentFinder, createKeccakPairs } from '../../../../src/solana/concurrent/tree.ts';
 import { decodeTransaction } from '../../../../src/solana/decode/decode-transaction.ts';
-import { zeroHashes } from '../../../../src/solana/merkle/zero-hashes.ts';
+import { zeroHashes } from '../../../../src/solana/merkle/path.ts';
 import { bubblegumScenarios, CALLS, createModelTree, schemaOf, treeTransaction } from '../../../helpers/bubblegum.ts';
 import { skipWithoutFixtures } from '../../../helpers/fixtures.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { LayoutError } from '../../../../src/solana/byte-reader.ts';
-import { CONCURRENT_HEADER_BYTES, readConcurrentTree } from '../../../../src/solana/concurrent/tree-account.ts';
+import { CONCURRENT_HEADER_BYTES, readConcurrentTree } from '../../../../src/solana/concurrent/tree.ts';
 import { createModelTree, treeAccount } from '../../../helpers/bubblegum.ts';
 
 test('the start of an account tells height, sequence number and where the root is', () => {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { zeroHashes } from '../../../../src/solana/merkle/path.ts';
 import { createPoseidon } from '../../../../src/solana/merkle/poseidon/index.ts';
 import { updateTrees } from '../../../../src/solana/merkle/update-trees.ts';
-import { zeroHashes } from '../../../../src/solana/merkle/zero-hashes.ts';
 
 test('pages that come as Buffers stay as they are, and what was before is kept', () => {
   const poseidon = createPoseidon();

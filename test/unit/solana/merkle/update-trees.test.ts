@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { pathPages, siblings } from '../../../../src/solana/merkle/path.ts';
+import { pathPages, siblings, zeroHashes } from '../../../../src/solana/merkle/path.ts';
 import { createPoseidon } from '../../../../src/solana/merkle/poseidon/index.ts';
 import { type LeafChange, updateTrees } from '../../../../src/solana/merkle/update-trees.ts';
-import { zeroHashes } from '../../../../src/solana/merkle/zero-hashes.ts';
 
 const poseidon = createPoseidon();
 const zeros = zeroHashes(poseidon, 40);

@@ -2,9 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { encode32 } from '../../../../src/lib/base58.ts';
-import { decodeReverse } from '../../../../src/solana/names/accounts.ts';
-import { domainKey, NAME_PROGRAM, nameMint } from '../../../../src/solana/names/keys.ts';
-import { parseName } from '../../../../src/solana/names/name-text.ts';
+import { decodeReverse, domainKey, NAME_PROGRAM, nameMint, parseName } from '../../../../src/solana/names.ts';
 import { readJsonFixture, skipWithoutFixtures } from '../../../helpers/fixtures.ts';
 
 interface Vectors {

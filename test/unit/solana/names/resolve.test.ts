@@ -3,9 +3,16 @@ import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { decode32, encode32 } from '../../../../src/lib/base58.ts';
-import type { NameAccount } from '../../../../src/solana/names/accounts.ts';
-import { NAME_PROGRAM, NAME_ROOT, nameMint, TOKENIZER_PROGRAM } from '../../../../src/solana/names/keys.ts';
-import { askName, type NameAnswer, resolveName as resolveBytes } from '../../../../src/solana/names/resolve.ts';
+import {
+  askName,
+  NAME_PROGRAM,
+  NAME_ROOT,
+  type NameAccount,
+  type NameAnswer,
+  nameMint,
+  resolveName as resolveBytes,
+  TOKENIZER_PROGRAM,
+} from '../../../../src/solana/names.ts';
 
 interface Signer {
   readonly key: Uint8Array;

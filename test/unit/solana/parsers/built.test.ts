@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
-import { DEVNET } from '../../../../src/solana/parsers/data/devnet-programs.ts';
 import { enhance } from '../../../../src/solana/parsers/enhance.ts';
-import { TRADING_PROGRAMS } from '../../../../src/solana/parsers/swap/markets.ts';
+import { DEVNET } from '../../../../src/solana/parsers/programs.ts';
+import { TRADING_PROGRAMS } from '../../../../src/solana/parsers/swap.ts';
 import {
   addressFor,
   type BuiltCall,
@@ -240,18 +240,104 @@ test('a memo says nothing of what a transaction is', () => {
   assert.deepEqual([paid.type, paid.source], ['TRANSFER', 'SYSTEM_PROGRAM']);
 });
 
+const SOL = 'So11111111111111111111111111111111111111112';
+const bot = { program: addressFor('some bot'), accounts: [payer, ownA, ownB], data: Buffer.from([7, 7]) };
+const tip = solTransfer(payer, addressFor('tip'), 1_000_000n);
+const gain = (mint: string, change: bigint, account = ownB): BuiltToken => ({
+  ...{ account, owner: payer, mint, change, decimals: 1 },
+});
+
+test('a swap on a program that nobody knows: one token of the payer goes out, another one comes in', () => {
+  interface Legs {
+    nativeInput: { amount: string } | null;
+    nativeOutput: { amount: string } | null;
+    tokenInputs: { mint: string; rawTokenAmount: { tokenAmount: string } }[];
+    tokenOutputs: { mint: string; rawTokenAmount: { tokenAmount: string } }[];
+  }
+  const rent = solTransfer(payer, ownB, 2_039_280n);
+  // Token for token, with a tip, and shares of the fee that the pool makes for itself.
+  const shares = tokenMint(addressFor('shares'), addressFor('fee'), pool, 5n);
+  // SOL for a token: the fee, the tip and the rent of the new account are no part of the price.
+  const bought = { ...bot, inner: [rent, solTransfer(payer, pool, 70_000_000n), exchange[1]!] };
+  const forSol = { [payer]: -73_039_280, [ownB]: 2_039_280, [pool]: 70_000_000, [addressFor('tip')]: 1_000_000 };
+  // A token for SOL that the program pays out without an instruction.
+  const sold = { ...bot, inner: [exchange[0]!] };
+  const cases = [
+    [[{ ...bot, inner: [...exchange, shares] }, tip], { tokens: swapped }, [mintA, '1500000'], [mintB, '20']],
+    [[bought, tip], { tokens: swapped.slice(2), lamports: forSol }, [SOL, '70000000'], [mintB, '20']],
+    [[sold], { tokens: swapped.slice(0, 2), lamports: { [payer]: 90, [pool]: -90 } }, [mintA, '1500000'], [SOL, '90']],
+  ] as const;
+  for (const [calls, options, input, output] of cases) {
+    const made = read(calls, options);
+    assert.deepEqual([made.type, made.source], ['SWAP', 'UNKNOWN']);
+    const { swap } = made['events'] as { swap: Legs };
+    const leg = (native: { amount: string } | null, [token]: Legs['tokenInputs']) =>
+      native === null ? [token?.mint, token?.rawTokenAmount.tokenAmount] : [SOL, native.amount];
+    assert.deepEqual(leg(swap.nativeInput, swap.tokenInputs), input);
+    assert.deepEqual(leg(swap.nativeOutput, swap.tokenOutputs), output);
+  }
+});
+
+test('what is like a swap, and is none', () => {
+  const out = gain(mintA, -1_500_000n, ownA);
+  const cases: readonly (readonly [string, readonly BuiltCall[], readonly BuiltToken[]])[] = [
+    [
+      'a deposit for shares',
+      [{ ...bot, inner: [exchange[0]!, tokenMint(mintB, ownB, pool, 20n)] }],
+      [out, gain(mintB, 20n)],
+    ],
+    [
+      'a withdrawal',
+      [{ ...bot, inner: [tokenBurn(ownA, mintA, payer, 1_500_000n), exchange[1]!] }],
+      [out, gain(mintB, 20n)],
+    ],
+    ['a payment', [{ ...bot, inner: [exchange[0]!] }], [out]],
+    ['two tokens for one', [{ ...bot, inner: exchange }], [out, gain(mintB, 20n), gain(addressFor('c'), -3n, vaultA)]],
+    [
+      'a sale of a single token',
+      [{ ...bot, inner: [exchange[0]!, tokenTransfer(vaultB, ownB, pool, 1n)] }],
+      [out, { ...gain(mintB, 1n), decimals: 0 }],
+    ],
+    [
+      'a debt paid and its collateral back',
+      [{ ...bot, program: 'KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD', inner: exchange }],
+      swapped,
+    ],
+  ];
+  for (const [what, calls, tokens] of cases) assert.equal(read(calls, { tokens }).type, 'UNKNOWN', what);
+});
+
+test('every version of the aggregator swaps, also where a pool mints shares of its fee', () => {
+  const shares = tokenMint(addressFor('shares'), addressFor('fee'), pool, 5n);
+  for (const program of [
+    'JUP6i4ozu5ydDCnLiMogSckDPpbtr7BJ4FtzYWkb5Rk',
+    'JUP2jxvXaqu7NQY1GmNF4m1vodw12LVXYxbFL2uJvfo',
+    'JUP3c2Uh3WA4Ng34tw6kPd2G4C5BB21Xo36Je1s32Ph',
+    'JUP4Fb2cqiRUcaTHdrPC8h2gNsA2ETXiPDD33WcGuJB',
+    'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4',
+  ]) {
+    const call = { ...bot, program, data: hex('e517cb977ae3ad2a'), inner: [...exchange, shares] };
+    const made = read([call], { tokens: swapped });
+    assert.deepEqual([made.type, made.source], ['SWAP', 'JUPITER'], program);
+    assert.equal(made.description, `${payer} swapped 1.5 ${mintA} for 2 ${mintB}`);
+    assert.ok('swap' in (made['events'] as object));
+  }
+});
+
 test('a program that nobody knows: no type, and all that it moved', () => {
   const inner = [...exchange, solTransfer(payer, pool, 9n)];
   const lamports = { [payer]: -9, [pool]: 9 };
   const call = { program: addressFor('some program'), accounts: [payer, ownA], data: Buffer.from([1, 2, 3]), inner };
-  const made = read([call], { tokens: swapped, lamports });
+  // Somebody else trades: the payer gives SOL alone.
+  const others = swapped.map((one) => ({ ...one, owner: one.owner === payer ? addressFor('user') : one.owner }));
+  const made = read([call], { tokens: others, lamports });
   assert.deepEqual([made.type, made.source, made.description, made['events']], ['UNKNOWN', 'UNKNOWN', '', {}]);
   assert.deepEqual(made['nativeTransfers'], [{ amount: 9, fromUserAccount: payer, toUserAccount: pool }]);
   const rows = made['tokenTransfers'] as { mint: string; tokenAmount: number; fromUserAccount: string }[];
   assert.deepEqual(
     rows.map(({ mint, tokenAmount, fromUserAccount }) => [mint, tokenAmount, fromUserAccount]),
     [
-      [mintA, 1.5, payer],
+      [mintA, 1.5, addressFor('user')],
       [mintB, 2, pool],
     ],
   );

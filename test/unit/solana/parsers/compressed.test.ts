@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decode32, encode32 } from '../../../../src/lib/base58.ts';
 import type { ChainBlock } from '../../../../src/ports/block.ts';
-import { assetId } from '../../../../src/solana/concurrent/asset-id.ts';
+import { assetId } from '../../../../src/solana/concurrent/tree.ts';
 import { decodeBlock } from '../../../../src/solana/decode/decode-block.ts';
 import { enhance } from '../../../../src/solana/parsers/enhance.ts';
 import { readJsonFixture, skipWithoutFixtures } from '../../../helpers/fixtures.ts';

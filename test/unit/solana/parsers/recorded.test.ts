@@ -15,6 +15,7 @@ interface LedgerEvent {
 
 interface Recorded {
   readonly signature: string;
+  readonly dexParser: { readonly trades?: readonly unknown[] } | null;
   readonly rotki: { readonly events: readonly LedgerEvent[] } | null;
   readonly getTransaction: ParsedAnswer;
 }
@@ -91,6 +92,23 @@ test('recorded swaps: the legs and the fee are those that others booked', { skip
     }
   }
   assert.ok(swaps >= 4, String(swaps));
+});
+
+test('swaps that another parser found in recorded transactions are swaps, and nothing else is', {
+  skip: skipWithoutFixtures,
+}, () => {
+  const slot = 254_170_887;
+  const block = decodeBlock(slot, readJsonFixture(`chain/blocks/mainnet-${slot}-even.json`));
+  const listed = readJsonFixture<{ signature: string }[]>(`chain/expected/swaps-mainnet-${slot}-even.json`);
+  const expected = new Set(listed.map(({ signature }) => signature));
+  const found = block.transactions
+    .filter((tx) => tx.error === null && enhance(tx, block).type === 'SWAP')
+    .map(({ signature }) => signature);
+  assert.ok(found.every((signature) => expected.has(signature)));
+  // The others end with the token that they began with, or are paid for by somebody else.
+  assert.ok(found.length >= 12, `${found.length} of ${expected.size}`);
+  for (const { recording, element } of recorded())
+    assert.equal(element.type === 'SWAP', (recording.dexParser?.trades?.length ?? 0) > 0, recording.signature);
 });
 
 /** Wrapped SOL has a word of its own there. */

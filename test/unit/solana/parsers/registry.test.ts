@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decode32 } from '../../../../src/lib/base58.ts';
-import { SOURCES } from '../../../../src/solana/parsers/data/sources.ts';
-import { anchorDiscriminator } from '../../../../src/solana/parsers/named/named-parser.ts';
+import { anchorDiscriminator } from '../../../../src/solana/parsers/named.ts';
+import { SOURCES } from '../../../../src/solana/parsers/programs.ts';
 import { PARSERS } from '../../../../src/solana/parsers/registry.ts';
 import { transactionTypes } from '../../../../src/solana/transaction-types.ts';
 

@@ -12,11 +12,9 @@ import { encode32 } from '../../../../lib/base58.ts';
 import type { Chain } from '../chain.ts';
 import { seal, skip } from '../ledger/bank.ts';
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../ledger/token-state.ts';
-import { setFixtures } from './fixtures.ts';
-import { keyOf } from './keys.ts';
+import { keyOf, MEMO_PROGRAM, setFixtures, tokenInstructions } from './fixtures.ts';
 import type { DemoReport } from './report.ts';
 import { createSender, type Send } from './sender.ts';
-import { MEMO_PROGRAM, tokenInstructions } from './token-instructions.ts';
 
 const NAMES = ['alice', 'bob', 'carol', 'dave'] as const;
 const MINT_BYTES = 82;

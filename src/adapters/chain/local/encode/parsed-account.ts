@@ -1,104 +1,67 @@
-import { encode32 } from '../../../../lib/base58.ts';
 import { NONCE_BYTES, SYSTEM_PROGRAM } from '../ledger/nonce.ts';
-import { isMint, isTokenAccount, isTokenProgram, TOKEN_PROGRAM, view } from '../ledger/token-state.ts';
-import { uiAmountOf } from '../ledger/ui-amount.ts';
+import { isMint, isTokenAccount, isTokenProgram, TOKEN_PROGRAM } from '../ledger/token-state.ts';
 import type { VmAccount } from '../vm/vm.ts';
+import {
+  type AccountInfo,
+  configInfo,
+  loaderInfo,
+  nonceInfo,
+  stakeInfo,
+  sysvarInfo,
+  tableInfo,
+  voteInfo,
+} from './account-native.ts';
+import { mintInfo, multisigInfo, type TokenContext, tokenAccountInfo } from './account-token.ts';
 
-const TABLE_PROGRAM = 'AddressLookupTab1e1111111111111111111111111';
-const NEVER = 0xffff_ffff_ffff_ffffn;
 const MULTISIG_BYTES = 355;
-const ACCOUNT_STATES = ['uninitialized', 'initialized', 'frozen'];
 
-export interface ParseContext {
-  /** Finds the mint of a token account. */
-  account(key: string): VmAccount | null;
-  readonly unixSeconds: number;
+/** What is known beside the account that is shown. */
+export interface ParseContext extends TokenContext {
+  /** The account's own address. */
+  readonly address: string;
 }
 
-/** `data` of an account for `jsonParsed`, or null where the node has no parser for it either. */
+interface Program {
+  readonly name: string;
+  readonly parse: (data: Uint8Array, address: string) => AccountInfo | null;
+}
+
+/** Programs whose accounts a node shows parsed, beside the token programs. */
+const PROGRAMS: Readonly<Record<string, Program>> = {
+  [SYSTEM_PROGRAM]: { name: 'nonce', parse: (data) => (data.length === NONCE_BYTES ? nonceInfo(data) : null) },
+  AddressLookupTab1e1111111111111111111111111: { name: 'address-lookup-table', parse: tableInfo },
+  BPFLoaderUpgradeab1e11111111111111111111111: { name: 'bpf-upgradeable-loader', parse: loaderInfo },
+  Config1111111111111111111111111111111111111: { name: 'config', parse: configInfo },
+  Stake11111111111111111111111111111111111111: { name: 'stake', parse: stakeInfo },
+  Sysvar1111111111111111111111111111111111111: { name: 'sysvar', parse: (data, address) => sysvarInfo(address, data) },
+  Vote111111111111111111111111111111111111111: { name: 'vote', parse: voteInfo },
+};
+
+/** `data` of an account for `jsonParsed`, or null where the node cannot parse it either. */
 export function parseAccount(account: VmAccount, context: ParseContext) {
   const { data, owner } = account;
-  const wrap = (program: string, type: string, info: unknown) => ({
-    program,
-    parsed: { info, type },
-    space: data.length,
-  });
-  if (isTokenProgram(owner)) {
-    const program = owner === TOKEN_PROGRAM ? 'spl-token' : 'spl-token-2022';
-    if (isTokenAccount(account)) return wrap(program, 'account', tokenAccountInfo(data, context));
-    if (isMint(account)) return wrap(program, 'mint', mintInfo(data));
-    if (data.length === MULTISIG_BYTES) return wrap(program, 'multisig', multisigInfo(data));
-    return null;
+  const found = isTokenProgram(owner)
+    ? { program: owner === TOKEN_PROGRAM ? 'spl-token' : 'spl-token-2022', parsed: parseTokenData(account, context) }
+    : parseNative(owner, data, context.address);
+  if (found === null || found.parsed === null) return null;
+  return { program: found.program, parsed: found.parsed, space: data.length };
+}
+
+function parseTokenData(account: VmAccount, context: ParseContext): AccountInfo | null {
+  const { data } = account;
+  if (isTokenAccount(account)) return { type: 'account', info: tokenAccountInfo(data, context) };
+  if (isMint(account)) return { type: 'mint', info: mintInfo(data) };
+  return data.length === MULTISIG_BYTES ? { type: 'multisig', info: multisigInfo(data) } : null;
+}
+
+/** Anybody may write anything into accounts of some programs: what ends too early is shown as it is. */
+function parseNative(owner: string, data: Uint8Array, address: string) {
+  const program = Object.hasOwn(PROGRAMS, owner) ? PROGRAMS[owner] : undefined;
+  if (program === undefined) return null;
+  try {
+    return { program: program.name, parsed: program.parse(data, address) };
+  } catch (error) {
+    if (error instanceof RangeError) return null;
+    throw error;
   }
-  if (owner === SYSTEM_PROGRAM && data.length === NONCE_BYTES) {
-    return view(data).getUint32(4, true) === 1
-      ? wrap('nonce', 'initialized', nonceInfo(data))
-      : wrap('nonce', 'uninitialized', {});
-  }
-  if (owner === TABLE_PROGRAM && data.length >= 56 && view(data).getUint32(0, true) === 1) {
-    return wrap('address-lookup-table', 'lookupTable', tableInfo(data));
-  }
-  return null;
-}
-
-/** An optional key: u32 tag, then 32 bytes. */
-function optionalKey(data: Uint8Array, at: number): string | null {
-  return view(data).getUint32(at, true) === 1 ? encode32(data, at + 4) : null;
-}
-
-function tokenAccountInfo(data: Uint8Array, context: ParseContext) {
-  const reader = view(data);
-  const mint = encode32(data, 0);
-  const mintAccount = context.account(mint);
-  const amountOf = (at: number) => uiAmountOf(reader.getBigUint64(at, true), mintAccount, context.unixSeconds);
-  const delegate = optionalKey(data, 72);
-  const isNative = reader.getUint32(109, true) === 1;
-  const closeAuthority = optionalKey(data, 129);
-  return {
-    isNative,
-    mint,
-    owner: encode32(data, 32),
-    state: ACCOUNT_STATES[data[108]!] ?? 'uninitialized',
-    tokenAmount: amountOf(64),
-    ...(delegate === null ? {} : { delegate, delegatedAmount: amountOf(121) }),
-    ...(isNative ? { rentExemptReserve: amountOf(113) } : {}),
-    ...(closeAuthority === null ? {} : { closeAuthority }),
-  };
-}
-
-function mintInfo(data: Uint8Array) {
-  return {
-    decimals: data[44],
-    freezeAuthority: optionalKey(data, 46),
-    isInitialized: data[45] === 1,
-    mintAuthority: optionalKey(data, 0),
-    supply: view(data).getBigUint64(36, true).toString(),
-  };
-}
-
-function multisigInfo(data: Uint8Array) {
-  const signers = Array.from({ length: Math.min(11, data[1]!) }, (_, index) => encode32(data, 3 + 32 * index));
-  return { numRequiredSigners: data[0], numValidSigners: data[1], isInitialized: data[2] === 1, signers };
-}
-
-function nonceInfo(data: Uint8Array) {
-  return {
-    authority: encode32(data, 8),
-    blockhash: encode32(data, 40),
-    feeCalculator: { lamportsPerSignature: view(data).getBigUint64(72, true).toString() },
-  };
-}
-
-function tableInfo(data: Uint8Array) {
-  const reader = view(data);
-  const deactivation = reader.getBigUint64(4, true);
-  const addresses: string[] = [];
-  for (let at = 56; at + 32 <= data.length; at += 32) addresses.push(encode32(data, at));
-  return {
-    addresses,
-    ...(data[21] === 1 ? { authority: encode32(data, 22) } : {}),
-    deactivationSlot: (deactivation === NEVER ? NEVER : deactivation).toString(),
-    lastExtendedSlot: reader.getBigUint64(12, true).toString(),
-    lastExtendedSlotStartIndex: data[20],
-  };
 }

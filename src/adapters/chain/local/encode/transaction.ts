@@ -1,9 +1,9 @@
 import { encode } from '../../../../lib/base58.ts';
-import { base64 } from '../ledger/record.ts';
+import { base64, exact } from '../ledger/record.ts';
 import type { LedgerBlock, TransactionRecord } from '../ledger/types.ts';
 import { RPC, rpcError } from '../rpc/rpc-error.ts';
 import { isStaticWritable } from '../vm/transaction.ts';
-import { parseInstruction } from './instructions.ts';
+import { parseInner, parseInstruction } from './instructions.ts';
 
 export type TransactionEncoding = 'json' | 'jsonParsed' | 'base58' | 'base64';
 export type BlockDetails = 'full' | 'accounts' | 'signatures' | 'none';
@@ -15,6 +15,9 @@ export interface BlockOptions {
   readonly maxVersion: number | null;
   readonly rewards: boolean;
 }
+
+/** How deep an instruction of the message itself runs. */
+const OUTER = 1;
 
 /** A block as `getBlock` answers it. Throws -32015 for a versioned transaction that the client does not know. */
 export function blockJson(block: LedgerBlock, options: BlockOptions) {
@@ -68,16 +71,24 @@ function plainJson({ transaction }: TransactionRecord) {
         accounts: item.accounts,
         data: encode(item.data),
         programIdIndex: item.programIdIndex,
-        stackHeight: null,
+        stackHeight: OUTER,
       })),
       recentBlockhash: transaction.recentBlockhash,
+      ...configJson(transaction),
     },
     signatures: transaction.signatures,
   };
 }
 
 function tableLookups(transaction: TransactionRecord['transaction']) {
-  return transaction.version === 'legacy' ? {} : { addressTableLookups: transaction.lookups };
+  return transaction.version === 0 ? { addressTableLookups: transaction.lookups } : {};
+}
+
+function configJson({ config }: TransactionRecord['transaction']) {
+  if (config === null) return {};
+  const { computeUnitLimit, heapSize, loadedAccountsDataSizeLimit, priorityFee } = config;
+  const fee = priorityFee === null ? null : exact(priorityFee);
+  return { transactionConfig: { computeUnitLimit, heapSize, loadedAccountsDataSizeLimit, priorityFee: fee } };
 }
 
 function parsedJson(record: TransactionRecord) {
@@ -86,8 +97,9 @@ function parsedJson(record: TransactionRecord) {
     message: {
       accountKeys: accountKeys(record),
       ...tableLookups(transaction),
-      instructions: transaction.instructions.map((item) => parseInstruction(item, keys, null)),
+      instructions: transaction.instructions.map((item) => parseInstruction(item, keys, OUTER)),
       recentBlockhash: transaction.recentBlockhash,
+      ...configJson(transaction),
     },
     signatures: transaction.signatures,
   };
@@ -98,10 +110,7 @@ function parsedMeta({ meta, keys }: TransactionRecord) {
   const { loadedAddresses: _, ...rest } = meta;
   return {
     ...rest,
-    innerInstructions: (meta.innerInstructions ?? []).map(({ index, instructions }) => ({
-      index,
-      instructions: instructions.map((item) => parseInstruction(item, keys, item.stackHeight)),
-    })),
+    innerInstructions: meta.innerInstructions === null ? null : parseInner(meta.innerInstructions ?? [], keys),
   };
 }
 
@@ -118,9 +127,9 @@ function accountKeys({ transaction, keys, meta }: TransactionRecord) {
 
 function accountsJson(record: TransactionRecord, maxVersion: number | null) {
   const version = versionField(record, maxVersion);
-  const { err, status, fee, preBalances, postBalances, preTokenBalances, postTokenBalances } = record.meta;
+  const { err, status, fee, preBalances, postBalances, preTokenBalances, postTokenBalances, rewards } = record.meta;
   return {
-    meta: { err, status, fee, preBalances, postBalances, preTokenBalances, postTokenBalances },
+    meta: { err, status, fee, preBalances, postBalances, preTokenBalances, postTokenBalances, rewards },
     transaction: { accountKeys: accountKeys(record), signatures: record.transaction.signatures },
     ...version,
   };

@@ -4,7 +4,7 @@ import { fork } from '../ledger/forks.ts';
 import type { RpcRequest, RpcResponse } from '../rpc/dispatch.ts';
 import type { LocalNode } from '../rpc/node.ts';
 import { RPC } from '../rpc/rpc-error.ts';
-import type { FaultRule } from './rule.ts';
+import type { FaultRule } from './engine.ts';
 
 type Json = Record<string, unknown>;
 interface Steps {
@@ -29,7 +29,7 @@ export function answerUnder(
     id: request.id,
     error: { code, message },
   });
-  const slot = request.params[0];
+  const slot: unknown = Array.isArray(request.params) ? request.params[0] : undefined;
   switch (rule.action) {
     case 'rpcError':
       return fail(rule.code, rule.message ?? 'Internal error');

@@ -1,16 +1,16 @@
 import { CodedError } from '../../../../lib/coded-error.ts';
 import type { TransactionError } from '../vm/errors.ts';
 import type { DecodedTransaction } from '../vm/transaction.ts';
-import type { Vm, VmAccount, VmOutcome } from '../vm/vm.ts';
+import type { Vm, VmAccount } from '../vm/vm.ts';
 import { type Accounts, createAccounts, keyBytes } from './accounts.ts';
 import { type ChainState, createChainState } from './chain-state.ts';
 import type { createChainTime } from './chain-time.ts';
 import { blockhashOf } from './hashes.ts';
-import { resolveKeys } from './keys.ts';
-import { nonceOf } from './nonce.ts';
+import { advanceNonce, isLoadingError, isSanitizeError, nodeError, payFee } from './loading.ts';
+import { nonceKeyOf, nonceOf } from './nonce.ts';
 import { keepPreImage, markOverwritten, newPending, type Pending } from './pending.ts';
-import { makeRecord, readBalances } from './record.ts';
-import type { LedgerBlock, LedgerListener, TransactionRecord } from './types.ts';
+import { makeRecord, readBalances, resolveKeys } from './record.ts';
+import type { LedgerBlock, LedgerListener, TransactionRecord, UnplacedRecord } from './types.ts';
 
 const SLOT_HASHES = 512;
 const SYSVAR_OWNER = 'Sysvar1111111111111111111111111111111111111';
@@ -27,7 +27,7 @@ export interface BankOptions {
 /** Landed (also with an error of its own), or refused without a trace. */
 export type Submission =
   | { readonly landed: true; readonly record: TransactionRecord }
-  | { readonly landed: false; readonly err: TransactionError; readonly outcome: VmOutcome | null };
+  | { readonly landed: false; readonly err: TransactionError };
 
 /** What a node still shows of the branch that a fork has left, so and so many times per method. */
 export interface OldBranch {
@@ -102,16 +102,22 @@ export function refreshClock(bank: Bank): void {
 /** Checks a transaction as a cluster would (duplicate, recent blockhash or nonce) and runs it in the open slot. */
 export function submit(bank: Bank, transaction: DecodedTransaction): Submission {
   if (bank.state.record(transaction.signatures[0]!) !== undefined) {
-    return { landed: false, err: 'AlreadyProcessed', outcome: null };
+    return { landed: false, err: 'AlreadyProcessed' };
   }
-  if (!isFresh(bank, transaction)) return { landed: false, err: 'BlockhashNotFound', outcome: null };
+  if (!isFresh(bank, transaction)) return { landed: false, err: 'BlockhashNotFound' };
   return run(bank, transaction);
 }
 
-export function isFresh(bank: Bank, transaction: DecodedTransaction): boolean {
+/** Whether the blockhash, or the nonce that stands for it, is still good on top of `block` with its accounts. */
+export function isFresh(
+  bank: Bank,
+  transaction: DecodedTransaction,
+  block: LedgerBlock = bank.state.tip(),
+  account: (key: string) => VmAccount | null = bank.accounts.get,
+): boolean {
   return (
-    bank.state.isRecentHash(transaction.recentBlockhash) ||
-    nonceOf(transaction, bank.accounts.get) === transaction.recentBlockhash
+    bank.state.isRecentHash(transaction.recentBlockhash, block) ||
+    nonceOf(transaction, account) === transaction.recentBlockhash
   );
 }
 
@@ -125,13 +131,21 @@ export function run(bank: Bank, transaction: DecodedTransaction): Submission {
   if (bank.options.finalityDepth > 0) {
     for (const key of written) keepState(bank, key);
   }
-  const outcome = bank.vm.execute(transaction);
-  if (typeof outcome.err === 'string') return { landed: false, err: outcome.err, outcome };
+  const usesNonce = !bank.state.isRecentHash(transaction.recentBlockhash);
+  const executed = bank.vm.execute(transaction);
+  const err = nodeError(executed.err, transaction, keys.all, accounts.get);
+  const outcome = { ...executed, err };
+  if (err !== null) {
+    const refused = isLoadingError(err)
+      ? !payFee(accounts, transaction)
+      : typeof err === 'string' || isSanitizeError(err);
+    if (refused) return { landed: false, err };
+    const nonceKey = usesNonce ? nonceKeyOf(transaction) : null;
+    if (nonceKey !== null) advanceNonce(accounts, nonceKey, bank.state.tip().blockhash);
+  }
   const after = readBalances(accounts, keys, true);
   const input = { transaction, keys, slot: pending.slot, unixSeconds: pending.time, outcome, before, after };
-  const record = makeRecord(input, accounts);
-  land(bank, record, written);
-  return { landed: true, record };
+  return { landed: true, record: land(bank, makeRecord(input, accounts), written) };
 }
 
 /** Sysvars have setters of their own, and the engine lets no transaction write a program: neither takes part in rollback. */
@@ -143,11 +157,14 @@ function keepState(bank: Bank, key: string): void {
 }
 
 /** Puts a finished record into the open slot. */
-export function land(bank: Bank, record: TransactionRecord, written: readonly string[]): void {
+export function land(bank: Bank, unplaced: UnplacedRecord, written: readonly string[]): TransactionRecord {
+  const record = { ...unplaced, index: bank.pending.records.length };
   bank.pending.records.push(record);
   for (const key of written) bank.pending.written.add(key);
+  bank.accounts.see(written);
   bank.state.addRecord(record);
   for (const listener of bank.listeners) listener.executed?.(record, written);
+  return record;
 }
 
 /** Closes the open slot as a block and opens the next one. */

@@ -59,10 +59,10 @@ export function createChainState(genesis: LedgerBlock, options: ChainStateOption
       for (const record of block.records.toReversed()) index.removeNewest(record);
       return block;
     },
-    /** Whether a transaction with this recent blockhash may still land. */
-    isRecentHash(hash: string): boolean {
+    /** Whether a transaction with this recent blockhash may still land on top of `block`. */
+    isRecentHash(hash: string, block: LedgerBlock = tip()): boolean {
       const height = heightByHash.get(hash);
-      return height !== undefined && tip().height - height < RECENT_HASHES;
+      return height !== undefined && height <= block.height && block.height - height < RECENT_HASHES;
     },
   };
 }

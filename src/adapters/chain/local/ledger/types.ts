@@ -36,14 +36,15 @@ export interface TransactionMeta {
   readonly postBalances: readonly (number | bigint)[];
   readonly preTokenBalances: readonly TokenBalanceEntry[];
   readonly postTokenBalances: readonly TokenBalanceEntry[];
-  readonly innerInstructions: readonly {
-    readonly index: number;
-    readonly instructions: readonly InnerInstructionJson[];
-  }[];
-  readonly logMessages: readonly string[];
+  /** Null, like the logs, for a transaction that was not run. */
+  readonly innerInstructions:
+    | readonly { readonly index: number; readonly instructions: readonly InnerInstructionJson[] }[]
+    | null;
+  readonly logMessages: readonly string[] | null;
   readonly rewards: readonly unknown[];
   readonly loadedAddresses: { readonly writable: readonly string[]; readonly readonly: readonly string[] };
   readonly computeUnitsConsumed: number;
+  readonly costUnits: number;
   readonly returnData?: { readonly programId: string; readonly data: readonly [string, 'base64'] };
 }
 
@@ -57,7 +58,11 @@ export interface TransactionRecord {
   readonly meta: TransactionMeta;
   readonly memo: string | null;
   readonly recorded: boolean;
+  /** Place in its block. */
+  readonly index: number;
 }
+
+export type UnplacedRecord = Omit<TransactionRecord, 'index'>;
 
 /** What an account was before a block touched it first; `state` null = there was none. */
 export interface PreImage {
@@ -95,6 +100,8 @@ export interface JsonTransaction {
       readonly data: string;
     }[];
     readonly addressTableLookups?: readonly TableLookup[];
+    /** Version 1 only. */
+    readonly transactionConfig?: object;
   };
 }
 

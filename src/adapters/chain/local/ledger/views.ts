@@ -1,13 +1,18 @@
 import type { VmAccount } from '../vm/vm.ts';
 import type { Bank } from './bank.ts';
 import { imageIn } from './pending.ts';
+import { view } from './token-state.ts';
 import type { Commitment, LedgerBlock } from './types.ts';
+
+const CLOCK = 'SysvarC1ock11111111111111111111111111111111';
 
 /** Account state as of a commitment. */
 export interface AccountView {
   /** Slot that the answers belong to. */
   readonly slot: number;
   get(key: string): VmAccount | null;
+  /** What the account was then, where something has written it since; undefined where it is as the engine has it now. */
+  older(key: string): VmAccount | null | undefined;
   ofProgram(program: string): Map<string, VmAccount>;
 }
 
@@ -36,10 +41,12 @@ export function viewOf(bank: Bank, commitment: Commitment): AccountView {
 export function viewAt(bank: Bank, slot: number, sealedOnly: boolean): AccountView {
   const later: Pick<LedgerBlock, 'preImages'>[] = blocksAbove(bank, slot);
   if (sealedOnly) later.push(bank.pending);
+  const older = (key: string) => (key === CLOCK ? clockAt(bank, slot) : imageIn(later, key));
   return {
     slot,
+    older,
     get(key) {
-      const image = imageIn(later, key);
+      const image = older(key);
       return image === undefined ? bank.accounts.get(key) : image;
     },
     ofProgram(program) {
@@ -53,6 +60,17 @@ export function viewAt(bank: Bank, slot: number, sealedOnly: boolean): AccountVi
       return found;
     },
   };
+}
+
+/** The clock as it was in a sealed slot: the engine's own is that of the open slot. */
+function clockAt(bank: Bank, slot: number): VmAccount | null | undefined {
+  const block = bank.state.block(slot);
+  const newest = block === undefined ? null : bank.accounts.get(CLOCK);
+  if (block === undefined || newest === null) return undefined;
+  const data = Uint8Array.from(newest.data);
+  view(data).setBigUint64(0, BigInt(slot), true);
+  view(data).setBigInt64(32, BigInt(block.time), true);
+  return { ...newest, data };
 }
 
 function blocksAbove(bank: Bank, slot: number): LedgerBlock[] {

@@ -1,11 +1,12 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { type WebSocket, WebSocketServer } from 'ws';
-import { failure, idOf, parseError, type RpcRequest, readRequest } from '../rpc/dispatch.ts';
-import { writeJson } from '../rpc/json.ts';
-import { RPC, rpcError } from '../rpc/rpc-error.ts';
+import { stringify } from '../../../../lib/json.ts';
+import { failure, idOf, parseError, type RpcRequest, type RpcResponse, readRequest } from '../rpc/dispatch.ts';
+import { invalidParams, RPC, rpcError } from '../rpc/rpc-error.ts';
+import { parseBody } from '../rpc/server.ts';
 import type { Publisher, Subscription } from './publisher.ts';
-import { isUnsubscribe, topicOf } from './subscription.ts';
+import { topicOf, unsubscribedId } from './subscription.ts';
 
 const MAX_MESSAGE_BYTES = 1024 * 1024;
 const MAX_QUEUED_MESSAGES = 10_000;
@@ -24,9 +25,11 @@ export type Sockets = ReturnType<typeof createSockets>;
 export interface SocketHooks {
   readonly filter: NotificationFilter;
   answersPing(): boolean;
+  /** The only method that a node answers here beside subscriptions. */
+  version(params: unknown): unknown;
 }
 
-export function createSockets(publisher: Publisher, { filter, answersPing }: SocketHooks) {
+export function createSockets(publisher: Publisher, { filter, answersPing, version }: SocketHooks) {
   const server = new WebSocketServer({
     noServer: true,
     maxPayload: MAX_MESSAGE_BYTES,
@@ -42,33 +45,48 @@ export function createSockets(publisher: Publisher, { filter, answersPing }: Soc
       if (subscription !== undefined) publisher.remove(subscription);
       return live.delete(id);
     };
-    function subscribe(request: RpcRequest): void {
+    function subscribe(request: RpcRequest, later: (() => void)[]): number {
       const topic = topicOf(request.method, request.params);
       if (topic === null) throw rpcError(RPC.methodNotFound, 'Method not found');
-      if (live.size >= MAX_SUBSCRIPTIONS) throw rpcError(RPC.internal, 'Too many subscriptions on this socket');
+      if (live.size >= MAX_SUBSCRIPTIONS) {
+        throw rpcError(RPC.internal, 'Internal Error: Subscription refused. Node subscription limit reached');
+      }
       const id = nextId++;
       const method = `${topic.kind}Notification`;
       const subscription: Subscription = {
         topic,
         notify: (result) =>
-          filter(topic.kind, writeJson({ jsonrpc: '2.0', method, params: { result, subscription: id } }), socket, send),
+          filter(topic.kind, stringify({ jsonrpc: '2.0', method, params: { result, subscription: id } }), socket, send),
         finish: () => void end(id),
       };
       live.set(id, subscription);
-      // The id must be known to the client before the first notification names it.
-      send(writeJson({ jsonrpc: '2.0', result: id, id: request.id }));
-      publisher.add(subscription);
+      later.push(() => publisher.add(subscription));
+      return id;
+    }
+    function run(request: RpcRequest, later: (() => void)[]): unknown {
+      if (request.method === 'getVersion') return version(request.params);
+      const ended = unsubscribedId(request.method, request.params);
+      if (ended === null) return subscribe(request, later);
+      if (!end(ended)) throw invalidParams('Invalid subscription id.');
+      return true;
+    }
+    function answer(item: unknown, later: (() => void)[]): RpcResponse[] {
+      try {
+        const request = readRequest(item);
+        const result = run(request, later);
+        return request.isNotification ? [] : [{ jsonrpc: '2.0', result, id: request.id }];
+      } catch (error) {
+        return [failure(idOf(item), error)];
+      }
     }
     socket.on('message', (data) => {
-      let value: unknown = null;
-      try {
-        value = parse(String(data));
-        const request = readRequest(value);
-        if (!isUnsubscribe(request.method)) return subscribe(request);
-        send(writeJson({ jsonrpc: '2.0', result: end(Number(request.params[0])), id: request.id }));
-      } catch (error) {
-        send(writeJson(failure(idOf(value), error)));
-      }
+      const body = parseBody(String(data));
+      if (body === undefined) return send(stringify(failure(null, parseError())));
+      const later: (() => void)[] = [];
+      const answers = (Array.isArray(body) ? body : [body]).flatMap((item) => answer(item, later));
+      if (answers.length > 0) send(stringify(Array.isArray(body) ? answers : answers[0]));
+      // The id must be known to the client before the first notification names it.
+      for (const add of later) add();
     });
     socket.on('ping', (data) => {
       if (answersPing()) socket.pong(data);
@@ -101,14 +119,6 @@ export function createSockets(publisher: Publisher, { filter, answersPing }: Soc
       clearTimeout(timer);
     },
   };
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    throw parseError();
-  }
 }
 
 /** A client that reads too slowly is told to come back instead of filling the memory. */

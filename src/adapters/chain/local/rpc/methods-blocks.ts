@@ -1,97 +1,111 @@
 import { type BlockDetails, blockJson, type TransactionEncoding, transactionJson } from '../encode/transaction.ts';
 import type { LedgerBlock, TransactionRecord } from '../ledger/types.ts';
 import { slotOf } from '../ledger/views.ts';
-import type { LocalNode, Methods } from './node.ts';
-import { inContext } from './node.ts';
 import {
-  asSignature,
-  type Config,
-  checkMinContextSlot,
-  configAt,
-  integerAt,
-  keyAt,
-  listAt,
-  sealedCommitmentOf,
-  signatureAt,
-} from './params.ts';
+  blockConfigOrEncoding,
+  type ContextConfig,
+  contextConfig,
+  endSlotOrConfig,
+  signaturesConfig,
+  statusConfig,
+  transactionConfigOrEncoding,
+  type WireEncoding,
+} from './configs.ts';
+import { list, text, type Unsigned, u64, usize } from './deserialize.ts';
+import { method } from './method.ts';
+import { contextSlot, inContext, type LocalNode, type Methods } from './node.ts';
 import { invalidParams, RPC, rpcError } from './rpc-error.ts';
+import { atMost, pubkey, sealedOnly, signature, small } from './values.ts';
 
 const MAX_RANGE_SLOTS = 500_000;
-const ENCODINGS = new Set(['json', 'jsonParsed', 'base58', 'base64']);
-const DETAILS = new Set(['full', 'accounts', 'signatures', 'none']);
+const MAX_SIGNATURES = 1000;
+/** Blocks whose transactions a node has at hand; older ones it looks for in its history, when asked to. */
+const STATUS_BLOCKS = 300;
 
 export const blockMethods: Methods = {
-  getFirstAvailableBlock: (node) => node.bank.state.firstAvailable(),
-  minimumLedgerSlot: (node) => node.bank.state.firstAvailable(),
-  getBlocks(node, params) {
-    const start = integerAt(params, 0);
-    const hasEnd = typeof params[1] === 'number';
-    const config = configAt(params, hasEnd ? 2 : params[1] === null ? 2 : 1);
-    const newest = newestSealed(node, config);
-    const end = hasEnd ? Math.min(integerAt(params, 1), newest) : newest;
-    if (end - start > MAX_RANGE_SLOTS) throw invalidParams(`Slot range too large; max ${MAX_RANGE_SLOTS}`);
-    return slots(node, start, end);
-  },
-  getBlocksWithLimit(node, params) {
-    const limit = integerAt(params, 1);
+  getFirstAvailableBlock: method([], [], (node) => node.bank.state.firstAvailable()),
+  minimumLedgerSlot: method([], [], (node) => node.bank.state.firstAvailable()),
+  getBlocks: method([u64], [endSlotOrConfig, contextConfig], (node, start, endOrConfig, config) => {
+    const isConfig = typeof endOrConfig === 'object';
+    const newest = newestSealed(node, config ?? (isConfig ? endOrConfig : undefined));
+    const end = endOrConfig === undefined || isConfig || endOrConfig > newest ? newest : small(endOrConfig);
+    if (start < end && end - small(start) > MAX_RANGE_SLOTS) {
+      throw invalidParams(`Slot range too large; max ${MAX_RANGE_SLOTS}`);
+    }
+    return slots(node, small(start), end);
+  }),
+  getBlocksWithLimit: method([u64, usize], [contextConfig], (node, start, limit, config) => {
     if (limit > MAX_RANGE_SLOTS) throw invalidParams(`Limit too large; max ${MAX_RANGE_SLOTS}`);
-    return slots(node, integerAt(params, 0), newestSealed(node, configAt(params, 2))).slice(0, limit);
-  },
-  getBlockTime: (node, params) => findBlock(node, integerAt(params, 0), slotOf(node.bank, 'confirmed')).time,
-  getBlock(node, params) {
-    const config = typeof params[1] === 'string' ? { encoding: params[1] } : configAt(params, 1);
-    const block = findBlock(node, integerAt(params, 0), newestSealed(node, config));
-    const details = (config['transactionDetails'] ?? 'full') as BlockDetails;
-    if (!DETAILS.has(details)) throw invalidParams(`Invalid params: unknown variant \`${String(details)}\``);
+    return slots(node, small(start), newestSealed(node, config)).slice(0, small(limit));
+  }),
+  getBlockTime: method([u64], [], (node, slot) => findBlock(node, slot, slotOf(node.bank, 'confirmed')).time),
+  getBlock: method([u64], [blockConfigOrEncoding], (node, slot, config) => {
+    const block = findBlock(node, slot, newestSealed(node, config));
     return blockJson(block, {
-      encoding: encodingOf(config),
-      details,
-      maxVersion: maxVersionOf(config),
-      rewards: config['rewards'] !== false,
+      encoding: encodingOf(config?.encoding),
+      details: (config?.transactionDetails ?? 'full') satisfies BlockDetails,
+      maxVersion: config?.maxSupportedTransactionVersion ?? null,
+      rewards: config?.rewards ?? true,
     });
-  },
-  getTransaction(node, params) {
-    const config = typeof params[1] === 'string' ? { encoding: params[1] } : configAt(params, 1);
+  }),
+  getTransaction: method([text], [transactionConfigOrEncoding], (node, id, config) => {
+    const wanted = signature(id);
     const newest = newestSealed(node, config);
-    const record = node.bank.state.record(signatureAt(params, 0));
+    const record = node.bank.state.record(wanted);
     const block = record === undefined ? undefined : node.bank.state.block(record.slot);
     if (record === undefined || block === undefined || record.slot > newest) return null;
     return {
       blockTime: block.time,
-      ...transactionJson(record, encodingOf(config), maxVersionOf(config)),
+      ...transactionJson(record, encodingOf(config?.encoding), config?.maxSupportedTransactionVersion ?? null),
       slot: record.slot,
+      transactionIndex: record.index,
     };
-  },
-  getSignatureStatuses(node, params) {
-    const config = configAt(params, 1);
-    const slot = slotOf(node.bank, 'processed');
-    checkMinContextSlot(config, slot);
-    const signatures = listAt(params, 0, 256).map(asSignature);
+  }),
+  getSignatureStatuses: method([list(text)], [statusConfig], (node, ids, config) => {
+    const signatures = atMost(ids, 256).map(signature);
+    const oldest = node.bank.state.tip().height - STATUS_BLOCKS;
     return inContext(
-      slot,
-      signatures.map((signature) => statusOf(node, node.bank.state.record(signature))),
+      slotOf(node.bank, 'processed'),
+      signatures.map((id) => {
+        const record = node.bank.state.record(id);
+        const block = record === undefined ? undefined : node.bank.state.block(record.slot);
+        const atHand = block === undefined || block.height >= oldest || config?.searchTransactionHistory === true;
+        return atHand ? statusOf(node, record) : null;
+      }),
     );
-  },
-  getSignaturesForAddress,
+  }),
+  getSignaturesForAddress: method([text], [signaturesConfig], (node, address, config) => {
+    const key = pubkey(address);
+    const before = config?.before === undefined ? null : signature(config.before);
+    const until = config?.until === undefined ? null : signature(config.until);
+    const limit = config?.limit ?? MAX_SIGNATURES;
+    if (limit < 1 || limit > MAX_SIGNATURES) throw invalidParams(`Invalid limit; max ${MAX_SIGNATURES}`);
+    const newest = newestSealed(node, config);
+    for (const id of [before, until]) {
+      if (id !== null && node.bank.state.record(id) === undefined) {
+        throw rpcError(RPC.filterTransactionNotFound, `Transaction ${id} not found`);
+      }
+    }
+    return signaturesOf(node, node.bank.state.recordsOf(key), { before, until, limit: small(limit), newest });
+  }),
 };
 
-function getSignaturesForAddress(node: LocalNode, params: readonly unknown[]): unknown {
-  const config = configAt(params, 1);
-  const newest = newestSealed(node, config);
-  const limit = config['limit'] ?? 1000;
-  if (!Number.isInteger(limit) || (limit as number) < 1 || (limit as number) > 1000) {
-    throw invalidParams('Invalid limit; max 1000');
-  }
-  const records = node.bank.state.recordsOf(keyAt(params, 0));
-  const before = optionalSignature(config['before']);
-  const until = optionalSignature(config['until']);
+interface SignatureRange {
+  readonly before: string | null;
+  readonly until: string | null;
+  readonly limit: number;
+  readonly newest: number;
+}
+
+function signaturesOf(node: LocalNode, records: readonly TransactionRecord[], range: SignatureRange) {
+  const { before, until, limit, newest } = range;
   let from = records.length - 1;
   if (before !== null) {
     while (from >= 0 && records[from]!.signature !== before) from -= 1;
     from -= 1;
   }
   const found: unknown[] = [];
-  for (let index = from; index >= 0 && found.length < (limit as number); index -= 1) {
+  for (let index = from; index >= 0 && found.length < limit; index -= 1) {
     const record = records[index]!;
     if (record.signature === until) break;
     if (record.slot <= newest) found.push(signatureInfo(node, record));
@@ -108,6 +122,7 @@ function signatureInfo(node: LocalNode, record: TransactionRecord) {
     memo,
     blockTime: node.bank.state.block(slot)?.time ?? null,
     confirmationStatus: slot <= slotOf(node.bank, 'finalized') ? 'finalized' : 'confirmed',
+    transactionIndex: record.index,
   };
 }
 
@@ -127,7 +142,7 @@ export function statusOf(node: LocalNode, record: TransactionRecord | undefined)
   };
 }
 
-function findBlock(node: LocalNode, slot: number, newest: number): LedgerBlock {
+function findBlock(node: LocalNode, slot: Unsigned, newest: number): LedgerBlock {
   const { state } = node.bank;
   const first = state.firstAvailable();
   if (slot < first) {
@@ -137,7 +152,7 @@ function findBlock(node: LocalNode, slot: number, newest: number): LedgerBlock {
     );
   }
   if (slot > newest) throw rpcError(RPC.blockNotAvailable, `Block not available for slot ${slot}`);
-  const block = state.block(slot);
+  const block = state.block(small(slot));
   if (block === undefined) {
     throw rpcError(RPC.slotSkipped, `Slot ${slot} was skipped, or missing due to ledger jump to recent snapshot`);
   }
@@ -148,25 +163,11 @@ function slots(node: LocalNode, start: number, end: number): number[] {
   return node.bank.state.blocks().flatMap((block) => (block.slot >= start && block.slot <= end ? [block.slot] : []));
 }
 
-function newestSealed(node: LocalNode, config: Config): number {
-  const slot = slotOf(node.bank, sealedCommitmentOf(config));
-  checkMinContextSlot(config, slot);
-  return slot;
+function newestSealed(node: LocalNode, config: ContextConfig | undefined): number {
+  return contextSlot(node, sealedOnly(config));
 }
 
-function optionalSignature(value: unknown): string | null {
-  return value === undefined || value === null ? null : asSignature(value);
-}
-
-function encodingOf(config: Config): TransactionEncoding {
-  const encoding = config['encoding'] ?? 'json';
-  if (!ENCODINGS.has(encoding as string)) {
-    throw invalidParams(`Invalid params: unknown variant \`${String(encoding).slice(0, 64)}\``);
-  }
-  return encoding as TransactionEncoding;
-}
-
-function maxVersionOf(config: Config): number | null {
-  const version = config['maxSupportedTransactionVersion'];
-  return typeof version === 'number' ? version : null;
+/** A name that a node keeps for old clients. */
+function encodingOf(encoding: WireEncoding = 'json'): TransactionEncoding {
+  return encoding === 'binary' ? 'base58' : encoding;
 }

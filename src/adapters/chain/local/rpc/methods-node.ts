@@ -1,56 +1,232 @@
-import { API_VERSION, contextSlot, inContext, type Methods } from './node.ts';
-import { configAt, listAt } from './params.ts';
+import { genesisHashOf } from '../ledger/hashes.ts';
+import type { LedgerBlock } from '../ledger/types.ts';
+import {
+  commitmentConfig,
+  contextConfig,
+  leaderConfig,
+  productionConfig,
+  rewardConfig,
+  slotOrLeaderConfig,
+  voteAccountsConfig,
+} from './configs.ts';
+import { list, text, type Unsigned, u64, usize } from './deserialize.ts';
+import { method } from './method.ts';
+import { API_VERSION, bankOf, contextSlot, inContext, type LocalNode, type Methods } from './node.ts';
+import { invalidParams, RPC, rpcError } from './rpc-error.ts';
+import { pubkey, sealedOnly, small } from './values.ts';
 
 const SLOTS_PER_EPOCH = 432_000;
-const SUPPLY_LAMPORTS = 5_000_000_000_000_000;
+const STAKE_LAMPORTS = 999_999_997_717_120;
+const MIN_DELEGATION_LAMPORTS = 1_000_000_000;
+const MAX_LEADERS = 5_000;
+const MAX_SAMPLES = 720;
+/** How often a node would write one down. */
+const SNAPSHOT_SLOTS = 100;
+const SAMPLE_SECONDS = 60;
+/** Places of `getBlockCommitment`: how much stake has voted on a block so and so many times, the last one for roots. */
+const LOCKOUTS = 32;
+const INFLATION = { initial: 0.08, terminal: 0.015, taper: 0.15, foundation: 0.05, foundationTerm: 7 };
+const SLOTS_PER_YEAR = 78_892_314.984;
 
-/** What a node says about itself. Stake, leaders and inflation are constants: the simulator has no validators. */
+/**
+ * What a cluster of one node says about itself: that node leads every slot, holds all stake and votes at once. Its identity and
+ * its vote account are addresses without a key pair.
+ */
 export const nodeMethods: Methods = {
-  getHealth: () => 'ok',
-  getVersion: () => ({ 'solana-core': API_VERSION, 'feature-set': 0 }),
-  getGenesisHash: (node) => node.genesisHash,
-  getIdentity: (node) => ({ identity: node.genesisHash }),
-  getClusterNodes: () => [],
-  getVoteAccounts: () => ({ current: [], delinquent: [] }),
-  getSlotLeader: (node) => node.genesisHash,
-  getEpochSchedule: () => ({
-    slotsPerEpoch: SLOTS_PER_EPOCH,
-    leaderScheduleSlotOffset: SLOTS_PER_EPOCH,
-    warmup: false,
+  getHealth: method([], [], () => 'ok'),
+  getVersion: method([], [], () => ({ 'feature-set': 0, 'solana-core': API_VERSION })),
+  getGenesisHash: method([], [], (node) => node.genesisHash),
+  getIdentity: method([], [], (node) => ({ identity: node.genesisHash })),
+  getClusterNodes: method([], [], (node) => [clusterNode(node)]),
+  getVoteAccounts: method([], [voteAccountsConfig], (node, config) => {
+    const wanted = config?.votePubkey === undefined ? null : pubkey(config.votePubkey);
+    const slot = contextSlot(node, config);
+    const account = voteAccount(node, slot);
+    return { current: wanted === null || wanted === account.votePubkey ? [account] : [], delinquent: [] };
+  }),
+  getSlotLeader: method([], [contextConfig], (node, config) => {
+    contextSlot(node, config);
+    return node.genesisHash;
+  }),
+  getSlotLeaders: method([u64, u64], [], (node, start, limit) => {
+    if (limit > MAX_LEADERS) throw invalidParams(`Invalid limit; max ${MAX_LEADERS}`);
+    for (const slot of limit > 0 ? [small(start), small(start) + small(limit) - 1] : []) {
+      const epoch = epochOf(slot);
+      if (epoch > scheduledEpoch(node)) {
+        throw invalidParams(`Invalid slot range: leader schedule for epoch ${epoch} is unavailable`);
+      }
+    }
+    return Array.from({ length: small(limit) }, () => node.genesisHash);
+  }),
+  getLeaderSchedule: method([], [slotOrLeaderConfig, leaderConfig], (node, slotOrConfig, config) => {
+    const settings = config ?? (typeof slotOrConfig === 'object' ? slotOrConfig : undefined);
+    const identity = settings?.identity === undefined ? null : pubkey(settings.identity);
+    const slot = typeof slotOrConfig === 'object' || slotOrConfig === undefined ? 0 : small(slotOrConfig);
+    if (epochOf(slot) > scheduledEpoch(node)) return null;
+    if (identity !== null && identity !== node.genesisHash) return {};
+    return { [node.genesisHash]: Array.from({ length: SLOTS_PER_EPOCH }, (_, index) => index) };
+  }),
+  getBlockProduction: method([], [productionConfig], (node, config) => {
+    const identity = config?.identity === undefined ? null : pubkey(config.identity);
+    const slot = contextSlot(node, config);
+    const { firstSlot, lastSlot } = productionRange(config?.range, slot);
+    const blocks = node.bank.state.blocks().filter((block) => block.slot >= firstSlot && block.slot <= lastSlot).length;
+    const counted = Math.max(0, lastSlot - Math.max(firstSlot, node.bank.options.firstSlot) + 1);
+    const isOther = identity !== null && identity !== node.genesisHash;
+    return inContext(slot, {
+      byIdentity: isOther ? {} : { [node.genesisHash]: [counted, blocks] },
+      range: { firstSlot, lastSlot },
+    });
+  }),
+  getBlockCommitment: method([u64], [], (node, slot) => {
+    const { state } = node.bank;
+    const block = state.block(small(slot));
+    if (block === undefined) return { commitment: null, totalStake: STAKE_LAMPORTS };
+    const votes = Math.min(LOCKOUTS, state.tip().height - block.height);
+    const place = block.slot <= state.finalized().slot ? LOCKOUTS - 1 : votes - 1;
+    const commitment = Array.from({ length: LOCKOUTS }, (_, index) => (index === place ? STAKE_LAMPORTS : 0));
+    return { commitment, totalStake: STAKE_LAMPORTS };
+  }),
+  getHighestSnapshotSlot: method([], [], (node) => {
+    const { state } = node.bank;
+    const full = Math.floor(state.finalized().slot / SNAPSHOT_SLOTS) * SNAPSHOT_SLOTS;
+    if (full < node.bank.options.firstSlot) throw rpcError(RPC.noSnapshot, 'No snapshot');
+    return { full, incremental: null };
+  }),
+  getMaxRetransmitSlot: method([], [], () => 0),
+  getMaxShredInsertSlot: method([], [], () => 0),
+  getStakeMinimumDelegation: method([], [contextConfig], (node, config) =>
+    inContext(contextSlot(node, config), MIN_DELEGATION_LAMPORTS),
+  ),
+  getInflationGovernor: method([], [commitmentConfig], () => INFLATION),
+  getInflationRate: method([], [], (node) => inflationAt(epochOf(node.bank.pending.slot))),
+  getInflationReward: method([list(text)], [rewardConfig], (node, addresses, config) => {
+    const keys = addresses.map((address) => pubkey(address));
+    const newest = contextSlot(node, sealedOnly(config));
+    const epoch = config?.epoch === undefined ? Math.max(0, epochOf(newest) - 1) : small(config.epoch);
+    const first = (epoch + 1) * SLOTS_PER_EPOCH;
+    if (first > newest) throw rpcError(RPC.blockNotAvailable, `Block not available for slot ${first}`);
+    return keys.map(() => null);
+  }),
+  getEpochSchedule: method([], [], () => ({
     firstNormalEpoch: 0,
     firstNormalSlot: 0,
-  }),
-  getEpochInfo(node, params) {
-    const absoluteSlot = contextSlot(node, configAt(params, 0));
+    leaderScheduleSlotOffset: SLOTS_PER_EPOCH,
+    slotsPerEpoch: SLOTS_PER_EPOCH,
+    warmup: false,
+  })),
+  getEpochInfo: method([], [contextConfig], (node, config) => {
+    const { slot, height } = bankOf(node, config);
     return {
-      absoluteSlot,
-      blockHeight: heightAt(node, absoluteSlot),
-      epoch: Math.floor(absoluteSlot / SLOTS_PER_EPOCH),
-      slotIndex: absoluteSlot % SLOTS_PER_EPOCH,
+      absoluteSlot: slot,
+      blockHeight: height,
+      epoch: epochOf(slot),
+      slotIndex: slot % SLOTS_PER_EPOCH,
       slotsInEpoch: SLOTS_PER_EPOCH,
-      transactionCount: node.bank.state.transactionCount(),
+      transactionCount: transactionsUntil(node, slot),
     };
-  },
-  getBlockHeight: (node, params) => heightAt(node, contextSlot(node, configAt(params, 0))),
-  getSlot: (node, params) => contextSlot(node, configAt(params, 0)),
-  getTransactionCount(node, params) {
-    contextSlot(node, configAt(params, 0));
-    return node.bank.state.transactionCount();
-  },
-  getRecentPerformanceSamples: () => [],
-  getInflationReward: (_node, params) => listAt(params, 0, 1000).map(() => null),
-  getSupply: (node, params) =>
-    inContext(contextSlot(node, configAt(params, 0)), {
-      total: SUPPLY_LAMPORTS,
-      circulating: SUPPLY_LAMPORTS,
-      nonCirculating: 0,
-      nonCirculatingAccounts: [],
-    }),
+  }),
+  getBlockHeight: method([], [contextConfig], (node, config) => bankOf(node, config).height),
+  getSlot: method([], [contextConfig], (node, config) => contextSlot(node, config)),
+  getTransactionCount: method([], [contextConfig], (node, config) =>
+    transactionsUntil(node, contextSlot(node, config)),
+  ),
+  getRecentPerformanceSamples: method([], [usize], (node, limit = MAX_SAMPLES) => {
+    if (limit > MAX_SAMPLES) throw invalidParams(`Invalid limit; max ${MAX_SAMPLES}`);
+    return samples(node.bank.state.blocks()).slice(0, small(limit));
+  }),
+  // No block of this chain is certified by votes.
+  getAgGenesisCert: method([], [], () => null),
 };
 
-type Node = Parameters<(typeof nodeMethods)[string]>[0];
+function epochOf(slot: number): number {
+  return Math.floor(slot / SLOTS_PER_EPOCH);
+}
 
-function heightAt(node: Node, slot: number): number {
+/** The newest epoch whose leaders are known: the one after the current. */
+function scheduledEpoch(node: LocalNode): number {
+  return epochOf(node.bank.pending.slot) + 1;
+}
+
+/** A local chain has one address for everything; what it does not listen on is null. */
+function clusterNode(node: LocalNode) {
+  return {
+    clientId: 'Agave',
+    featureSet: 0,
+    gossip: null,
+    pubkey: node.genesisHash,
+    pubsub: null,
+    rpc: null,
+    serveRepair: null,
+    shredVersion: 0,
+    tpu: null,
+    tpuForwards: null,
+    tpuForwardsQuic: null,
+    tpuQuic: null,
+    tpuVote: null,
+    tvu: null,
+    version: API_VERSION,
+  };
+}
+
+function voteAccount(node: LocalNode, slot: number) {
   const { state } = node.bank;
-  return state.block(slot)?.height ?? state.tip().height + 1;
+  return {
+    activatedStake: STAKE_LAMPORTS,
+    commission: 0,
+    epochCredits: [[epochOf(slot), state.tip().height, 0]],
+    epochVoteAccount: true,
+    inflationRewardsCommissionBps: 0,
+    lastVote: state.tip().slot,
+    nodePubkey: node.genesisHash,
+    rootSlot: state.finalized().slot,
+    votePubkey: genesisHashOf(node.genesisHash),
+  };
+}
+
+function productionRange(range: { firstSlot: Unsigned; lastSlot: Unsigned | undefined } | undefined, newest: number) {
+  const firstSlot = range === undefined ? epochOf(newest) * SLOTS_PER_EPOCH : range.firstSlot;
+  const lastSlot = range?.lastSlot ?? newest;
+  if (lastSlot > newest) throw invalidParams(`lastSlot, ${lastSlot}, is too large; max ${newest}`);
+  if (lastSlot < firstSlot) {
+    throw invalidParams(`lastSlot, ${lastSlot}, cannot be less than firstSlot, ${firstSlot}`);
+  }
+  return { firstSlot: small(firstSlot), lastSlot: small(lastSlot) };
+}
+
+function inflationAt(epoch: number) {
+  const year = (epoch * SLOTS_PER_EPOCH) / SLOTS_PER_YEAR;
+  const total = Math.max(INFLATION.terminal, INFLATION.initial * (1 - INFLATION.taper) ** year);
+  const foundation = year < INFLATION.foundationTerm ? total * INFLATION.foundation : 0;
+  return { epoch, foundation, total, validator: total - foundation };
+}
+
+/** Transactions from the genesis to the end of `slot`. */
+function transactionsUntil(node: LocalNode, slot: number): number {
+  const { pending, state } = node.bank;
+  const later = state.blocks().findLastIndex((block) => block.slot <= slot) + 1;
+  const above = state
+    .blocks()
+    .slice(later)
+    .reduce((sum, block) => sum + block.records.length, 0);
+  return state.transactionCount() - above - (slot < pending.slot ? pending.records.length : 0);
+}
+
+/** One sample per minute of chain time, newest first, as far as blocks are kept. */
+function samples(blocks: readonly LedgerBlock[]) {
+  const found: { slot: number; numTransactions: number; numNonVoteTransactions: number; numSlots: number }[] = [];
+  let from = 0;
+  blocks.forEach((block, index) => {
+    const first = blocks[from]!;
+    if (block.time - first.time < SAMPLE_SECONDS) return;
+    const transactions = blocks.slice(from, index).reduce((sum, each) => sum + each.records.length, 0);
+    found.push({
+      slot: blocks[index - 1]!.slot,
+      numTransactions: transactions,
+      numNonVoteTransactions: transactions,
+      numSlots: block.slot - first.slot,
+    });
+    from = index;
+  });
+  return found.reverse().map((sample) => ({ ...sample, samplePeriodSecs: SAMPLE_SECONDS }));
 }

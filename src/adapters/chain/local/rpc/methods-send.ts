@@ -1,53 +1,88 @@
-import { VersionedMessage } from '@solana/web3.js';
-import { encode } from '../../../../lib/base58.ts';
 import { accountFormatOf, accountJson } from '../encode/account.ts';
+import { parseInner } from '../encode/instructions.ts';
 import { isFresh } from '../ledger/bank.ts';
-import { base64 } from '../ledger/record.ts';
-import { slotOf, viewOf } from '../ledger/views.ts';
-import type { TransactionError } from '../vm/errors.ts';
-import { type DecodedTransaction, decodeTransaction, messageParts } from '../vm/transaction.ts';
-import type { VmOutcome, VmSimulation } from '../vm/vm.ts';
-import { errorText } from './error-text.ts';
-import { feeOf, unitPriceOf } from './fees.ts';
+import { feeOf, unitPriceOf } from '../ledger/loading.ts';
+import { base64, exact, innerJson, tokenBalances } from '../ledger/record.ts';
+import type { LedgerBlock } from '../ledger/types.ts';
+import { decodeMessage } from '../vm/transaction.ts';
+import type { VmOutcome } from '../vm/vm.ts';
+import { airdropConfig, contextConfig, sendConfig, simulateConfig } from './configs.ts';
+import { list, text, u64 } from './deserialize.ts';
+import { method } from './method.ts';
 import { parseContext } from './methods-accounts.ts';
-import { contextSlot, inContext, type LocalNode, type Methods } from './node.ts';
-import { asKey, bytesOf, type Config, configAt, integerAt, keyAt, listAt } from './params.ts';
+import { type BankView, inContext, type LocalNode, type Methods, sendingBank } from './node.ts';
 import { invalidParams, RPC, rpcError } from './rpc-error.ts';
+import { errorText, type Simulation, simulate } from './simulation.ts';
+import { atMost, pubkey } from './values.ts';
+import { messageBytes, transactionOf } from './wire-text.ts';
 
 const HASH_LIFE_BLOCKS = 150;
 const MAX_AIRDROP_LAMPORTS = 100_000_000_000_000;
 const FEE_HISTORY_BLOCKS = 150;
 
 export const sendMethods: Methods = {
-  getLatestBlockhash(node, params) {
-    contextSlot(node, configAt(params, 0));
-    return inContext(node.bank.state.tip().slot, latestBlockhash(node));
-  },
-  isBlockhashValid(node, params) {
-    const slot = contextSlot(node, configAt(params, 1));
-    return inContext(slot, node.bank.state.isRecentHash(asKey(params[0])));
-  },
-  getFeeForMessage(node, params) {
-    const slot = contextSlot(node, configAt(params, 1));
-    const bytes = bytesOf(params[0], 'base64');
-    let message: ReturnType<typeof messageParts>;
-    try {
-      message = messageParts(VersionedMessage.deserialize(bytes));
-    } catch {
-      message = null;
+  getLatestBlockhash: method([], [contextConfig], (node, config) => {
+    const { slot, block } = sendingBank(node, config);
+    return inContext(slot, blockhashOf(block));
+  }),
+  isBlockhashValid: method([text], [contextConfig], (node, value, config) => {
+    const hash = pubkey(value, '');
+    const { slot, block } = sendingBank(node, config);
+    return inContext(slot, node.bank.state.isRecentHash(hash, block));
+  }),
+  getFeeForMessage: method([text], [contextConfig], (node, value, config) => {
+    const bytes = messageBytes(value);
+    const { slot, block, accounts } = sendingBank(node, config);
+    const message = decodeMessage(bytes);
+    if (message === null) throw invalidParams('invalid transaction message: index out of bounds');
+    if (message.lookups.some((lookup) => accounts.get(lookup.accountKey) === null)) {
+      throw invalidParams(
+        'invalid transaction message: Attempted to lookup addresses from a table that does not exist',
+      );
     }
-    if (message === null) throw invalidParams('failed to deserialize message');
-    return inContext(slot, node.bank.state.isRecentHash(message.recentBlockhash) ? feeOf(message) : null);
-  },
-  sendTransaction,
-  simulateTransaction,
-  requestAirdrop(node, params) {
-    const lamports = integerAt(params, 1);
-    if (lamports > MAX_AIRDROP_LAMPORTS) throw invalidParams('Invalid params: at most 100000 SOL per call');
-    return node.airdrop(keyAt(params, 0), BigInt(lamports));
-  },
-  getRecentPrioritizationFees(node, params) {
-    const keys = params[0] === undefined || params[0] === null ? [] : listAt(params, 0, 128).map(asKey);
+    const transaction = { ...message, bytes, signatures: [] };
+    return inContext(slot, isFresh(node.bank, transaction, block, accounts.get) ? feeOf(message) : null);
+  }),
+  sendTransaction: method([text], [sendConfig], (node, value, config) => {
+    const transaction = transactionOf(value, config?.encoding);
+    const skip = config?.skipPreflight === true;
+    const bank = sendingBank(node, {
+      commitment: skip ? 'processed' : config?.preflightCommitment,
+      minContextSlot: config?.minContextSlot,
+    });
+    const preflight = simulate(node, bank, transaction, { verifySignatures: !skip, anyHash: skip });
+    if (!skip && preflight.outcome.err !== null) throw preflightFailure(preflight);
+    // What becomes of it is for the caller to find out, by the signature.
+    node.submit(transaction);
+    return transaction.signatures[0];
+  }),
+  simulateTransaction: method([text], [simulateConfig], (node, value, config) => {
+    const transaction = transactionOf(value, config?.encoding);
+    const bank = sendingBank(node, config);
+    const { sigVerify = false, replaceRecentBlockhash = false } = config ?? {};
+    if (replaceRecentBlockhash && sigVerify) {
+      throw invalidParams('sigVerify may not be used with replaceRecentBlockhash');
+    }
+    const options = { verifySignatures: sigVerify, anyHash: replaceRecentBlockhash };
+    const simulation = simulate(node, bank, transaction, options);
+    const { outcome, keys } = simulation;
+    return inContext(bank.slot, {
+      ...simulationJson(simulation),
+      ...balancesJson(node, simulation),
+      accounts: simulatedAccounts(node, bank, simulation, config?.accounts),
+      innerInstructions: config?.innerInstructions === true ? parseInner(innerJson(outcome), keys.all) : null,
+      loadedAddresses: keys.loaded,
+      replacementBlockhash: replaceRecentBlockhash ? blockhashOf(bank.block) : null,
+    });
+  }),
+  requestAirdrop: method([text, u64], [airdropConfig], (node, address, lamports, config) => {
+    const key = pubkey(address);
+    if (config?.recentBlockhash !== undefined) pubkey(config.recentBlockhash);
+    if (lamports > MAX_AIRDROP_LAMPORTS) throw rpcError(RPC.internal, 'Internal error');
+    return node.airdrop(key, BigInt(lamports));
+  }),
+  getRecentPrioritizationFees: method([], [list(text)], (node, addresses = []) => {
+    const keys = atMost(addresses, 128).map((address) => pubkey(address));
     return node.bank.state
       .blocks()
       .slice(-FEE_HISTORY_BLOCKS)
@@ -55,95 +90,72 @@ export const sendMethods: Methods = {
         const prices = block.records
           .filter((record) => keys.every((key) => record.keys.includes(key)))
           .map((record) => Number(unitPriceOf(record.transaction)));
-        return { slot: block.slot, prioritizationFee: prices.length === 0 ? 0 : Math.min(...prices) };
+        return { prioritizationFee: prices.length === 0 ? 0 : Math.min(...prices), slot: block.slot };
       });
-  },
+  }),
 };
 
-function latestBlockhash(node: LocalNode) {
-  const tip = node.bank.state.tip();
-  return { blockhash: tip.blockhash, lastValidBlockHeight: tip.height + HASH_LIFE_BLOCKS };
+function blockhashOf(block: LedgerBlock) {
+  return { blockhash: block.blockhash, lastValidBlockHeight: block.height + HASH_LIFE_BLOCKS };
 }
 
-function sendTransaction(node: LocalNode, params: readonly unknown[]): string {
-  const config = configAt(params, 1);
-  contextSlot(node, config);
-  const transaction = readTransaction(params[0], config);
-  if (config['skipPreflight'] !== true) preflight(node, transaction);
-  const result = node.submit(transaction);
-  if (!result.landed) throw refusal(result.err, result.outcome);
-  return result.record.signature;
-}
-
-/** Runs the transaction without effect first, so that a failing one does not land and cost a fee. */
-function preflight(node: LocalNode, transaction: DecodedTransaction): void {
-  if (node.bank.state.record(transaction.signatures[0]!) !== undefined) throw refusal('AlreadyProcessed', null);
-  if (!isFresh(node.bank, transaction)) throw refusal('BlockhashNotFound', null);
-  const outcome = node.bank.vm.simulate(transaction, true);
-  if (outcome.err === 'SignatureFailure') {
-    throw rpcError(RPC.signatureFailed, 'Transaction signature verification failure');
-  }
-  if (outcome.err !== null) throw refusal(outcome.err, outcome);
-}
-
-function refusal(err: TransactionError, outcome: VmOutcome | null) {
-  return rpcError(RPC.sendFailed, `Transaction simulation failed: ${errorText(err)}`, {
+function preflightFailure(simulation: Simulation): Error {
+  return rpcError(RPC.sendFailed, `Transaction simulation failed: ${errorText(simulation.outcome.err!)}`, {
+    ...simulationJson(simulation),
     accounts: null,
-    err,
-    logs: outcome?.logs ?? [],
-    returnData: returnDataJson(outcome),
-    unitsConsumed: outcome?.computeUnits ?? 0,
+    innerInstructions: null,
+    loadedAddresses: null,
+    postBalances: null,
+    postTokenBalances: null,
+    preBalances: null,
+    preTokenBalances: null,
+    replacementBlockhash: null,
   });
 }
 
-function returnDataJson(outcome: VmOutcome | null) {
-  const returned = outcome?.returnData ?? null;
-  return returned === null ? null : { programId: returned.programId, data: [base64(returned.data), 'base64'] };
-}
-
-function readTransaction(text: unknown, config: Config): DecodedTransaction {
-  const encoding = config['encoding'] ?? 'base58';
-  if (encoding !== 'base58' && encoding !== 'base64') {
-    throw invalidParams(`unsupported encoding: ${String(encoding).slice(0, 64)}. Supported encodings: base58, base64`);
-  }
-  return decodeTransaction(bytesOf(text, encoding));
-}
-
-function simulateTransaction(node: LocalNode, params: readonly unknown[]): unknown {
-  const config = configAt(params, 1);
-  contextSlot(node, config);
-  const transaction = readTransaction(params[0], config);
-  const replace = config['replaceRecentBlockhash'] === true;
-  const verify = config['sigVerify'] === true;
-  if (replace && verify) throw invalidParams('sigVerify may not be used with replaceRecentBlockhash');
-  const outcome: VmSimulation =
-    replace || isFresh(node.bank, transaction)
-      ? node.bank.vm.simulate(transaction, verify)
-      : { err: 'BlockhashNotFound', logs: [], inner: [], computeUnits: 0, returnData: null, accounts: new Map() };
-  return inContext(slotOf(node.bank, 'processed'), {
-    accounts: simulatedAccounts(node, outcome, config['accounts']),
+function simulationJson({ outcome, fee, loadedBytes }: Simulation) {
+  return {
     err: outcome.err,
+    fee,
+    loadedAccountsDataSize: loadedBytes,
     logs: outcome.logs,
     returnData: returnDataJson(outcome),
     unitsConsumed: outcome.computeUnits,
-    ...(config['innerInstructions'] === true ? { innerInstructions: innerJson(outcome) } : {}),
-    ...(replace ? { replacementBlockhash: latestBlockhash(node) } : {}),
+  };
+}
+
+function returnDataJson({ returnData }: VmOutcome) {
+  return returnData === null ? null : { programId: returnData.programId, data: [base64(returnData.data), 'base64'] };
+}
+
+function balancesJson(node: LocalNode, { balances }: Simulation) {
+  const { accounts, pending } = node.bank;
+  return {
+    preBalances: balances?.before.lamports.map(exact) ?? null,
+    postBalances: balances?.after.lamports.map(exact) ?? null,
+    preTokenBalances: balances === null ? null : tokenBalances(balances.before.tokens, accounts, pending.time),
+    postTokenBalances: balances === null ? null : tokenBalances(balances.after.tokens, accounts, pending.time),
+  };
+}
+
+type AccountsConfig = NonNullable<ReturnType<typeof simulateConfig>['accounts']>;
+
+function simulatedAccounts(
+  node: LocalNode,
+  { accounts: view }: BankView,
+  simulation: Simulation,
+  wanted: AccountsConfig | undefined,
+): unknown {
+  if (wanted === undefined) return null;
+  const { addresses, encoding = 'base64' } = wanted;
+  if (encoding === 'binary' || encoding === 'base58') throw invalidParams('base58 encoding not supported');
+  const most = simulation.keys.all.length;
+  if (addresses.length > most) throw invalidParams(`Too many accounts provided; max ${most}`);
+  if (simulation.outcome.err !== null) return addresses.map(() => null);
+  const format = accountFormatOf({ encoding });
+  const account = (key: string) => simulation.accounts.get(key) ?? view.get(key);
+  return addresses.map((address) => {
+    const key = pubkey(address);
+    return accountJson(account(key), format, { ...parseContext(node, view, key), account });
   });
-}
-
-function innerJson(outcome: VmOutcome) {
-  return outcome.inner.flatMap((group, index) =>
-    group.length === 0 ? [] : [{ index, instructions: group.map((item) => ({ ...item, data: encode(item.data) })) }],
-  );
-}
-
-function simulatedAccounts(node: LocalNode, outcome: VmSimulation, wanted: unknown): unknown {
-  if (wanted === undefined || wanted === null) return null;
-  const { addresses, ...config } = wanted as Record<string, unknown>;
-  const keys = listAt([addresses], 0, 128).map(asKey);
-  if (outcome.err !== null) return keys.map(() => null);
-  const view = viewOf(node.bank, 'processed');
-  const format = accountFormatOf({ encoding: 'base64', ...config });
-  const account = (key: string) => outcome.accounts.get(key) ?? view.get(key);
-  return keys.map((key) => accountJson(account(key), format, { ...parseContext(node, view), account }));
 }

@@ -1,9 +1,8 @@
-import { bankFor } from '../ledger/old-branch.ts';
-import { accountMethods } from './methods-accounts.ts';
+import { bankFor } from '../ledger/forks.ts';
+import { accountMethods, tokenMethods } from './methods-accounts.ts';
 import { blockMethods } from './methods-blocks.ts';
 import { nodeMethods } from './methods-node.ts';
 import { sendMethods } from './methods-send.ts';
-import { tokenMethods } from './methods-tokens.ts';
 import type { Method, Methods } from './node.ts';
 
 /** Every method of a node that the simulator answers. */

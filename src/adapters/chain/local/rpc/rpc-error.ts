@@ -9,6 +9,8 @@ export const RPC = {
   slotSkipped: -32007,
   unsupportedVersion: -32015,
   minContextSlot: -32016,
+  filterTransactionNotFound: -32020,
+  noSnapshot: -32008,
   parse: -32700,
   invalidRequest: -32600,
   methodNotFound: -32601,

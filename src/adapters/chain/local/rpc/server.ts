@@ -1,14 +1,14 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { codeOf } from '../../../../lib/coded-error.ts';
-import { answer, failure, idOf, parseError, type RpcResponse, readRequest } from './dispatch.ts';
-import { writeJson } from './json.ts';
+import { stringify } from '../../../../lib/json.ts';
+import { answer, failure, idOf, isCall, parseError, type RpcResponse, readRequest } from './dispatch.ts';
 import type { LocalNode, Methods } from './node.ts';
-import { RPC, rpcError } from './rpc-error.ts';
 
 const BODY_LIMIT_BYTES = 1024 * 1024;
 const GOODBYE_MS = 250;
 const HOST = '127.0.0.1';
+const JSON_TYPE = 'application/json; charset=utf-8';
 
 export interface ServedCall {
   readonly request: IncomingMessage;
@@ -20,7 +20,7 @@ export interface ServedCall {
 /** Answers a whole HTTP call; the plain one is `answerPlainly`, and a fault layer may stand before it. */
 export type Responder = (call: ServedCall) => void | Promise<void>;
 
-export interface RpcServer {
+interface RpcServer {
   readonly server: Server;
   readonly port: number;
   stop(): Promise<void>;
@@ -70,21 +70,29 @@ function listen(server: Server, port: number): Promise<void> {
 }
 
 async function serve(request: IncomingMessage, response: ServerResponse, respond: Responder): Promise<void> {
-  if (request.method === 'GET' && request.url?.split('?')[0] === '/health')
-    return end(response, 200, 'ok', 'text/plain');
-  if (request.method !== 'POST') return end(response, 405, 'Used HTTP Method is not allowed. POST is required');
-  if (!/^application\/json\b/i.test(request.headers['content-type'] ?? '')) {
-    return end(response, 415, 'Supplied content type is not allowed. Content-Type: application/json is required');
+  if (request.url?.split('?')[0] === '/health') return end(response, 200, 'ok', null);
+  if (request.method === 'OPTIONS') return end(response, 200, '', JSON_TYPE);
+  if (request.method !== 'POST') {
+    return end(response, 405, 'Used HTTP Method is not allowed. POST or OPTIONS is required\n');
+  }
+  if (!/^application\/json\s*(;|$)/i.test(request.headers['content-type'] ?? '')) {
+    return end(response, 415, 'Supplied content type is not allowed. Content-Type: application/json is required\n');
   }
   const text = await readBody(request);
-  if (text === null) return end(response, 413, 'request body too large');
-  let body: unknown;
-  try {
-    body = JSON.parse(text);
-  } catch {
-    return end(response, 200, writeJson(failure(null, parseError())), 'application/json');
-  }
+  if (text === null) return end(response, 413, 'request body too large\n');
+  const body = parseBody(text);
+  if (body === undefined) return end(response, 200, `${stringify(failure(null, parseError()))}\n`, JSON_TYPE);
   await respond({ request, response, body });
+}
+
+/** The value of a body that is a call or a list of calls; undefined for anything else. */
+export function parseBody(text: string): unknown {
+  try {
+    const body = readJson(text);
+    return (Array.isArray(body) ? body : [body]).every(isCall) ? body : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 async function readBody(request: IncomingMessage): Promise<string | null> {
@@ -98,22 +106,59 @@ async function readBody(request: IncomingMessage): Promise<string | null> {
   return Buffer.concat(parts).toString('utf8');
 }
 
-export function end(response: ServerResponse, status: number, text: string, type = 'text/plain'): void {
-  response.writeHead(status, { 'content-type': type, 'content-length': Buffer.byteLength(text) });
+export function end(
+  response: ServerResponse,
+  status: number,
+  text: string,
+  type: string | null = 'text/plain; charset=utf-8',
+): void {
+  const length = { 'content-length': Buffer.byteLength(text) };
+  response.writeHead(status, type === null ? length : { 'content-type': type, ...length });
   response.end(text);
 }
 
-/** Answers a parsed body: one request, or a batch in the order of its items. */
-export function answerBody(node: LocalNode, methods: Methods, body: unknown): RpcResponse | RpcResponse[] {
-  if (!Array.isArray(body)) return answerItem(node, methods, body);
-  if (body.length === 0) return failure(null, rpcError(RPC.invalidRequest, 'Invalid request'));
-  return body.map((item) => answerItem(node, methods, item));
+/** Sends what `answerBody` gave: the empty text where nobody waits for an answer. */
+export function endJson(response: ServerResponse, answers: RpcResponse | readonly RpcResponse[] | null): void {
+  end(response, 200, answerText(answers), JSON_TYPE);
 }
 
-export function answerItem(node: LocalNode, methods: Methods, item: unknown): RpcResponse {
+export function answerText(answers: RpcResponse | readonly RpcResponse[] | null): string {
+  return answers === null ? '' : `${stringify(answers)}\n`;
+}
+
+/** Answers a body of calls: one, or a batch in the order of its items. Null where nobody waits for an answer. */
+export function answerBody(node: LocalNode, methods: Methods, body: unknown): RpcResponse | RpcResponse[] | null {
+  if (!Array.isArray(body)) return answerItem(node, methods, body);
+  const answers = body.flatMap((item) => answerItem(node, methods, item) ?? []);
+  return answers.length === 0 ? null : answers;
+}
+
+/** Answers one call; null for a notification. */
+export function answerItem(node: LocalNode, methods: Methods, item: unknown): RpcResponse | null {
   try {
-    return answer(node, methods, readRequest(item));
+    const request = readRequest(item);
+    const response = answer(node, methods, request);
+    return request.isNotification ? null : response;
   } catch (error) {
     return failure(idOf(item), error);
   }
+}
+
+/** Whole numbers that a double may not hold, and strings, which are passed over. */
+const LONG_INTEGERS = /"(?:[^"\\]|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g;
+
+/** Parses JSON text; whole numbers that a double does not hold become bigints. Throws SyntaxError. */
+export function readJson(text: string): unknown {
+  if (!/\d{16}/.test(text)) return JSON.parse(text);
+  const mark = `\u0000${text.length}:`;
+  const marked = text.replace(LONG_INTEGERS, (token) => {
+    // Leading zeros are no JSON: they stay as they are and fail below.
+    const rounds = token[0] !== '"' && !/^-?0/.test(token) && !Number.isSafeInteger(Number(token));
+    return rounds ? JSON.stringify(mark + token) : token;
+  });
+  return JSON.parse(marked, (_key, value: unknown) =>
+    typeof value === 'string' && value.startsWith(mark) && /^-?\d+$/.test(value.slice(mark.length))
+      ? BigInt(value.slice(mark.length))
+      : value,
+  );
 }

@@ -6,14 +6,15 @@ import { end } from './server.ts';
 
 /**
  * A second door for WebSockets at port + 1 where the port is a fixed one: web3.js looks there when nobody names an address.
- * A taken port is told and otherwise harmless. Answers what closes it.
+ * A taken port is reported and otherwise harmless: `port` is null then.
  */
 export async function startSocketPort(
   port: number,
   options: LocalChainOptions,
   upgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => void,
-): Promise<() => Promise<void>> {
-  if ((options.port ?? 0) === 0) return async () => undefined;
+): Promise<{ readonly port: number | null; stop(): Promise<void> }> {
+  const none = { port: null, stop: async () => undefined };
+  if ((options.port ?? 0) === 0) return none;
   const server = createServer((_request, response) => end(response, 426, 'WebSocket only'));
   server.on('upgrade', upgrade);
   const problem = await new Promise<unknown>((resolve) => {
@@ -22,11 +23,14 @@ export async function startSocketPort(
   });
   if (problem !== null) {
     options.warn?.(`local chain: no WebSocket port at ${port + 1} (${messageOf(problem)}); use port ${port}`);
-    return async () => undefined;
+    return none;
   }
-  return () =>
-    new Promise((resolve) => {
-      server.close(() => resolve());
-      server.closeAllConnections();
-    });
+  return {
+    port: port + 1,
+    stop: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
 }

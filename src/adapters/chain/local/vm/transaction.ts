@@ -1,8 +1,12 @@
-import { VersionedTransaction } from '@solana/web3.js';
+import { VersionedMessage, VersionedTransaction } from '@solana/web3.js';
 import { encode32, encode64 } from '../../../../lib/base58.ts';
 import { CodedError, messageOf } from '../../../../lib/coded-error.ts';
+import type { TransactionConfig } from '../../../../ports/block.ts';
+import { peekWire } from '../../../../solana/decode/peek-wire.ts';
+import { MAX_VERSION_1_BYTES } from '../../../../solana/decode/version-1.ts';
 
 const PACKET_BYTES = 1232;
+const SIGNATURE_BYTES = 64;
 
 export interface MessageInstruction {
   readonly programIdIndex: number;
@@ -17,7 +21,9 @@ export interface TableLookup {
 }
 
 export interface MessageParts {
-  readonly version: 'legacy' | 0;
+  readonly version: 'legacy' | 0 | 1;
+  /** Version 1 only. */
+  readonly config: TransactionConfig | null;
   readonly header: {
     readonly numRequiredSignatures: number;
     readonly numReadonlySignedAccounts: number;
@@ -40,6 +46,7 @@ export interface DecodedTransaction extends MessageParts {
  * decode-and-encode round trip, byte for byte, ever reaches it. Throws LOCAL_BAD_TRANSACTION.
  */
 export function decodeTransaction(bytes: Uint8Array): DecodedTransaction {
+  if (isMessageFirst(bytes)) return decodeVersion1(bytes);
   if (bytes.length > PACKET_BYTES) {
     throw bad(`transaction too large: ${bytes.length} bytes (max: ${PACKET_BYTES} bytes)`);
   }
@@ -62,12 +69,57 @@ export function decodeTransaction(bytes: Uint8Array): DecodedTransaction {
   return { ...parts, bytes: Uint8Array.from(bytes), signatures: transaction.signatures.map((item) => encode64(item)) };
 }
 
-/** The parts of a message, or null for a version that the engine does not know. */
-export function messageParts(message: VersionedTransaction['message']): MessageParts | null {
+/** From version 1 on, which web3.js does not know. */
+const isMessageFirst = (bytes: Uint8Array): boolean => (bytes[0] ?? 0) > 0x80;
+
+/** There is one form of each version 1 transaction, and our own decoder checks all of its rules. */
+function decodeVersion1(bytes: Uint8Array): DecodedTransaction {
+  if (bytes.length > MAX_VERSION_1_BYTES) {
+    throw bad(`transaction too large: ${bytes.length} bytes (max: ${MAX_VERSION_1_BYTES} bytes)`);
+  }
+  let peek: ReturnType<typeof peekWire>;
+  try {
+    peek = peekWire(bytes);
+  } catch (error) {
+    throw bad(String(error instanceof CodedError ? error.facts['reason'] : messageOf(error)));
+  }
+  const { signatureCount } = peek;
+  const end = bytes.length - signatureCount * SIGNATURE_BYTES;
+  return {
+    version: 1,
+    config: peek.config,
+    header: peek.header,
+    staticKeys: Array.from({ length: peek.staticKeyCount }, (_, index) => encode32(peek.staticKey(index))),
+    recentBlockhash: peek.recentBlockhash,
+    instructions: peek.instructions.map(({ programIndex, accounts, data }) => ({
+      programIdIndex: programIndex,
+      accounts: [...accounts],
+      data,
+    })),
+    lookups: [],
+    bytes: Uint8Array.from(bytes),
+    signatures: Array.from({ length: signatureCount }, (_, number) => encode64(bytes, end + number * SIGNATURE_BYTES)),
+  };
+}
+
+/** The parts of a message without its signatures, or null where the bytes are none that the engine knows. */
+export function decodeMessage(bytes: Uint8Array): MessageParts | null {
+  try {
+    if (!isMessageFirst(bytes)) return messageParts(VersionedMessage.deserialize(bytes));
+    const signatures = new Uint8Array((bytes[1] ?? 0) * SIGNATURE_BYTES);
+    return decodeVersion1(Buffer.concat([bytes, signatures]));
+  } catch {
+    return null;
+  }
+}
+
+/** The parts of a message, or null for a version that web3.js does not know. */
+function messageParts(message: VersionedMessage): MessageParts | null {
   const { version } = message;
   if (version !== 'legacy' && version !== 0) return null;
   return {
     version,
+    config: null,
     header: message.header,
     staticKeys: message.staticAccountKeys.map((key) => encode32(key.toBytes())),
     recentBlockhash: message.recentBlockhash,

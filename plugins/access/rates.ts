@@ -1,0 +1,156 @@
+import { GateRefusal } from '../../src/kernel/plugin.ts';
+import type { Limits } from './plans/plans.ts';
+
+export type Buckets = Map<string, Bucket>;
+
+export type RateLimits = Pick<Limits, 'ratePerSecond' | 'burstFactor'>;
+
+type Headers = Readonly<Record<string, string>>;
+
+/** The groups that calls ask for, each once, and how often where that is more than once. */
+export interface Demand {
+  readonly groups: readonly string[];
+  readonly counts: ReadonlyMap<string, number> | null;
+}
+
+const NO_HEADERS: Headers = {};
+
+/**
+ * Takes one token of every group that the calls name, as often as they name it, and gives the rate headers. One token in each group
+ * is enough: a batch may overdraw. Refused calls take nothing; then the refusal is given back.
+ */
+export function takeTokens(
+  buckets: Buckets,
+  limits: RateLimits,
+  demand: Demand,
+  time: { readonly nowMs: number; readonly unixMs: number },
+): Headers | GateRefusal {
+  let scarcest: Bucket | null = null;
+  let empty: Bucket | null = null;
+  for (const group of demand.groups) {
+    const bucket = bucketOf(buckets, limits, group, time.nowMs);
+    if (bucket === null) continue;
+    fill(bucket, time.nowMs);
+    if (scarcest === null || bucket.tokens < scarcest.tokens) scarcest = bucket;
+    if (bucket.tokens < 1 && (empty === null || waitS(bucket) > waitS(empty))) empty = bucket;
+  }
+  if (empty !== null)
+    return new GateRefusal('rate', { retryAfterS: waitS(empty), headers: headersOf(empty, time.unixMs) });
+  if (scarcest === null) return NO_HEADERS;
+  for (const group of demand.groups) {
+    const bucket = buckets.get(group);
+    if (bucket !== undefined && limits.ratePerSecond.has(group)) take(bucket, demand.counts?.get(group) ?? 1);
+  }
+  return headersOf(scarcest, time.unixMs);
+}
+
+/** Null: the group has no limit. */
+function bucketOf(buckets: Buckets, limits: RateLimits, group: string, nowMs: number): Bucket | null {
+  const rate = limits.ratePerSecond.get(group);
+  if (rate === undefined) return null;
+  const known = buckets.get(group);
+  if (known === undefined) {
+    const made = createBucket(rate, limits.burstFactor, nowMs);
+    buckets.set(group, made);
+    return made;
+  }
+  if (known.ratePerSecond !== rate) {
+    fill(known, nowMs);
+    resize(known, rate, limits.burstFactor);
+  }
+  return known;
+}
+
+function headersOf({ tokens, capacity, ratePerSecond }: Bucket, unixMs: number): Headers {
+  return {
+    'x-ratelimit-limit': String(ratePerSecond),
+    'x-ratelimit-remaining': String(Math.max(0, Math.floor(tokens))),
+    'x-ratelimit-reset': String(Math.ceil(unixMs / 1_000 + (capacity - tokens) / ratePerSecond)),
+  };
+}
+
+/**
+ * A token bucket of one rate group of one project. It begins full, is filled continuously and may be overdrawn by a batch. What other
+ * processes took is learnt later and taken out then.
+ */
+export interface Bucket {
+  tokens: number;
+  /** Monotonic milliseconds of the last filling. */
+  atMs: number;
+  ratePerSecond: number;
+  capacity: number;
+  /** Tokens that found no room since the last look at the others: theirs come out of these first. */
+  overflow: number;
+  /** Taken here and not told to the others. */
+  untold: number;
+  /** What all processes together had taken at the last look; null before the first. */
+  seen: number | null;
+}
+
+/** The smallest bucket holds one token, or a rate below one per second would never let a call pass. */
+function capacityOf(ratePerSecond: number, burstFactor: number): number {
+  return Math.max(1, ratePerSecond * burstFactor);
+}
+
+export function createBucket(ratePerSecond: number, burstFactor: number, nowMs: number): Bucket {
+  const capacity = capacityOf(ratePerSecond, burstFactor);
+  return { tokens: capacity, atMs: nowMs, ratePerSecond, capacity, overflow: 0, untold: 0, seen: null };
+}
+
+/** Takes another rate from now on; what is in the bucket stays, as far as there is room. */
+function resize(bucket: Bucket, ratePerSecond: number, burstFactor: number): void {
+  bucket.ratePerSecond = ratePerSecond;
+  bucket.capacity = capacityOf(ratePerSecond, burstFactor);
+  bucket.tokens = Math.min(bucket.tokens, bucket.capacity);
+}
+
+export function fill(bucket: Bucket, nowMs: number): void {
+  const filled = bucket.tokens + ((nowMs - bucket.atMs) / 1_000) * bucket.ratePerSecond;
+  bucket.atMs = nowMs;
+  if (filled <= bucket.capacity) {
+    bucket.tokens = filled;
+    return;
+  }
+  bucket.overflow += filled - bucket.capacity;
+  bucket.tokens = bucket.capacity;
+}
+
+export function take(bucket: Bucket, count: number): void {
+  bucket.tokens -= count;
+  bucket.untold += count;
+}
+
+/**
+ * `all` is what all processes have ever taken, `told` what of it was told by this one since the last look. The difference was taken by
+ * the others; tokens that overflowed here in the meantime are those that they used.
+ */
+export function learn(bucket: Bucket, all: number, told: number): void {
+  const others = bucket.seen === null ? 0 : Math.max(0, all - bucket.seen - told);
+  bucket.seen = all;
+  bucket.tokens -= Math.max(0, others - bucket.overflow);
+  bucket.overflow = 0;
+}
+
+/** Whole seconds until the next call may pass; at least 1. */
+function waitS(bucket: Bucket): number {
+  return Math.max(1, Math.ceil((1 - bucket.tokens) / bucket.ratePerSecond));
+}
+
+/** A sliding window: at most so many calls in any span of its length, no burst. */
+export interface SlidingWindow {
+  /** Counts a call at `nowMs`, or tells by false that it would be one too many; then it is not counted. */
+  take(nowMs: number): boolean;
+}
+
+export function createSlidingWindow(limit: number, lengthMs: number): SlidingWindow {
+  const taken: number[] = [];
+  return {
+    take(nowMs) {
+      // A call exactly one length ago is in the same span no more.
+      while (taken.length > 0 && nowMs - (taken[0] as number) >= lengthMs) taken.shift();
+      if (taken.length >= limit) return false;
+      taken.push(nowMs);
+      return true;
+    },
+  };
+}

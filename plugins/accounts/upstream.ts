@@ -1,0 +1,130 @@
+import type { Readable } from 'node:stream';
+import { type Clock, codeOf, GateRefusal, RpcError, type UpstreamPool } from '../../src/kernel/plugin.ts';
+import { gather } from '../../src/lib/gather.ts';
+import { readRpcReply } from '../../src/lib/rpc-reply.ts';
+import type { Tenant } from '../../src/ports/access.ts';
+import { createKeyScan, type KeyScan } from './key-list.ts';
+
+/** A node that has not come to the slot that was asked for. */
+const BEHIND = -32016;
+const PAUSE_MS = 200;
+/** Of an answer that holds no keys: it is read as a whole. */
+const SMALL_BYTES = 65_536;
+
+export interface AskOptions {
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal;
+  readonly tenant: Tenant | undefined;
+}
+
+export interface Nodes {
+  /** The bytes of the result. Throws RpcError. */
+  result(method: string, params: readonly unknown[], options: AskOptions): Promise<Buffer>;
+  /** The keys of a list that is read as it comes, and the slot that it is of. `count` is told how many there are so far, and may throw. */
+  keys(
+    method: string,
+    params: readonly unknown[],
+    options: AskOptions & { readonly maxBytes: number; readonly count: (keys: number) => void },
+  ): Promise<{ readonly scan: KeyScan; readonly slot: number | null }>;
+}
+
+/** What one node said that another one may not say. */
+class TryNext extends Error {}
+
+export function createNodes(pool: UpstreamPool, clock: Clock, maxBytes: number): Nodes {
+  /** Asks one node after the other until `read` is content. */
+  async function ask<T>(
+    method: string,
+    params: readonly unknown[],
+    options: AskOptions & { readonly maxBytes: number },
+    read: (body: Readable) => Promise<T>,
+  ): Promise<T> {
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
+    const untilMs = clock.monotonic() + options.timeoutMs;
+    for (;;) {
+      let isBehind = false;
+      for (const upstream of pool.candidates({ exceptLimited: true })) {
+        options.signal.throwIfAborted();
+        const timeoutMs = Math.ceil(untilMs - clock.monotonic());
+        if (timeoutMs <= 0) throw new RpcError('timeout');
+        try {
+          const { maxBytes: most, signal, tenant } = options;
+          const reply = await pool.send(upstream, { body, timeoutMs, maxBytes: most, signal, tenant });
+          if (reply.status !== 200 && reply.status !== 400) {
+            reply.body.on('error', () => undefined).destroy();
+            throw new TryNext(`status ${reply.status}`);
+          }
+          const found = await read(reply.body);
+          pool.report(upstream, { kind: 'ok' });
+          return found;
+        } catch (error) {
+          if (options.signal.aborted || error instanceof GateRefusal) throw error;
+          if (error instanceof RpcError && !(error instanceof Behind)) throw error;
+          if (codeOf(error) === 'UPSTREAM_TOO_LARGE') {
+            throw new RpcError('internal', {
+              details: `the answer of the upstream is larger than ${options.maxBytes} bytes`,
+            });
+          }
+          if (error instanceof Behind) isBehind = true;
+          else pool.report(upstream, { kind: 'failed', reason: `no usable answer to ${method}` });
+        }
+      }
+      // Nodes that lag come to the slot of the list within seconds.
+      if (!isBehind || clock.monotonic() + PAUSE_MS >= untilMs) break;
+      await clock.sleep(PAUSE_MS, options.signal);
+    }
+    throw new RpcError('unavailable', { retryAfterS: 1 });
+  }
+
+  return {
+    result: (method, params, options) =>
+      ask(method, params, { ...options, maxBytes }, async (body) => {
+        const { bytes } = await gather(body, maxBytes);
+        return resultOf(bytes);
+      }),
+    keys: (method, params, options) =>
+      ask(method, params, options, async (body) => {
+        const scan = createKeyScan();
+        const head: Buffer[] = [];
+        let size = 0;
+        let tail: Buffer = Buffer.alloc(0);
+        try {
+          for await (const chunk of body as AsyncIterable<Buffer>) {
+            if (size < SMALL_BYTES) head.push(chunk);
+            size += chunk.length;
+            scan.take(chunk);
+            options.count(scan.count);
+            tail = chunk.length > 64 ? chunk.subarray(-64) : Buffer.concat([tail, chunk]).subarray(-64);
+          }
+        } catch (error) {
+          body.destroy();
+          throw error instanceof RangeError ? new TryNext(error.message) : error;
+        }
+        if (size <= SMALL_BYTES) resultOf(Buffer.concat(head));
+        else if (!/[}]\s*$/.test(tail.toString('latin1'))) throw new TryNext('the answer is cut off');
+        // The context stands at the beginning of what nodes send; where it does not, pages are of any slot.
+        const slot = /"context"\s*:\s*\{[^{}]*"slot"\s*:\s*(\d{1,15})/.exec(
+          Buffer.concat(head).subarray(0, 4_096).toString('latin1'),
+        )?.[1];
+        return { scan, slot: slot === undefined ? null : Number(slot) };
+      }),
+  };
+}
+
+class Behind extends RpcError {}
+
+/** Throws what the node refused, in words of ours. */
+function resultOf(bytes: Buffer): Buffer {
+  const parts = readRpcReply(bytes);
+  if (parts === null) throw new TryNext('no JSON-RPC answer');
+  if (parts.result !== null) return bytes.subarray(parts.result.start, parts.result.end);
+  const { code, message } = JSON.parse(bytes.toString('utf8', parts.error!.start, parts.error!.end)) as {
+    code?: number;
+    message?: string;
+  };
+  if (code === BEHIND) throw new Behind('unavailable');
+  const details = `the node refuses: ${String(message).slice(0, 300)}`;
+  if (code === -32602 || code === -32600 || code === -32010) throw new RpcError('invalidParams', { details });
+  if (code === -32601) throw new RpcError('methodNotFound', { details });
+  throw new TryNext(details);
+}

@@ -1,0 +1,201 @@
+import { type TSchema, Type } from '@sinclair/typebox';
+import { sql } from 'kysely';
+import { JsonText, type RpcMethod } from '../../../src/kernel/plugin.ts';
+import { encode32 } from '../../../src/lib/base58.ts';
+import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
+import { requireProvable } from '../proofs/path-reader.ts';
+import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
+import { invalid, key32, listOf, notFound, optional } from './fields.ts';
+import { type MethodParts, plainMethod, requireIndexed, requireSlot } from './method.ts';
+import {
+  addressQueueText,
+  emptyAddressQueue,
+  type QueueWish,
+  queueWish,
+  readAddressQueue,
+  readStateQueues,
+  stateQueueText,
+} from './queues.ts';
+import { key, NO_KEY } from './records.ts';
+import { type ProofParts, provenAtOneSlot } from './text-method.ts';
+
+const STATE_BATCH = 500;
+const ADDRESS_BATCH = 250;
+
+interface Wishes {
+  readonly outputQueue: QueueWish | null;
+  readonly inputQueue: QueueWish | null;
+  readonly addressQueue: QueueWish | null;
+}
+
+/** getQueueElements: what foresters make their batches of. */
+export const getQueueElements = (parts: ProofParts): RpcMethod =>
+  plainMethod(parts.slots, {
+    name: 'getQueueElements',
+    summary: 'Elements that wait in the queues of a tree, with the nodes that are needed to append or to nullify them',
+    fields: {
+      tree: key32('Merkle tree'),
+      outputQueue: queueWish('accounts to be appended', STATE_BATCH),
+      inputQueue: queueWish('accounts to be nullified', STATE_BATCH),
+      addressQueue: queueWish('addresses to be appended', ADDRESS_BATCH),
+    },
+    result: Type.Object({
+      context: Type.Object({ slot: Type.Integer() }),
+      stateQueue: Type.Optional(stateQueueSchema()),
+      addressQueue: Type.Optional(addressQueueSchema()),
+    }),
+    async run({ tree: key, minContextSlot, ...wishes }) {
+      if (wishes.outputQueue === null && wishes.inputQueue === null && wishes.addressQueue === null)
+        throw invalid('At least one queue must be requested');
+      const { slot, value } = await provenAtOneSlot(parts, minContextSlot, (db) => read(parts, db, key, wishes));
+      const { hashing } = parts.proofs;
+      const state = value.state === null ? null : await stateQueueText(value.state, hashing);
+      const address = value.address === null ? null : await addressQueueText(value.address, hashing);
+      const members = [
+        `"context":{"slot":${slot}}`,
+        ...(state === null ? [] : [`"stateQueue":${state}`]),
+        ...(address === null ? [] : [`"addressQueue":${address}`]),
+      ];
+      return new JsonText(`{${members.join(',')}}`);
+    },
+  });
+
+async function read({ proofs }: ProofParts, db: Db, key: Uint8Array, wishes: Wishes) {
+  const stored = await db.selectFrom('compression_trees').selectAll().where('key', '=', key).executeTakeFirst();
+  const unseen = stored === undefined ? proofs.unseen.find(key) : null;
+  const tree = stored ?? unseen?.tree;
+  if (tree === undefined) throw notFound('Tree not found');
+  const { outputQueue: output, inputQueue: input, addressQueue } = wishes;
+  if (output !== null || input !== null) requireKind(tree, TREE_TYPE.stateV2, 'a state tree with queues');
+  if (addressQueue !== null) requireKind(tree, TREE_TYPE.addressV2, 'an address tree with a queue');
+  requireProvable(tree);
+  if (unseen !== null) {
+    const address = addressQueue === null ? null : emptyAddressQueue(addressQueue, unseen);
+    return { state: null, address };
+  }
+  return {
+    state: output === null && input === null ? null : await readStateQueues(db, proofs.reader, tree, { output, input }),
+    address: addressQueue === null ? null : await readAddressQueue(db, proofs.reader, tree, addressQueue),
+  };
+}
+
+function requireKind({ key, type }: TreeRow, wanted: number, what: string): void {
+  if (type !== wanted) throw invalid(`Tree ${encode32(key)} is not ${what}`);
+}
+
+const keys = (description: string) => Type.Array(key(description));
+const integers = (description: string) => Type.Array(Type.Integer({ minimum: 0 }), { description });
+const nodes = () =>
+  Type.Array(
+    Type.Object({ index: Type.Integer({ description: 'level << 56 | position, bare digits' }), hash: key('node') }),
+    { description: 'leaves, siblings and ancestors, by index' },
+  );
+
+const accounts = () => ({
+  leafIndices: integers('leaves'),
+  accountHashes: keys('account'),
+  leaves: keys('what the leaf is now'),
+  firstQueueIndex: Type.Integer(),
+  leavesHashChains: keys('one of each batch'),
+});
+
+const stateQueueSchema = (): TSchema =>
+  Type.Object({
+    nodes: Type.Optional(nodes()),
+    initialRoot: key('root'),
+    rootSeq: Type.Integer(),
+    outputQueue: Type.Optional(Type.Object({ ...accounts(), nextIndex: Type.Integer() })),
+    inputQueue: Type.Optional(
+      Type.Object({ ...accounts(), txHashes: keys('hash of the transaction'), nullifiers: keys('nullifier') }),
+    ),
+  });
+
+const addressQueueSchema = (): TSchema =>
+  Type.Object({
+    addresses: keys('address'),
+    queueIndices: integers('places in the queue'),
+    nodes: nodes(),
+    lowElementIndices: integers('leaves of the elements below'),
+    lowElementValues: keys('element below'),
+    lowElementNextIndices: integers('leaves of the elements above'),
+    lowElementNextValues: keys('element above'),
+    leavesHashChains: keys('one of each batch'),
+    initialRoot: key('root'),
+    startIndex: Type.Integer({ description: 'leaf of the next address' }),
+    subtrees: keys('last node at an even position of each level'),
+    rootSeq: Type.Integer(),
+  });
+
+/** Types of queues as the protocol numbers them. */
+const QUEUE_TYPE = { input: 3, address: 4, output: 5 } as const;
+
+/** getQueueInfo: how much waits in the queues of V2 trees. */
+export const getQueueInfo = ({ store, slots }: Pick<MethodParts, 'store' | 'slots'>): RpcMethod =>
+  plainMethod(slots, {
+    name: 'getQueueInfo',
+    summary: 'Sizes of the queues of V2 trees',
+    fields: { trees: optional(listOf(key32('Merkle tree'), { items: 'trees' })) },
+    result: Type.Object({
+      queues: Type.Array(
+        Type.Object({
+          tree: key('Merkle tree'),
+          queue: key('its queue'),
+          queueType: Type.Integer({ description: '3 nullifiers, 4 addresses, 5 outputs' }),
+          queueSize: Type.Integer({ minimum: 0 }),
+        }),
+      ),
+      slot: Type.Integer({ description: 'newest indexed slot' }),
+    }),
+    async run({ trees, minContextSlot }) {
+      const { slot, value } = await readAtOneSlot(store, async (db, slot) => {
+        requireIndexed(slot);
+        requireSlot(slot, minContextSlot);
+        return await queueSizes(db, trees);
+      });
+      slots.saw(slot);
+      return { queues: value, slot };
+    },
+  });
+
+async function queueSizes(db: Db, keys: readonly Uint8Array[] | null) {
+  const trees = await db
+    .selectFrom('compression_trees')
+    .select(['id', 'key', 'queue', 'type'])
+    .where('type', 'in', [TREE_TYPE.stateV2, TREE_TYPE.addressV2])
+    .execute();
+  const wanted = trees
+    .filter(({ key }) => keys === null || keys.some((one) => equalBytes(one, key)))
+    .sort((a, b) => Buffer.compare(a.key, b.key));
+  const sizes = [];
+  for (const tree of wanted) {
+    for (const [queueType, queueSize] of await sizesOf(db, tree)) {
+      const queue = tree.queue === null ? NO_KEY : encode32(tree.queue);
+      sizes.push({ tree: encode32(tree.key), queue, queueType, queueSize });
+    }
+  }
+  return sizes;
+}
+
+async function sizesOf(
+  db: Db,
+  { id, type }: Pick<TreeRow, 'id' | 'type'>,
+): Promise<readonly (readonly [number, number])[]> {
+  if (type === TREE_TYPE.addressV2) {
+    const entries = db.selectFrom('compression_address_queue').where('tree', '=', id);
+    return [[QUEUE_TYPE.address, await sizeOf(entries.select(sql<number>`count(*)`.as('size')))]];
+  }
+  const accounts = db
+    .selectFrom('compression_accounts')
+    .select(sql<number>`count(*)`.as('size'))
+    .where('tree', '=', id);
+  return [
+    // Constants of the text, so that the partial indexes are found.
+    [QUEUE_TYPE.input, await sizeOf(accounts.where(sql<boolean>`nullifier_index is not null and nullified = 0`))],
+    [QUEUE_TYPE.output, await sizeOf(accounts.where(sql<boolean>`queued = 1`))],
+  ];
+}
+
+async function sizeOf(query: { executeTakeFirstOrThrow(): Promise<{ readonly size: number }> }): Promise<number> {
+  return Number((await query.executeTakeFirstOrThrow()).size);
+}

@@ -1,0 +1,343 @@
+import { type TSchema, Type } from '@sinclair/typebox';
+import { encode32 } from '../../../src/lib/base58.ts';
+import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { type AccountRow, type Db, type TokenAccountRow, u64Of } from '../store/tables.ts';
+
+/** The methods without a suffix, and those that end in V2. */
+export type RecordVersion = 1 | 2;
+
+interface DataSlice {
+  readonly offset: number;
+  readonly length: number;
+}
+
+/** Stands for a queue, a nullifier or a hash that there is none of. */
+export const NO_KEY = '11111111111111111111111111111111';
+
+/** What an account record needs. */
+export type RecordedAccount = Omit<FullAccount, 'nullifier' | 'tx_hash' | 'spent'>;
+
+/** An account as the methods of a version show it. */
+export function accountRecord(row: RecordedAccount, version: RecordVersion, slice: DataSlice | null = null): object {
+  const fixed = {
+    hash: encode32(row.hash),
+    address: keyOrNull(row.address),
+    data: dataRecord(row, slice),
+    owner: encode32(row.owner),
+    lamports: u64Json(row.lamports),
+  };
+  const { seq } = row;
+  if (version === 1) {
+    const { leaf_index: leafIndex, slot_created: slotCreated } = row;
+    return { ...fixed, tree: encode32(row.tree_key), leafIndex, seq, slotCreated };
+  }
+  return {
+    ...fixed,
+    leafIndex: row.leaf_index,
+    seq,
+    slotCreated: row.slot_created,
+    proveByIndex: row.queued === 1,
+    merkleContext: merkleContext(row),
+  };
+}
+
+/** Where an account's leaf is, or will be. */
+export function merkleContext(row: TreeOfAccount): object {
+  const { next_tree: next } = row;
+  return {
+    ...treeContext(row.tree_type, row.tree_key, row.tree_queue),
+    nextTreeContext: next === null ? null : treeContext(row.next_type ?? row.tree_type, next, row.next_queue),
+  };
+}
+
+type TreeOfAccount = Pick<
+  FullAccount,
+  'tree_key' | 'tree_type' | 'tree_queue' | 'next_tree' | 'next_type' | 'next_queue'
+>;
+
+export function treeContext(treeType: number, tree: Uint8Array, queue: Uint8Array | null): object {
+  return { treeType, tree: encode32(tree), queue: keyOrNull(queue) ?? NO_KEY, cpiContext: null };
+}
+
+function dataRecord({ discriminator, data, data_hash: hash }: RecordedAccount, slice: DataSlice | null): object | null {
+  if (discriminator === null || data === null || hash === null) return null;
+  const shown = slice === null ? data : data.subarray(slice.offset, slice.offset + slice.length);
+  return { discriminator: discriminatorJson(discriminator), data: base64(shown), dataHash: encode32(hash) };
+}
+
+const keyOrNull = (key: Uint8Array | null) => (key === null ? null : encode32(key));
+
+const base64 = (bytes: Uint8Array): string => bufferOf(bytes).toString('base64');
+
+/** What a token record needs. */
+export type RecordedTokens = Pick<TokenAccountRow, 'mint' | 'owner' | 'amount' | 'delegate' | 'state' | 'tlv'>;
+
+/** The tokens of an account. */
+export function tokenRecord({ mint, owner, amount, delegate, state, tlv }: RecordedTokens): object {
+  return {
+    mint: encode32(mint),
+    owner: encode32(owner),
+    amount: u64Json(amount),
+    delegate: delegate === null ? null : encode32(delegate),
+    state: state === 1 ? 'frozen' : 'initialized',
+    tlv: tlv === null ? null : Buffer.from(tlv).toString('base64'),
+  };
+}
+
+/** An account with what is known of its tree. */
+export interface FullAccount
+  extends Pick<
+    AccountRow,
+    | 'hash'
+    | 'leaf_index'
+    | 'owner'
+    | 'lamports'
+    | 'address'
+    | 'discriminator'
+    | 'data'
+    | 'data_hash'
+    | 'seq'
+    | 'slot_created'
+    | 'queued'
+    | 'nullifier'
+    | 'tx_hash'
+    | 'spent'
+  > {
+  readonly tree_key: Uint8Array;
+  readonly tree_type: number;
+  readonly tree_queue: Uint8Array | null;
+  readonly next_tree: Uint8Array | null;
+  /** Null also when there is a next tree that is not known. */
+  readonly next_type: number | null;
+  readonly next_queue: Uint8Array | null;
+}
+
+/** All accounts with their trees. */
+export function selectAccounts(db: Db) {
+  return db
+    .selectFrom('compression_accounts as a')
+    .innerJoin('compression_trees as t', 't.id', 'a.tree')
+    .leftJoin('compression_trees as n', 'n.key', 't.next_tree')
+    .select([
+      'a.hash',
+      'a.leaf_index',
+      'a.owner',
+      'a.lamports',
+      'a.address',
+      'a.discriminator',
+      'a.data',
+      'a.data_hash',
+      'a.seq',
+      'a.slot_created',
+      'a.queued',
+      'a.nullifier',
+      'a.tx_hash',
+      'a.spent',
+      't.key as tree_key',
+      't.type as tree_type',
+      't.queue as tree_queue',
+      't.next_tree',
+      'n.type as next_type',
+      'n.queue as next_queue',
+    ]);
+}
+
+/** What the lists show of an account: less than the single methods read, because a page has a thousand of them. */
+export const LISTED_COLUMNS = [
+  ...(['hash', 'tree', 'leaf_index', 'owner', 'lamports', 'address', 'discriminator', 'data'] as const),
+  ...(['data_hash', 'seq', 'slot_created', 'queued'] as const),
+] as const;
+
+export type ListedAccount = Pick<AccountRow, (typeof LISTED_COLUMNS)[number]>;
+
+/** Accounts by hash, spent ones too. */
+export async function findListed(db: Db, hashes: readonly Uint8Array[]): Promise<ByBytes<ListedAccount>> {
+  const query = db.selectFrom('compression_accounts').select(LISTED_COLUMNS);
+  const rows = hashes.length === 0 ? [] : await query.where('hash', 'in', [...hashes]).execute();
+  return byBytes(rows, ({ hash }) => hash);
+}
+
+/**
+ * JSON of accounts and tokens, as `accountRecord` and `tokenRecord` give it. Text at once: the values of a page would cost several times
+ * as much as their text. What neighbours have in common, owner, mint and tree, is written once.
+ */
+interface RecordTexts {
+  account(row: ListedAccount): string;
+  tokens(row: RecordedTokens): string;
+}
+
+/** For some rows: their trees are read once. Errors: those of the store. */
+export async function recordTexts(
+  db: Db,
+  rows: readonly ListedAccount[],
+  version: RecordVersion,
+  slice: DataSlice | null = null,
+): Promise<RecordTexts> {
+  const homes = await readHomes(db, [...new Set(rows.map(({ tree }) => tree))], version);
+  const [owner, holder, mint] = [lastKey(), lastKey(), lastKey()];
+  return {
+    account(row) {
+      const start = `{"hash":"${encode32(row.hash)}","address":${keyText(row.address)},"data":${dataText(row, slice)}`;
+      const middle = `,"owner":"${owner(row.owner)}","lamports":${bigEndian(row.lamports)}`;
+      const home = homes.get(row.tree) ?? '';
+      const place = `"leafIndex":${row.leaf_index},"seq":${row.seq},"slotCreated":${row.slot_created}`;
+      return version === 1
+        ? `${start}${middle},${home},${place}}`
+        : `${start}${middle},${place},"proveByIndex":${row.queued === 1},${home}}`;
+    },
+    tokens({ mint: of, owner: by, amount, delegate, state, tlv }) {
+      const tail = `"state":"${state === 1 ? 'frozen' : 'initialized'}","tlv":${tlv === null ? null : `"${base64(tlv)}"`}}`;
+      return `{"mint":"${mint(of)}","owner":"${holder(by)}","amount":${bigEndian(amount)},"delegate":${keyText(delegate)},${tail}`;
+    },
+  };
+}
+
+/** The members that tell the tree, by its number. */
+async function readHomes(db: Db, ids: readonly number[], version: RecordVersion): Promise<ReadonlyMap<number, string>> {
+  if (ids.length === 0) return new Map();
+  const trees = await db
+    .selectFrom('compression_trees as t')
+    .leftJoin('compression_trees as n', 'n.key', 't.next_tree')
+    .select(['t.id', 't.key as tree_key', 't.type as tree_type', 't.queue as tree_queue', 't.next_tree'])
+    .select(['n.type as next_type', 'n.queue as next_queue'])
+    .where('t.id', 'in', [...ids])
+    .execute();
+  return new Map(
+    trees.map((tree) => [
+      tree.id,
+      version === 1 ? `"tree":"${encode32(tree.tree_key)}"` : `"merkleContext":${JSON.stringify(merkleContext(tree))}`,
+    ]),
+  );
+}
+
+/** base58, kept while it stays the same key. */
+function lastKey(): (key: Uint8Array) => string {
+  let last: Uint8Array | null = null;
+  let text = '';
+  return (key) => {
+    if (last === null || !equalBytes(last, key)) {
+      last = key;
+      text = encode32(key);
+    }
+    return text;
+  };
+}
+
+const keyText = (key: Uint8Array | null): string => (key === null ? 'null' : `"${encode32(key)}"`);
+
+function dataText({ discriminator, data, data_hash: hash }: ListedAccount, slice: DataSlice | null): string {
+  if (discriminator === null || data === null || hash === null) return 'null';
+  const shown = slice === null ? data : data.subarray(slice.offset, slice.offset + slice.length);
+  return `{"discriminator":${littleEndian(discriminator)},"data":"${base64(shown)}","dataHash":"${encode32(hash)}"}`;
+}
+const bufferOf = (bytes: Uint8Array): Buffer =>
+  bytes instanceof Buffer ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
+
+const bigEndian = (bytes: Uint8Array): string =>
+  digits(bufferOf(bytes).readUInt32BE(0), bufferOf(bytes).readUInt32BE(4));
+const littleEndian = (bytes: Uint8Array): string =>
+  digits(bufferOf(bytes).readUInt32LE(4), bufferOf(bytes).readUInt32LE(0));
+
+/** Of most amounts the number is exact, and quicker than a bigint. */
+function digits(high: number, low: number): string {
+  return high < 2 ** 21 ? String(high * 2 ** 32 + low) : String((BigInt(high) << 32n) | BigInt(low));
+}
+
+/** Documentation of the records. Functions, because nothing is made while modules are loaded. */
+export const key = (description: string): TSchema => Type.String({ description: `${description}, base58` });
+export const u64 = (description: string): TSchema =>
+  Type.Integer({ minimum: 0, description: `${description}; up to 2^64 - 1, bare digits` });
+export const orNull = (schema: TSchema): TSchema => Type.Union([schema, Type.Null()]);
+const slot = (description: string): TSchema => Type.Integer({ minimum: 0, description });
+
+export const treeContextSchema = () => ({
+  treeType: Type.Integer({ description: '1 state V1, 2 address V1, 3 state V2, 4 address V2' }),
+  tree: key('Merkle tree'),
+  queue: key('its queue; 32 ones when unknown'),
+  cpiContext: Type.Null(),
+});
+
+export function accountSchema(version: RecordVersion): TSchema {
+  const data = Type.Object({
+    discriminator: u64('first 8 bytes, little-endian'),
+    data: Type.String({ description: 'base64' }),
+    dataHash: key('hash of the data'),
+  });
+  const place = { leafIndex: Type.Integer({ minimum: 0 }), seq: orNull(Type.Integer()), slotCreated: slot('slot') };
+  return Type.Object({
+    hash: key('hash of the account: its leaf'),
+    address: orNull(key('address that stays through changes')),
+    data: orNull(data),
+    owner: key('program or wallet'),
+    lamports: u64('lamports'),
+    ...(version === 1 ? { tree: key('Merkle tree') } : {}),
+    ...place,
+    ...(version === 1
+      ? {}
+      : {
+          proveByIndex: Type.Boolean({ description: 'still waits in the output queue' }),
+          merkleContext: Type.Object({
+            ...treeContextSchema(),
+            nextTreeContext: orNull(Type.Object(treeContextSchema())),
+          }),
+        }),
+  });
+}
+
+export function tokenSchema(): TSchema {
+  return Type.Object({
+    mint: key('mint'),
+    owner: key('owner of the tokens'),
+    amount: u64('raw units'),
+    delegate: orNull(key('delegate')),
+    state: Type.Union([Type.Literal('initialized'), Type.Literal('frozen')]),
+    tlv: orNull(Type.String({ description: 'extensions, base64' })),
+  });
+}
+
+export const tokenAccountSchema = (version: RecordVersion): TSchema =>
+  Type.Object({ account: accountSchema(version), tokenData: tokenSchema() });
+
+export function signatureSchema(withError = false): TSchema {
+  return Type.Object({
+    signature: key('signature'),
+    slot: slot('slot'),
+    blockTime: Type.Integer({ description: 'Unix seconds; 0 when the chain gives none' }),
+    ...(withError ? { error: orNull(Type.String({ description: 'JSON of the error' })) } : {}),
+  });
+}
+
+/** A list, with the cursor of the page after it where there is one. */
+export const pageSchema = (item: TSchema, items = 'items'): TSchema =>
+  Type.Object({ [items]: Type.Array(item), cursor: orNull(Type.String()) });
+
+/** Rows by a key of bytes. */
+export interface ByBytes<T> {
+  get(key: Uint8Array): T | undefined;
+}
+
+export function byBytes<T>(rows: readonly T[], keyOf: (row: T) => Uint8Array): ByBytes<T> {
+  const map = new Map(rows.map((row) => [nameOf(keyOf(row)), row]));
+  return { get: (key) => map.get(nameOf(key)) };
+}
+
+/** Every key once, in order of first appearance. */
+export function distinctBytes(keys: readonly Uint8Array[]): Uint8Array[] {
+  return [...new Map(keys.map((key) => [nameOf(key), key])).values()];
+}
+
+const nameOf = (key: Uint8Array) => Buffer.from(key.buffer, key.byteOffset, key.length).toString('latin1');
+
+/** A u64 as JSON shows it: bare digits. Numbers where they are exact, because the writer is quicker without bigints. */
+export function u64Json(bytes: Uint8Array): number | bigint {
+  return numberJson(u64Of(bytes));
+}
+
+export function numberJson(value: bigint): number | bigint {
+  return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : value;
+}
+
+/** The eight bytes of a discriminator, which clients know as a little-endian number. */
+function discriminatorJson(bytes: Uint8Array): number | bigint {
+  return numberJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).readBigUInt64LE());
+}

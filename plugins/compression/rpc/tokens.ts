@@ -1,0 +1,210 @@
+import { Type } from '@sinclair/typebox';
+import { encode, encode32 } from '../../../src/lib/base58.ts';
+import { type Db, type TokenAccountRow, U64_MOST, u64Bytes, u64Of } from '../store/tables.ts';
+import { oneAccountFields, whichOne } from './accounts.ts';
+import { after, cursor, key32, limit, optional, pageOf, pageText, unspent, withheld } from './fields.ts';
+import { compressionMethod, type MethodFactory } from './method.ts';
+import {
+  findListed,
+  key,
+  numberJson,
+  pageSchema,
+  type RecordVersion,
+  recordTexts,
+  tokenAccountSchema,
+  u64,
+  u64Json,
+} from './records.ts';
+
+const KEY_BYTES = 32;
+
+type Who = 'owner' | 'delegate';
+
+interface TokenPage {
+  readonly who: Who;
+  readonly key: Uint8Array;
+  readonly mint: Uint8Array | null;
+  /** Mint and hash of the last row before. */
+  readonly from: Uint8Array | null;
+  readonly count: number;
+}
+
+/** getCompressedTokenAccountsByOwner and …ByDelegate, and their V2. */
+export function getCompressedTokenAccounts(who: Who, version: RecordVersion): MethodFactory {
+  const name = who === 'owner' ? 'getCompressedTokenAccountsByOwner' : 'getCompressedTokenAccountsByDelegate';
+  return compressionMethod({
+    name: version === 1 ? name : `${name}V2`,
+    summary: `Unspent compressed token accounts of ${who === 'owner' ? 'an owner' : 'a delegate'}, by mint`,
+    fields: {
+      ...(who === 'owner' ? { owner: key32('owner of the tokens') } : { delegate: key32('delegate of the tokens') }),
+      mint: optional(key32('only this mint')),
+      cursor: cursor(2 * KEY_BYTES),
+      limit: limit(),
+    },
+    result: pageSchema(tokenAccountSchema(version)),
+    async run(params, { db }) {
+      const { mint, cursor: from, limit: most } = params;
+      const key = 'owner' in params ? params.owner : params.delegate;
+      const found = await tokenPage(db, { who, key, mint, from, count: most + 1 });
+      const page = pageOf(found, most, (last) => encode(Buffer.concat([last.mint, last.hash])));
+      return pageText(await tokenAccountTexts(db, page.rows, version), page.cursor);
+    },
+  });
+}
+
+async function tokenPage(db: Db, { who, key, mint, from, count }: TokenPage): Promise<TokenAccountRow[]> {
+  let query = db
+    .selectFrom('compression_token_accounts')
+    .selectAll()
+    .where(who, '=', key)
+    .where(unspent('spent'))
+    .orderBy('mint')
+    .orderBy('hash')
+    .limit(count);
+  if (mint !== null) query = query.where('mint', '=', mint);
+  if (from === null) return await query.execute();
+  const hash = from.subarray(KEY_BYTES);
+  return await (mint === null
+    ? query.where(after(['mint', 'hash'], 'asc', [from.subarray(0, KEY_BYTES), hash]))
+    : query.where('hash', '>', hash)
+  ).execute();
+}
+
+/** With their accounts, in the same order. */
+async function tokenAccountTexts(
+  db: Db,
+  tokens: readonly TokenAccountRow[],
+  version: RecordVersion,
+): Promise<string[]> {
+  const found = await findListed(
+    db,
+    tokens.map(({ hash }) => hash),
+  );
+  const rows = tokens.flatMap((token) => {
+    const account = found.get(token.hash);
+    return account === undefined ? [] : [{ account, token }];
+  });
+  const texts = await recordTexts(
+    db,
+    rows.map(({ account }) => account),
+    version,
+  );
+  return rows.map(({ account, token }) => `{"account":${texts.account(account)},"tokenData":${texts.tokens(token)}}`);
+}
+
+/** Rows that are read at once. */
+const ROWS = 1_000;
+
+/** getCompressedTokenAccountBalance: of one account, or of all of an owner. */
+export const getCompressedTokenAccountBalance = (): MethodFactory =>
+  compressionMethod({
+    name: 'getCompressedTokenAccountBalance',
+    summary: 'Tokens in one compressed account, or in all unspent ones of an owner, who is given as address',
+    fields: oneAccountFields(),
+    result: Type.Object({ amount: u64('raw units; 0 when there is none') }),
+    async run(params, { db }) {
+      const { column, key } = whichOne(params);
+      const amount = column === 'hash' ? await amountOf(db, key) : await sumOf(db, key);
+      if (amount > U64_MOST) throw withheld('the sum of the amounts is larger than any balance can be');
+      return { amount: numberJson(amount) };
+    },
+  });
+
+async function amountOf(db: Db, hash: Uint8Array): Promise<bigint> {
+  const row = await db
+    .selectFrom('compression_token_accounts')
+    .select('amount')
+    .where('hash', '=', hash)
+    .where(unspent('spent'))
+    .executeTakeFirst();
+  return row === undefined ? 0n : u64Of(row.amount);
+}
+
+/** Databases can't add these numbers: the balances of the owner, a row per mint, are added here. */
+async function sumOf(db: Db, owner: Uint8Array): Promise<bigint> {
+  let sum = 0n;
+  for (let from: Uint8Array | null = null; ; ) {
+    let query = db
+      .selectFrom('compression_token_balances')
+      .select(['mint', 'amount'])
+      .where('owner', '=', owner)
+      .orderBy('mint')
+      .limit(ROWS);
+    if (from !== null) query = query.where('mint', '>', from);
+    const rows: { mint: Uint8Array; amount: Uint8Array }[] = await query.execute();
+    for (const { amount } of rows) sum += u64Of(amount);
+    const last = rows[rows.length - 1];
+    if (rows.length < ROWS || last === undefined) return sum;
+    from = last.mint;
+  }
+}
+
+/** getCompressedTokenBalancesByOwner and its V2, whose list has another name. */
+export function getCompressedTokenBalancesByOwner(version: RecordVersion): MethodFactory {
+  const items = version === 1 ? 'token_balances' : 'items';
+  return compressionMethod({
+    name: version === 1 ? 'getCompressedTokenBalancesByOwner' : 'getCompressedTokenBalancesByOwnerV2',
+    summary: 'Compressed token balances of an owner above 0, by mint',
+    fields: {
+      owner: key32('owner of the tokens'),
+      mint: optional(key32('only this mint')),
+      cursor: cursor(KEY_BYTES),
+      limit: limit(),
+    },
+    result: pageSchema(Type.Object({ mint: key('mint'), balance: u64('raw units') }), items),
+    async run({ owner, mint, cursor: from, limit: most }, { db }) {
+      let query = db
+        .selectFrom('compression_token_balances')
+        .select(['mint', 'amount'])
+        .where('owner', '=', owner)
+        .where('amount', '>', u64Bytes(0n))
+        .orderBy('mint')
+        .limit(most + 1);
+      // One mint has one row: there is nothing to go on after.
+      if (mint !== null) query = query.where('mint', '=', mint);
+      else if (from !== null) query = query.where('mint', '>', from);
+      const page = pageOf(await query.execute(), most, (last) => encode32(last.mint));
+      return {
+        [items]: page.rows.map((row) => ({ mint: encode32(row.mint), balance: u64Json(row.amount) })),
+        cursor: page.cursor,
+      };
+    },
+  });
+}
+
+/** Amount, little-endian, and owner of the last row. */
+const CURSOR_BYTES = 40;
+const AMOUNT_BYTES = 8;
+
+/** getCompressedMintTokenHolders */
+export const getCompressedMintTokenHolders = (): MethodFactory =>
+  compressionMethod({
+    name: 'getCompressedMintTokenHolders',
+    summary: 'Owners of a mint with compressed balances above 0, the largest first',
+    fields: { mint: key32('mint'), cursor: cursor(CURSOR_BYTES), limit: limit() },
+    result: pageSchema(Type.Object({ owner: key('owner of the tokens'), balance: u64('raw units') })),
+    async run({ mint, cursor: from, limit: most }, { db }) {
+      let query = db
+        .selectFrom('compression_token_balances')
+        .select(['owner', 'amount'])
+        .where('mint', '=', mint)
+        .where('amount', '>', u64Bytes(0n))
+        .orderBy('amount', 'desc')
+        .orderBy('owner', 'desc')
+        .limit(most + 1);
+      if (from !== null) {
+        const place = [from.slice(0, AMOUNT_BYTES).reverse(), from.subarray(AMOUNT_BYTES)] as const;
+        query = query.where(after(['amount', 'owner'], 'desc', place));
+      }
+      const page = pageOf(await query.execute(), most, ({ amount, owner }) => {
+        const bytes = Buffer.alloc(CURSOR_BYTES);
+        bytes.writeBigUInt64LE(u64Of(amount));
+        bytes.set(owner, AMOUNT_BYTES);
+        return encode(bytes);
+      });
+      return {
+        items: page.rows.map(({ owner, amount }) => ({ owner: encode32(owner), balance: u64Json(amount) })),
+        cursor: page.cursor,
+      };
+    },
+  });

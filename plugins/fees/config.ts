@@ -1,0 +1,16 @@
+import { type Static, Type } from '../../src/kernel/plugin.ts';
+
+export const feesConfig = Type.Object(
+  {
+    credits: Type.Number({ minimum: 0, default: 1, description: 'price of one estimate' }),
+    upstreamTimeoutMs: Type.Integer({
+      minimum: 1,
+      maximum: 120_000,
+      default: 5_000,
+      description: 'longest wait for the address lookup tables of a transaction',
+    }),
+  },
+  { additionalProperties: false, default: {} },
+);
+
+export type FeesConfig = Static<typeof feesConfig>;

@@ -1,0 +1,136 @@
+import {
+  API_VERSION,
+  type ChainReader,
+  definePlugin,
+  type PluginContext,
+  RpcError,
+  type RpcMethod,
+  Type,
+} from '../../src/kernel/plugin.ts';
+import { decode32, encode32 } from '../../src/lib/base58.ts';
+import { type FeesConfig, feesConfig } from './config.ts';
+import { estimate, LEVELS, type Levels } from './estimate.ts';
+import {
+  type FeeOptions,
+  type FeeRequest,
+  readLookback,
+  readRequest,
+  readTransaction,
+  writableKeys,
+} from './request.ts';
+import { hashAccount } from './slot-fees.ts';
+import { createProcessor, migrations } from './store.ts';
+import { createWindow, type Window } from './window.ts';
+
+/** What `recommended` gives at least, micro-lamports per compute unit. */
+const LEAST_RECOMMENDED = 10_000;
+/** Of an address lookup table: its addresses follow. */
+const TABLE_HEADER_BYTES = 56;
+const TABLE_STATE = 1;
+
+/** Priority fees, estimated from the blocks that are followed. */
+export default definePlugin({
+  id: 'fees',
+  apiVersion: API_VERSION,
+  summary: 'getPriorityFeeEstimate: what transactions paid in the last 150 slots',
+  roles: ['api', 'indexer'],
+  config: feesConfig,
+  migrations,
+  provision(ctx) {
+    const window = createWindow(() => ctx.store);
+    if (ctx.roles.has('api')) {
+      ctx.metrics.observe('slots', 'slots whose fees are in memory', () => window.size);
+      ctx.metrics.observe('slots_bytes', 'size of the fees in memory', () => window.bytes);
+    }
+    return {
+      processors: [createProcessor()],
+      rpc: [
+        method(ctx, window, 'getPriorityFeeEstimate', 2),
+        method(ctx, window, 'getPriorityFeeEstimateV2', 2),
+        method(ctx, window, 'getPriorityFeeEstimateV1', 1),
+      ],
+    };
+  },
+});
+
+const levels = Type.Object(Object.fromEntries(Object.keys(LEVELS).map((level) => [level, Type.Number()])));
+const request = Type.Object({
+  transaction: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+  accountKeys: Type.Optional(Type.Union([Type.Array(Type.String(), { maxItems: 500 }), Type.Null()])),
+  options: Type.Optional(Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()])),
+});
+
+function method(ctx: PluginContext<FeesConfig>, window: Window, name: string, algorithm: 1 | 2): RpcMethod {
+  return {
+    name,
+    summary: `Estimates the priority fee, in micro-lamports per compute unit${algorithm === 1 ? ', by the first algorithm' : ''}`,
+    tag: 'fees',
+    auth: 'key',
+    price: { product: 'rpc', credits: ctx.config.credits, groups: ['rpc'] },
+    params: Type.Union([Type.Tuple([request]), request]),
+    checksParams: true,
+    result: Type.Object({
+      priorityFeeEstimate: Type.Optional(Type.Number()),
+      priorityFeeLevels: Type.Optional(levels),
+      priorityFeeEstimateDetails: Type.Optional(Type.Array(Type.Unknown())),
+    }),
+    async handler({ params, signal }) {
+      const asked = readRequest(params);
+      const names = await namesOf(asked, ctx.chain('main'), { signal, timeoutMs: ctx.config.upstreamTimeoutMs });
+      const lookbackSlots = readLookback(asked.options);
+      const accounts = names.flatMap((account) => {
+        const key = decode32(account);
+        return key === null ? [] : [{ name: account, hash: hashAccount(key) }];
+      });
+      const view = await window.current();
+      const { options } = asked;
+      const includeVote = options === null || options.includeVote === true;
+      const question = { algorithm, accounts, includeVote, countEmptySlots: emptySlotsCount(options) };
+      const made = estimate(view.slots.slice(0, lookbackSlots), question, view.global(lookbackSlots, includeVote));
+      return {
+        ...chosen(made.levels, options),
+        ...(options?.includeDetails === true ? { priorityFeeEstimateDetails: made.details } : {}),
+      };
+    },
+  };
+}
+
+const emptySlotsCount = (options: FeeOptions | null) => options !== null && (options.evaluateEmptySlotAsZero ?? true);
+
+function chosen(levels: Levels, options: FeeOptions | null) {
+  if (options?.includeAllPriorityFeeLevels === true) return { priorityFeeLevels: levels };
+  if (options?.recommended === true) return { priorityFeeEstimate: Math.max(levels.medium, LEAST_RECOMMENDED) };
+  const level = options?.priorityLevel ?? 'Default';
+  const name = level === 'Default' ? 'medium' : ((level[0]!.toLowerCase() + level.slice(1)) as keyof Levels);
+  return { priorityFeeEstimate: levels[name] };
+}
+
+type AskOptions = NonNullable<Parameters<ChainReader['call']>[2]>;
+
+/** base58 of the accounts: as named, or what the transaction may write to and everything it looks up. */
+async function namesOf(asked: FeeRequest, reader: ChainReader | null, how: AskOptions): Promise<readonly string[]> {
+  if (asked.transaction === null) return asked.accountKeys ?? [];
+  const message = readTransaction(asked.transaction, asked.options?.transactionEncoding);
+  const tables = message.lookups.map(({ table }) => encode32(table));
+  if (tables.length === 0) return writableKeys(message);
+  if (reader === null) throw new RpcError('unavailable', { details: 'no Solana upstream is configured' });
+  const { value } = await reader
+    .call<{ value: readonly ({ data: readonly [string, string] } | null)[] }>(
+      'getMultipleAccounts',
+      [tables, { encoding: 'base64', commitment: 'confirmed' }],
+      how,
+    )
+    .catch((cause: unknown) => {
+      throw new RpcError('unavailable', { details: 'the address lookup tables could not be read', cause });
+    });
+  const looked = message.lookups.flatMap(({ writable, readonly }, at) => {
+    const table = Buffer.from(value[at]?.data[0] ?? '', 'base64');
+    // One that does not exist (yet) says nothing, and the transaction cannot run before it does.
+    if (table.length < TABLE_HEADER_BYTES || table.readUInt32LE(0) !== TABLE_STATE) return [];
+    const addresses = table.subarray(TABLE_HEADER_BYTES);
+    return [...new Set([...writable, ...readonly])]
+      .filter((index) => (index + 1) * 32 <= addresses.length)
+      .map((index) => encode32(addresses, index * 32));
+  });
+  return [...writableKeys(message), ...looked];
+}

@@ -1,0 +1,153 @@
+import { RpcError } from '../../src/kernel/plugin.ts';
+import { decode, encode32 } from '../../src/lib/base58.ts';
+import { isPlainObject } from '../../src/lib/json.ts';
+import { type DraftMessage, readDraft } from '../../src/solana/draft-message.ts';
+import { MAX_LOOKBACK_SLOTS } from './store.ts';
+
+const PRIORITY_LEVELS = ['Min', 'Low', 'Medium', 'High', 'VeryHigh', 'UnsafeMax', 'Default'] as const;
+export type PriorityLevel = (typeof PRIORITY_LEVELS)[number];
+
+/** `binary` is the old name of base58; the documentation writes the first letter large. */
+const ENCODINGS = ['base58', 'base64', 'Base58', 'Base64', 'binary', 'json', 'jsonParsed'] as const;
+
+export interface FeeOptions {
+  readonly transactionEncoding?: (typeof ENCODINGS)[number];
+  readonly priorityLevel?: PriorityLevel;
+  readonly includeAllPriorityFeeLevels?: boolean;
+  readonly lookbackSlots?: number;
+  readonly includeVote?: boolean;
+  readonly recommended?: boolean;
+  readonly evaluateEmptySlotAsZero?: boolean;
+  readonly includeDetails?: boolean;
+}
+
+export interface FeeRequest {
+  /** As they were given; what is no key is ignored. */
+  readonly accountKeys: readonly string[] | null;
+  readonly transaction: string | null;
+  /** Null when none were given: that changes the defaults. */
+  readonly options: FeeOptions | null;
+}
+
+const OPTION_CHECKS: Readonly<Record<keyof FeeOptions, (value: unknown) => boolean>> = {
+  transactionEncoding: (value) => ENCODINGS.includes(value as never),
+  priorityLevel: (value) => PRIORITY_LEVELS.includes(value as never),
+  includeAllPriorityFeeLevels: isBoolean,
+  lookbackSlots: (value) => Number.isInteger(value) && (value as number) >= 0 && (value as number) <= 0xffff_ffff,
+  includeVote: isBoolean,
+  recommended: isBoolean,
+  evaluateEmptySlotAsZero: isBoolean,
+  includeDetails: isBoolean,
+};
+
+const MAX_ACCOUNT_KEYS = 500;
+const MAX_TRANSACTION_BYTES = 4_096;
+
+/** `[{transaction | accountKeys, options}]`, or the object alone. Members that are null count as absent. Throws -32602. */
+export function readRequest(params: unknown): FeeRequest {
+  const given: unknown = Array.isArray(params) ? params[0] : params;
+  if (!isPlainObject(given)) throw malformed('params[0] has to be an object');
+  const members = present(given, ['transaction', 'accountKeys', 'options'], 'params[0]');
+  const { transaction, accountKeys, options } = members;
+  if (transaction !== undefined && typeof transaction !== 'string') throw malformed('transaction has to be a string');
+  const keys = typeof accountKeys === 'string' ? [accountKeys] : accountKeys;
+  if (keys !== undefined && !(Array.isArray(keys) && keys.every((key) => typeof key === 'string'))) {
+    throw malformed('accountKeys has to be a list of strings');
+  }
+  const request: FeeRequest = {
+    accountKeys: (keys as readonly string[] | undefined) ?? null,
+    transaction: transaction ?? null,
+    options: options === undefined ? null : readOptions(options),
+  };
+  demandConsistent(request);
+  return request;
+}
+
+function readOptions(given: unknown): FeeOptions {
+  if (!isPlainObject(given)) throw malformed('options has to be an object');
+  const names = Object.keys(OPTION_CHECKS) as (keyof FeeOptions)[];
+  const options = present(given, names, 'options');
+  for (const name of names) {
+    if (options[name] !== undefined && !OPTION_CHECKS[name](options[name])) {
+      throw malformed(`options.${name} is not valid`);
+    }
+  }
+  return options;
+}
+
+/** The members that are not null. */
+function present(given: Readonly<Record<string, unknown>>, names: readonly string[], where: string) {
+  for (const name of Object.keys(given)) {
+    if (!names.includes(name)) throw malformed(`unknown field ${name} of ${where}; it has ${names.join(', ')}`);
+  }
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null));
+}
+
+function demandConsistent({ accountKeys, transaction, options }: FeeRequest): void {
+  if (transaction !== null && accountKeys !== null) {
+    // The trailing blank is the published text's.
+    throw refused('transaction and account_keys cannot both be provided ');
+  }
+  if (accountKeys !== null && accountKeys.length > MAX_ACCOUNT_KEYS) {
+    throw refused(`number of account_keys must be <= ${MAX_ACCOUNT_KEYS}`);
+  }
+  if (options?.recommended === undefined) return;
+  const { priorityLevel, includeAllPriorityFeeLevels, lookbackSlots, includeVote } = options;
+  if ([priorityLevel, includeAllPriorityFeeLevels, lookbackSlots, includeVote].every((one) => one === undefined))
+    return;
+  throw refused(
+    'recommended cannot be used with priority_level, include_all_priority_fee_levels, lookback_slots, include_vote',
+  );
+}
+
+/** Checked after the transaction was read, as the published order has it. */
+export function readLookback(options: FeeOptions | null): number {
+  const slots = options?.lookbackSlots ?? MAX_LOOKBACK_SLOTS;
+  if (slots < 1 || slots > MAX_LOOKBACK_SLOTS) {
+    throw refused(`lookback_slots must be between 1 and ${MAX_LOOKBACK_SLOTS}`);
+  }
+  return slots;
+}
+
+/** The message of a transaction that may lack its signatures. */
+export function readTransaction(text: string, encoding: FeeOptions['transactionEncoding'] = 'base58'): DraftMessage {
+  const bytes = decodeText(text, encoding);
+  if (bytes.length > MAX_TRANSACTION_BYTES) throw refused('decoded too large');
+  try {
+    return readDraft(bytes);
+  } catch (error) {
+    throw refused(`failed to deserialize: ${(error as Error).message}`);
+  }
+}
+
+function decodeText(text: string, encoding: NonNullable<FeeOptions['transactionEncoding']>): Uint8Array {
+  if (encoding === 'json' || encoding === 'jsonParsed') {
+    throw refused(`unsupported encoding: ${encoding}. Supported encodings: base58, base64`);
+  }
+  if (encoding === 'base64' || encoding === 'Base64') {
+    if (text.length > Math.ceil(MAX_TRANSACTION_BYTES / 3) * 4) throw refused('base64 encoded too large');
+    const bytes = Buffer.from(text, 'base64');
+    if (bytes.toString('base64') !== text)
+      throw refused('invalid base64 encoding: it is not standard base64 with padding');
+    return bytes;
+  }
+  if (text.length > MAX_TRANSACTION_BYTES * 2) throw refused('base58 encoded too large');
+  const bytes = decode(text);
+  if (bytes === null) throw refused('invalid base58 encoding: a character is not in the alphabet');
+  return bytes;
+}
+
+/** base58 of the keys that the message itself may write to. */
+export function writableKeys({ header, keys }: DraftMessage): string[] {
+  const [signers, readonlySigned, readonlyUnsigned] = header;
+  return keys
+    .filter((_, at) => at < signers - readonlySigned || (at >= signers && at < keys.length - readonlyUnsigned))
+    .map((key) => encode32(key));
+}
+
+function isBoolean(value: unknown): boolean {
+  return typeof value === 'boolean';
+}
+
+const refused = (reason: string) => new RpcError('invalidParams', { message: `Invalid Request: ${reason}` });
+const malformed = (details: string) => new RpcError('invalidParams', { details });

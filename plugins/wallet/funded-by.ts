@@ -1,0 +1,346 @@
+import { Type } from '@sinclair/typebox';
+import { CodedError, codeOf, defineRoute, type Log, type Route, type Store } from '../../src/kernel/plugin.ts';
+import { type CallContext, json, RequestError } from '../../src/kernel/request.ts';
+import { encode32 } from '../../src/lib/base58.ts';
+import type { ChainBlock, NormalTransaction } from '../../src/ports/block.ts';
+import { plainAmount } from '../../src/solana/accounts/amounts.ts';
+import { WRAPPED_SOL_MINT } from '../../src/solana/addresses.ts';
+import { nativeChange } from '../../src/solana/movements/balance-changes.ts';
+import { readMovements } from '../../src/solana/movements/read-movements.ts';
+import { NOT_FOUND, refusedAs503, WALLET_REFUSALS, WALLET_ROUTE, walletKey, walletParams } from './input.ts';
+import type { Label } from './part.ts';
+import { type Db, endOf, NAMED } from './store/tables.ts';
+import { timeBefore } from './store/transactions.ts';
+import { createAddressList } from './tracking/gather.ts';
+import type { OpenWallet } from './tracking/open-wallet.ts';
+import type { AskOptions, Listed, WalletUpstream } from './tracking/upstream.ts';
+import { beingIndexed, incompleteHistory, noChain, type WalletView } from './tracking/view.ts';
+
+interface FundedByContext {
+  readonly store: Store;
+  readonly open: OpenWallet;
+  readonly log: Log;
+  /** Null without a chain. */
+  readonly searches: FundingSearches | null;
+  labelOf(address: string): Label | null;
+  /** Refuses programs and addresses that are too busy, whose lists are too long to be searched. Errors: 400; those of the upstream. */
+  checkAddress(address: string, signal: AbortSignal): Promise<void>;
+  readonly explorerTxUrl: string;
+  readonly maxPages: number;
+}
+
+const SOL_DECIMALS = 9;
+const orNull = Type.Union([Type.String(), Type.Null()]);
+
+const reply = Type.Object({
+  ...{ funder: Type.String(), funderName: orNull, funderType: orNull },
+  ...{ mint: Type.String(), symbol: Type.Literal('SOL') },
+  ...{ amount: Type.Number(), amountRaw: Type.String(), decimals: Type.Literal(SOL_DECIMALS) },
+  ...{ signature: Type.String(), timestamp: Type.Integer(), date: Type.String(), slot: Type.Integer() },
+  explorerUrl: Type.String(),
+});
+
+/** GET funded-by: where the first SOL of a wallet came from. */
+export function fundedByRoute(context: FundedByContext): Route {
+  return defineRoute({
+    ...WALLET_ROUTE,
+    method: 'GET',
+    path: '/v1/wallet/:wallet/funded-by',
+    summary: 'The first incoming SOL transfer of a wallet',
+    params: walletParams,
+    replies: { 200: reply, ...WALLET_REFUSALS, ...NOT_FOUND },
+    async handler({ params, caller, signal }) {
+      const call = { caller, signal };
+      const key = walletKey(params.wallet);
+      const known = await readKnown(context, params.wallet);
+      const funding =
+        known === null
+          ? await findFunding(context, key, params.wallet, call)
+          : 'funder' in known
+            ? known
+            : await findLater(context, key, params.wallet, known, call);
+      if (funding === null) throw new RequestError(404, 'No funding transaction found');
+      return json(view(context, funding));
+    },
+  });
+}
+
+/** There is none up to a final slot. */
+interface NoFunding {
+  readonly noneUpTo: number;
+}
+
+async function readKnown({ store }: FundedByContext, address: string): Promise<FirstFunding | NoFunding | null> {
+  const row = await (store.read as Db)
+    .selectFrom('wallet_fundings')
+    .select('body')
+    .where('address', '=', address)
+    .executeTakeFirst();
+  return row === undefined ? null : (JSON.parse(row.body) as FirstFunding | NoFunding);
+}
+
+/** Keeps what no block can change, or what changes only with a block that names the wallet. */
+async function remember({ store }: FundedByContext, address: string, body: FirstFunding | NoFunding): Promise<void> {
+  const text = JSON.stringify(body);
+  await store.write(async (tx) => {
+    await tx.insertMany('wallet_fundings', ['address', 'body'], [[address, text]], 'ignore');
+    await (tx.db as Db).updateTable('wallet_fundings').set({ body: text }).where('address', '=', address).execute();
+  });
+}
+
+/** What blocks brought since there was none: the upstream is asked nothing while they come. */
+async function findLater(
+  context: FundedByContext,
+  key: Uint8Array,
+  address: string,
+  { noneUpTo }: NoFunding,
+  call: Pick<CallContext, 'caller' | 'signal'>,
+): Promise<FirstFunding | null> {
+  try {
+    const index = await context.open(key, address, call);
+    const funding = await fundingAbove(index, noneUpTo);
+    if (funding === null) return null;
+    if (funding.slot <= index.finalSlot) await remember(context, address, funding);
+    return funding;
+  } catch (error) {
+    // The index is not that far: the upstream is searched again.
+    if (!(error instanceof RequestError) || error.status !== 503) throw error;
+    return await findFunding(context, key, address, call);
+  }
+}
+
+async function findFunding(
+  context: FundedByContext,
+  key: Uint8Array,
+  address: string,
+  call: Pick<CallContext, 'caller' | 'signal'>,
+): Promise<FirstFunding | null> {
+  const { searches, maxPages } = context;
+  if (searches === null) throw noChain();
+  const search = context.checkAddress(address, call.signal).then(() => searches.run(key, address, call.signal));
+  const end = await refusedAs503('the history of the wallet', search);
+  if (end.kind === 'running') throw beingIndexed(end.count);
+  if (end.kind === 'pruned') throw incompleteHistory(end.firstSlot);
+  if (end.kind === 'too-long')
+    throw new RequestError(503, 'Incomplete history', {
+      details: `The wallet has more than ${maxPages * 1_000} transactions (wallet.fundedBy.maxPages)`,
+      retryAfterS: null,
+    });
+  if (end.kind === 'none') {
+    await remember(context, address, { noneUpTo: end.finalSlot });
+    // From now on blocks tell of it.
+    await context.open(key, address, call).catch((error) => {
+      context.log.debug({ code: codeOf(error) }, 'a wallet without funding is not followed yet');
+    });
+    return null;
+  }
+  const { funding, isFinal } = end;
+  if (isFinal) await remember(context, address, funding);
+  return funding;
+}
+
+function view({ labelOf, explorerTxUrl }: FundedByContext, { funder, amount, signature, slot, time }: FirstFunding) {
+  const label = labelOf(funder);
+  return {
+    ...{ funder, funderName: label?.name ?? null, funderType: label?.type ?? null },
+    ...{ mint: WRAPPED_SOL_MINT, symbol: 'SOL' },
+    ...{ amount: Number(plainAmount(BigInt(amount), SOL_DECIMALS)), amountRaw: amount, decimals: SOL_DECIMALS },
+    ...{ signature, timestamp: time, date: new Date(time * 1_000).toISOString(), slot },
+    explorerUrl: explorerTxUrl.replace('{signature}', signature),
+  };
+}
+
+/** The first funding of a wallet. `amount` in lamports as text. */
+interface FirstFunding {
+  readonly funder: string;
+  readonly amount: string;
+  readonly signature: string;
+  readonly slot: number;
+  /** Unix seconds. */
+  readonly time: number;
+}
+
+type SearchEnd =
+  | { readonly kind: 'found'; readonly funding: FirstFunding; readonly isFinal: boolean }
+  /** `finalSlot`: no fork changes that up to there. */
+  | { readonly kind: 'none'; readonly finalSlot: number }
+  /** The upstream has nothing below this slot. */
+  | { readonly kind: 'pruned'; readonly firstSlot: number }
+  /** More signatures than are read. */
+  | { readonly kind: 'too-long' };
+
+interface SearchParts {
+  readonly store: Store;
+  readonly upstream: WalletUpstream;
+  readonly maxPages: number;
+  readonly log: Log;
+}
+
+/** Reads the wallet's own list to its end and then goes up. `progress` is told how many signatures were read. Errors: of the upstream. */
+async function searchFunding(
+  parts: SearchParts,
+  wallet: Uint8Array,
+  progress: (count: number) => void,
+  signal: AbortSignal,
+): Promise<SearchEnd> {
+  const address = encode32(wallet);
+  const ask: AskOptions = { commitment: 'confirmed', signal };
+  const finalSlot = await parts.upstream.slot({ commitment: 'finalized', signal });
+  const entries = await readList(parts, address, progress, ask);
+  if (entries === null) return { kind: 'too-long' };
+  const firstSlot = await parts.upstream.missingBelow(signal);
+  if (firstSlot !== null) return { kind: 'pruned', firstSlot };
+  for (const entry of entries.reverse()) {
+    if (entry.hasFailed) continue;
+    const funding = await look(parts, address, entry, ask);
+    if (funding === null) continue;
+    return { kind: 'found', funding, isFinal: funding.slot <= finalSlot };
+  }
+  return { kind: 'none', finalSlot };
+}
+
+/** The whole list, newest first; null when it is too long. */
+async function readList(
+  { upstream, maxPages }: SearchParts,
+  address: string,
+  progress: (count: number) => void,
+  ask: AskOptions,
+): Promise<Listed[] | null> {
+  const entries: Listed[] = [];
+  const most = maxPages * 1_000;
+  // All pages from nodes that know what the pages before ended with.
+  const upTo = await upstream.slot(ask);
+  const list = createAddressList({ upstream, address, belowSlot: upTo + 1, before: null, minSlot: upTo, ask });
+  while (entries.length <= most) {
+    if ((await list.peek()) === null) return entries;
+    entries.push(list.take());
+    progress(entries.length);
+  }
+  return null;
+}
+
+async function look(
+  { upstream, store }: SearchParts,
+  address: string,
+  { signature }: Listed,
+  ask: AskOptions,
+): Promise<FirstFunding | null> {
+  const fetched = await upstream.transaction(signature, ask);
+  const tx = fetched?.block.transactions[0];
+  if (fetched === null || tx === undefined)
+    throw new CodedError('WALLET_NO_TRANSACTION', 'an upstream lists a transaction that no upstream has', {
+      retryable: true,
+    });
+  const funding = fundingOf(tx, fetched.block, address);
+  if (funding === null) return null;
+  const { slot, blockTime } = fetched.block;
+  const time =
+    blockTime ?? (await upstream.blockTime(slot, ask.signal)) ?? (await timeBefore(store.read as Db, slot)) ?? 0;
+  return { funder: funding.funder, amount: funding.amount.toString(), signature, slot, time };
+}
+
+const ROWS_AT_ONCE = 50;
+
+/** The first funding above a slot, from the index. Errors: those of the view. */
+async function fundingAbove(view: WalletView, slot: number): Promise<FirstFunding | null> {
+  let above = endOf(slot) - 1;
+  for (;;) {
+    const range = { above, below: null, mask: NAMED, limit: ROWS_AT_ONCE, order: 'asc' } as const;
+    const { rows } = await view.page(range);
+    for (const { tx, block, signature, slot, time } of await view.load(rows)) {
+      const funding = fundingOf(tx, block, view.address);
+      if (funding === null) continue;
+      const { funder, amount } = funding;
+      return { funder, amount: amount.toString(), signature, slot, time: time ?? (await view.timeNear(slot)) ?? 0 };
+    }
+    const last = rows.at(-1);
+    if (last === undefined || rows.length < ROWS_AT_ONCE) return null;
+    above = last.n;
+  }
+}
+
+interface FundingSearches {
+  /** The result, or how many signatures were read when the time is up. */
+  run(
+    wallet: Uint8Array,
+    address: string,
+    signal: AbortSignal,
+  ): Promise<SearchEnd | { readonly kind: 'running'; readonly count: number }>;
+  stop(): void;
+}
+
+/** Searches go on when the request that began them is over, and requests for the same wallet share one. */
+export function createFundingSearches(
+  parts: SearchParts,
+  sleep: (signal: AbortSignal) => Promise<void>,
+  most: number,
+): FundingSearches {
+  const stopped = new AbortController();
+  const running = new Map<string, { readonly end: Promise<SearchEnd>; count(): number }>();
+
+  function begin(wallet: Uint8Array, address: string) {
+    let count = 0;
+    const progress = (read: number): void => {
+      count = read;
+    };
+    const end = searchFunding(parts, wallet, progress, stopped.signal).finally(() => running.delete(address));
+    const search = { end, count: () => count };
+    running.set(address, search);
+    // Whoever waits hears of it; nobody may be waiting any more.
+    search.end.catch((error) => parts.log.debug({ code: codeOf(error) }, 'a search for the first funding failed'));
+    return search;
+  }
+
+  return {
+    async run(wallet, address, signal) {
+      const known = running.get(address);
+      if (known === undefined && running.size >= most) return { kind: 'running', count: 0 };
+      const search = known ?? begin(wallet, address);
+      const late = sleep(signal).then(() => ({ kind: 'running', count: search.count() }) as const);
+      return await Promise.race([search.end, late]);
+    },
+    stop: () => stopped.abort(new CodedError('WALLET_STOPPED', 'the daemon stops')),
+  };
+}
+
+/** SOL that came to a wallet. */
+interface Funding {
+  /** base58 */
+  readonly funder: string;
+  /** Lamports. */
+  readonly amount: bigint;
+}
+
+/** What a transaction funded a wallet (base58) with; null when it did not. */
+export function fundingOf(
+  tx: NormalTransaction,
+  { keys: table }: Pick<ChainBlock, 'keys'>,
+  wallet: string,
+): Funding | null {
+  if (tx.error !== null) return null;
+  return largestTransfer(tx, table, wallet) ?? riseOf(tx, table, wallet);
+}
+
+/** The largest system transfer to it; of equal ones the first. */
+function largestTransfer(tx: NormalTransaction, table: ChainBlock['keys'], wallet: string): Funding | null {
+  const { moves, keys } = readMovements(tx, table);
+  const account = (position: number) => keys.base58(tx.keys[position] ?? -1);
+  let largest: Funding | null = null;
+  for (const move of moves) {
+    if (move.asset !== 'native' || account(move.to) !== wallet || move.amount <= 0n) continue;
+    const owner = move.fromToken?.owner ?? -1;
+    const funder = owner >= 0 ? keys.base58(owner) : account(move.from);
+    if (funder !== wallet && move.amount > (largest?.amount ?? 0n)) largest = { funder, amount: move.amount };
+  }
+  return largest;
+}
+
+/** A program gave it lamports: then whoever paid for the transaction, if that cost more than the fee. */
+function riseOf(tx: NormalTransaction, table: ChainBlock['keys'], wallet: string): Funding | null {
+  const texts = Array.from(tx.keys, (id) => table.base58(id));
+  const position = texts.indexOf(wallet);
+  const rise = position < 0 ? 0 : nativeChange(tx, position);
+  const payer = texts[0];
+  if (rise <= 0 || payer === undefined || payer === wallet || nativeChange(tx, 0) >= -tx.fee) return null;
+  return { funder: payer, amount: BigInt(rise) };
+}

@@ -1,0 +1,253 @@
+import { Type } from '@sinclair/typebox';
+import { defineRoute, type Route } from '../../src/kernel/plugin.ts';
+import { JsonText, json, RequestError } from '../../src/kernel/request.ts';
+import { lazy } from '../../src/lib/lru.ts';
+import type { MintFacts } from '../../src/ports/token-facts.ts';
+import { plainAmount, uiAmount } from '../../src/solana/accounts/amounts.ts';
+import { TOKEN_PROGRAM } from '../../src/solana/addresses.ts';
+import { nativeChange, tokenChanges } from '../../src/solana/movements/balance-changes.ts';
+import { classify } from '../../src/solana/parsers/classify.ts';
+import { PARSERS } from '../../src/solana/parsers/registry.ts';
+import { createView, DEFAULT_OPTIONS } from '../../src/solana/parsers/view.ts';
+import { transactionTypes } from '../../src/solana/transaction-types.ts';
+import {
+  checkSignatures,
+  pagination,
+  positionOfCursor,
+  WALLET_REFUSALS,
+  WALLET_ROUTE,
+  walletKey,
+  walletParams,
+} from './input.ts';
+import { CHANGED, NAMED, TOUCHED } from './store/tables.ts';
+import type { TokenWords } from './token-words.ts';
+import type { Digest, Digested, DigestKind, Digests } from './tracking/digests.ts';
+import type { OpenWallet } from './tracking/open-wallet.ts';
+import { incompleteHistory, type Loaded, type WalletView } from './tracking/view.ts';
+import type { WholeAnswers } from './tracking/whole-answers.ts';
+import { walkTransactions } from './walk.ts';
+
+interface HistoryContext {
+  readonly open: OpenWallet;
+  readonly digests: Digests;
+  readonly answers: WholeAnswers;
+  readonly words: TokenWords;
+  readonly scanLimit: number;
+}
+
+const MASKS = { none: NAMED, balanceChanged: NAMED | CHANGED, all: NAMED | CHANGED | TOUCHED } as const;
+const orNull = <T extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Integer>>(schema: T) =>
+  Type.Union([schema, Type.Null()]);
+
+const element = Type.Object({
+  signature: Type.String(),
+  timestamp: orNull(Type.Integer({ description: 'unix seconds' })),
+  slot: Type.Integer(),
+  fee: Type.Number({ description: 'SOL' }),
+  feePayer: Type.String(),
+  error: orNull(Type.String()),
+  balanceChanges: Type.Array(Type.Object({ mint: Type.String(), amount: Type.Number(), decimals: Type.Integer() })),
+});
+
+const types = lazy(() => new Set(transactionTypes()));
+
+/** GET history: the transactions of a wallet with what they changed for it. */
+export function historyRoute({ open, digests, answers, words, scanLimit }: HistoryContext): Route {
+  const plain = digests.of(historyDigest);
+  const typed = digests.of(typedDigest);
+  return defineRoute({
+    ...WALLET_ROUTE,
+    method: 'GET',
+    path: '/v1/wallet/:wallet/history',
+    summary: 'Transactions of a wallet with their balance changes',
+    params: walletParams,
+    query: Type.Object({
+      limit: Type.Integer({ minimum: 1, maximum: 100, default: 100 }),
+      before: Type.Optional(Type.String({ description: 'signature; only older transactions' })),
+      after: Type.Optional(
+        Type.String({ description: 'signature; only newer transactions, oldest first without before' }),
+      ),
+      type: Type.Optional(Type.String({ description: 'only transactions of this type' })),
+      tokenAccounts: Type.Union([Type.Literal('none'), Type.Literal('balanceChanged'), Type.Literal('all')], {
+        default: 'balanceChanged',
+        description: 'which transactions of token accounts of the wallet count',
+      }),
+    }),
+    replies: { 200: Type.Object({ data: Type.Array(element), pagination }), ...WALLET_REFUSALS },
+    async handler({ params, query: { limit, before, after, type, tokenAccounts }, caller, signal }) {
+      const key = walletKey(params.wallet);
+      checkSignatures([before, after]);
+      if (type !== undefined && !types().has(type))
+        throw new RequestError(400, 'Invalid type', { details: `'${type.slice(0, 64)}' is no transaction type` });
+      const question = `${params.wallet} ${limit} ${before} ${after} ${type} ${tokenAccounts}`;
+      const known = answers.find(question);
+      if (known !== undefined) return { status: 200, jsonBytes: known };
+      const keep = answers.begin(question);
+      const view = await open(key, params.wallet, { caller, signal });
+      const below = before === undefined ? null : await positionOfCursor(view, before, 'older');
+      const above = after === undefined ? null : await positionOfCursor(view, after, 'newer');
+      const found: Digested<HistoryDigest>[] = [];
+      const range = {
+        ...{ below, above, mask: MASKS[tokenAccounts], expected: limit + 1 },
+        order: below === null && above !== null ? ('asc' as const) : ('desc' as const),
+        most: type === undefined ? limit + 1 : Math.max(scanLimit, 1),
+      };
+      const end = await walkTransactions(view, range, type === undefined ? plain : typed, (one) => {
+        if (type === undefined || one.digest.type === type) found.push(one);
+        return found.length > limit;
+      });
+      const shown = found.slice(0, limit);
+      for (const { row, digest } of shown) view.noteShown(digest.signature, row.n);
+      if (shown.length === 0 && end.reason === 'pruned' && end.last === null)
+        throw incompleteHistory(end.prunedBelow ?? 0);
+      const hasMore = found.length > limit || end.reason !== 'complete';
+      // Behind the last one shown, or where the search for a type gave up.
+      const last = found.length > limit ? shown.at(-1)?.digest : end.last;
+      const nextCursor = hasMore ? (last?.signature ?? null) : null;
+      const texts = await elementTexts(view, shown, words, signal);
+      const text = `{"data":[${texts.join()}],"pagination":${JSON.stringify({ hasMore, nextCursor })}}`;
+      // It follows from the store and the facts of mints, and not from what the upstream lacks.
+      if (view.isStored() && end.reason !== 'pruned') keep(text);
+      return json(new JsonText(text));
+    },
+  });
+}
+
+/** The elements as JSON: with the facts of mints whose amounts are not shown plainly. */
+async function elementTexts(
+  view: WalletView,
+  shown: readonly Digested<HistoryDigest>[],
+  words: TokenWords,
+  signal: AbortSignal,
+): Promise<readonly string[]> {
+  const mints = new Set<string>();
+  for (const { digest } of shown) for (const mint of digest.mints) mints.add(mint);
+  if (mints.size === 0) return shown.map(({ digest }) => digest.text);
+  const facts = await words.needed([...mints], signal);
+  const isScaled = (mint: string) => (facts.get(mint)?.scale ?? null) !== null;
+  const scaled = shown.filter(({ digest }) => digest.mints.some(isScaled)).map(({ row }) => row);
+  if (scaled.length === 0) return shown.map(({ digest }) => digest.text);
+  const texts = new Map<number, string | null>(scaled.map(({ n }) => [n, null]));
+  for (const loaded of await view.load(scaled))
+    texts.set(loaded.n, JSON.stringify(historyElement(loaded, view.key, facts)));
+  // Null: a fork took it away meanwhile.
+  return shown.flatMap(({ row, digest }) => (texts.has(row.n) ? (texts.get(row.n) ?? []) : digest.text));
+}
+
+/** An element of a page, finished unless a mint of it shows its amounts with interest or a multiplier. */
+interface HistoryDigest extends Digest {
+  /** JSON, with plain amounts. */
+  readonly text: string;
+  /** The mints that may do so. */
+  readonly mints: readonly string[];
+  /** Null where nobody asked for it. */
+  readonly type: string | null;
+}
+
+const NO_FACTS = new Map();
+const NONE: readonly string[] = [];
+
+function digestOf(loaded: Loaded, view: WalletView, type: string | null): HistoryDigest {
+  const mints = scaledMints(loaded);
+  return {
+    signature: loaded.signature,
+    text: JSON.stringify(historyElement(loaded, view.key, NO_FACTS)),
+    mints: mints.length === 0 ? NONE : mints,
+    type,
+  };
+}
+
+const typeOf = ({ tx, block }: Loaded): string => classify(createView(tx, block, DEFAULT_OPTIONS), PARSERS).type;
+const bytesOf = ({ text, signature, mints }: HistoryDigest): number =>
+  text.length + signature.length + mints.length * 60;
+
+export const historyDigest: DigestKind<HistoryDigest> = {
+  ...{ name: 'h', bytesOf },
+  make: (loaded, view) => digestOf(loaded, view, null),
+};
+
+/** With its type, which takes as long to find as all the rest. */
+const typedDigest: DigestKind<HistoryDigest> = {
+  ...{ name: 't', bytesOf },
+  make: (loaded, view) => digestOf(loaded, view, typeOf(loaded)),
+};
+
+interface BalanceChange {
+  readonly mint: string;
+  readonly amount: number;
+  readonly decimals: number;
+}
+
+interface HistoryTransaction {
+  readonly signature: string;
+  readonly timestamp: number | null;
+  readonly slot: number;
+  /** SOL */
+  readonly fee: number;
+  readonly feePayer: string;
+  readonly error: string | null;
+  readonly balanceChanges: readonly BalanceChange[];
+}
+
+const SOL_DECIMALS = 9;
+
+/** What one transaction did to a wallet. `facts` of mints whose amounts are not shown plainly. */
+export function historyElement(
+  loaded: Loaded,
+  wallet: Uint8Array,
+  facts: ReadonlyMap<string, MintFacts>,
+): HistoryTransaction {
+  const { tx, block, signature, slot, time } = loaded;
+  return {
+    ...{ signature, timestamp: time, slot, fee: Number(plainAmount(BigInt(tx.fee), SOL_DECIMALS)) },
+    feePayer: block.keys.base58(tx.keys[0] ?? 0),
+    error: errorText(tx.error),
+    balanceChanges: [...solChange(loaded, wallet), ...tokenRows(loaded, wallet, facts)],
+  };
+}
+
+function errorText(error: unknown): string | null {
+  if (error === null || error === undefined) return null;
+  return typeof error === 'string' ? error : JSON.stringify(error);
+}
+
+function solChange({ tx, block }: Loaded, wallet: Uint8Array): BalanceChange[] {
+  const account = tx.keys.indexOf(block.keys.find(wallet));
+  const change = account < 0 ? 0 : nativeChange(tx, account);
+  if (change === 0) return [];
+  return [{ mint: 'SOL', amount: Number(plainAmount(BigInt(change), SOL_DECIMALS)), decimals: SOL_DECIMALS }];
+}
+
+/** Sums over the accounts of the wallet, in order of first appearance. */
+function tokenRows(
+  { tx, block, time }: Loaded,
+  wallet: Uint8Array,
+  facts: ReadonlyMap<string, MintFacts>,
+): BalanceChange[] {
+  const owner = block.keys.find(wallet);
+  const sums = new Map<number, { raw: bigint; readonly decimals: number }>();
+  for (const change of tokenChanges(tx)) {
+    if (change.owner !== owner || change.mint < 0) continue;
+    const sum = sums.get(change.mint);
+    if (sum === undefined) sums.set(change.mint, { raw: change.change, decimals: change.decimals });
+    else sum.raw += change.change;
+  }
+  return [...sums]
+    .filter(([, { raw }]) => raw !== 0n)
+    .map(([mint, { raw, decimals }]) => {
+      const text = block.keys.base58(mint);
+      return {
+        mint: text,
+        amount: Number(uiAmount(raw, decimals, facts.get(text)?.scale ?? null, time ?? 0)),
+        decimals,
+      };
+    });
+}
+
+/** Mints of a transaction whose amounts may be shown with interest or a multiplier: those of no plain SPL token. */
+export function scaledMints({ tx, block }: Loaded): string[] {
+  const { keys } = block;
+  return [...tx.preTokenBalances, ...tx.postTokenBalances]
+    .filter(({ mintKey, programKey }) => mintKey >= 0 && programKey >= 0 && keys.base58(programKey) !== TOKEN_PROGRAM)
+    .map(({ mintKey }) => keys.base58(mintKey));
+}

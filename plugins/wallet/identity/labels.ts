@@ -1,0 +1,235 @@
+import { createReadStream } from 'node:fs';
+import { stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
+import { createInterface } from 'node:readline';
+import { type Clock, CodedError, type Log, type Metrics, messageOf } from '../../../src/kernel/plugin.ts';
+import { decode32 } from '../../../src/lib/base58.ts';
+import { isPlainObject } from '../../../src/lib/json.ts';
+import {
+  ASSOCIATED_TOKEN_PROGRAM,
+  CORE_PROGRAM,
+  METADATA_PROGRAM,
+  SYSTEM_PROGRAM,
+  TOKEN_2022_PROGRAM,
+  TOKEN_PROGRAM,
+} from '../../../src/solana/addresses.ts';
+import { NAME_PROGRAM } from '../../../src/solana/names.ts';
+import { WALLET_ERRORS } from '../errors.ts';
+
+export interface Labels {
+  find(address: string): AddressLabel | null;
+  /** Reads all files. Errors: WALLET_LABELS_UNREADABLE, exit 78. */
+  start(): Promise<void>;
+  stop(): void;
+}
+
+interface LabelsParts {
+  readonly files: readonly string[];
+  readonly reloadMs: number;
+  readonly maxLabels: number;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+const CONFIG = 78;
+/** Clashes that are logged one by one after a reading. */
+const LOGGED_CLASHES = 10;
+
+/** The labels of the program and of the operator's files, read again when one of these changes. */
+export function createLabels(parts: LabelsParts): Labels {
+  const { clock, log, metrics } = parts;
+  const paths = parts.files.map((file) => resolve(file));
+  const malformedLines = metrics.counter('label_lines_malformed_total', 'lines of label files that are no label');
+  const failures = metrics.counter('label_reload_failures_total', 'changed label files that could not be read');
+  let found: ReadonlyMap<string, AddressLabel> = byAddress(programLabels());
+  metrics.observe('labels', 'addresses that have a label', () => found.size);
+  let seen = '';
+  let cancel = (): void => {};
+  let stopped = false;
+
+  async function read(state: string): Promise<void> {
+    const next = new Map(byAddress(programLabels()));
+    let [clashes, room] = [0, parts.maxLabels];
+    for (const path of paths) {
+      const file = await readLabelFile(path, room);
+      room -= file.labels.length;
+      for (const label of file.labels) {
+        const before = next.get(label.address);
+        if (before !== undefined && before.name !== label.name && ++clashes <= LOGGED_CLASHES)
+          log.warn(clashFacts(before, label), 'two labels of one address: the later one counts');
+        next.set(label.address, label);
+      }
+      malformedLines.add(file.malformed);
+      const { malformed, firstMalformedLine, leftOut } = file;
+      if (malformed > 0) log.warn({ path, malformed, firstMalformedLine }, 'lines of a label file are no labels');
+      if (leftOut > 0) log.warn({ path, leftOut }, 'more labels than wallet.identity.maxLabels');
+    }
+    found = next;
+    seen = state;
+    log.info({ labels: next.size, files: paths.length, clashes }, 'labels read');
+  }
+
+  async function look(): Promise<void> {
+    try {
+      const state = await stateOf(paths);
+      if (state !== seen) await read(state);
+    } catch (error) {
+      failures.add();
+      log.warn({ error: messageOf(error) }, 'a label file cannot be read; the labels read before stay');
+    }
+  }
+
+  function watch(): void {
+    cancel = clock.timeout(parts.reloadMs, async () => {
+      await look();
+      if (!stopped) watch();
+    });
+  }
+
+  return {
+    find: (address) => found.get(address) ?? null,
+    async start() {
+      if (paths.length === 0) return;
+      try {
+        await read(await stateOf(paths));
+      } catch (error) {
+        throw new CodedError(
+          'WALLET_LABELS_UNREADABLE',
+          `${WALLET_ERRORS.WALLET_LABELS_UNREADABLE}: ${messageOf(error)}`,
+          { exitCode: CONFIG, cause: error },
+        );
+      }
+      watch();
+    },
+    stop() {
+      stopped = true;
+      cancel();
+    },
+  };
+}
+
+/** Changes when one of the files does. */
+async function stateOf(paths: readonly string[]): Promise<string> {
+  const stats = await Promise.all(paths.map((path) => stat(path, { bigint: true })));
+  return stats.map(({ ino, size, mtimeNs }) => `${ino}:${size}:${mtimeNs}`).join();
+}
+
+function byAddress(labels: readonly AddressLabel[]): ReadonlyMap<string, AddressLabel> {
+  return new Map(labels.map((label) => [label.address, label]));
+}
+
+function clashFacts(before: AddressLabel, label: AddressLabel) {
+  const { address } = label;
+  return { address, name: label.name, source: label.source, earlierName: before.name, earlierSource: before.source };
+}
+
+/** What an operator, or the program itself, says of an address. */
+export interface AddressLabel {
+  /** Base58. */
+  readonly address: string;
+  readonly type: string;
+  readonly name: string;
+  readonly category: string;
+  readonly tags: readonly string[];
+  readonly website?: string;
+  /** Where it comes from; never part of an answer. */
+  readonly source: string;
+}
+
+const MAX_TEXT = 512;
+const MAX_TAGS = 64;
+
+/** A line of a label file. Null when it is malformed or says nothing of where it comes from. */
+export function readLabel(line: string): AddressLabel | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(line);
+  } catch {
+    return null;
+  }
+  if (!isPlainObject(value)) return null;
+  const { address, type, name, category, tags = [], website, source } = value;
+  const texts = [type, name, category, source];
+  if (typeof address !== 'string' || decode32(address) === null || !texts.every(isText)) return null;
+  if (!Array.isArray(tags) || tags.length > MAX_TAGS || !tags.every(isText)) return null;
+  if (website !== undefined && website !== null && !isText(website)) return null;
+  return {
+    address,
+    type: type as string,
+    name: name as string,
+    category: category as string,
+    tags: tags as string[],
+    ...(isText(website) ? { website } : {}),
+    source: source as string,
+  };
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string' && value !== '' && value.length <= MAX_TEXT;
+}
+
+/** Address, name, category. Persons and companies are not among them: who is behind an address is for operators to say. */
+const PROGRAMS: readonly (readonly [address: string, name: string, category: string])[] = [
+  [SYSTEM_PROGRAM, 'System Program', 'Native'],
+  [TOKEN_PROGRAM, 'Token Program', 'Native'],
+  [TOKEN_2022_PROGRAM, 'Token-2022 Program', 'Native'],
+  [ASSOCIATED_TOKEN_PROGRAM, 'Associated Token Program', 'Native'],
+  ['Stake11111111111111111111111111111111111111', 'Stake Program', 'Native'],
+  ['Vote111111111111111111111111111111111111111', 'Vote Program', 'Native'],
+  ['ComputeBudget111111111111111111111111111111', 'Compute Budget', 'Native'],
+  ['AddressLookupTab1e1111111111111111111111111', 'Address Lookup Table', 'Native'],
+  ['MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr', 'Memo v2', 'Tools'],
+  [METADATA_PROGRAM, 'Token Metadata', 'NFT'],
+  [CORE_PROGRAM, 'Core', 'NFT'],
+  ['BGUMAp9Gq7iTEuizy4pqaxsTyUCBK68MDfK752saRPUY', 'Bubblegum', 'Compression'],
+  ['cmtDvXumGCrqC1Age74AVPhSRVXJMd8PJS91L8KbNCK', 'Account Compression', 'Compression'],
+  ['noopb9bkMVfRPU8AsbpTUg8AQkHtKwMYZiFUjNRtMmV', 'Noop', 'Compression'],
+  ['JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4', 'Jupiter v6', 'Aggregator'],
+  ['JUP2jxvXaqu7NQY1GmNF4m1vodw12LVXYxbFL2uJvfo', 'Jupiter v2', 'Aggregator'],
+  ['675kPX9MHTjS2zt1qfr1NYHuzeLXfQM9H24wFSUt1Mp8', 'Raydium AMM v4', 'Swap'],
+  ['whirLbMiicVdio4qvUfM5KAg6Ct8VwpYzGff3uctyCc', 'Orca Whirlpools', 'Swap'],
+  ['M2mx93ekt1fmXSVkTrUL9xVFHkmME8HTUi5Cyc5aF7K', 'Magic Eden v2', 'NFT'],
+  [NAME_PROGRAM, 'SPL Name Service', 'Infrastructure'],
+];
+
+/** Programs that everybody knows under one name. */
+function programLabels(): readonly AddressLabel[] {
+  return PROGRAMS.map(([address, name, category]) => ({
+    ...{ address, type: 'program', name, category, tags: [category] },
+    source: 'built in',
+  }));
+}
+
+interface LabelFile {
+  readonly labels: readonly AddressLabel[];
+  /** Lines that are no label; empty ones and those that begin with `#` do not count. */
+  readonly malformed: number;
+  /** Number of the first of them, from 1, or null. */
+  readonly firstMalformedLine: number | null;
+  /** Labels beyond the limit. */
+  readonly leftOut: number;
+}
+
+/** Reads a label file line by line, so that a large one holds up nobody. Rejects when it cannot be read. */
+async function readLabelFile(path: string, limit: number): Promise<LabelFile> {
+  const labels: AddressLabel[] = [];
+  let [malformed, leftOut, number] = [0, 0, 0];
+  let firstMalformedLine: number | null = null;
+  const lines = createInterface({ input: createReadStream(path, 'utf8'), crlfDelay: Number.POSITIVE_INFINITY });
+  for await (const line of lines) {
+    number += 1;
+    const text = (number === 1 ? line.replace(/^\ufeff/, '') : line).trim();
+    if (text === '' || text.startsWith('#')) continue;
+    const label = readLabel(text);
+    if (label === null) {
+      malformed += 1;
+      firstMalformedLine ??= number;
+    } else if (labels.length >= limit) {
+      leftOut += 1;
+    } else {
+      labels.push(label);
+    }
+  }
+  return { labels, malformed, firstMalformedLine, leftOut };
+}

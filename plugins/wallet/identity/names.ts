@@ -1,0 +1,258 @@
+import type { ChainReader, Clock, PluginContext } from '../../../src/kernel/plugin.ts';
+import { RequestError } from '../../../src/kernel/request.ts';
+import { decode32, encode32 } from '../../../src/lib/base58.ts';
+import { createLru } from '../../../src/lib/lru.ts';
+import { tokenFacts } from '../../../src/ports/token-facts.ts';
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
+import {
+  askName,
+  type NameAnswer,
+  type NameQuestion,
+  type NameText,
+  parseName,
+  resolveName,
+  resolveSrs,
+  srsRecordKey,
+} from '../../../src/solana/names.ts';
+import type { WalletConfig } from '../config.ts';
+import { notAnAddress } from '../input.ts';
+import type { AddressLabel } from './labels.ts';
+import { type AccountReader, createAccountReader, createSolRegistry, type SolRegistry } from './name-accounts.ts';
+import { createNameTokens, createOwnedNames } from './owned-names.ts';
+
+/** Names of addresses, both ways. */
+export interface Names {
+  /** Addresses of names, null where they stand for none. Throws what a caller is to be told. */
+  resolve(names: readonly NameText[]): Promise<readonly (string | null)[]>;
+  /** Names of an address; null where none are told. Never rejects. */
+  owned(address: string): Promise<readonly string[] | null>;
+}
+
+export function createNames(ctx: PluginContext<WalletConfig>): Names {
+  const { clock, log, metrics } = ctx;
+  const { identity, sns } = ctx.config;
+  const chain = ctx.chain('main');
+  if (chain === null) return NO_NAMES;
+  const reader = createAccountReader(chain);
+  const sol = createSolRegistry(reader, clock, sns.solCutOffSlot);
+  const resolver = createNameResolver({ reader, sol, clock, ...sns });
+  const tokens = createNameTokens(reader, ctx.use(tokenFacts) ?? null);
+  const owned = createOwnedNames({
+    ...{ reader, sol, tokens, clock, log, metrics },
+    ...{ waitMs: identity.domainsWaitMs, maxNames: identity.maxDomains },
+    ...{ cacheSeconds: sns.cacheSeconds, negativeCacheSeconds: sns.negativeCacheSeconds },
+  });
+  return {
+    async resolve(names) {
+      if (names.length === 0) return [];
+      if (!(await hasNames(chain, reader))) throw onlyOnMainnet();
+      return resolver.resolve(names);
+    },
+    async owned(address) {
+      if (!identity.domains || !(await hasNames(chain, reader).catch(() => false))) return null;
+      return owned.find(address);
+    },
+  };
+}
+
+const NO_NAMES: Names = {
+  resolve: (names) =>
+    names.length === 0
+      ? Promise.resolve([])
+      : Promise.reject(new RequestError(503, 'Service unavailable', { details: 'No Solana upstream is configured' })),
+  owned: () => Promise.resolve(null),
+};
+
+/** What a caller asks for: an address, or a name that has to be resolved. */
+export type Subject =
+  | { readonly kind: 'address'; readonly address: string }
+  | { readonly kind: 'name'; readonly name: NameText; readonly given: string };
+
+const ADDRESS_LENGTHS = { min: 32, max: 44 } as const;
+
+/** Reads what a caller gave. Throws the 400 for what is neither; `where` says which of several it is. */
+export function readSubject(given: unknown, where?: string): Subject {
+  if (typeof given !== 'string') throw notAnAddress(JSON.stringify(given) ?? 'undefined', where);
+  const name = parseName(given);
+  if (name !== null) return { kind: 'name', name, given };
+  const fits = given.length >= ADDRESS_LENGTHS.min && given.length <= ADDRESS_LENGTHS.max;
+  if (!fits || decode32(given) === null) throw notAnAddress(given, where);
+  return { kind: 'address', address: given };
+}
+
+/** Names are resolved for a mainnet only. */
+function onlyOnMainnet(): RequestError {
+  return new RequestError(400, 'Domain lookup is only available on mainnet');
+}
+
+/** A label as it is answered. */
+export function identityOf({ address, type, name, category, tags, website }: AddressLabel) {
+  return { address, type, name, category, tags, ...(website === undefined ? {} : { website }) };
+}
+
+interface NameResolver {
+  /**
+   * The address (base58) of each name, null for those that stand for none. Rejects when the chain does not tell: an unknown answer is
+   * never "not resolved".
+   */
+  resolve(names: readonly NameText[]): Promise<readonly (string | null)[]>;
+}
+
+interface ResolverParts {
+  readonly reader: AccountReader;
+  readonly sol: SolRegistry;
+  readonly clock: Clock;
+  readonly suffixes: readonly string[];
+  readonly srs: boolean;
+  readonly allowPda: boolean;
+  readonly cacheSeconds: number;
+  readonly negativeCacheSeconds: number;
+}
+
+/** Which program keeps a name. */
+type Registry = 'names' | 'srs';
+interface Asked {
+  readonly name: NameText;
+  readonly registry: Registry;
+}
+
+const MAX_CACHED = 20_000;
+const MOST_LABELS = 2;
+/** Names in one call, which takes 100 accounts: four for each. */
+const NAMES_PER_CALL = 25;
+const ACCOUNTS_PER_NAME = 4;
+
+/** Addresses of names, remembered for a while; look-ups of one name at the same time are one. */
+function createNameResolver(parts: ResolverParts): NameResolver {
+  const { reader, clock } = parts;
+  const perf = { now: () => clock.monotonic() };
+  const known = createLru<string, { readonly address: string | null }>({ max: MAX_CACHED, perf, ttlResolution: 0 });
+  const underWay = new Map<string, Promise<string | null>>();
+
+  async function registryOf({ labels, suffix }: NameText): Promise<Registry | null> {
+    if (!parts.suffixes.includes(suffix) || labels.length > MOST_LABELS) return null;
+    if (suffix !== 'sol' || !(await parts.sol.isCutOff())) return 'names';
+    return parts.srs && labels.length === 1 ? 'srs' : null;
+  }
+
+  /** The key holds the registry: what the old one said must not outlive the cut-off. */
+  const keyOf = ({ name, registry }: Asked): string => `${registry}:${name.labels.join('.')}`;
+
+  function remember(asked: Asked, address: string | null): string | null {
+    const ttl = (address === null ? parts.negativeCacheSeconds : parts.cacheSeconds) * 1_000;
+    if (ttl > 0) known.set(keyOf(asked), { address }, { ttl });
+    return address;
+  }
+
+  async function addressOf(answer: NameAnswer): Promise<string | null> {
+    if (answer.kind === 'address') return encode32(answer.address);
+    const holder = answer.kind === 'holder' ? await findHolder(reader, answer.mint) : null;
+    return holder === null ? null : encode32(holder);
+  }
+
+  async function readNames(asked: readonly Asked[]): Promise<readonly (string | null)[]> {
+    const questions: NameQuestion[] = asked.map(({ name }) => askName(name.labels));
+    const accounts = await reader.accounts(questions.flatMap(({ keys }) => keys));
+    const answers = questions.map((question, at) =>
+      resolveName(question, accounts.slice(at * ACCOUNTS_PER_NAME, (at + 1) * ACCOUNTS_PER_NAME), parts),
+    );
+    return Promise.all(answers.map(addressOf));
+  }
+
+  async function readSrs(asked: readonly Asked[]): Promise<readonly (string | null)[]> {
+    const keys = asked.map(({ name }) => srsRecordKey(name.labels[0] as string));
+    const accounts = await reader.accounts(keys);
+    const answers = keys.map((key, at) => resolveSrs(key, accounts[at] ?? null, clock.now() / 1_000));
+    return Promise.all(answers.map(addressOf));
+  }
+
+  /** Starts what is not under way yet, several names in one call. */
+  function begin(
+    asked: readonly Asked[],
+    read: (asked: readonly Asked[]) => Promise<readonly (string | null)[]>,
+  ): void {
+    for (let from = 0; from < asked.length; from += NAMES_PER_CALL) {
+      const group = asked.slice(from, from + NAMES_PER_CALL);
+      const answers = read(group);
+      for (const [at, one] of group.entries()) {
+        const key = keyOf(one);
+        const answer = answers
+          .then((addresses) => remember(one, addresses[at] ?? null))
+          .finally(() => underWay.delete(key));
+        // Whoever waits for it gets the error; nobody may be left.
+        answer.catch(() => undefined);
+        underWay.set(key, answer);
+      }
+    }
+  }
+
+  return {
+    async resolve(names) {
+      const asked = await Promise.all(
+        names.map(async (name) => {
+          const registry = await registryOf(name);
+          return registry === null ? null : { name, registry };
+        }),
+      );
+      const answers = new Map<string, string | null>();
+      const missing = new Map<string, Asked>();
+      for (const one of asked) {
+        const key = one === null ? '' : keyOf(one);
+        // Taken at once: it may be forgotten while others are asked for.
+        const remembered = known.get(key);
+        if (remembered !== undefined) answers.set(key, remembered.address);
+        else if (one !== null && !underWay.has(key)) missing.set(key, one);
+      }
+      const ofRegistry = (registry: Registry) => [...missing.values()].filter((one) => one.registry === registry);
+      begin(ofRegistry('names'), readNames);
+      begin(ofRegistry('srs'), readSrs);
+      return Promise.all(
+        asked.map((one) => (one === null ? null : (answers.get(keyOf(one)) ?? underWay.get(keyOf(one)) ?? null))),
+      );
+    },
+  };
+}
+
+interface Largest {
+  readonly value: readonly { readonly address: string; readonly amount: string }[];
+}
+
+const TOKEN_ACCOUNT_BYTES = 165;
+
+/** Who holds the only token of a mint, as 32 bytes; null when nobody does, or more than one token exists. */
+async function findHolder(reader: AccountReader, mint: Uint8Array): Promise<Uint8Array | null> {
+  // Of a mint that does not exist the node has nothing but an error to tell.
+  const [account] = await reader.accounts([mint]);
+  if (account === undefined || account === null || !isTokenProgram(account.owner)) return null;
+  const options = { commitment: 'confirmed' };
+  const { value } = await reader.call<Largest>('getTokenLargestAccounts', [encode32(mint), options]);
+  const holders = value.filter(({ amount }) => amount !== '0');
+  const only = holders.length === 1 && holders[0]?.amount === '1' ? decode32(holders[0].address) : null;
+  if (only === null) return null;
+  const [holder] = await reader.accounts([only]);
+  if (holder === undefined || holder === null || !isTokenProgram(holder.owner)) return null;
+  const { data } = holder;
+  // It may have been sold between the calls.
+  const holds = data.length >= TOKEN_ACCOUNT_BYTES && amountOf(data) === 1n;
+  return holds && Buffer.compare(data.subarray(0, 32), mint) === 0 ? data.subarray(32, 64) : null;
+}
+
+function amountOf(data: Uint8Array): bigint {
+  return new DataView(data.buffer, data.byteOffset).getBigUint64(64, true);
+}
+
+function isTokenProgram(owner: string): boolean {
+  return owner === TOKEN_PROGRAM || owner === TOKEN_2022_PROGRAM;
+}
+
+/** Names are kept on mainnet; the programs of the test clusters hold copies that mean nothing. */
+const TEST_CLUSTERS: ReadonlySet<string> = new Set([
+  'EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG',
+  '4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY',
+]);
+
+/** Whether names mean something on this chain. Rejects when it cannot be told. */
+async function hasNames(chain: ChainReader, reader: AccountReader): Promise<boolean> {
+  const { genesisHash } = chain.status();
+  return !TEST_CLUSTERS.has(genesisHash ?? (await reader.genesisHash()));
+}

@@ -1,0 +1,200 @@
+import { type Clock, codeOf, type Log, type Metrics } from '../../../src/kernel/plugin.ts';
+import { RequestError } from '../../../src/kernel/request.ts';
+import { decode32, encode32 } from '../../../src/lib/base58.ts';
+import { createLru } from '../../../src/lib/lru.ts';
+import type { TokenFacts } from '../../../src/ports/token-facts.ts';
+import { TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
+import {
+  decodeFavourite,
+  decodeReverse,
+  domainKey,
+  favouriteKey,
+  NAME_PROGRAM,
+  NAME_ROOT,
+  type NameAccount,
+  nameMint,
+  parseName,
+  reverseKey,
+  sameBytes,
+} from '../../../src/solana/names.ts';
+import type { AccountReader, SolRegistry } from './name-accounts.ts';
+
+interface OwnedNames {
+  /** Names of an address (base58), the favourite first; null when they are not known in time. Never rejects. */
+  find(address: string): Promise<readonly string[] | null>;
+}
+
+interface OwnedNamesParts {
+  readonly reader: AccountReader;
+  readonly sol: SolRegistry;
+  readonly tokens: NameTokens;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly waitMs: number;
+  readonly maxNames: number;
+  readonly cacheSeconds: number;
+  readonly negativeCacheSeconds: number;
+}
+
+const MAX_CACHED = 10_000;
+/** Addresses whose names are looked for at once: a scan of a program is dear for the upstream. */
+const MAX_UNDER_WAY = 8;
+
+/** What an address owns in the registry, and holds as tokens. */
+export function createOwnedNames(parts: OwnedNamesParts): OwnedNames {
+  const { reader, clock, log } = parts;
+  const perf = { now: () => clock.monotonic() };
+  const known = createLru<string, { readonly names: readonly string[] | null }>({
+    ...{ max: MAX_CACHED, perf, ttlResolution: 0 },
+  });
+  const failures = parts.metrics.counter(
+    'owned_names_failures_total',
+    'look-ups of the names of an address that failed',
+  );
+  const underWay = new Map<string, Promise<readonly string[] | null>>();
+
+  async function read(address: string): Promise<readonly string[] | null> {
+    const wallet = decode32(address) as Uint8Array;
+    const [direct, held, [favourite = null], isCutOff] = await Promise.all([
+      ownedDomains(reader, address),
+      parts.tokens.find(address),
+      reader.accounts([favouriteKey(wallet)]),
+      parts.sol.isCutOff(),
+    ]);
+    const domains = [...direct, ...held];
+    if (domains.length > parts.maxNames) return null;
+    const texts = await reader.accounts(domains.map((domain) => reverseKey(domain)));
+    return sortNames(domains, texts, { favourite, suffix: isCutOff ? 'sns' : 'sol' });
+  }
+
+  async function remembered(address: string): Promise<readonly string[] | null> {
+    try {
+      const names = await read(address);
+      known.set(address, { names }, { ttl: ttlMs(names === null ? parts.negativeCacheSeconds : parts.cacheSeconds) });
+      return names;
+    } catch (error) {
+      failures.add();
+      log.debug(
+        { code: codeOf(error) ?? (error instanceof RequestError ? error.details : 'unknown') },
+        'names not read',
+      );
+      known.set(address, { names: null }, { ttl: ttlMs(parts.negativeCacheSeconds) });
+      return null;
+    } finally {
+      underWay.delete(address);
+    }
+  }
+
+  function begin(address: string): Promise<readonly string[] | null> {
+    if (underWay.size >= MAX_UNDER_WAY) return Promise.resolve(null);
+    const names = remembered(address);
+    underWay.set(address, names);
+    return names;
+  }
+
+  return {
+    find(address) {
+      const found = known.get(address);
+      if (found !== undefined) return Promise.resolve(found.names);
+      return within(clock, parts.waitMs, underWay.get(address) ?? begin(address));
+    },
+  };
+}
+
+/** lru-cache takes 0 for "for ever". */
+const ttlMs = (seconds: number): number => Math.max(1, seconds * 1_000);
+
+async function ownedDomains(reader: AccountReader, address: string): Promise<readonly Uint8Array[]> {
+  const filters = [{ memcmp: { offset: 32, bytes: address } }, { memcmp: { offset: 0, bytes: NAME_ROOT } }];
+  const options = { encoding: 'base64', commitment: 'confirmed', dataSlice: { offset: 0, length: 0 }, filters };
+  const found = await reader.call<readonly { readonly pubkey: string }[]>('getProgramAccounts', [
+    NAME_PROGRAM,
+    options,
+  ]);
+  return found.flatMap(({ pubkey }) => decode32(pubkey) ?? []);
+}
+
+interface SortHow {
+  readonly favourite: NameAccount | null;
+  readonly suffix: string;
+}
+
+function sortNames(
+  domains: readonly Uint8Array[],
+  texts: readonly (NameAccount | null)[],
+  { favourite, suffix }: SortHow,
+): readonly string[] {
+  const liked = decodeFavourite(favourite);
+  let first: string | null = null;
+  const names = new Set<string>();
+  for (const [at, domain] of domains.entries()) {
+    const text = decodeReverse(texts[at] ?? null);
+    if (text === null) continue;
+    const name = `${text}.${suffix}`;
+    names.add(name);
+    // A favourite that went to somebody else is not among the names, and so is none any more.
+    if (liked !== null && sameBytes(liked, domain)) first = name;
+  }
+  const rest = [...names].filter((name) => name !== first).sort();
+  return first === null ? rest : [first, ...rest];
+}
+
+function within<T>(clock: Clock, ms: number, work: Promise<T>): Promise<T | null> {
+  return new Promise((resolve) => {
+    const cancel = clock.timeout(ms, () => resolve(null));
+    void work.then((value) => {
+      cancel();
+      resolve(value);
+    });
+  });
+}
+
+/** Names that an address holds as tokens. */
+interface NameTokens {
+  /** Their accounts in the registry. */
+  find(address: string): Promise<readonly Uint8Array[]>;
+}
+
+interface TokenAccount {
+  readonly account: { readonly data: readonly [base64: string, encoding: string] };
+}
+
+const HEAD_BYTES = 72;
+const AMOUNT_AT = 64;
+/** Tokens of which an address holds one, looked at for names. */
+const MOST_TOKENS = 1_000;
+
+/**
+ * A token of a name is called like the name, which proves nothing: whoever makes a token can call it so. That its mint is the one
+ * derived from the name does. Without facts of tokens none are found.
+ */
+export function createNameTokens(reader: AccountReader, facts: TokenFacts | null): NameTokens {
+  return {
+    async find(address) {
+      if (facts === null) return [];
+      const options = { encoding: 'base64', commitment: 'confirmed', dataSlice: { offset: 0, length: HEAD_BYTES } };
+      const { value } = await reader.call<{ value: readonly TokenAccount[] }>('getTokenAccountsByOwner', [
+        address,
+        { programId: TOKEN_PROGRAM },
+        options,
+      ]);
+      const mints = value.flatMap(({ account }) => singleMint(Buffer.from(account.data[0], 'base64')) ?? []);
+      if (mints.length > MOST_TOKENS) throw new RangeError('too many tokens to look for names among them');
+      const found = await facts.lookUp(mints);
+      return mints.flatMap((mint) => domainOf(mint, found.get(mint)?.name ?? null) ?? []);
+    },
+  };
+}
+
+/** The mint of an account that holds exactly one unit. */
+function singleMint(head: Buffer): string | null {
+  return head.length >= HEAD_BYTES && head.readBigUInt64LE(AMOUNT_AT) === 1n ? encode32(head) : null;
+}
+
+function domainOf(mint: string, name: string | null): Uint8Array | null {
+  const parsed = name === null ? null : parseName(name);
+  if (parsed === null || parsed.labels.length !== 1) return null;
+  const domain = domainKey(parsed.labels);
+  return Buffer.compare(nameMint(domain), decode32(mint) as Uint8Array) === 0 ? domain : null;
+}

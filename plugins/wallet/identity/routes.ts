@@ -1,0 +1,137 @@
+import { Type } from '@sinclair/typebox';
+import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
+import { json, type Reply, RequestError } from '../../../src/kernel/request.ts';
+import { isPlainObject } from '../../../src/lib/json.ts';
+import { NOT_FOUND, WALLET_REFUSALS, WALLET_ROUTE, walletParams } from '../input.ts';
+import type { Labels } from './labels.ts';
+import { identityOf, type Names, readSubject, type Subject } from './names.ts';
+
+interface IdentityContext {
+  readonly labels: Labels;
+  readonly names: Names;
+  readonly unknownAs: '404' | '200';
+  readonly batchUnknown: 'short' | 'full';
+}
+
+/** GET identity: one address, or the one that a name stands for. */
+export function identityRoute({ labels, names, unknownAs }: Omit<IdentityContext, 'batchUnknown'>): Route {
+  return defineRoute({
+    ...WALLET_ROUTE,
+    method: 'GET',
+    path: '/v1/wallet/:wallet/identity',
+    summary: 'Who is behind an address or a name',
+    params: walletParams,
+    documented: {
+      params: { wallet: Type.String({ description: 'an address in base58, or a name such as toly.sol' }) },
+    },
+    replies: { 200: Type.Union([identityReply, unknownReply]), ...WALLET_REFUSALS, ...NOT_FOUND },
+    async handler({ params }): Promise<Reply> {
+      const subject = readSubject(params.wallet);
+      const address = await addressOf(names, subject);
+      const label = labels.find(address);
+      if (label !== null) {
+        // Programs own no names, and looking for them is dear for the upstream.
+        const domainNames = label.type === 'program' ? [] : ((await names.owned(address)) ?? []);
+        return json({ ...identityOf(label), ...(domainNames.length === 0 ? {} : { domainNames }) });
+      }
+      if (unknownAs === '200') return json({ address, type: 'unknown' });
+      throw new RequestError(404, 'No identity information available for this address', {
+        ...(subject.kind === 'name' ? { details: `${subject.name.text} resolves to ${address}` } : {}),
+      });
+    },
+  });
+}
+
+async function addressOf(names: Names, subject: Subject): Promise<string> {
+  if (subject.kind === 'address') return subject.address;
+  const [address = null] = await names.resolve([subject.name]);
+  if (address === null) throw new RequestError(404, `Domain '${subject.name.text}' could not be resolved`);
+  return address;
+}
+
+const MOST = 100;
+
+/** POST batch-identity: one entry per input, in their order. */
+export function batchIdentityRoute({ labels, names, batchUnknown }: Omit<IdentityContext, 'unknownAs'>): Route {
+  // Typed clients give up the whole batch where one of these is missing.
+  const isFull = batchUnknown === 'full';
+  const unknown = { type: 'unknown', ...(isFull ? { name: '', category: '', tags: [] } : {}) };
+  return defineRoute({
+    ...WALLET_ROUTE,
+    method: 'POST',
+    path: '/v1/wallet/batch-identity',
+    summary: `Who is behind each of up to ${MOST} addresses and names`,
+    body: Type.Unknown(),
+    documented: {
+      body: Type.Object({
+        addresses: Type.Array(Type.String(), {
+          minItems: 1,
+          maxItems: MOST,
+          description: 'addresses in base58, or names',
+        }),
+      }),
+    },
+    replies: { 200: Type.Array(batchEntry), ...WALLET_REFUSALS },
+    async handler({ body }) {
+      const subjects = readSubjects(body);
+      const asked = subjects.flatMap((subject) => (subject.kind === 'name' ? [subject.name] : []));
+      const addresses = await names.resolve(asked);
+      const byName = new Map(asked.map(({ text }, at) => [text, addresses[at] ?? null]));
+      const identify = (address: string) => {
+        const label = labels.find(address);
+        return label === null ? { address, ...unknown } : identityOf(label);
+      };
+      return json(
+        subjects.map((subject) => {
+          if (subject.kind === 'address') return identify(subject.address);
+          const address = byName.get(subject.name.text) ?? null;
+          const inputDomain = subject.given;
+          if (address === null) return { address: isFull ? '' : null, ...unknown, inputDomain, unresolved: true };
+          return { ...identify(address), inputDomain };
+        }),
+      );
+    },
+  });
+}
+
+function readSubjects(body: unknown): readonly Subject[] {
+  const given = isPlainObject(body) ? body['addresses'] : undefined;
+  if (!Array.isArray(given) || given.length === 0)
+    throw new RequestError(400, 'Invalid request body', {
+      details: `addresses must be an array of 1 to ${MOST} strings`,
+    });
+  if (given.length > MOST)
+    throw new RequestError(400, 'Too many addresses', {
+      details: `at most ${MOST} addresses per request, got ${given.length}`,
+    });
+  return given.map((one, at) => readSubject(one, `addresses[${at}]`));
+}
+
+const named = {
+  type: Type.String({ description: 'for example exchange or program' }),
+  name: Type.String(),
+  category: Type.String(),
+  tags: Type.Array(Type.String()),
+  website: Type.Optional(Type.String()),
+};
+const unknownType = Type.Literal('unknown');
+const inputDomain = Type.String({ description: 'the name that was given' });
+
+const identityReply = Type.Object({
+  address: Type.String(),
+  ...named,
+  domainNames: Type.Optional(Type.Array(Type.String(), { description: 'names it owns, its favourite first' })),
+});
+
+/** Only with `wallet.identity.unknownAs: '200'`. */
+const unknownReply = Type.Object({ address: Type.String(), type: unknownType });
+
+const batchEntry = Type.Union([
+  // With `wallet.identity.batchUnknown: full` also what nobody knows, and what is not resolved.
+  Type.Object({
+    ...{ address: Type.String(), ...named, inputDomain: Type.Optional(inputDomain) },
+    unresolved: Type.Optional(Type.Literal(true)),
+  }),
+  Type.Object({ address: Type.String(), type: unknownType, inputDomain: Type.Optional(inputDomain) }),
+  Type.Object({ address: Type.Null(), type: unknownType, inputDomain, unresolved: Type.Literal(true) }),
+]);

@@ -1,0 +1,110 @@
+import { Type } from '@sinclair/typebox';
+import { type ChainReader, codeOf, type Price, type Route } from '../../src/kernel/plugin.ts';
+import { RequestError } from '../../src/kernel/request.ts';
+import { decode, decode32 } from '../../src/lib/base58.ts';
+import type { WalletView } from './tracking/view.ts';
+
+/** Every wallet call costs the same, and a 404 is an answer too. */
+const WALLET_PRICE: Price = { product: 'walletApi', credits: 100, groups: ['das'], chargedStatuses: [404] };
+
+/** What all routes of this plugin share. */
+export const WALLET_ROUTE = {
+  tag: 'Wallet',
+  auth: 'key',
+  errors: 'wallet',
+  price: WALLET_PRICE,
+  documented: { params: { wallet: Type.String({ pattern: '^[1-9A-HJ-NP-Za-km-z]{32,44}$', description: 'base58' }) } },
+} as const satisfies Partial<Route>;
+
+const refusal = Type.Object({ error: Type.String(), code: Type.Integer(), details: Type.Optional(Type.String()) });
+
+export const WALLET_REFUSALS = { 400: refusal, 401: refusal, 403: refusal, 429: refusal, 503: refusal } as const;
+export const NOT_FOUND = { 404: refusal } as const;
+
+export const pagination = Type.Object({
+  hasMore: Type.Boolean(),
+  nextCursor: Type.Union([Type.String(), Type.Null()]),
+});
+
+export const walletParams = Type.Object({ wallet: Type.String({ description: 'address, base58' }) });
+
+const SHOWN = 64;
+
+/** A 400 that names a text which is no address; `where` says which of several it is. */
+export function notAnAddress(text: string, where?: string): RequestError {
+  const prefix = where === undefined ? '' : `${where}: `;
+  return new RequestError(400, 'Invalid wallet address', {
+    details: `${prefix}'${text.slice(0, SHOWN)}' is not a valid Solana address`,
+  });
+}
+
+/** The 32 bytes of the `wallet` in a path. Throws the 400 of all wallet routes for anything else. */
+export function walletKey(text: string): Uint8Array {
+  const key = text.length < 32 || text.length > 44 ? null : decode32(text);
+  if (key === null) throw notAnAddress(text);
+  return key;
+}
+
+const SIGNATURE_BYTES = 64;
+const LONGEST = 88;
+
+const invalid = (details?: string) => new RequestError(400, 'Invalid cursor', details === undefined ? {} : { details });
+
+/** Where a signature stands on the chain, for pages of what is older or newer. Errors: 400 for what is none, or unknown. */
+export async function positionOfCursor(
+  view: Pick<WalletView, 'locate'>,
+  signature: string,
+  wanted: 'older' | 'newer',
+): Promise<number> {
+  if (!isSignature(signature)) throw invalid('a cursor is a transaction signature');
+  const n = await view.locate(signature, wanted);
+  if (n === null) throw invalid('signature not found');
+  return n;
+}
+
+/** Refuses what can be no cursor before anything is read. */
+export function checkSignatures(texts: readonly (string | undefined)[]): void {
+  for (const text of texts)
+    if (text !== undefined && !isSignature(text)) throw invalid('a cursor is a transaction signature');
+}
+
+export const isSignature = (text: string): boolean =>
+  text.length <= LONGEST && decode(text)?.length === SIGNATURE_BYTES;
+
+/** Calls of which an answer is needed: what the upstream refuses is a 503, because then nothing is known. */
+export interface ChainCall {
+  call<T>(method: string, params: readonly unknown[]): Promise<T>;
+  /** The same as text, for numbers beyond 2^53. */
+  text(method: string, params: readonly unknown[]): Promise<string>;
+}
+
+/** `chain` null: all calls are refused. */
+export function createChainCall(chain: ChainReader | null): ChainCall {
+  const refused = () =>
+    Promise.reject(new RequestError(503, 'Service unavailable', { details: 'No Solana upstream is configured' }));
+  if (chain === null) return { call: refused, text: refused };
+  return {
+    call: <T>(method: string, params: readonly unknown[]) => refusedAs503(method, chain.call<T>(method, params)),
+    text: (method, params) => refusedAs503(method, chain.callText(method, params)),
+  };
+}
+
+/** The answer of an upstream; an error that means that it has none becomes a 503 that says so. */
+export async function refusedAs503<T>(method: string, answer: Promise<T>): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    const details = refusalOf(codeOf(error), method);
+    throw details === null ? error : new RequestError(503, 'Service unavailable', { details, cause: error });
+  }
+}
+
+/** What a caller may know of it; null for what the error mapper knows by itself. */
+function refusalOf(code: string | undefined, method: string): string | null {
+  if (code === 'CHAIN_RPC_ERROR') return `The Solana upstream refused ${method}`;
+  if (code === 'CHAIN_BAD_RESPONSE') return `The Solana upstream gave a wrong answer to ${method}`;
+  if (code === 'WALLET_BEHIND') return 'The Solana upstream is behind what was asked for';
+  if (code === 'WALLET_NO_TRANSACTION') return 'The Solana upstreams do not agree about a transaction';
+  if (code === 'UPSTREAM_TOO_LARGE') return `The answer of the Solana upstream to ${method} is too large`;
+  return null;
+}

@@ -1,0 +1,282 @@
+import { type ChainReader, type Clock, codeOf, type Store, type StoreTx } from '../../../src/kernel/plugin.ts';
+import { RequestError } from '../../../src/kernel/request.ts';
+import { msOfSlots } from '../../../src/lib/chain-lag.ts';
+import type { AccessPlans, BudgetName, Budgets, Caller, StoredBudgets } from '../../../src/ports/access.ts';
+import type { WalletConfig } from '../config.ts';
+import { RATE_TRANSACTIONS } from '../store/rates.ts';
+import type { Db, WalletRefusal, WalletRow } from '../store/tables.ts';
+import { dropWallets } from '../store/wallets.ts';
+import type { AskOptions, Listed, WalletUpstream } from './upstream.ts';
+import { notAWallet, overBudget, tooBusy, tooLarge } from './view.ts';
+
+/**
+ * Who may have which address indexed. An index costs disk for as long as somebody wants it, so it is bounded three times: by the address
+ * (programs and addresses that are too busy or too large are refused), by project (its plan's budgets), and in all.
+ */
+export interface WalletAdmission {
+  /**
+   * Whether a caller may have an address indexed; `row` is what is known of it. Reads the upstream for an address that is not indexed.
+   * Errors: RequestError 400, 429 or 503; those of store and upstream.
+   */
+  check(row: WalletRow | undefined, address: string, caller: Caller | null, signal: AbortSignal): Promise<void>;
+  /** Counts a wallet for the caller's project, in the transaction that makes it known. Errors: RequestError 429, 503. */
+  take(tx: StoreTx, id: number, caller: Caller, isStart: boolean): Promise<void>;
+  /** Refuses what is no wallet, or too busy, whether it is indexed or not. Errors: RequestError 400; those of the upstream. */
+  checkAddress(address: string, signal: AbortSignal): Promise<void>;
+  /** Whether a wallet that is being indexed may be indexed further. One that may not is dropped. */
+  mayGoOn(wallet: WalletRow): Promise<boolean>;
+  /** Drops wallets of projects that have more stored than their plans allow, largest first. Returns how many. */
+  enforceBudgets(): Promise<number>;
+}
+
+export interface AdmissionParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly chain: ChainReader;
+  readonly upstream: WalletUpstream;
+  readonly plans: AccessPlans | null;
+  readonly budgets: StoredBudgets | null;
+  readonly limits: WalletConfig['limits'];
+}
+
+const MINUTE_MS = 60_000;
+/** A busy address is looked at again after this time, one that is too large much later. */
+const BUSY_MS = 3_600_000;
+const LARGE_MS = 30 * 86_400_000;
+/** Addresses that the runtime itself owns or runs: nodes answer for some of them as if they did not exist. */
+const NATIVE = new Set([
+  '11111111111111111111111111111111',
+  'AddressLookupTab1e1111111111111111111111111',
+  'BPFLoader1111111111111111111111111111111111',
+  'BPFLoader2111111111111111111111111111111111',
+  'BPFLoaderUpgradeab1e11111111111111111111111',
+  'ComputeBudget111111111111111111111111111111',
+  'Config1111111111111111111111111111111111111',
+  'Ed25519SigVerify111111111111111111111111111',
+  'KeccakSecp256k11111111111111111111111111111',
+  'LoaderV411111111111111111111111111111111111',
+  'NativeLoader1111111111111111111111111111111',
+  'Secp256r1SigVerify1111111111111111111111111',
+  'Stake11111111111111111111111111111111111111',
+  'StakeConfig11111111111111111111111111111111',
+  'Vote111111111111111111111111111111111111111',
+  'ZkE1Gama1Proof11111111111111111111111111111',
+  'ZkTokenProof1111111111111111111111111111111',
+]);
+const SYSVAR_OWNER = 'Sysvar1111111111111111111111111111111111111';
+const NATIVE_OWNER = 'NativeLoader1111111111111111111111111111111';
+const SYSVAR = /^Sysvar.*1{10}$/;
+
+/** Transactions a minute of a full page, newest first; null where the page does not say that there are many. */
+function ratePerMinute(page: readonly Listed[], slotMs: number | null): number | null {
+  const [newest, oldest] = [page[0], page.at(-1)];
+  if (newest === undefined || oldest === undefined || page.length < RATE_TRANSACTIONS) return null;
+  const spanMs =
+    newest.time !== null && oldest.time !== null
+      ? (newest.time - oldest.time) * 1_000
+      : msOfSlots(newest.slot - oldest.slot, slotMs);
+  // Block times are whole seconds.
+  return Math.round((page.length * MINUTE_MS) / Math.max(spanMs, 1_000));
+}
+
+export function createAdmission(parts: AdmissionParts): WalletAdmission {
+  const { store, clock, chain, upstream, plans, limits } = parts;
+
+  parts.budgets?.provide((project) => storedUse(store.read as Db, plans, project, clock.now()));
+
+  const over = (budget: BudgetName, project: string, ...refusal: Parameters<typeof overBudget>): RequestError => {
+    parts.budgets?.refused(budget, project);
+    return overBudget(...refusal);
+  };
+
+  async function checkAddress(address: string, signal: AbortSignal): Promise<void> {
+    if (NATIVE.has(address) || SYSVAR.test(address)) throw notAWallet();
+    const ask: AskOptions = { commitment: 'confirmed', signal };
+    const [account, page] = await Promise.all([
+      // A node that does not answer this says nothing of the address; the other bounds hold.
+      upstream.account(address, ask).catch(nullWhenRefused),
+      upstream.signatures(address, { before: null }, ask),
+    ]);
+    if (account !== null && (account.isExecutable || account.owner === SYSVAR_OWNER || account.owner === NATIVE_OWNER))
+      throw notAWallet();
+    const rate = ratePerMinute(page, chain.status().slotMs);
+    if (rate !== null && rate > limits.transactionsPerMinute) throw tooBusy(rate);
+  }
+
+  /** What was found out before still counts for a while. */
+  async function checkRefusal({ refused, refused_at, refused_size }: WalletRow, caller: Caller | null): Promise<void> {
+    const [ageMs, size] = [clock.now() - (refused_at ?? 0), refused_size ?? 0];
+    if (refused === 'busy' && ageMs < BUSY_MS && size > limits.transactionsPerMinute) throw tooBusy(size);
+    if (refused === 'large' && ageMs < LARGE_MS && size >= limits.transactions) throw tooLarge(size);
+    if (refused === 'budget' && caller !== null) await checkRoom(store.read as Db, caller, size);
+  }
+
+  /** Whether the plan has room for a wallet with this many transactions. */
+  async function checkRoom(db: Db, { projectId, budgets }: Caller, size: number): Promise<void> {
+    const most = budgets?.wallets ?? null;
+    const mostStored = budgets?.walletTransactions ?? null;
+    if (most === null && mostStored === null) return;
+    const { wallets, stored } = await usedBy(db, projectId);
+    if (most !== null && wallets >= most)
+      throw over(
+        'wallets',
+        projectId,
+        'WALLET_BUDGET',
+        `The plan has room for ${most} wallets; ones nobody asks for are let go`,
+        null,
+      );
+    if (mostStored !== null && stored + size >= mostStored)
+      throw over(
+        'walletTransactions',
+        projectId,
+        'WALLET_BUDGET',
+        `The plan has room for ${mostStored} transactions of wallets`,
+        null,
+      );
+  }
+
+  async function checkStarts(db: Db, { projectId, budgets }: Caller): Promise<void> {
+    const { wallets } = await db
+      .selectFrom('wallet_wallets')
+      .select(({ fn }) => fn.countAll<number>().as('wallets'))
+      .where('is_followed', '=', 1)
+      .executeTakeFirstOrThrow();
+    if (Number(wallets) >= limits.wallets) {
+      const details = 'No further wallet can be indexed (WALLET_INDEX_FULL)';
+      throw new RequestError(503, 'Service unavailable', { details, retryAfterS: null });
+    }
+    const most = budgets?.newWalletsPerMinute ?? null;
+    if (most === null) return;
+    const now = clock.now();
+    const started = await db
+      .selectFrom('wallet_wanted')
+      .select('started_at')
+      .where('project', '=', projectId)
+      .where('started_at', '>', now - MINUTE_MS)
+      .orderBy('started_at', 'desc')
+      .limit(most)
+      .execute();
+    if (started.length < most) return;
+    const waitMs = MINUTE_MS - (now - (started.at(-1)?.started_at ?? now));
+    const words = `The plan starts ${most} wallets a minute`;
+    throw over('newWalletsPerMinute', projectId, 'WALLET_TOO_MANY_NEW', words, Math.ceil(waitMs / 1_000));
+  }
+
+  return {
+    checkAddress,
+    async check(row, address, caller, signal) {
+      if (row?.is_pinned === 1 || row?.is_followed === 1) return;
+      if (row !== undefined && row.refused !== null) await checkRefusal(row, caller);
+      // Before the upstream is asked anything.
+      if (caller !== null) {
+        await checkRoom(store.read as Db, caller, 0);
+        await checkStarts(store.read as Db, caller);
+      }
+      await checkAddress(address, signal);
+    },
+    async take(tx, id, caller, isStart) {
+      const db = tx.db as Db;
+      const { projectId } = caller;
+      const now = clock.now();
+      const known = await db
+        .updateTable('wallet_wanted')
+        .set({ asked_at: now })
+        .where('wallet', '=', id)
+        .where('project', '=', projectId)
+        .executeTakeFirst();
+      if (Number(known.numUpdatedRows) > 0) return;
+      await checkRoom(db, caller, 0);
+      if (isStart) await checkStarts(db, caller);
+      const values = [[id, projectId, now, isStart ? now : null]];
+      await tx.insertMany('wallet_wanted', ['wallet', 'project', 'asked_at', 'started_at'], values, 'ignore');
+    },
+    async mayGoOn(wallet) {
+      if (wallet.is_pinned === 1) return true;
+      const drop = async (refused: WalletRefusal): Promise<false> => {
+        await store.write((tx) => dropWallets(tx, [wallet.id], clock.now(), { refused, size: wallet.stored }));
+        return false;
+      };
+      if (wallet.stored >= limits.transactions) return await drop('large');
+      const projects = await projectsOf(store.read as Db, wallet.id);
+      if (projects.length === 0 || plans === null) return true;
+      for (const project of projects) if (!(await isOver(plans, store.read as Db, project))) return true;
+      return await drop('budget');
+    },
+    async enforceBudgets() {
+      if (plans === null) return 0;
+      const db = store.read as Db;
+      let dropped = 0;
+      for (const { project } of await db.selectFrom('wallet_wanted').select('project').distinct().execute())
+        while (await isOver(plans, db, project)) {
+          if (!(await letGoLargest(project))) break;
+          dropped += 1;
+        }
+      return dropped;
+    },
+  };
+
+  /** The project no longer wants its largest wallet; one that nobody else wants is dropped. False when it has none. */
+  async function letGoLargest(project: string): Promise<boolean> {
+    return await store.write(async (tx) => {
+      const db = tx.db as Db;
+      const largest = await db
+        .selectFrom('wallet_wanted')
+        .innerJoin('wallet_wallets', 'wallet_wallets.id', 'wallet_wanted.wallet')
+        .select(['id', 'stored', 'is_pinned'])
+        .where('project', '=', project)
+        .orderBy('stored', 'desc')
+        .limit(1)
+        .executeTakeFirst();
+      if (largest === undefined) return false;
+      const { id, stored, is_pinned } = largest;
+      await db.deleteFrom('wallet_wanted').where('wallet', '=', id).where('project', '=', project).execute();
+      if (is_pinned === 0 && (await projectsOf(db, id)).length === 0)
+        await dropWallets(tx, [id], clock.now(), { refused: 'budget', size: stored });
+      return true;
+    });
+  }
+}
+
+function nullWhenRefused(error: unknown): null {
+  if (codeOf(error) !== 'CHAIN_RPC_ERROR') throw error;
+  return null;
+}
+
+async function projectsOf(db: Db, wallet: number): Promise<readonly string[]> {
+  const rows = await db.selectFrom('wallet_wanted').select('project').where('wallet', '=', wallet).execute();
+  return rows.map(({ project }) => project);
+}
+
+/** Wallets that a project wants, and the transactions that are stored for them. One that several want counts for each. */
+async function usedBy(db: Db, project: string): Promise<{ readonly wallets: number; readonly stored: number }> {
+  const row = await db
+    .selectFrom('wallet_wanted')
+    .innerJoin('wallet_wallets', 'wallet_wallets.id', 'wallet_wanted.wallet')
+    .select(({ fn }) => [fn.countAll<number>().as('wallets'), fn.sum<number | null>('stored').as('stored')])
+    .where('project', '=', project)
+    .executeTakeFirstOrThrow();
+  return { wallets: Number(row.wallets), stored: Number(row.stored ?? 0) };
+}
+
+/** What a project has of the budgets that this plugin counts. */
+async function storedUse(db: Db, plans: AccessPlans | null, project: string, now: number) {
+  const limits = (await plans?.budgets(db as never, project)) ?? null;
+  const { wallets, stored } = await usedBy(db, project);
+  const { started } = await db
+    .selectFrom('wallet_wanted')
+    .select(({ fn }) => fn.countAll<number>().as('started'))
+    .where('project', '=', project)
+    .where('started_at', '>', now - MINUTE_MS)
+    .executeTakeFirstOrThrow();
+  return {
+    wallets: { used: wallets, limit: limits?.wallets ?? null },
+    walletTransactions: { used: stored, limit: limits?.walletTransactions ?? null },
+    newWalletsPerMinute: { used: Number(started), limit: limits?.newWalletsPerMinute ?? null },
+  };
+}
+
+async function isOver(plans: AccessPlans, db: Db, project: string): Promise<boolean> {
+  const budgets: Budgets | null = await plans.budgets(db as never, project);
+  const most = budgets?.walletTransactions ?? null;
+  return most !== null && (await usedBy(db, project)).stored > most;
+}

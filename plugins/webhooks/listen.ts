@@ -1,0 +1,153 @@
+import { timingSafeEqual } from 'node:crypto';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { CodedError } from '../../src/kernel/plugin.ts';
+import { secretKey, signBody } from './delivery/signature.ts';
+
+/** One request that came, and what it was answered with. */
+export interface Arrival {
+  readonly id: string | null;
+  readonly webhook: string | null;
+  readonly attempt: string | null;
+  readonly bytes: number;
+  readonly verified: Verdict;
+  readonly status: number;
+  readonly body: string;
+}
+
+interface ListenerOptions {
+  readonly host: string;
+  readonly port: number;
+  /** Where each request is passed on to. */
+  readonly forward?: string;
+  /** The secrets that may have signed for a webhook. */
+  secretsOf(webhookId: string): Promise<readonly string[]>;
+  nowMs(): number;
+  arrived(arrival: Arrival): void;
+}
+
+interface Listener {
+  readonly url: string;
+  close(): Promise<void>;
+}
+
+const MAX_BYTES = 16 * 1024 * 1024;
+const FORWARD_MS = 30_000;
+const MOST_CONNECTIONS = 256;
+const EXIT_TEMPORARY = 75;
+const UNREACHED = 502;
+const TOO_LARGE = 413;
+
+/** Takes webhooks on a local address. Errors: WEBHOOKS_LISTEN. */
+export async function startListener(options: ListenerOptions): Promise<Listener> {
+  const server = createServer((request, response) => {
+    take(options, request, response).catch(() => response.destroy());
+  });
+  server.maxConnections = MOST_CONNECTIONS;
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', (cause) =>
+      reject(
+        new CodedError('WEBHOOKS_LISTEN', 'the address cannot be listened on', { cause, exitCode: EXIT_TEMPORARY }),
+      ),
+    );
+    server.listen(options.port, options.host, resolve);
+  });
+  const { port, family, address } = server.address() as AddressInfo;
+  return {
+    url: `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`,
+    async close() {
+      const closed = new Promise<void>((resolve) => server.close(() => resolve()));
+      // The last answer may still be on its way.
+      server.closeIdleConnections();
+      setImmediate(() => server.closeAllConnections());
+      await closed;
+    },
+  };
+}
+
+async function take(options: ListenerOptions, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const body = await readBody(request);
+  if (body === null) {
+    response.writeHead(TOO_LARGE, { connection: 'close' }).end();
+    return;
+  }
+  const head = (name: string): string | undefined => {
+    const value = request.headers[name];
+    return Array.isArray(value) ? value.join(' ') : value;
+  };
+  const webhook = head('x-parhelion-webhook') ?? null;
+  const signed = { id: head('webhook-id'), timestamp: head('webhook-timestamp'), signature: head('webhook-signature') };
+  const secrets = await options.secretsOf(webhook ?? '');
+  const verified = verifyDelivery(signed, body, secrets, options.nowMs());
+  const reply = options.forward === undefined ? { status: 200, text: '' } : await pass(options.forward, request, body);
+  response.writeHead(reply.status).end(reply.text, () =>
+    options.arrived({
+      id: signed.id ?? null,
+      webhook,
+      attempt: head('x-parhelion-attempt') ?? null,
+      bytes: body.length,
+      verified,
+      status: reply.status,
+      body: body.toString(),
+    }),
+  );
+}
+
+async function readBody(request: IncomingMessage): Promise<Buffer | null> {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  for await (const part of request) {
+    bytes += (part as Buffer).length;
+    if (bytes > MAX_BYTES) return null;
+    parts.push(part as Buffer);
+  }
+  return Buffer.concat(parts);
+}
+
+/** Passes a request on as it came. The address is the developer's own, so it is not guarded. */
+async function pass(
+  forward: string,
+  request: IncomingMessage,
+  body: Buffer,
+): Promise<{ status: number; text: string }> {
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(request.headers)) {
+    const isKept = name === 'content-type' || name === 'authorization' || /^(webhook|x-parhelion)-/.test(name);
+    if (isKept && typeof value === 'string') headers.set(name, value);
+  }
+  try {
+    const signal = AbortSignal.timeout(FORWARD_MS);
+    const answer = await fetch(forward, { method: 'POST', headers, body, redirect: 'manual', signal });
+    return { status: answer.status, text: await answer.text() };
+  } catch {
+    return { status: UNREACHED, text: 'the address that it is passed on to did not answer' };
+  }
+}
+
+interface SignedHeaders {
+  readonly id: string | undefined;
+  /** Unix seconds, as text. */
+  readonly timestamp: string | undefined;
+  readonly signature: string | undefined;
+}
+
+/** `old`: more than five minutes away from now, so that it may have been recorded and sent again. */
+type Verdict = 'good' | 'bad' | 'old' | 'missing' | 'unknown secret';
+
+const TOLERANCE_SECONDS = 300;
+
+/** Checks the signature of a request as a receiver should: over the bytes as they came, in constant time, and not too old. */
+function verifyDelivery(headers: SignedHeaders, body: Uint8Array, secrets: readonly string[], nowMs: number): Verdict {
+  const { id, timestamp, signature } = headers;
+  if (id === undefined || timestamp === undefined || signature === undefined) return 'missing';
+  if (secrets.length === 0) return 'unknown secret';
+  const seconds = Number(timestamp);
+  const wanted = signBody(secrets.map(secretKey), id, seconds, body)
+    .split(' ')
+    .map((text) => Buffer.from(text));
+  const isGood = signature.split(' ').some((text) => wanted.some((one) => isEqual(one, Buffer.from(text))));
+  if (!isGood) return 'bad';
+  return Math.abs(nowMs / 1_000 - seconds) > TOLERANCE_SECONDS ? 'old' : 'good';
+}
+
+const isEqual = (a: Buffer, b: Buffer): boolean => a.length === b.length && timingSafeEqual(a, b);

@@ -1,0 +1,246 @@
+import type { BlockProcessor } from '../../src/kernel/plugin.ts';
+import { RequestError } from '../../src/kernel/request.ts';
+import { slotsIn } from '../../src/lib/chain-lag.ts';
+import type { ChainId } from '../../src/ports/chain.ts';
+import type { Clock, Random } from '../../src/ports/clock.ts';
+import type { GapBook } from '../../src/ports/gaps.ts';
+import type { Queries, Store, StoreTx } from '../../src/ports/store.ts';
+import { matchBlock } from '../../src/solana/match-block.ts';
+import type { BodyBuilder } from './bodies/builder.ts';
+import { deliveryKey } from './delivery/queue.ts';
+import { type ManageContext, notFound, writeHook } from './manage/context.ts';
+import { matchedEvents, type QueueEventsParts, queueEvents } from './match/queue-events.ts';
+import type { HookSync } from './match/sync.ts';
+import { chainOf, type Webhook } from './model/webhook.ts';
+import { findHook } from './store/hooks.ts';
+import { forgetMissed } from './store/missed.ts';
+import type { Db } from './store/tables.ts';
+
+/** Of the chain, in one replay. */
+export const REPLAYED_HOURS = 2;
+
+/** Slots that are read again for one webhook. */
+export interface SlotRange {
+  readonly fromSlot: number;
+  /** Inclusive. */
+  readonly toSlot: number;
+  readonly force: boolean;
+}
+
+/** Reading past blocks again for one webhook, beside the following. */
+export interface Replays {
+  /**
+   * Errors: 400 for more slots than `REPLAYED_HOURS` have; 404; 409 when the webhook is off, or another one of it runs; 429 when as many
+   * of its project run as the plan allows.
+   */
+  begin(context: ManageContext, projectId: string, webhookId: string, range: SlotRange): Promise<Replay>;
+  /** Notes the ones whose blocks have all been read. */
+  finish(): Promise<void>;
+}
+
+/** The processor that gets the blocks of replays: apart from the one that follows, whose blocks are for all webhooks. */
+const REPLAY_PROCESSOR = { name: 'webhooks-replay', version: 1 } as const;
+
+const MOST_GAPS = 1_000;
+/** One whose blocks nobody has stays open: after this time another one may begin. */
+const STUCK_MS = 3_600_000;
+
+interface ReplaysParts {
+  readonly book: GapBook;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Measured length of a slot; null until it is known. */
+  slotMs(chain: ChainId): Promise<number | null>;
+}
+
+export function createReplays({ book, store, clock, random, slotMs }: ReplaysParts): Replays {
+  async function checkLength(hook: Webhook | null, { fromSlot, toSlot }: SlotRange): Promise<void> {
+    if (hook === null) throw notFound();
+    const most = slotsIn(REPLAYED_HOURS * 3_600_000, await slotMs(chainOf(hook.type)));
+    if (toSlot - fromSlot >= most)
+      throw new RequestError(400, `at most ${most} slots at once, ${REPLAYED_HOURS} hours of the chain`);
+  }
+
+  return {
+    async begin(context, projectId, webhookId, range) {
+      await checkLength(await findHook(store.read as Db, projectId, webhookId), range);
+      return await writeHook(context, projectId, webhookId, async ({ tx, hook, now, record }) => {
+        await record();
+        if (!hook.active) throw new RequestError(409, 'webhook is inactive');
+        const open = await openReplays(tx.db, { number: hook.number });
+        if (open.some(({ createdAt }) => now - createdAt < STUCK_MS))
+          throw new RequestError(409, 'a replay of this webhook is running');
+        await refuseTooMany(context, tx, projectId, now);
+        if (open.length > 0)
+          await finishReplays(
+            tx,
+            open.map(({ id }) => id),
+            now,
+          );
+        const chain = chainOf(hook.type);
+        const { fromSlot, toSlot } = range;
+        const wish = { chain, processor: REPLAY_PROCESSOR, fromSlot, toSlot, addresses: null };
+        const gapId = await book.request(tx, wish);
+        const replay = { ...range, id: random.uuid(), number: hook.number, chain, gapId, queued: 0, createdAt: now };
+        await insertReplay(tx, replay);
+        return replay;
+      });
+    },
+    async finish() {
+      const open = await openReplays(store.read);
+      if (open.length === 0) return;
+      const { name } = REPLAY_PROCESSOR;
+      const gaps = await book.list({ processor: name, isOpen: true, limit: MOST_GAPS });
+      const running = new Set(gaps.map(({ id }) => id));
+      const over = open.filter(({ gapId }) => !running.has(gapId));
+      if (over.length === 0) return;
+      const filled = await book.list({ processor: name, limit: MOST_GAPS });
+      const read = new Set(filled.filter(({ status }) => status === 'filled').map(({ id }) => id));
+      await store.write(async (tx) => {
+        // What had no room is there now, but for what again had none.
+        for (const replay of over)
+          if (read.has(replay.gapId)) await forgetMissed(tx, { ...replay, before: replay.createdAt });
+        const ids = over.map(({ id }) => id);
+        await finishReplays(tx, ids, clock.now());
+      });
+    },
+  };
+}
+
+/** Replays of a project share what the follower has left over for all. */
+async function refuseTooMany(
+  { plans, budgets }: ManageContext,
+  tx: StoreTx,
+  projectId: string,
+  now: number,
+): Promise<void> {
+  const most = (await plans?.budgets(tx.db, projectId))?.replays ?? null;
+  if (most === null || (await countReplays(tx.db, projectId, now)) < most) return;
+  budgets?.refused('replays', projectId);
+  throw new RequestError(429, `at most ${most} replays of a project run at once`, { retryAfterS: 60 });
+}
+
+interface ReplayProcessorParts extends QueueEventsParts {
+  readonly sync: HookSync;
+  readonly chains: readonly ChainId[];
+  readonly bodies: BodyBuilder;
+}
+
+/** Matches blocks again for the webhooks that asked for them, and for no others. Blocks that nobody asked for cost one look. */
+export function createReplayProcessor(parts: ReplayProcessorParts): BlockProcessor {
+  const { queue } = parts;
+  return {
+    ...REPLAY_PROCESSOR,
+    chains: parts.chains,
+    outOfOrder: true,
+    // It gets the ranges that were asked for.
+    wantsGaps: false,
+    async apply(tx, block, chain) {
+      const replays = await openReplays(tx.db, { chain, slot: block.slot });
+      if (replays.length === 0) return;
+      const index = await parts.sync.current(tx);
+      const found = matchBlock(block, index.addresses(chain), { owners: true });
+      const all = matchedEvents(block, chain, index, found, parts.bodies);
+      for (const { id, number, force } of replays) {
+        const events = all
+          .map((event) => ({ ...event, hooks: event.hooks.filter((hook) => hook.number === number) }))
+          .filter(({ hooks }) => hooks.length > 0);
+        if (events.length === 0) continue;
+        let queued = 0;
+        if (force) {
+          const keys = events.flatMap(({ hooks, signature }) => hooks.map((hook) => deliveryKey(hook.id, signature)));
+          queued += await queue.requeueKeys(tx, chain, keys);
+        }
+        queued += await queueEvents(parts, tx, chain, block.slot, events);
+        if (queued > 0) await addQueued(tx, id, queued);
+      }
+    },
+    // What it made belongs to blocks that are final, and to the webhooks' own processor where they are not.
+    revert: async () => {},
+  };
+}
+
+/** What a webhook asked to be read from the chain again. */
+interface Replay {
+  readonly id: string;
+  /** Of the webhook. */
+  readonly number: number;
+  readonly chain: ChainId;
+  readonly fromSlot: number;
+  /** Inclusive. */
+  readonly toSlot: number;
+  /** Whether deliveries that were made before go out again. */
+  readonly force: boolean;
+  /** Of the kernel's gap book. */
+  readonly gapId: number;
+  /** Deliveries that it gave rise to so far. */
+  readonly queued: number;
+  /** Unix milliseconds. */
+  readonly createdAt: number;
+}
+
+async function insertReplay(tx: StoreTx, replay: Replay): Promise<void> {
+  await (tx.db as Db)
+    .insertInto('webhook_replays')
+    .values({
+      id: replay.id,
+      number: replay.number,
+      chain: replay.chain,
+      from_slot: replay.fromSlot,
+      to_slot: replay.toSlot,
+      force: replay.force ? 1 : 0,
+      gap_id: replay.gapId,
+      queued: replay.queued,
+      created_at: replay.createdAt,
+      finished_at: null,
+    })
+    .execute();
+}
+
+/** Replays that are not over: all, of one webhook, or those that want a slot. */
+async function openReplays(
+  db: Queries,
+  which: { readonly number?: number; readonly chain?: ChainId; readonly slot?: number } = {},
+): Promise<readonly Replay[]> {
+  let query = (db as Db).selectFrom('webhook_replays').selectAll().where('finished_at', 'is', null);
+  if (which.number !== undefined) query = query.where('number', '=', which.number);
+  if (which.chain !== undefined) query = query.where('chain', '=', which.chain);
+  if (which.slot !== undefined) query = query.where('from_slot', '<=', which.slot).where('to_slot', '>=', which.slot);
+  return (await query.execute()).map((row) => ({
+    id: row.id,
+    number: row.number,
+    chain: row.chain as ChainId,
+    fromSlot: row.from_slot,
+    toSlot: row.to_slot,
+    force: row.force === 1,
+    gapId: row.gap_id,
+    queued: row.queued,
+    createdAt: row.created_at,
+  }));
+}
+
+/** Replays of a project in flight; `now` in unix milliseconds. One that is stuck does not count. */
+export async function countReplays(db: Queries, projectId: string, now: number): Promise<number> {
+  const row = await (db as Db)
+    .selectFrom('webhook_replays')
+    .innerJoin('webhooks', 'webhooks.number', 'webhook_replays.number')
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .where('project_id', '=', projectId)
+    .where('finished_at', 'is', null)
+    .where('webhook_replays.created_at', '>', now - STUCK_MS)
+    .executeTakeFirstOrThrow();
+  return Number(row.count);
+}
+
+async function addQueued(tx: StoreTx, id: string, count: number): Promise<void> {
+  await (tx.db as Db)
+    .updateTable('webhook_replays')
+    .set((eb) => ({ queued: eb('queued', '+', count) }))
+    .where('id', '=', id)
+    .execute();
+}
+
+async function finishReplays(tx: StoreTx, ids: readonly string[], now: number): Promise<void> {
+  await (tx.db as Db).updateTable('webhook_replays').set({ finished_at: now }).where('id', 'in', ids).execute();
+}

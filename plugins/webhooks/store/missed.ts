@@ -1,0 +1,114 @@
+import type { ChainId } from '../../../src/ports/chain.ts';
+import type { StoreTx } from '../../../src/ports/store.ts';
+import type { Db } from './tables.ts';
+
+/** Why an event was not stored: its webhook had too many that wait, or its project's plan has no room for more. */
+export type MissReason = 'queue_full' | 'plan_full';
+
+/** Events of a webhook that were not stored. Their blocks can be read again. */
+export interface MissedRange {
+  readonly chain: ChainId;
+  readonly fromSlot: number;
+  /** Inclusive. */
+  readonly toSlot: number;
+  /** Those of a block that a fork took away, or that was read twice, count twice. */
+  readonly events: number;
+  /** Of the newest. */
+  readonly reason: MissReason;
+  /** Unix milliseconds. */
+  readonly since: number;
+  readonly updatedAt: number;
+}
+
+export interface Missed {
+  /** Of the webhook. */
+  readonly number: number;
+  readonly events: number;
+  readonly reason: MissReason;
+}
+
+/** Slots between two events that are still one range: a minute. */
+const APART = 150;
+/** A range is no longer than a replay reads at once, at the longest slots there are. */
+const LONGEST = 18_000;
+/** Ranges of a webhook; with more the nearest one grows. */
+const MOST_RANGES = 100;
+
+/** Notes events of a block that were not stored, in its transaction. */
+export async function addMissed(
+  tx: StoreTx,
+  { chain, slot, now }: { readonly chain: ChainId; readonly slot: number; readonly now: number },
+  list: readonly Missed[],
+): Promise<void> {
+  const db = tx.db as Db;
+  for (const { number, events, reason } of list) {
+    const ranges = await db
+      .selectFrom('webhook_missed')
+      .selectAll()
+      .where('number', '=', number)
+      .where('chain', '=', chain)
+      .orderBy('from_slot', 'desc')
+      .execute();
+    const below = ranges.find(({ from_slot }) => from_slot <= slot);
+    const isNear =
+      below !== undefined &&
+      (slot <= below.to_slot || (slot <= below.to_slot + APART && slot - below.from_slot < LONGEST));
+    const range = isNear ? below : ranges.length < MOST_RANGES ? undefined : (below ?? ranges.at(-1));
+    if (range === undefined) {
+      const values = [[number, chain, slot, slot, events, reason, now, now]];
+      const columns = ['number', 'chain', 'from_slot', 'to_slot', 'events', 'reason', 'created_at', 'updated_at'];
+      await tx.insertMany('webhook_missed', columns, values);
+      continue;
+    }
+    await db
+      .updateTable('webhook_missed')
+      .set({
+        ...{ from_slot: Math.min(range.from_slot, slot), to_slot: Math.max(range.to_slot, slot) },
+        ...{ events: range.events + events, reason, updated_at: now },
+      })
+      .where('number', '=', number)
+      .where('chain', '=', chain)
+      .where('from_slot', '=', range.from_slot)
+      .execute();
+  }
+}
+
+/** Newest first. */
+export async function readMissed(db: Db, number: number): Promise<readonly MissedRange[]> {
+  const rows = await db
+    .selectFrom('webhook_missed')
+    .selectAll()
+    .where('number', '=', number)
+    .orderBy('from_slot', 'desc')
+    .execute();
+  return rows.map((row) => ({
+    chain: row.chain as ChainId,
+    fromSlot: row.from_slot,
+    toSlot: row.to_slot,
+    events: row.events,
+    reason: row.reason as MissReason,
+    since: row.created_at,
+    updatedAt: row.updated_at,
+  }));
+}
+
+/** Forgets ranges that were read again, but not what was missed since `before` (unix milliseconds). */
+export async function forgetMissed(
+  tx: StoreTx,
+  read: {
+    readonly number: number;
+    readonly chain: ChainId;
+    readonly fromSlot: number;
+    readonly toSlot: number;
+    readonly before: number;
+  },
+): Promise<void> {
+  await (tx.db as Db)
+    .deleteFrom('webhook_missed')
+    .where('number', '=', read.number)
+    .where('chain', '=', read.chain)
+    .where('from_slot', '>=', read.fromSlot)
+    .where('to_slot', '<=', read.toSlot)
+    .where('updated_at', '<', read.before)
+    .execute();
+}

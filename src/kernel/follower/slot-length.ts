@@ -1,0 +1,69 @@
+/**
+ * How long a slot of a chain takes, measured while the chain is watched: clusters change it (400, 350, 300, 200 ms), so no code may
+ * assume it.
+ */
+export interface SlotLength {
+  /** Milliseconds per slot; null until enough was seen. */
+  ms(): number | null;
+  /** A tip that an upstream reported, and when, in monotonic ms. */
+  sawTip(slot: number, at: number): void;
+  /** A block of the chain and its time in unix seconds. */
+  sawBlock(slot: number, blockTime: number | null): void;
+}
+
+/** Between two tips that count: the moment at which a tip is read is off by the length of a poll. */
+const TIP_STEP_MS = 2_000;
+const TIP_STEPS = 32;
+/** Steps below which block times are the better source. */
+const FEWEST_TIP_STEPS = 8;
+const BLOCKS = 512;
+/** Block times are whole seconds: over a shorter stretch they say little. */
+const SHORTEST_BLOCK_STRETCH_S = 20;
+
+interface Step {
+  readonly slots: number;
+  readonly ms: number;
+}
+
+export function createSlotLength(): SlotLength {
+  let last: { readonly slot: number; readonly at: number } | null = null;
+  const steps: Step[] = [];
+  const blocks: { readonly slot: number; readonly seconds: number }[] = [];
+
+  return {
+    ms: () => (steps.length >= FEWEST_TIP_STEPS ? medianOf(steps) : overBlocks(blocks)),
+    sawTip(slot, at) {
+      if (last !== null && at - last.at < TIP_STEP_MS) return;
+      // A tip that stands still or goes back is another node's view, or a chain that halts: neither is the length of a slot.
+      if (last !== null && slot > last.slot) steps.push({ slots: slot - last.slot, ms: at - last.at });
+      if (steps.length > TIP_STEPS) steps.shift();
+      last = { slot, at };
+    },
+    sawBlock(slot, seconds) {
+      if (seconds === null) return;
+      // After a roll-back or a fill the stretch begins again at the lower block.
+      while (blocks.length > 0 && blocks.at(-1)!.slot >= slot) blocks.pop();
+      blocks.push({ slot, seconds });
+      if (blocks.length > BLOCKS) blocks.shift();
+    },
+  };
+}
+
+/** Weighted by slots, so that the step over an outage or a jump of the tip does not count. */
+function medianOf(steps: readonly Step[]): number {
+  const sorted = [...steps].sort((a, b) => a.ms / a.slots - b.ms / b.slots);
+  const half = steps.reduce((sum, { slots }) => sum + slots, 0) / 2;
+  let seen = 0;
+  const middle = sorted.find(({ slots }) => {
+    seen += slots;
+    return seen >= half;
+  }) as Step;
+  return middle.ms / middle.slots;
+}
+
+function overBlocks(blocks: readonly { readonly slot: number; readonly seconds: number }[]): number | null {
+  const first = blocks[0];
+  const last = blocks.at(-1);
+  if (first === undefined || last === undefined || last.seconds - first.seconds < SHORTEST_BLOCK_STRETCH_S) return null;
+  return ((last.seconds - first.seconds) * 1_000) / (last.slot - first.slot);
+}

@@ -1,8 +1,0 @@
-/** A value that is made on first use, so that importing a module does no work. */
-export function lazy<T>(make: () => T): () => T {
-  let made: { readonly value: T } | undefined;
-  return () => {
-    made ??= { value: make() };
-    return made.value;
-  };
-}

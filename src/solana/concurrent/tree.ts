@@ -1,0 +1,102 @@
+import { keccak_256 } from '@noble/hashes/sha3.js';
+import { decode32 } from '../../lib/base58.ts';
+import type { KeyTable } from '../../ports/block.ts';
+import { knownKey, programAddress } from '../addresses.ts';
+import { createByteReader, LayoutError } from '../byte-reader.ts';
+import { HASH_BYTES } from '../merkle/path.ts';
+import type { Poseidon } from '../merkle/poseidon/index.ts';
+
+const SPL_COMPRESSION = 'cmtDvXumGCrqC1Age74AVPhSRVXJMd8PJS91L8KbNCK';
+const MPL_COMPRESSION = 'mcmt6YrQEMKw8Mw43FmpRLmf7BqRnFMKmAcbxE3xkAW';
+const COMPRESSION = [
+  { program: SPL_COMPRESSION, noop: 'noopb9bkMVfRPU8AsbpTUg8AQkHtKwMYZiFUjNRtMmV' },
+  { program: MPL_COMPRESSION, noop: 'mnoopTCrg4p8ry25e4bcWA9XZjbNjMTfgYVGGEdRsf3' },
+];
+
+/** Base58 ids of the programs that keep concurrent trees. */
+export const CONCURRENT_PROGRAMS: readonly string[] = [SPL_COMPRESSION, MPL_COMPRESSION];
+
+/** Ids in the key table of one block of the programs that keep concurrent trees, each with the noop that it tells changes through. */
+export type ConcurrentIds = readonly { readonly program: number; readonly noop: number }[];
+
+/** Finds the programs in a block; those that do not occur in it are left out. */
+export function createConcurrentFinder(): (keys: KeyTable) => ConcurrentIds {
+  const known = COMPRESSION.map(({ program, noop }) => ({ program: keyOf(program), noop: keyOf(noop) }));
+  return (keys) =>
+    known
+      .map(({ program, noop }) => ({ program: keys.find(program), noop: keys.find(noop) }))
+      .filter(({ program }) => program >= 0);
+}
+
+function keyOf(text: string): Uint8Array {
+  const key = decode32(text);
+  if (key === null) throw new TypeError(`${text} is no key`);
+  return key;
+}
+
+/** What the account of a concurrent tree tells. */
+interface ConcurrentTreeAccount {
+  readonly height: number;
+  /** Changes that the account remembers: `changeOffset` finds them. */
+  readonly bufferSize: number;
+  readonly authority: Uint8Array;
+  readonly creationSlot: bigint;
+  /** Sequence number of the newest change. */
+  readonly seq: bigint;
+  /** How many of the remembered changes are real. */
+  readonly changes: number;
+  /** Where the root lies that the tree had at a sequence number; null when the account no longer knows it. */
+  rootOffset(seq: bigint): number | null;
+}
+
+/** So many bytes from the start of an account are enough to read it. */
+export const CONCURRENT_HEADER_BYTES = 80;
+
+const TREE_ACCOUNT = 1;
+const CHANGES_AT = 80;
+
+/** Reads the start of an account. Errors: LayoutError when it is no tree. */
+export function readConcurrentTree(data: Uint8Array): ConcurrentTreeAccount {
+  const reader = createByteReader(data);
+  if (reader.u8() !== TREE_ACCOUNT || reader.u8() !== 0) throw new LayoutError('no concurrent tree', 0);
+  const [bufferSize, height] = [reader.u32(), reader.u32()];
+  const authority = reader.key();
+  const creationSlot = reader.u64();
+  reader.bytes(1 + 5);
+  const seq = reader.u64();
+  const [active, changes] = [reader.count(), reader.count()];
+  if (height < 1 || height > 30 || bufferSize < 1 || active >= bufferSize || changes > bufferSize)
+    throw new LayoutError('no concurrent tree');
+  // Root, path, index and padding.
+  const changeBytes = 32 + 32 * height + 8;
+  return {
+    ...{ height, bufferSize, authority, creationSlot, seq, changes },
+    rootOffset(wanted) {
+      const back = seq - wanted;
+      if (back < 0n || back >= BigInt(changes)) return null;
+      const place = (active - Number(back) + bufferSize) % bufferSize;
+      return CHANGES_AT + place * changeBytes;
+    },
+  };
+}
+
+const BUBBLEGUM = 'BGUMAp9Gq7iTEuizy4pqaxsTyUCBK68MDfK752saRPUY';
+
+/** The id of the asset with this number in a tree: an address that Bubblegum derives and that nobody has a key for. */
+export function assetId(tree: Uint8Array, nonce: bigint): Uint8Array {
+  const number = Buffer.alloc(8);
+  number.writeBigUInt64LE(nonce);
+  return programAddress([Buffer.from('asset'), tree, number], knownKey(BUBBLEGUM));
+}
+
+/** The hash of concurrent trees in the form that tree code takes: keccak-256 of two children, any bytes are fine. */
+export function createKeccakPairs(): Pick<Poseidon, 'hashPairs'> {
+  return {
+    hashPairs(src, srcAt, dst, dstAt, count) {
+      for (let pair = 0; pair < count; pair += 1) {
+        const from = srcAt + pair * 2 * HASH_BYTES;
+        dst.set(keccak_256(src.subarray(from, from + 2 * HASH_BYTES)), dstAt + pair * HASH_BYTES);
+      }
+    },
+  };
+}

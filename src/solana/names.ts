@@ -1,0 +1,268 @@
+import { createHash, createPublicKey, verify } from 'node:crypto';
+import { encode32 } from '../lib/base58.ts';
+import { isOnCurve, knownKey, programAddress } from './addresses.ts';
+
+/** The four accounts that decide what a name stands for, in the order in which `resolveName` takes them. Keys are 32 bytes. */
+export interface NameQuestion {
+  readonly domain: Uint8Array;
+  readonly keys: readonly [registry: Uint8Array, nftRecord: Uint8Array, recordV2: Uint8Array, recordV1: Uint8Array];
+}
+
+/** Which accounts to read. `labels` are the one or two parts of the name before its suffix. */
+export function askName(labels: readonly string[]): NameQuestion {
+  const domain = domainKey(labels);
+  const records = solRecordKeys(domain);
+  return { domain, keys: [domain, nftRecordKey(domain), records.v2, records.v1] };
+}
+
+export type NameAnswer =
+  | { readonly kind: 'address'; readonly address: Uint8Array }
+  /** The name is a token: whoever holds the only one of this mint. */
+  | { readonly kind: 'holder'; readonly mint: Uint8Array }
+  | { readonly kind: 'unresolved' };
+
+const UNRESOLVED: NameAnswer = { kind: 'unresolved' };
+
+/**
+ * What a name stands for. The holder of its token comes first, then what its owner recorded, then the owner. A record that a former
+ * owner made counts for nothing; one that cannot be trusted stops the search, since whoever made it meant another address.
+ */
+export function resolveName(
+  { domain, keys }: NameQuestion,
+  accounts: readonly (NameAccount | null)[],
+  options: { readonly allowPda: boolean },
+): NameAnswer {
+  const [registryAccount = null, nftRecord = null, v2 = null, v1 = null] = accounts;
+  const registry = decodeRegistry(registryAccount);
+  if (registry === null) return UNRESOLVED;
+  const mint = activeNameMint(nftRecord, domain);
+  if (mint !== null) return sameBytes(mint, nameMint(domain)) ? { kind: 'holder', mint } : UNRESOLVED;
+  const record = decodeRecordV2(v2);
+  if (record?.kind === 'untrusted') return UNRESOLVED;
+  if (record?.kind === 'address' && sameBytes(record.signer, registry.owner))
+    return record.associated ? { kind: 'address', address: record.address } : UNRESOLVED;
+  const signed = signedRecordV1(v1, keys[3], registry.owner);
+  if (signed !== null) return { kind: 'address', address: signed };
+  if (registry.owner.every((byte) => byte === 0)) return UNRESOLVED;
+  if (!options.allowPda && !isOnCurve(registry.owner)) return UNRESOLVED;
+  return { kind: 'address', address: registry.owner };
+}
+
+/** The registry that `.sol` names moved to. */
+const SRS_PROGRAM = 'srsWjm76StJucL7atFyPSdXFaVLNPFqEt1uFEDPrZsn';
+const SRS_CLASS = 'AjheAtCgSwEcEYd6xi6thcQW25ELWd7wKCx6SKBGUtMQ';
+const RECORD_BYTES = 75;
+const RECORD_TAG = 2;
+
+/** The account of a name, given without its suffix. */
+export function srsRecordKey(name: string): Uint8Array {
+  const hashed = createHash('sha256').update(`SRS${name}`, 'utf8').digest();
+  return programAddress([Buffer.from('record'), knownKey(SRS_CLASS), hashed], knownKey(SRS_PROGRAM));
+}
+
+/** What the record tells. A name that has run out stands for nothing. */
+export function resolveSrs(record: Uint8Array, account: NameAccount | null, unixSeconds: number): NameAnswer {
+  if (account === null || account.owner !== SRS_PROGRAM || account.data.length < RECORD_BYTES) return UNRESOLVED;
+  const { data } = account;
+  if (data[0] !== RECORD_TAG || !sameBytes(data.subarray(1, 33), knownKey(SRS_CLASS))) return UNRESOLVED;
+  const expiry = new DataView(data.buffer, data.byteOffset).getBigInt64(67, true);
+  if (expiry !== 0n && expiry <= BigInt(Math.floor(unixSeconds))) return UNRESOLVED;
+  const owner = data.subarray(34, 66);
+  if (data[33] === 0) return { kind: 'address', address: owner };
+  const mint = programAddress([Buffer.from('mint'), record], knownKey(SRS_PROGRAM));
+  return data[33] === 1 && sameBytes(owner, mint) ? { kind: 'holder', mint } : UNRESOLVED;
+}
+
+/** The program of the name registry, its root of domains and the class of its reverse entries. */
+export const NAME_PROGRAM = 'namesLPneVptA9Z5rqUDD9tMTWEJwofgaYwp8cawRkX';
+export const NAME_ROOT = '58PwtjSDuFHuUkYjH9BYnnQKHfwo9reZhC2zMJv9JPkx';
+const REVERSE_CLASS = '33m47vH6Eav6jr5Ry86XjhRft2jRBLDnDgPSHoquXi2Z';
+/** Makes tokens of names. */
+export const TOKENIZER_PROGRAM = 'nftD3vbNkNqfj2Sd3HZwbpw4BxxKWr4AjGb9X38JeZk';
+/** Keeps which name a wallet likes best. */
+export const FAVOURITE_PROGRAM = '85iDfUvr3HJyLM2zcq5BXSiDvUWfw6cSE1FfNBo8Ap29';
+/** Class of the second generation of records. */
+const RECORDS_CLASS = '2pMnqHvei2N5oDcVGCRdZx48gqti199wr5CsyTTafsbo';
+
+const HASH_PREFIX = 'SPL Name Service';
+const NONE = new Uint8Array(32);
+
+/** The account of a name below a parent, in a class; both may be absent. Keys are 32 bytes. */
+function nameKey(name: string, parent: Uint8Array | null, nameClass: Uint8Array | null = null): Uint8Array {
+  const hashed = createHash('sha256')
+    .update(HASH_PREFIX + name, 'utf8')
+    .digest();
+  return programAddress([hashed, nameClass ?? NONE, parent ?? NONE], knownKey(NAME_PROGRAM));
+}
+
+/** The account of `labels`, the parts of a name before its suffix: one for a domain, two for a name below a domain. */
+export function domainKey(labels: readonly string[]): Uint8Array {
+  const domain = nameKey(labels[labels.length - 1] as string, knownKey(NAME_ROOT));
+  return labels.length === 1 ? domain : nameKey(`\0${labels[0]}`, domain);
+}
+
+/** The two accounts in which the owner of a name may have said which address it stands for. */
+function solRecordKeys(domain: Uint8Array): { readonly v1: Uint8Array; readonly v2: Uint8Array } {
+  return { v1: nameKey('\x01SOL', domain), v2: nameKey('\x02SOL', domain, knownKey(RECORDS_CLASS)) };
+}
+
+/** What tells whether a name was made a token. */
+export const nftRecordKey = (domain: Uint8Array): Uint8Array =>
+  programAddress([Buffer.from('nft_record'), domain], knownKey(TOKENIZER_PROGRAM));
+
+/** The mint of a name's token. */
+export const nameMint = (domain: Uint8Array): Uint8Array =>
+  programAddress([Buffer.from('tokenized_name'), domain], knownKey(TOKENIZER_PROGRAM));
+
+/** The account that holds the text of a name; `parent` is the domain of a name below one, else null. */
+export const reverseKey = (domain: Uint8Array, parent: Uint8Array | null = null): Uint8Array =>
+  nameKey(encode32(domain), parent, knownKey(REVERSE_CLASS));
+
+export const favouriteKey = (wallet: Uint8Array): Uint8Array =>
+  programAddress([Buffer.from('favourite_domain'), wallet], knownKey(FAVOURITE_PROGRAM));
+
+/** An account as the chain tells it. */
+export interface NameAccount {
+  /** Program that owns it, base58. */
+  readonly owner: string;
+  readonly data: Uint8Array;
+}
+
+/** An entry of the name registry. Keys are 32 bytes. */
+interface RegistryEntry {
+  readonly parent: Uint8Array;
+  readonly owner: Uint8Array;
+  readonly nameClass: Uint8Array;
+  /** What stands behind the header. */
+  readonly content: Uint8Array;
+}
+
+const HEADER_BYTES = 96;
+const KEY_BYTES = 32;
+
+/** Null when the account is absent, of another program, or too short. */
+function decodeRegistry(account: NameAccount | null): RegistryEntry | null {
+  if (account === null || account.owner !== NAME_PROGRAM || account.data.length < HEADER_BYTES) return null;
+  const { data } = account;
+  return {
+    parent: data.subarray(0, 32),
+    owner: data.subarray(32, 64),
+    nameClass: data.subarray(64, HEADER_BYTES),
+    content: data.subarray(HEADER_BYTES),
+  };
+}
+
+const NFT_RECORD_BYTES = 98;
+const ACTIVE_TAG = 2;
+
+/** The mint whose holder owns a name; null when the name is no token at this time. */
+function activeNameMint(account: NameAccount | null, domain: Uint8Array): Uint8Array | null {
+  if (account === null || account.owner !== TOKENIZER_PROGRAM || account.data.length < NFT_RECORD_BYTES) return null;
+  const { data } = account;
+  if (data[0] !== ACTIVE_TAG || !sameBytes(data.subarray(2, 34), domain)) return null;
+  return data.subarray(66, NFT_RECORD_BYTES);
+}
+
+const RECORD_HEADER_BYTES = 8;
+/** Bytes of the id that each kind of validation keeps: none, Solana, Ethereum, Solana not verified. */
+const ID_BYTES: readonly number[] = [0, 32, 20, 32];
+const SOLANA = 1;
+
+/** A record of the second generation, of which only Solana's own validation counts. */
+type RecordV2 =
+  | {
+      readonly kind: 'address';
+      readonly address: Uint8Array;
+      readonly signer: Uint8Array;
+      readonly associated: boolean;
+    }
+  /** There is a record that names no address in a way that can be trusted. */
+  | { readonly kind: 'untrusted' };
+
+/** Null when there is no record. `signer` is who owned the name when the record was signed. */
+function decodeRecordV2(account: NameAccount | null): RecordV2 | null {
+  const entry = decodeRegistry(account);
+  if (entry === null) return null;
+  const { content } = entry;
+  if (content.length < RECORD_HEADER_BYTES) return { kind: 'untrusted' };
+  const view = new DataView(content.buffer, content.byteOffset, content.byteLength);
+  const [staleness, association] = [view.getUint16(0, true), view.getUint16(2, true)];
+  const length = view.getUint32(4, true);
+  if (staleness !== SOLANA || association !== SOLANA || length !== KEY_BYTES) return { kind: 'untrusted' };
+  const start = RECORD_HEADER_BYTES + (ID_BYTES[staleness] as number);
+  const contentStart = start + (ID_BYTES[association] as number);
+  if (content.length < contentStart + KEY_BYTES) return { kind: 'untrusted' };
+  const address = content.subarray(contentStart, contentStart + KEY_BYTES);
+  const associated = sameBytes(content.subarray(start, contentStart), address);
+  return { kind: 'address', address, signer: content.subarray(RECORD_HEADER_BYTES, start), associated };
+}
+
+const SIGNATURE_BYTES = 64;
+/** An ed25519 key in DER is these bytes and the key. */
+const DER_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
+
+/** The address of a record of the first generation, when `owner` signed it for this record; else null. */
+function signedRecordV1(account: NameAccount | null, record: Uint8Array, owner: Uint8Array): Uint8Array | null {
+  const content = decodeRegistry(account)?.content;
+  if (content === undefined || content.length < KEY_BYTES + SIGNATURE_BYTES) return null;
+  const address = content.subarray(0, KEY_BYTES);
+  const signature = content.subarray(KEY_BYTES, KEY_BYTES + SIGNATURE_BYTES);
+  // What is signed is the text of the bytes in hex, because wallets refuse to sign other bytes than text.
+  const message = Buffer.from(Buffer.concat([address, record]).toString('hex'), 'ascii');
+  try {
+    const key = createPublicKey({ key: Buffer.concat([DER_PREFIX, owner]), format: 'der', type: 'spki' });
+    return verify(null, message, key, signature) ? address : null;
+  } catch {
+    // Thirty-two bytes that are no key sign nothing.
+    return null;
+  }
+}
+
+const FAVOURITE_BYTES = 33;
+
+/** The account of the name that a wallet likes best; null when it has said nothing. */
+export function decodeFavourite(account: NameAccount | null): Uint8Array | null {
+  if (account === null || account.owner !== FAVOURITE_PROGRAM || account.data.length < FAVOURITE_BYTES) return null;
+  return account.data.subarray(1, FAVOURITE_BYTES);
+}
+
+/** The text of a name, from its reverse entry; null when there is none or it is damaged. */
+export function decodeReverse(account: NameAccount | null): string | null {
+  const content = decodeRegistry(account)?.content;
+  if (content === undefined || content.length < 4) return null;
+  const length = new DataView(content.buffer, content.byteOffset).getUint32(0, true);
+  if (length === 0 || 4 + length > content.length) return null;
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(content.subarray(4, 4 + length));
+    return text.startsWith('\0') ? text.slice(1) : text;
+  } catch {
+    return null;
+  }
+}
+
+export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
+  return Buffer.compare(a, b) === 0;
+}
+
+/** A name as a person writes it, taken apart. */
+export interface NameText {
+  /** Lower case, as it was given otherwise. */
+  readonly text: string;
+  /** Parts before the suffix, outermost last. */
+  readonly labels: readonly string[];
+  /** Last part, without its dot. */
+  readonly suffix: string;
+}
+
+const MAX_LENGTH = 255;
+
+/** Null when the text cannot be a name: no dot, empty parts, blanks or control characters, or too long. */
+export function parseName(given: string): NameText | null {
+  if (given.length > MAX_LENGTH || !given.includes('.')) return null;
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused.
+  if (/[\u0000-\u0020\u007f-\u00a0\u2028\u2029]/.test(given)) return null;
+  const text = given.toLowerCase();
+  const parts = text.split('.');
+  if (parts.some((part) => part === '')) return null;
+  return { text, labels: parts.slice(0, -1), suffix: parts[parts.length - 1] as string };
+}

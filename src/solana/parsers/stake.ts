@@ -1,0 +1,138 @@
+import { u32At, u64At } from '../movements/instructions.ts';
+import { namedParser, taggedParser } from './named.ts';
+import type { Parsed, TransactionParser } from './parser.ts';
+import { PROGRAM_ADDRESSES, SANCTUM_ROUTER } from './programs.ts';
+import { directSwap } from './swap.ts';
+import type { TransactionView, ViewStep } from './view.ts';
+import { solAmount } from './words.ts';
+
+const SOURCE = 'STAKE_PROGRAM';
+const PROGRAM = PROGRAM_ADDRESSES.STAKE_PROGRAM;
+const TAG = { initialize: 0, delegate: 2, split: 3, withdraw: 4, deactivate: 5, merge: 7, initializeChecked: 9 };
+
+export const stake: TransactionParser = {
+  name: 'stake',
+  programs: [PROGRAM],
+  parse(view) {
+    const steps = view.outer.filter(({ programId }) => programId === PROGRAM);
+    const find = (...tags: number[]) => steps.find(({ data }) => tags.includes(u32At(data, 0)));
+    const delegated = find(TAG.delegate);
+    if (delegated !== undefined) return staked(view, delegated);
+    const made = find(TAG.initialize, TAG.initializeChecked);
+    if (made !== undefined) return { type: 'INIT_STAKE', source: SOURCE };
+    const deactivated = find(TAG.deactivate);
+    if (deactivated !== undefined) return unstaked(view, deactivated);
+    const withdrawn = find(TAG.withdraw);
+    if (withdrawn !== undefined) return withdrew(view, withdrawn);
+    if (find(TAG.split) !== undefined) return { type: 'SPLIT_STAKE', source: SOURCE };
+    return find(TAG.merge) === undefined ? null : { type: 'MERGE_STAKE', source: SOURCE };
+  },
+};
+
+function staked(view: TransactionView, { accounts }: ViewStep): Parsed {
+  const [account = -1] = accounts;
+  const made = view.natives.find(({ to, createdFor }) => to === account && createdFor >= 0);
+  const lamports = made?.amount ?? lamportsBefore(view, account);
+  const describe = () => `${view.account(accounts[5])} staked ${solAmount(lamports)} SOL to ${view.account(account)}.`;
+  return { type: 'STAKE_SOL', source: SOURCE, describe, hidesNative: made !== undefined };
+}
+
+function unstaked(view: TransactionView, { accounts }: ViewStep): Parsed {
+  const [account = -1] = accounts;
+  const amount = solAmount(lamportsBefore(view, account));
+  const describe = () => `${view.account(accounts[2])} unstaked ${amount} SOL from ${view.account(account)}.`;
+  return { type: 'UNSTAKE_SOL', source: SOURCE, describe };
+}
+
+function withdrew(view: TransactionView, { accounts, data }: ViewStep): Parsed | null {
+  const lamports = u64At(data, 4);
+  if (lamports === null) return null;
+  const describe = () =>
+    `${view.account(accounts[4])} withdrew ${solAmount(lamports)} SOL from ${view.account(accounts[0])}.`;
+  return { type: 'WITHDRAW', source: SOURCE, describe };
+}
+
+const lamportsBefore = ({ tx }: TransactionView, account: number): bigint => BigInt(tx.preBalances[account] ?? 0);
+
+export const marinade = namedParser({
+  name: 'marinade',
+  program: 'MarBmsSgKXdrN1egZf5sqe1TMai9K1rChYNDJgjq7aD',
+  source: 'MARINADE',
+  types: {
+    deposit: 'STAKE_SOL',
+    deposit_stake_account: 'STAKE_SOL',
+    liquid_unstake: 'UNSTAKE_SOL',
+    order_unstake: 'UNSTAKE_SOL',
+    withdraw_stake_account: 'UNSTAKE_SOL',
+    claim: 'WITHDRAW',
+    add_liquidity: 'ADD_LIQUIDITY',
+    remove_liquidity: 'REMOVE_LIQUIDITY',
+  },
+});
+
+/** The pools of Jito, Sanctum and many others; a source of their own is not published. */
+const POOL_TYPES = {
+  9: 'STAKE_SOL',
+  10: 'UNSTAKE_SOL',
+  14: 'STAKE_SOL',
+  16: 'UNSTAKE_SOL',
+  23: 'STAKE_SOL',
+  24: 'UNSTAKE_SOL',
+  25: 'STAKE_SOL',
+  26: 'UNSTAKE_SOL',
+};
+
+export const stakePool = taggedParser({
+  ...{ name: 'stake-pool', program: 'SPoo1Ku8WFXoNDMHPsrGSTSG1Y47rzgn41SLUNakuHy', source: 'UNKNOWN' },
+  types: POOL_TYPES,
+});
+
+export const sanctumSinglePool = taggedParser({
+  ...{ name: 'sanctum-single-pool', program: 'SP12tWFxD9oJsVWNavTTBZvMbA6gkAmxtVgxdqvyvhY', source: 'UNKNOWN' },
+  types: POOL_TYPES,
+});
+
+export const sanctumMultiPool = taggedParser({
+  ...{ name: 'sanctum-multi-pool', program: 'SPMBzsVUuoHA4Jm6KunbsotaahvVikZs1JyTW6iJvbn', source: 'UNKNOWN' },
+  types: POOL_TYPES,
+});
+
+/** A pool of many staked tokens; what it exchanges is read as a swap. */
+export const sanctumInfinity = taggedParser({
+  ...{ name: 'sanctum-infinity', program: '5ocnV1qiCgaQR8Jb8xWnVbApfaygJ8tNoZfgPwsgx9kx', source: 'UNKNOWN' },
+  types: { 3: 'ADD_LIQUIDITY', 4: 'REMOVE_LIQUIDITY' },
+});
+
+/** The byte that tells the instruction: one staked token becomes another one, with its own means or with lent ones. */
+const SWAPS = [1, 7];
+const TYPES: Readonly<Record<number, string>> = {
+  0: 'STAKE_SOL',
+  2: 'INITIALIZE_ACCOUNT',
+  3: 'CLOSE_ACCOUNT',
+  4: 'COLLECT_FEES',
+  5: 'STAKE_SOL',
+  6: 'UNSTAKE_SOL',
+};
+const source = 'UNKNOWN';
+
+/** Exchanges staked tokens by way of the stake accounts behind them. A source of its own is not published. */
+export const sanctumRouter: TransactionParser = {
+  name: 'sanctum-router',
+  programs: [SANCTUM_ROUTER],
+  outcomes: ['SWAP', ...Object.values(TYPES)].map((type) => ({ type, source })),
+  parse(view) {
+    for (const { programId, data } of view.outer) {
+      const tag = programId === SANCTUM_ROUTER ? (data[0] ?? -1) : -1;
+      if (SWAPS.includes(tag)) return directSwap(view, source, isSwap) ?? SWAP_WITHOUT_LEGS;
+      const type = TYPES[tag];
+      if (type !== undefined) return { type, source };
+    }
+    return null;
+  },
+};
+
+/** Nothing shows what was exchanged. */
+const SWAP_WITHOUT_LEGS: Parsed = { type: 'SWAP', source };
+
+const isSwap = ({ programId, data }: ViewStep): boolean =>
+  programId === SANCTUM_ROUTER && SWAPS.includes(data[0] ?? -1);

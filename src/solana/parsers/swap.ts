@@ -1,0 +1,257 @@
+import { lazy } from '../../lib/lru.ts';
+import { WRAPPED_SOL_MINT } from '../addresses.ts';
+import type { TokenMove } from '../movements/movement.ts';
+import type { Parsed } from './parser.ts';
+import { PROGRAM_ADDRESSES as AT, DEVNET, PROGRAM_NAMES, SANCTUM_ROUTER, SOURCES } from './programs.ts';
+import { tokenTransfer } from './token-transfer.ts';
+import type { TransactionView, ViewStep } from './view.ts';
+import { plainAmount, type Words } from './words.ts';
+
+/** A swap that the user asked a market for, without an aggregator. Null unless tokens went out and in. */
+export function directSwap(
+  view: TransactionView,
+  source: string,
+  isSwap: (step: ViewStep) => boolean,
+  options: { readonly events: boolean } = { events: true },
+): Parsed | null {
+  const calls = view.outer.filter(isSwap);
+  if (calls.length === 0) return null;
+  const groups = calls.map(({ outer }) => outer);
+  const moves = view.tokens.filter((move) => move.inner >= 0 && groups.includes(move.outer));
+  const user = userOf(view, moves);
+  const legs = movedLegs(view, moves, user);
+  if (legs.input === null || legs.output === null) return null;
+  const facts: SwapFacts = {
+    ...{ user, ...legs, fees: [] },
+    inner: calls.map((step) => {
+      const own = moves.filter(({ outer }) => outer === step.outer);
+      return {
+        ...{ market: marketOf(step.programId), instructionName: 'swap', fees: [] },
+        inputs: userMoves(view, own, user, -1),
+        outputs: userMoves(view, own, user, 1),
+      };
+    }),
+  };
+  return {
+    ...{ type: 'SWAP', source },
+    describe: (words) => describeSwap(words, facts),
+    ...(options.events ? { events: (words) => swapEvents(view, words, facts) } : {}),
+  };
+}
+
+/** A swap on one market that is part of a larger one. */
+export interface InnerSwap {
+  readonly market: Market;
+  /** In camel case. */
+  readonly instructionName: string;
+  readonly inputs: readonly TokenMove[];
+  readonly outputs: readonly TokenMove[];
+  readonly fees: readonly TokenMove[];
+}
+
+export interface SwapFee {
+  /** base58: whoever owns the account, and the account itself. */
+  readonly user: string;
+  readonly account: string;
+  readonly mint: string;
+  readonly amount: bigint;
+  readonly decimals: number;
+  /** Told as lamports. */
+  readonly isNative: boolean;
+}
+
+export interface SwapFacts {
+  /** base58 */
+  readonly user: string;
+  readonly input: SwapLeg | null;
+  readonly output: SwapLeg | null;
+  readonly fees: readonly SwapFee[];
+  readonly inner: readonly InnerSwap[];
+}
+
+/** `events` of a swap. */
+export function swapEvents(view: TransactionView, words: Words, swap: SwapFacts): Readonly<Record<string, unknown>> {
+  const native = (leg: SwapLeg | null) =>
+    leg?.isNative === true ? { account: swap.user, amount: leg.amount.toString() } : null;
+  const tokens = (leg: SwapLeg | null) =>
+    leg === null || leg.isNative ? [] : [entry(swap.user, leg.tokenAccount, leg.mint, leg.amount, leg.decimals)];
+  return {
+    swap: {
+      innerSwaps: swap.inner.map((inner) => innerSwap(view, words, inner)),
+      nativeFees: swap.fees
+        .filter(({ isNative }) => isNative)
+        .map(({ user, amount }) => ({ account: user, amount: amount.toString() })),
+      nativeInput: native(swap.input),
+      nativeOutput: native(swap.output),
+      tokenFees: swap.fees
+        .filter(({ isNative }) => !isNative)
+        .map(({ user, account, mint, amount, decimals }) => entry(user, account, mint, amount, decimals)),
+      tokenInputs: tokens(swap.input),
+      tokenOutputs: tokens(swap.output),
+    },
+  };
+}
+
+function entry(user: string, tokenAccount: string, mint: string, amount: bigint, decimals: number) {
+  return {
+    mint,
+    rawTokenAmount: { decimals, tokenAmount: amount.toString() },
+    tokenAccount,
+    userAccount: user,
+  };
+}
+
+function innerSwap(view: TransactionView, words: Words, { market, instructionName, ...moves }: InnerSwap) {
+  const rows = (list: readonly TokenMove[]) => list.map((move) => tokenTransfer(view, words, move));
+  return {
+    nativeFees: [],
+    programInfo: {
+      account: market.account,
+      instructionName,
+      programName: market.name,
+      source: market.source,
+    },
+    tokenFees: rows(moves.fees),
+    tokenInputs: rows(moves.inputs),
+    tokenOutputs: rows(moves.outputs),
+  };
+}
+
+export function describeSwap(words: Words, { user, input, output }: SwapFacts): string {
+  if (input === null || output === null) return '';
+  const text = ({ mint, amount, decimals }: SwapLeg): string =>
+    `${plainAmount(amount, decimals)} ${words.token(mint, decimals, amount)}`;
+  return `${user} swapped ${text(input)} for ${text(output)}`;
+}
+
+/** One side of a swap from the user's point of view. Keys are base58. */
+export interface SwapLeg {
+  readonly mint: string;
+  /** Raw units. */
+  readonly amount: bigint;
+  readonly decimals: number;
+  /** The user's token account; empty when no movement shows it. */
+  readonly tokenAccount: string;
+  /** It is lamports: the user's account of wrapped SOL ends with the transaction. */
+  readonly isNative: boolean;
+}
+
+/** The user's transfers among the given ones: those that leave (`-1`) or reach (`1`) accounts of the user. */
+export function userMoves(view: TransactionView, moves: readonly TokenMove[], user: string, sign: 1 | -1): TokenMove[] {
+  return moves.filter((move) => {
+    const [own, other] =
+      sign < 0 ? [move.sourceOwner, move.destinationOwner] : [move.destinationOwner, move.sourceOwner];
+    return view.key(own) === user && view.key(other) !== user;
+  });
+}
+
+/** Makes the leg of a mint: the account is that of the first transfer out, or of the last one in. */
+export function legOf(
+  view: TransactionView,
+  moves: readonly TokenMove[],
+  user: string,
+  sign: 1 | -1,
+  mint: string,
+  amount: bigint,
+): SwapLeg {
+  const own = userMoves(view, moves, user, sign).filter((move) => view.key(move.mint) === mint);
+  const move = sign < 0 ? own[0] : own.at(-1);
+  const account = move === undefined ? -1 : sign < 0 ? move.source : move.destination;
+  const decimals = moves.find((one) => view.key(one.mint) === mint)?.decimals ?? 0;
+  const tokenAccount = view.account(account);
+  return { mint, amount, decimals, tokenAccount, isNative: mint === WRAPPED_SOL_MINT && isUnwrapped(view, user) };
+}
+
+function isUnwrapped({ natives, key }: TransactionView, user: string): boolean {
+  return natives.some(({ kind, fromToken }) => kind === 'closeWrapped' && key(fromToken?.owner ?? -1) === user);
+}
+
+export interface Legs {
+  readonly input: SwapLeg | null;
+  readonly output: SwapLeg | null;
+}
+
+/** Whoever owns what the first transfer takes, if they signed: somebody else may pay the fee. */
+export function userOf(view: TransactionView, moves: readonly TokenMove[]): string {
+  const [first] = moves;
+  if (first === undefined || !view.isSigner(first.authority)) return view.feePayer;
+  return view.key(first.sourceOwner);
+}
+
+/** What the user gave of the first token that left, and got of the last one that came. */
+export function movedLegs(view: TransactionView, moves: readonly TokenMove[], user: string): Legs {
+  const leg = (sign: 1 | -1): SwapLeg | null => {
+    const own = userMoves(view, moves, user, sign);
+    const end = sign < 0 ? own[0] : own.at(-1);
+    if (end === undefined) return null;
+    const sum = own.filter(({ mint }) => mint === end.mint).reduce((total, { amount }) => total + amount, 0n);
+    return legOf(view, moves, user, sign, view.key(end.mint), sum);
+  };
+  return { input: leg(-1), output: leg(1) };
+}
+
+/** A program that trades, as `programInfo` tells it. */
+interface Market {
+  /** base58 */
+  readonly account: string;
+  readonly name: string;
+  readonly source: string;
+}
+
+/** Programs that no published list names. */
+const MORE: readonly Market[] = [
+  { account: 'CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK', name: 'RAYDIUM_CLMM', source: 'RAYDIUM' },
+  { account: 'CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C', name: 'RAYDIUM_CPMM', source: 'RAYDIUM' },
+  { account: 'LBUZKhRxPF3XUpBCjp4YzTKgLccjZhTSDM9YuVaPwxo', name: 'METEORA_DLMM', source: 'METEORA' },
+  { account: 'Eo7WjKq67rjJQSZxS6z3YkapzY3eMj6Xy8X5EQVn5UaB', name: 'METEORA_POOLS', source: 'METEORA' },
+  { account: 'cpamdpZCGKUy5JxQXB4dcpGPiikHawvSWAd6mEn1sGG', name: 'METEORA_DAMM_V2', source: 'METEORA' },
+  { account: 'HyaB3W9q6XdA5xwpU4XnSZV94htfmbmqJXZcEbRaJutt', name: 'INVARIANT', source: 'INVARIANT' },
+  { account: 'PhoeNiXZ8ByJGLkxNfZRnkUfjvmuYqLR89jjFHGqdXY', name: 'PHOENIX', source: 'PHOENIX' },
+  { account: 'srmqPvymJeFKQ4zGQed1GFppgkRHL9kaELCbyksJtPX', name: 'OPENBOOK', source: 'OPENBOOK' },
+  { account: 'opnb2LAfJYbRMAHHvqjCwQxanZn7ReEHp1k81EohpZb', name: 'OPENBOOK_V2', source: 'OPENBOOK' },
+  { account: '5ocnV1qiCgaQR8Jb8xWnVbApfaygJ8tNoZfgPwsgx9kx', name: 'SANCTUM_INFINITY', source: 'SANCTUM' },
+  { account: SANCTUM_ROUTER, name: 'SANCTUM_ROUTER', source: 'SANCTUM' },
+  { account: '6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P', name: 'PUMP_FUN', source: 'PUMP_FUN' },
+  { account: 'pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA', name: 'PUMP_AMM', source: 'PUMP_AMM' },
+  { account: DEVNET.RAYDIUM_LIQUIDITY_POOL_V4, name: 'RAYDIUM_LIQUIDITY_POOL_V4', source: 'RAYDIUM' },
+  { account: DEVNET.RAYDIUM_CLMM, name: 'RAYDIUM_CLMM', source: 'RAYDIUM' },
+  { account: DEVNET.RAYDIUM_CPMM, name: 'RAYDIUM_CPMM', source: 'RAYDIUM' },
+  { account: DEVNET.OPENBOOK, name: 'OPENBOOK', source: 'OPENBOOK' },
+];
+
+/** Programs on which a user may trade without an aggregator. */
+export const TRADING_PROGRAMS: readonly string[] = [
+  ...MORE.map(({ account }) => account),
+  ...[AT.ORCA_WHIRLPOOLS, AT.ORCA_TOKEN_SWAP_V1, AT.ORCA_TOKEN_SWAP_V2, AT.LIFINITY, AT.LIFINITY_V2],
+  ...[AT.RAYDIUM_LIQUIDITY_POOL_V2, AT.RAYDIUM_LIQUIDITY_POOL_V3, AT.RAYDIUM_LIQUIDITY_POOL_V4],
+  ...[AT.ALDRIN_AMM_V1, AT.ALDRIN_AMM_V2, AT.SABER_STABLE_SWAP, AT.MERCURIAL_STABLE_SWAP],
+  ...[AT.STEP_FINANCE_SWAP_PROGRAM, AT.CYKURA, AT.CREMA_FINANCE, AT.STEPN, AT.SENCHA_EXCHANGE],
+  ...[AT.CROPPER, AT.SAROS_AMM, AT.SERUM_SWAP],
+];
+
+/** A name of the list of addresses that `programName` spells otherwise. */
+const RENAMED: Readonly<Record<string, string>> = {
+  STEP_FINANCE_SWAP_PROGRAM: 'STEP_FINANCE',
+  CREMA_FINANCE: 'CREMA',
+};
+const SOURCE_OF: Readonly<Record<string, string>> = { HADE_SWAP: 'HADESWAP' };
+
+const known = lazy(() => {
+  const markets = new Map<string, Market>();
+  for (const [published, account] of Object.entries(AT)) {
+    const name = RENAMED[published] ?? published;
+    if (PROGRAM_NAMES.includes(name)) markets.set(account, { account, name, source: sourceOf(name) });
+  }
+  for (const market of MORE) markets.set(market.account, market);
+  return markets;
+});
+
+function sourceOf(name: string): string {
+  const prefixes = SOURCES.filter((source) => name.startsWith(source));
+  return SOURCE_OF[name] ?? prefixes.sort((left, right) => right.length - left.length)[0] ?? 'UNKNOWN';
+}
+
+/** Of any program: one that is not known has the name and the source `UNKNOWN`. */
+export function marketOf(account: string): Market {
+  return known().get(account) ?? { account, name: 'UNKNOWN', source: 'UNKNOWN' };
+}

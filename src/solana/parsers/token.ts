@@ -1,0 +1,112 @@
+import {
+  ASSOCIATED_TOKEN_PROGRAM,
+  METADATA_PROGRAM,
+  SYSTEM_PROGRAM,
+  TOKEN_2022_PROGRAM,
+  TOKEN_PROGRAM,
+} from '../addresses.ts';
+import type { TokenMove } from '../movements/movement.ts';
+import type { Parsed, TransactionParser } from './parser.ts';
+import { PROGRAM_ADDRESSES as AT, BUBBLEGUM, COMPUTE_BUDGET, DEVNET, JUPITER_V6, MEMO, MEMO_V1 } from './programs.ts';
+import type { TransactionView } from './view.ts';
+import { plainAmount, type Words } from './words.ts';
+
+const SOURCE = 'SOLANA_PROGRAM_LIBRARY';
+const PHANTOM = 'DeJBGdMFa1uynnnKiwrVioatTuHmNLpyFKnmB5kaFdzQ';
+const PROGRAMS = [TOKEN_PROGRAM, TOKEN_2022_PROGRAM];
+
+const isTransfer = ({ kind }: TokenMove): boolean =>
+  kind === 'transfer' || kind === 'transferChecked' || kind === 'transferWithFee';
+
+/** The first movement of a kind that an instruction of the message asks for. */
+const firstOuter = ({ tokens }: TransactionView, is: (move: TokenMove) => boolean): TokenMove | undefined =>
+  tokens.find((move) => move.inner < 0 && is(move));
+
+/** A wallet's own program beside an ordinary transfer. */
+export const phantomTransfer: TransactionParser = {
+  name: 'phantom-transfer',
+  programs: [PHANTOM],
+  parse(view) {
+    if (!isPlain(view, [PHANTOM]) || firstOuter(view, isTransfer) === undefined) return null;
+    return transferOf(view, 'PHANTOM');
+  },
+};
+
+export const splBurn: TransactionParser = {
+  name: 'spl-burn',
+  programs: PROGRAMS,
+  parse(view) {
+    if (firstOuter(view, ({ kind }) => kind === 'burn') === undefined || !isPlain(view)) return null;
+    return { type: 'BURN', source: SOURCE, describe: () => describeBurn(view) };
+  },
+};
+
+export const splMint: TransactionParser = {
+  name: 'spl-mint',
+  programs: PROGRAMS,
+  parse(view) {
+    const mint = firstOuter(view, ({ kind }) => kind === 'mint');
+    if (mint === undefined || !isPlain(view)) return null;
+    const isNft = mint.amount === 1n && mint.decimals === 0;
+    return isNft
+      ? { type: 'NFT_MINT', source: SOURCE }
+      : { type: 'TOKEN_MINT', source: SOURCE, describe: () => describeMint(view) };
+  },
+};
+
+export const splTransfer: TransactionParser = {
+  name: 'spl-transfer',
+  programs: PROGRAMS,
+  parse: (view) => (firstOuter(view, isTransfer) === undefined || !isPlain(view) ? null : transferOf(view, SOURCE)),
+};
+
+function transferOf(view: TransactionView, source: string): Parsed {
+  return { type: 'TRANSFER', source, describe: (words) => describeTransfer(view, words) };
+}
+
+/** The first one stands for all. */
+export function describeBurn(view: TransactionView): string {
+  const burn = view.tokens.find(({ kind }) => kind === 'burn');
+  if (burn === undefined) return '';
+  return `${view.key(burn.sourceOwner)} burned ${plainAmount(burn.amount, burn.decimals ?? 0)} ${view.key(burn.mint)}.`;
+}
+
+export function describeMint(view: TransactionView): string {
+  return `${view.feePayer} minted ${new Set(view.tokens.map(({ mint }) => mint)).size} tokens.`;
+}
+
+/** Programs that do not stand in the way of reading a transaction by its transfers. */
+const KNOWN: ReadonlySet<string> = new Set([
+  ...[SYSTEM_PROGRAM, TOKEN_PROGRAM, TOKEN_2022_PROGRAM, ASSOCIATED_TOKEN_PROGRAM, METADATA_PROGRAM],
+  ...[COMPUTE_BUDGET, MEMO, MEMO_V1, BUBBLEGUM, JUPITER_V6, AT.STAKE_PROGRAM, AT.MAGIC_EDEN_V2],
+  ...[
+    AT.JUPITER_V1,
+    AT.JUPITER_V2,
+    AT.JUPITER_V3,
+    AT.JUPITER_V4,
+    AT.RAYDIUM_LIQUIDITY_POOL_V4,
+    DEVNET.RAYDIUM_LIQUIDITY_POOL_V4,
+  ],
+  ...[AT.CANDY_MACHINE_V1, AT.CANDY_MACHINE_V2, AT.CANDY_MACHINE_V3, AT.CANDY_MACHINE_CORE_V3],
+  ...[AT.BPF_LOADER, AT.BPF_UPGRADEABLE_LOADER],
+]);
+
+/**
+ * Whether nothing else happens than what these programs do: an instruction with accounts of any other program may mean anything.
+ * One without accounts can only leave a mark.
+ */
+export function isPlain(view: TransactionView, also: readonly string[] = []): boolean {
+  return view.outer.every(
+    ({ programId, accounts }) => accounts.length === 0 || KNOWN.has(programId) || also.includes(programId),
+  );
+}
+
+/** The first token transfer, however many there are. */
+export function describeTransfer(view: TransactionView, words: Words): string {
+  const [first] = view.tokens;
+  if (first === undefined) return '';
+  const { amount, decimals } = first;
+  const token = words.token(view.key(first.mint), decimals, amount);
+  const [from, to] = [view.key(first.sourceOwner), view.key(first.destinationOwner)];
+  return `${from} transferred ${plainAmount(amount, decimals ?? 0)} ${token} to ${to}.`;
+}

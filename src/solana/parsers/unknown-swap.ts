@@ -1,0 +1,124 @@
+import { WRAPPED_SOL_MINT } from '../addresses.ts';
+import type { TransactionParser } from './parser.ts';
+import { describeSwap, legOf, type SwapFacts, type SwapLeg, swapEvents } from './swap.ts';
+import type { TransactionView } from './view.ts';
+
+/** What the fee payer has more (or less) of one token after the transaction. */
+interface NetChange {
+  /** base58 */
+  readonly mint: string;
+  /** Raw units. */
+  readonly change: bigint;
+  readonly decimals: number;
+}
+
+/** Programs where one token goes out and another one comes in that is no price of it: a debt and its collateral, a margin. */
+const LENDING: readonly string[] = [
+  // Jupiter Lend: deposits, vaults; Jupiter perpetuals
+  ...['jup3YeL8QhtSx1e253b2FDvsMNC87fDrgQZivbrndc9', 'jupr81YtYssSyPt8jbnGuiWon5f6x9TcDEFxYe3Bdzi'],
+  'PERPHjGBqRHArX4DySjwM6UJHiR3sWAatqfdBS2qQJu',
+  // Kamino, Marginfi, Solend, Drift
+  ...['KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD', 'MFv2hWf31Z9kbCa1snEPYctwafyhdvnV7FZnsebVacA'],
+  ...['So1endDq2YkqhipRh3WViPa8hdiSpxWy6z3Z6tMCpAo', 'dRiftyHA39MWEi3m9aunc5MzRF1JYuBsbn6VPcn33UH'],
+];
+
+/**
+ * A swap on a program that nobody here knows: the fee payer gives one token and gets another one. SOL and wrapped SOL are one token; the
+ * fee, rent and payments that the message itself asks for are not part of it. Shares that are made or burned for the payer are a deposit
+ * or a withdrawal, and a single indivisible token is a sale.
+ */
+export const unknownSwap: TransactionParser = {
+  name: 'unknown-swap',
+  programs: null,
+  parse(view) {
+    if (view.tx.error !== null || view.steps.some(({ programId }) => LENDING.includes(programId))) return null;
+    const legs = legsOf(view);
+    if (legs === null) return null;
+    const facts: SwapFacts = { user: view.feePayer, ...legs, fees: [], inner: [] };
+    return {
+      ...{ type: 'SWAP', source: 'UNKNOWN' },
+      describe: (words) => describeSwap(words, facts),
+      events: (words) => swapEvents(view, words, facts),
+    };
+  },
+};
+
+function legsOf(view: TransactionView): { readonly input: SwapLeg; readonly output: SwapLeg } | null {
+  const tokens = netTokens(view);
+  // Only what a program moved is traded.
+  if (tokens.length === 0 || tokens.length > 2 || !tokens.every((token) => isTraded(view, token))) return null;
+  const sol = tokens.length === 1 ? netSol(view) : null;
+  const changes = sol === null ? tokens : [...tokens, sol];
+  const [input, output] = [changes.filter(({ change }) => change < 0n), changes.filter(({ change }) => change > 0n)];
+  if (input.length !== 1 || output.length !== 1) return null;
+  const leg = ({ mint, change, decimals }: NetChange): SwapLeg => {
+    const amount = change < 0n ? -change : change;
+    const made = legOf(view, view.tokens, view.feePayer, change < 0n ? -1 : 1, mint, amount);
+    // Without an account of wrapped SOL it is lamports.
+    return { ...made, decimals, isNative: made.isNative || (mint === WRAPPED_SOL_MINT && made.tokenAccount === '') };
+  };
+  return { input: leg(input[0] as NetChange), output: leg(output[0] as NetChange) };
+}
+
+/** All tokens of the payer but SOL. */
+function netTokens({ movements, key, feePayer }: TransactionView): NetChange[] {
+  const net = new Map<string, NetChange>();
+  for (const { owner, mint, change, decimals } of movements.tokenChanges) {
+    const text = key(mint);
+    if (key(owner) !== feePayer || text === WRAPPED_SOL_MINT) continue;
+    net.set(text, { mint: text, decimals, change: change + (net.get(text)?.change ?? 0n) });
+  }
+  return [...net.values()].filter(({ change }) => change !== 0n);
+}
+
+function isTraded(view: TransactionView, { mint, change, decimals }: NetChange): boolean {
+  if (decimals === 0 && (change === 1n || change === -1n)) return false;
+  const own = view.tokens.filter(
+    (move) =>
+      view.key(move.mint) === mint &&
+      view.key(change < 0n ? move.sourceOwner : move.destinationOwner) === view.feePayer,
+  );
+  return own.some(({ inner }) => inner >= 0) && own.every(({ kind }) => kind !== 'mint' && kind !== 'burn');
+}
+
+/** SOL of the payer, wrapped or not; null where no program took it or gave it. */
+function netSol(view: TransactionView): NetChange | null {
+  const { tx, natives, tokens, feePayer, key, movements } = view;
+  const wrappedAt = (position: number, when: typeof tx.preTokenBalances) => {
+    const found = when.find(({ accountIndex }) => accountIndex === position);
+    return found !== undefined && key(found.mintKey) === WRAPPED_SOL_MINT ? BigInt(found.amount) : 0n;
+  };
+  let change = BigInt(tx.postBalances[0] ?? 0) - BigInt(tx.preBalances[0] ?? 0) + BigInt(tx.fee);
+  for (const { owner, mint, change: wrapped } of movements.tokenChanges)
+    if (key(owner) === feePayer && key(mint) === WRAPPED_SOL_MINT) change += wrapped;
+  const funded = new Set(natives.filter(({ from }) => from === 0).map(({ to }) => to));
+  for (let at = 1; at < tx.keys.length; at += 1) {
+    const [before, after] = [BigInt(tx.preBalances[at] ?? 0), BigInt(tx.postBalances[at] ?? 0)];
+    // Rent that the payer left in a new account, or got back from one of its own.
+    if (before === 0n && after > 0n && funded.has(at) && isAccountOfProgram(view, at))
+      change += after - wrappedAt(at, tx.postTokenBalances);
+    const owned = tx.preTokenBalances.find(({ accountIndex }) => accountIndex === at);
+    if (after === 0n && before > 0n && owned !== undefined && key(owned.ownerKey) === feePayer)
+      change -= before - wrappedAt(at, tx.preTokenBalances);
+  }
+  // Tips and fees of the program that wrote the message.
+  for (const { inner, from, to, toToken, kind, amount } of natives)
+    if (inner < 0 && from === 0 && to !== 0 && toToken === null && kind.startsWith('transfer')) change += amount;
+  const isMoved =
+    tokens.some(
+      ({ inner, mint, sourceOwner, destinationOwner }) =>
+        inner >= 0 &&
+        key(mint) === WRAPPED_SOL_MINT &&
+        [sourceOwner, destinationOwner].some((owner) => key(owner) === feePayer),
+    ) ||
+    natives.some(
+      ({ inner, from, to, kind }) => inner >= 0 && kind.startsWith('transfer') && (from === 0 || to === 0),
+    ) ||
+    change > 0n;
+  return change === 0n || !isMoved ? null : { mint: WRAPPED_SOL_MINT, change, decimals: 9 };
+}
+
+/** Whether an account was made in the transaction for a program, and not merely paid to. */
+const isAccountOfProgram = ({ natives, tx }: TransactionView, at: number): boolean =>
+  natives.some(({ to, kind }) => to === at && kind.startsWith('create')) ||
+  tx.postTokenBalances.some(({ accountIndex }) => accountIndex === at);

@@ -1,0 +1,166 @@
+/**
+ * Calls one daemon with clients of other languages: `npm run clients`, or `npm run clients -- go rust` for some of them.
+ * Each folder beside this file is one client program. A language whose tools are absent is named and passed over; a flow that fails
+ * ends the run with 1. Packages come from the language's own registry into `.cache/clients`, which outlives the run.
+ *
+ * A program finds the daemon by PARHELION_URL (JSON-RPC, with the key), PARHELION_WS (the same over a websocket), PARHELION_BASE (no
+ * path, no key), PARHELION_KEY and PARHELION_PROJECT. It prints a line per flow: `ok NAME`, or `not ok NAME: REASON`.
+ */
+import { spawn, spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { startChain } from '../helpers/chain.ts';
+import { startDaemonProcess } from '../helpers/daemon.ts';
+
+const sources = fileURLToPath(new URL('./', import.meta.url));
+const cache = fileURLToPath(new URL('../../.cache/clients/', import.meta.url));
+
+/** Slots of 400 ms; a block is final two slots later, so that clients that wait for `finalized` do not wait for long. */
+const CHAIN = { slotMs: 400, finalityDepth: 2 };
+const CONFIG = {
+  log: { level: 'error', format: 'json' },
+  webhooks: { allowCidrs: ['127.0.0.0/8'] },
+  // The Rust SDK reads only entries with all members.
+  wallet: { identity: { batchUnknown: 'full' } },
+};
+const MOST_MS = 20 * 60_000;
+
+interface Client {
+  readonly name: string;
+  /** The program whose absence passes the client over. */
+  readonly needs: string;
+  /** Runs in a copy of the client's folder below the cache: installs packages, compiles. */
+  readonly install: readonly (readonly string[])[];
+  readonly run: readonly string[];
+}
+
+const CLIENTS: readonly Client[] = [
+  pythonClient('python', 'flows.py'),
+  pythonClient('python-anchorpy', 'flows.py'),
+  {
+    name: 'go',
+    needs: 'go',
+    install: [
+      ['go', 'mod', 'tidy'],
+      ['go', 'build', '-o', 'flows', '.'],
+    ],
+    run: ['./flows'],
+  },
+  {
+    name: 'java',
+    needs: 'mvn',
+    install: [['mvn', '-q', 'compile', 'dependency:build-classpath', '-Dmdep.outputFile=classpath']],
+    run: ['sh', '-c', 'exec java -cp "target/classes:$(cat classpath)" Flows'],
+  },
+  {
+    name: 'rust',
+    needs: 'cargo',
+    install: [['cargo', 'build', '--quiet', '--ignore-rust-version']],
+    run: ['./target/debug/flows'],
+  },
+];
+
+function pythonClient(name: string, file: string): Client {
+  return {
+    name,
+    needs: 'python3',
+    install: [
+      ['python3', '-m', 'venv', 'venv'],
+      ['venv/bin/pip', '-q', '--disable-pip-version-check', 'install', '-r', 'requirements.txt'],
+    ],
+    run: ['venv/bin/python', file],
+  };
+}
+
+interface Outcome {
+  readonly name: string;
+  readonly passed: number;
+  readonly failed: readonly string[];
+  /** Why the client was not run. */
+  readonly absent?: string;
+}
+
+async function main(names: readonly string[]): Promise<number> {
+  const unknown = names.filter((name) => !CLIENTS.some((client) => client.name === name));
+  if (unknown.length > 0) {
+    console.error(`no such client: ${unknown.join(' ')}; there are ${CLIENTS.map(({ name }) => name).join(' ')}`);
+    return 64;
+  }
+  const chosen = CLIENTS.filter(({ name }) => names.length === 0 || names.includes(name));
+  const outcomes: Outcome[] = [];
+  const chain = await startChain(CHAIN);
+  const daemon = await startDaemonProcess({ chain, config: CONFIG });
+  try {
+    const env = {
+      ...process.env,
+      PARHELION_BASE: daemon.apiUrl,
+      PARHELION_URL: `${daemon.apiUrl}/?api-key=${daemon.key}`,
+      PARHELION_WS: `${daemon.wsUrl}/?api-key=${daemon.key}`,
+      PARHELION_KEY: daemon.key,
+      PARHELION_PROJECT: daemon.projectId,
+    };
+    for (const client of chosen) outcomes.push(await callWith(client, env));
+  } finally {
+    await daemon.stop();
+    await chain.stop();
+  }
+  return report(outcomes);
+}
+
+async function callWith(client: Client, env: NodeJS.ProcessEnv): Promise<Outcome> {
+  const { name } = client;
+  console.log(`\n== ${name}`);
+  const folder = join(cache, name);
+  const absent = install(client, folder);
+  if (absent !== null) return { name, passed: 0, failed: [], absent };
+  const [command, ...args] = client.run;
+  const child = spawn(command as string, args, {
+    cwd: folder,
+    env,
+    stdio: ['ignore', 'pipe', 'inherit'],
+    timeout: MOST_MS,
+  });
+  const failed: string[] = [];
+  let passed = 0;
+  for await (const line of createInterface({ input: child.stdout })) {
+    console.log(line);
+    if (line.startsWith('ok ')) passed += 1;
+    if (line.startsWith('not ok ')) failed.push(line.slice('not ok '.length));
+  }
+  const code = child.exitCode ?? (await new Promise((resolve) => child.once('exit', resolve)));
+  if (code !== 0) failed.push(`the program ended with ${code ?? child.signalCode}`);
+  if (passed + failed.length === 0) failed.push('the program ran no flow');
+  return { name, passed, failed };
+}
+
+/** Null when the client is ready to run; otherwise the reason why it cannot be had on this machine. */
+function install({ name, needs, install: steps }: Client, folder: string): string | null {
+  if (spawnSync('sh', ['-c', `command -v ${needs}`]).status !== 0) return `${needs} is not installed`;
+  mkdirSync(folder, { recursive: true });
+  for (const entry of readdirSync(join(sources, name))) {
+    cpSync(join(sources, name, entry), join(folder, entry), { recursive: true });
+  }
+  for (const [command, ...args] of steps) {
+    if (args.includes('venv') && existsSync(join(folder, 'venv/bin/pip'))) continue;
+    const { status, stderr } = spawnSync(command as string, args, { cwd: folder, encoding: 'utf8', timeout: MOST_MS });
+    if (status !== 0)
+      return `\`${[command, ...args].join(' ')}\` failed: ${stderr.trim().split('\n').slice(-5).join(' | ')}`;
+  }
+  return null;
+}
+
+function report(outcomes: readonly Outcome[]): number {
+  console.log('');
+  for (const { name, passed, failed, absent } of outcomes) {
+    if (absent !== undefined) console.log(`ABSENT ${name}: ${absent}`);
+    else console.log(`${name}: ${passed} passed, ${failed.length} failed`);
+    for (const reason of failed) console.log(`  ${reason}`);
+  }
+  const failures = outcomes.reduce((sum, { failed }) => sum + failed.length, 0);
+  const ran = outcomes.some(({ absent }) => absent === undefined);
+  return failures === 0 && ran ? 0 : 1;
+}
+
+process.exit(await main(process.argv.slice(2)));

@@ -1,0 +1,117 @@
+/** The document of a daemon with all its plugins, as generators and validators of OpenAPI 3.1 read it. */
+import assert from 'node:assert/strict';
+import { after, before, test } from 'node:test';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
+
+interface Media {
+  readonly schema: Record<string, unknown>;
+}
+interface Operation {
+  readonly operationId: string;
+  readonly parameters?: readonly {
+    readonly name: string;
+    readonly in: string;
+    readonly schema: Record<string, unknown>;
+  }[];
+  readonly requestBody?: { readonly content: Record<string, Media> };
+  readonly responses: Record<string, { readonly description: string; readonly content?: Record<string, Media> }>;
+}
+interface Document {
+  readonly openapi: string;
+  readonly paths: Record<string, Record<string, Operation>>;
+  readonly components: { readonly schemas: Record<string, object> };
+}
+
+const TYPES = new Set(['null', 'boolean', 'object', 'array', 'number', 'string', 'integer']);
+/** A path parameter says what it looks like; names are of any form. */
+const FREE_FORM = new Set(['get_v1_wallet_wallet_identity']);
+
+let daemon: DaemonInProcess;
+let document: Document;
+let operations: readonly (readonly [string, Operation])[];
+before(async () => {
+  daemon = await startDaemon({ config: { upstream: { urls: ['http://127.0.0.1:9'] }, follow: { enabled: false } } });
+  document = (await (await fetch(`${daemon.apiUrl}/openapi.json`)).json()) as Document;
+  operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => [`${method} ${path}`, operation] as const),
+  );
+});
+after(() => daemon.stop());
+
+test('every schema is one of JSON Schema 2020-12, with the types that there are', () => {
+  const visit = (value: unknown, at: string): void => {
+    if (typeof value !== 'object' || value === null) return;
+    for (const [name, inner] of Object.entries(value)) {
+      if (name === 'type' && !at.endsWith('/properties') && !at.includes('securitySchemes'))
+        for (const type of [inner].flat()) assert.ok(TYPES.has(type as string), `${at}: type ${String(type)}`);
+      visit(inner, `${at}/${name}`);
+    }
+  };
+  visit({ ...document, components: { schemas: document.components.schemas } }, '');
+  const ajv = new Ajv2020({ strict: false, validateFormats: false, schemas: [{ ...document, $id: 'document' }] });
+  const schemaAt = (text: string) => ajv.compile(JSON.parse(text.replaceAll('"#/components', '"document#/components')));
+  for (const [, { requestBody, responses }] of operations)
+    for (const media of [requestBody, ...Object.values(responses)].flatMap((part) =>
+      Object.values(part?.content ?? {}),
+    ))
+      schemaAt(JSON.stringify(media.schema));
+});
+
+test('every operation has its own id, every path parameter a form, every body a schema', () => {
+  assert.equal(new Set(operations.map(([, { operationId }]) => operationId)).size, operations.length);
+  for (const [name, { operationId, parameters = [], requestBody }] of operations) {
+    for (const { in: place, schema, name: parameter } of parameters)
+      if (place === 'path' && !FREE_FORM.has(operationId))
+        assert.ok('format' in schema || 'pattern' in schema, `${name}: ${parameter}`);
+    for (const { schema } of Object.values(requestBody?.content ?? {}))
+      assert.ok(
+        ['type', 'anyOf', 'allOf'].some((key) => key in schema),
+        `${name}: ${JSON.stringify(schema)}`,
+      );
+  }
+  for (const name of ['post /fast', 'post /v0/webhooks', 'post /v1/wallet/batch-identity', 'post /v0/token-metadata'])
+    assert.ok(operations.find(([other]) => other === name)?.[1].requestBody !== undefined, name);
+});
+
+test('answers without a body have no content; a notification is one of them', () => {
+  const remove = document.paths['/v0/webhooks/{webhookID}']?.['delete'];
+  assert.deepEqual(Object.keys(remove?.responses['200'] ?? {}), ['description']);
+  for (const path of ['/', '/fast'])
+    assert.deepEqual(Object.keys(document.paths[path]?.['post']?.responses['204'] ?? {}), ['description'], path);
+});
+
+test('calls that are passed on, batches, and results that fit more than one method are within the document', async () => {
+  const ajv = new Ajv2020({ strict: false, validateFormats: false });
+  const { requestBody, responses } = document.paths['/']!['post']!;
+  const schemaOf = (content: Record<string, Media> | undefined) => content!['application/json']!.schema;
+  const inline = (schema: object) =>
+    JSON.parse(
+      JSON.stringify(schema).replaceAll(
+        '{"$ref":"#/components/schemas/error-rpc"}',
+        JSON.stringify(document.components.schemas['error-rpc']),
+      ),
+    );
+  const isRequest = ajv.compile(inline(schemaOf(requestBody!.content)));
+  const isAnswer = ajv.compile(inline(schemaOf(responses['200']!.content)));
+  const call = { jsonrpc: '2.0', id: 1 };
+  for (const good of [
+    { ...call, method: 'getSlot' },
+    { ...call, method: 'getCompressedAccountProof', params: { hash: '11111111111111111111111111111111' } },
+    [
+      { ...call, method: 'getSlot' },
+      { jsonrpc: '2.0', method: 'getHealth', params: [] },
+    ],
+  ])
+    assert.ok(isRequest(good), JSON.stringify(good));
+  for (const bad of [{ ...call }, { ...call, method: 'getCompressedAccountProof', params: { hash: 5 } }, 'x', []])
+    assert.ok(!isRequest(bad), JSON.stringify(bad));
+  const empty = { context: { slot: 1 }, value: { items: [] } };
+  for (const good of [
+    { ...call, result: 5 },
+    { ...call, result: empty },
+    { ...call, error: { code: -32007, message: 'x' } },
+  ])
+    assert.ok(isAnswer(good), JSON.stringify(good));
+  assert.ok(!isAnswer({ ...call, error: 'x' }));
+});
