@@ -21,7 +21,7 @@ const [out = 'dist', ...tests] = process.argv.slice(2);
 const ownPlace = {
   name: 'own-place',
   setup({ onLoad, onResolve }) {
-    onResolve({ filter: /^parhelion\/plugin$/ }, () => ({ path: join(root, 'src/kernel/plugin.ts') }));
+    onResolve({ filter: /^parhelion\/plugin$/ }, () => ({ path: join(root, 'src/plugin/plugin.ts') }));
     onLoad({ filter: /\.ts$/ }, async ({ path }) => {
       const text = await readFile(path, 'utf8');
       if (path.includes('/node_modules/') || !text.includes('import.meta.')) return null;
@@ -88,8 +88,8 @@ await build({
   entryPoints: [
     'src/cli/main.ts',
     'src/cli/role-thread.ts',
-    'src/adapters/chain/local/child.ts',
-    'src/kernel/plugin.ts',
+    'src/local-chain/child.ts',
+    'src/plugin/plugin.ts',
     ...(await readdir('plugins')).map((plugin) => `plugins/${plugin}/index.ts`),
     ...tests,
   ],

@@ -1,4 +1,4 @@
-import { API_VERSION, definePlugin } from '../../src/kernel/plugin.ts';
+import { API_VERSION, definePlugin } from '../../src/plugin/plugin.ts';
 import { accessAccounts, accessAdmin, accessBootstrap, accessCharges, accessPlans } from '../../src/ports/access.ts';
 import { assembleAccess } from './assemble.ts';
 import { accessConfig } from './config.ts';

@@ -1,4 +1,4 @@
-import { GateRefusal } from '../../src/kernel/plugin.ts';
+import { GateRefusal } from '../../src/plugin/plugin.ts';
 import type { Limits } from './plans/plans.ts';
 
 export type Buckets = Map<string, Bucket>;

@@ -1,4 +1,4 @@
-import { type Static, Type } from '../../src/kernel/plugin.ts';
+import { type Static, Type } from '../../src/plugin/plugin.ts';
 
 const count = (value: number, description: string, minimum = 1) =>
   Type.Integer({ minimum, default: value, description });

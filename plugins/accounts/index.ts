@@ -7,7 +7,7 @@ import {
   RpcError,
   type RpcMethod,
   Type,
-} from '../../src/kernel/plugin.ts';
+} from '../../src/plugin/plugin.ts';
 import { type AccountsConfig, accountsConfig } from './config.ts';
 import { createLists, type Lists } from './lists.ts';
 import { readPage } from './page.ts';

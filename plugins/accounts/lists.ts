@@ -1,4 +1,4 @@
-import { type CallContext, type Clock, type Random, RpcError } from '../../src/kernel/plugin.ts';
+import { type CallContext, type Clock, type Random, RpcError } from '../../src/plugin/plugin.ts';
 import type { AccountsConfig } from './config.ts';
 import { sortKeys } from './key-list.ts';
 import { LIST_ID_BYTES, type Question } from './question.ts';

@@ -1,6 +1,6 @@
-import { type CallContext, RpcError } from '../../src/kernel/plugin.ts';
 import { encode32 } from '../../src/lib/base58.ts';
 import { arrayItems, objectMembers } from '../../src/lib/json-members.ts';
+import { type CallContext, RpcError } from '../../src/plugin/plugin.ts';
 import type { AccountsConfig } from './config.ts';
 import { countUpTo } from './key-list.ts';
 import type { KeyList } from './lists.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import { RpcError } from '../../src/kernel/plugin.ts';
 import { decode, decode32 } from '../../src/lib/base58.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
+import { RpcError } from '../../src/plugin/plugin.ts';
 
 const TOKEN_PROGRAMS = [
   'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA',

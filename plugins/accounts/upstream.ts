@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
-import { type Clock, codeOf, GateRefusal, RpcError, type UpstreamPool } from '../../src/kernel/plugin.ts';
 import { gather } from '../../src/lib/gather.ts';
 import { readRpcReply } from '../../src/lib/rpc-reply.ts';
+import { type Clock, codeOf, GateRefusal, RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
 import type { Tenant } from '../../src/ports/access.ts';
 import { createKeyScan, type KeyScan } from './key-list.ts';
 

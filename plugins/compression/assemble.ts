@@ -1,4 +1,4 @@
-import type { Contribution, PluginContext } from '../../src/kernel/plugin.ts';
+import type { Contribution, PluginContext } from '../../src/plugin/plugin.ts';
 import { kernelGaps } from '../../src/ports/gaps.ts';
 import { createChainPart } from './chain/chain-part.ts';
 import type { CompressionConfig } from './config.ts';

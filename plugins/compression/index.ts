@@ -1,4 +1,4 @@
-import { API_VERSION, definePlugin } from '../../src/kernel/plugin.ts';
+import { API_VERSION, definePlugin } from '../../src/plugin/plugin.ts';
 import { kernelGaps } from '../../src/ports/gaps.ts';
 import { assembleCompression } from './assemble.ts';
 import { compressionConfig } from './config.ts';

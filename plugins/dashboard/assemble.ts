@@ -1,6 +1,6 @@
-import type { Contribution, PluginContext, Route } from '../../src/kernel/plugin.ts';
 import { lazy } from '../../src/lib/lru.ts';
 import { createRightsWatch } from '../../src/lib/rights-watch.ts';
+import type { Contribution, PluginContext, Route } from '../../src/plugin/plugin.ts';
 import { accessAdmin } from '../../src/ports/access.ts';
 import { kernelView } from '../../src/ports/daemon-view.ts';
 import { operatorBootstrap } from '../../src/ports/dashboard.ts';

@@ -1,4 +1,4 @@
-import { type Clock, CodedError, type Command, type Random } from '../../src/kernel/plugin.ts';
+import { type Clock, CodedError, type Command, type Random } from '../../src/plugin/plugin.ts';
 import type { DashboardConfig } from './config.ts';
 import { DASHBOARD_ERRORS } from './errors.ts';
 import { createAuditLog } from './store/audit.ts';

@@ -1,4 +1,4 @@
-import { API_VERSION, definePlugin } from '../../src/kernel/plugin.ts';
+import { API_VERSION, definePlugin } from '../../src/plugin/plugin.ts';
 import { accessAdmin } from '../../src/ports/access.ts';
 import { kernelView } from '../../src/ports/daemon-view.ts';
 import { operatorBootstrap } from '../../src/ports/dashboard.ts';

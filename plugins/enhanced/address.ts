@@ -1,6 +1,6 @@
-import { defineRoute, type Route, Type } from '../../src/kernel/plugin.ts';
-import { json, RequestError } from '../../src/kernel/request.ts';
 import { decode, decode32 } from '../../src/lib/base58.ts';
+import { defineRoute, type Route, Type } from '../../src/plugin/plugin.ts';
+import { json, RequestError } from '../../src/plugin/request.ts';
 import type { Commitment } from '../../src/ports/chain.ts';
 import type { ReadTransaction } from '../../src/solana/parsers/enhance.ts';
 import { addressQuery, MAX_LIMIT, windowOf } from './address-query.ts';

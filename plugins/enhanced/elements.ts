@@ -1,5 +1,5 @@
-import type { Clock, Log, Metrics } from '../../src/kernel/plugin.ts';
 import { lazy } from '../../src/lib/lru.ts';
+import type { Clock, Log, Metrics } from '../../src/plugin/plugin.ts';
 import type { ParserBook } from '../../src/ports/parsers.ts';
 import type { TokenFacts } from '../../src/ports/token-facts.ts';
 import type { TokenNames } from '../../src/ports/token-names.ts';

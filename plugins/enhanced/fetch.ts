@@ -1,5 +1,5 @@
-import { type CallContext, type ChainReader, codeOf } from '../../src/kernel/plugin.ts';
-import { RequestError } from '../../src/kernel/request.ts';
+import { type CallContext, type ChainReader, codeOf } from '../../src/plugin/plugin.ts';
+import { RequestError } from '../../src/plugin/request.ts';
 import type { NormalTransaction } from '../../src/ports/block.ts';
 import type { Commitment } from '../../src/ports/chain.ts';
 import type { Random } from '../../src/ports/clock.ts';

@@ -1,4 +1,4 @@
-import { RequestError } from '../../src/kernel/request.ts';
+import { RequestError } from '../../src/plugin/request.ts';
 import type { Commitment } from '../../src/ports/chain.ts';
 import type { Asker, SignatureRow, Transactions } from './fetch.ts';
 

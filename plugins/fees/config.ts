@@ -1,4 +1,4 @@
-import { type Static, Type } from '../../src/kernel/plugin.ts';
+import { type Static, Type } from '../../src/plugin/plugin.ts';
 
 export const feesConfig = Type.Object(
   {

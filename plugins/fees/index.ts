@@ -1,3 +1,4 @@
+import { decode32, encode32 } from '../../src/lib/base58.ts';
 import {
   API_VERSION,
   type ChainReader,
@@ -6,8 +7,7 @@ import {
   RpcError,
   type RpcMethod,
   Type,
-} from '../../src/kernel/plugin.ts';
-import { decode32, encode32 } from '../../src/lib/base58.ts';
+} from '../../src/plugin/plugin.ts';
 import { type FeesConfig, feesConfig } from './config.ts';
 import { estimate, LEVELS, type Levels } from './estimate.ts';
 import {

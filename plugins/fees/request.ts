@@ -1,6 +1,6 @@
-import { RpcError } from '../../src/kernel/plugin.ts';
 import { decode, encode32 } from '../../src/lib/base58.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
+import { RpcError } from '../../src/plugin/plugin.ts';
 import { type DraftMessage, readDraft } from '../../src/solana/draft-message.ts';
 import { MAX_LOOKBACK_SLOTS } from './store.ts';
 

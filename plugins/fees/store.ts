@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { BlockProcessor } from '../../src/kernel/plugin.ts';
+import type { BlockProcessor } from '../../src/plugin/plugin.ts';
 import type { Migration, Queries } from '../../src/ports/store.ts';
 import { packFees } from './slot-fees.ts';
 

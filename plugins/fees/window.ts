@@ -1,4 +1,4 @@
-import { RpcError, type Store } from '../../src/kernel/plugin.ts';
+import { RpcError, type Store } from '../../src/plugin/plugin.ts';
 import { globalRates, type Statistics, statisticsOf } from './estimate.ts';
 import { type SlotFees, unpackFees } from './slot-fees.ts';
 import { MAX_LOOKBACK_SLOTS, tables } from './store.ts';

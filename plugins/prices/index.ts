@@ -1,4 +1,4 @@
-import { API_VERSION, definePlugin } from '../../src/kernel/plugin.ts';
+import { API_VERSION, definePlugin } from '../../src/plugin/plugin.ts';
 import { tokenPrices } from '../../src/ports/prices.ts';
 import { assemblePrices } from './assemble.ts';
 import { pricesConfig } from './config.ts';

@@ -1,5 +1,5 @@
 import { join, resolve } from 'node:path';
-import { definePlugin, type PluginContext } from '../../src/kernel/plugin.ts';
+import { definePlugin, type PluginContext } from '../../src/plugin/plugin.ts';
 import { accessCharges } from '../../src/ports/access.ts';
 import { sendRoutes } from '../../src/ports/send-routes.ts';
 import { createAnswerCache } from './cache/answer-cache.ts';

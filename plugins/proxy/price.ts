@@ -1,4 +1,4 @@
-import type { Price, RateGroup } from '../../src/kernel/plugin.ts';
+import type { Price, RateGroup } from '../../src/plugin/plugin.ts';
 import type { ProxyConfig } from './config.ts';
 
 /** Methods that read the archive. */

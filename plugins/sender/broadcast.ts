@@ -1,6 +1,6 @@
-import { codeOf, GateRefusal, RpcError, type UpstreamPool } from '../../src/kernel/plugin.ts';
 import { gather } from '../../src/lib/gather.ts';
 import { isNull, readRpcReply } from '../../src/lib/rpc-reply.ts';
+import { codeOf, GateRefusal, RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
 import type { Tenant } from '../../src/ports/access.ts';
 import type { Upstream, UpstreamRequest } from '../../src/ports/upstream.ts';
 

@@ -1,5 +1,5 @@
-import { type CallContext, RpcError, type UpstreamPool } from '../../src/kernel/plugin.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
+import { type CallContext, RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
 import type { RoutedAnswer } from '../../src/ports/send-routes.ts';
 import { type Exchange, exchange, noAnswer, type Targets } from './broadcast.ts';
 import type { Protection } from './protection.ts';

@@ -1,4 +1,4 @@
-import { type Static, Type } from '../../src/kernel/plugin.ts';
+import { type Static, Type } from '../../src/plugin/plugin.ts';
 
 const closed = { additionalProperties: false } as const;
 const secret = { secret: true } as const;

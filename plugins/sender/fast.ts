@@ -9,7 +9,7 @@ import {
   RpcError,
   Type,
   type UpstreamPool,
-} from '../../src/kernel/plugin.ts';
+} from '../../src/plugin/plugin.ts';
 import type { RoutedAnswer } from '../../src/ports/send-routes.ts';
 import { broadcast, sendBody } from './broadcast.ts';
 import type { Bundles } from './bundles.ts';

@@ -7,7 +7,7 @@ import {
   text,
   type UpstreamConfig,
   type UpstreamPool,
-} from '../../src/kernel/plugin.ts';
+} from '../../src/plugin/plugin.ts';
 import { sendRoutes } from '../../src/ports/send-routes.ts';
 import { broadcast, sendBody } from './broadcast.ts';
 import { type Bundles, createBundles } from './bundles.ts';

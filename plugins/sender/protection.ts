@@ -1,4 +1,4 @@
-import { RpcError, type UpstreamPool } from '../../src/kernel/plugin.ts';
+import { RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
 import type { Targets } from './broadcast.ts';
 import type { SenderConfig } from './config.ts';
 

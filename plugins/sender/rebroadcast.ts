@@ -1,4 +1,4 @@
-import type { ChainReader, Clock, Log, Metrics } from '../../src/kernel/plugin.ts';
+import type { ChainReader, Clock, Log, Metrics } from '../../src/plugin/plugin.ts';
 import type { Counter } from '../../src/ports/metrics.ts';
 import type { Targets } from './broadcast.ts';
 import { type SignedTransaction, usesNonce } from './transaction.ts';

@@ -1,8 +1,8 @@
-import { type CallContext, type Clock, RpcError } from '../../src/kernel/plugin.ts';
 import { networkOf } from '../../src/lib/cidr.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import { objectMembers } from '../../src/lib/json-members.ts';
 import { createLru } from '../../src/lib/lru.ts';
+import { type CallContext, type Clock, RpcError } from '../../src/plugin/plugin.ts';
 
 /** A JSON-RPC call. */
 export interface SenderCall {

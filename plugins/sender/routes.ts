@@ -1,4 +1,4 @@
-import { RpcError } from '../../src/kernel/plugin.ts';
+import { RpcError } from '../../src/plugin/plugin.ts';
 import type { PassedCall, SendRoute, SendRoutes } from '../../src/ports/send-routes.ts';
 import { broadcast, type Targets } from './broadcast.ts';
 import { BUNDLE_METHODS, type BundleMethod, type Bundles } from './bundles.ts';

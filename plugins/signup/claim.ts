@@ -1,5 +1,5 @@
-import { type Clock, codeOf, type Store, type StoreTx } from '../../src/kernel/plugin.ts';
 import { sha256Hex } from '../../src/lib/signup-message.ts';
+import { type Clock, codeOf, type Store, type StoreTx } from '../../src/plugin/plugin.ts';
 import type { AccessAccounts } from '../../src/ports/access.ts';
 import type { SignupConfig } from './config.ts';
 import { type PaymentRow, tables } from './store.ts';

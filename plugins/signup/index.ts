@@ -1,4 +1,4 @@
-import { API_VERSION, CodedError, definePlugin } from '../../src/kernel/plugin.ts';
+import { API_VERSION, CodedError, definePlugin } from '../../src/plugin/plugin.ts';
 import { accessAccounts } from '../../src/ports/access.ts';
 import { createClaims } from './claim.ts';
 import { signupConfig } from './config.ts';

@@ -1,4 +1,4 @@
-import type { BlockProcessor, ChainBlock } from '../../src/kernel/plugin.ts';
+import type { BlockProcessor, ChainBlock } from '../../src/plugin/plugin.ts';
 import { type Movements, readMovements } from '../../src/solana/movements/read-movements.ts';
 import { tables } from './store.ts';
 import type { Price, Terms } from './terms.ts';

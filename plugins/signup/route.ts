@@ -1,8 +1,8 @@
-import { defineRoute, json, RequestError, type Route, Type } from '../../src/kernel/plugin.ts';
 import { decode, decode32 } from '../../src/lib/base58.ts';
 import { codeOf } from '../../src/lib/coded-error.ts';
 import { verifyEd25519 } from '../../src/lib/ed25519-verify.ts';
 import { signupMessage } from '../../src/lib/signup-message.ts';
+import { defineRoute, json, RequestError, type Route, Type } from '../../src/plugin/plugin.ts';
 import type { Claim, ClaimOutcome } from './claim.ts';
 import type { Terms } from './terms.ts';
 

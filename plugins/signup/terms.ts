@@ -1,5 +1,5 @@
-import { CodedError } from '../../src/kernel/plugin.ts';
 import { decode32 } from '../../src/lib/base58.ts';
+import { CodedError } from '../../src/plugin/plugin.ts';
 import type { SignupConfig } from './config.ts';
 import { SIGNUP_ERRORS } from './errors.ts';
 

@@ -1,4 +1,4 @@
-import type { Contribution, PluginContext } from '../../src/kernel/plugin.ts';
+import type { Contribution, PluginContext } from '../../src/plugin/plugin.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
 import { tokenNames } from '../../src/ports/token-names.ts';
 import { metadataAddress } from '../../src/solana/addresses.ts';

@@ -1,4 +1,4 @@
-import { API_VERSION, definePlugin } from '../../src/kernel/plugin.ts';
+import { API_VERSION, definePlugin } from '../../src/plugin/plugin.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
 import { tokenNames } from '../../src/ports/token-names.ts';
 import { assembleTokenMetadata } from './assemble.ts';

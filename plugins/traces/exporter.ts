@@ -1,4 +1,4 @@
-import { type Clock, codeOf, type Log, type Metrics } from '../../src/kernel/plugin.ts';
+import { type Clock, codeOf, type Log, type Metrics } from '../../src/plugin/plugin.ts';
 import type { OutboundClient } from '../../src/ports/outbound.ts';
 import type { Facts, Work } from '../../src/ports/tracing.ts';
 import type { EndedSpan } from './tracer.ts';

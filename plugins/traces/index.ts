@@ -1,4 +1,4 @@
-import { API_VERSION, CodedError, definePlugin } from '../../src/kernel/plugin.ts';
+import { API_VERSION, CodedError, definePlugin } from '../../src/plugin/plugin.ts';
 import { tracesConfig } from './config.ts';
 import { TRACES_ERRORS } from './errors.ts';
 import { createExporter } from './exporter.ts';

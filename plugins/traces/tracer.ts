@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Clock, Random, Tracer } from '../../src/kernel/plugin.ts';
+import type { Clock, Random, Tracer } from '../../src/plugin/plugin.ts';
 import type { Facts, Span, Work } from '../../src/ports/tracing.ts';
 
 /** A span that is over. */

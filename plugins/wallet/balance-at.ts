@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
-import { type Clock, defineRoute, type Route } from '../../src/kernel/plugin.ts';
-import { json, RequestError } from '../../src/kernel/request.ts';
 import { decode32 } from '../../src/lib/base58.ts';
+import { type Clock, defineRoute, type Route } from '../../src/plugin/plugin.ts';
+import { json, RequestError } from '../../src/plugin/request.ts';
 import { uiAmount } from '../../src/solana/accounts/amounts.ts';
 import { scaledMints } from './history.ts';
 import { WALLET_REFUSALS, WALLET_ROUTE, walletKey, walletParams } from './input.ts';

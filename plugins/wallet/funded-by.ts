@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
-import { CodedError, codeOf, defineRoute, type Log, type Route, type Store } from '../../src/kernel/plugin.ts';
-import { type CallContext, json, RequestError } from '../../src/kernel/request.ts';
 import { encode32 } from '../../src/lib/base58.ts';
+import { CodedError, codeOf, defineRoute, type Log, type Route, type Store } from '../../src/plugin/plugin.ts';
+import { type CallContext, json, RequestError } from '../../src/plugin/request.ts';
 import type { ChainBlock, NormalTransaction } from '../../src/ports/block.ts';
 import { plainAmount } from '../../src/solana/accounts/amounts.ts';
 import { WRAPPED_SOL_MINT } from '../../src/solana/addresses.ts';

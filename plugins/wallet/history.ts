@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
-import { defineRoute, type Route } from '../../src/kernel/plugin.ts';
-import { JsonText, json, RequestError } from '../../src/kernel/request.ts';
 import { lazy } from '../../src/lib/lru.ts';
+import { defineRoute, type Route } from '../../src/plugin/plugin.ts';
+import { JsonText, json, RequestError } from '../../src/plugin/request.ts';
 import type { MintFacts } from '../../src/ports/token-facts.ts';
 import { plainAmount, uiAmount } from '../../src/solana/accounts/amounts.ts';
 import { TOKEN_PROGRAM } from '../../src/solana/addresses.ts';

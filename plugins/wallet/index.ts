@@ -4,7 +4,7 @@ import {
   type Contribution,
   definePlugin,
   type PluginContext,
-} from '../../src/kernel/plugin.ts';
+} from '../../src/plugin/plugin.ts';
 import { accessPlans, storedBudgets } from '../../src/ports/access.ts';
 import { kernelOutbox, type Outbox } from '../../src/ports/outbox.ts';
 import { tokenPrices } from '../../src/ports/prices.ts';

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
-import { type ChainReader, codeOf, type Price, type Route } from '../../src/kernel/plugin.ts';
-import { RequestError } from '../../src/kernel/request.ts';
 import { decode, decode32 } from '../../src/lib/base58.ts';
+import { type ChainReader, codeOf, type Price, type Route } from '../../src/plugin/plugin.ts';
+import { RequestError } from '../../src/plugin/request.ts';
 import type { WalletView } from './tracking/view.ts';
 
 /** Every wallet call costs the same, and a 404 is an answer too. */

@@ -1,4 +1,4 @@
-import type { HealthCheck, Route } from '../../src/kernel/plugin.ts';
+import type { HealthCheck, Route } from '../../src/plugin/plugin.ts';
 
 /** What a folder of this plugin adds to it. */
 export interface WalletPart {

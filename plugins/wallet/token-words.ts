@@ -1,5 +1,5 @@
-import { codeOf, type Log } from '../../src/kernel/plugin.ts';
-import { RequestError } from '../../src/kernel/request.ts';
+import { codeOf, type Log } from '../../src/plugin/plugin.ts';
+import { RequestError } from '../../src/plugin/request.ts';
 import type { MintFacts, TokenFacts } from '../../src/ports/token-facts.ts';
 
 /** What is known of mints, for answers that are right without it: what cannot be had is left out. */

@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
-import { defineRoute, type Route } from '../../src/kernel/plugin.ts';
-import { JsonText, json, RequestError } from '../../src/kernel/request.ts';
+import { defineRoute, type Route } from '../../src/plugin/plugin.ts';
+import { JsonText, json, RequestError } from '../../src/plugin/request.ts';
 import type { ChainBlock, NormalTransaction } from '../../src/ports/block.ts';
 import type { MintFacts, MintTransferFee } from '../../src/ports/token-facts.ts';
 import { uiAmount } from '../../src/solana/accounts/amounts.ts';

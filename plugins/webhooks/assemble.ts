@@ -1,4 +1,4 @@
-import type { ChainId, Contribution, PluginContext } from '../../src/kernel/plugin.ts';
+import type { ChainId, Contribution, PluginContext } from '../../src/plugin/plugin.ts';
 import type { AccessCharges, AccessPlans, StoredBudgets } from '../../src/ports/access.ts';
 import type { Following } from '../../src/ports/following.ts';
 import type { GapBook } from '../../src/ports/gaps.ts';

@@ -1,4 +1,4 @@
-import { CodedError } from '../../src/kernel/plugin.ts';
+import { CodedError } from '../../src/plugin/plugin.ts';
 import type { OutboundClient } from '../../src/ports/outbound.ts';
 import type { WebhooksConfig } from './config.ts';
 import { WEBHOOKS_ERRORS } from './errors.ts';

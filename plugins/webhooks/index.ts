@@ -1,4 +1,4 @@
-import { API_VERSION, CodedError, definePlugin } from '../../src/kernel/plugin.ts';
+import { API_VERSION, CodedError, definePlugin } from '../../src/plugin/plugin.ts';
 import { accessCharges, accessPlans, storedBudgets } from '../../src/ports/access.ts';
 import { kernelFollowing } from '../../src/ports/following.ts';
 import { kernelGaps } from '../../src/ports/gaps.ts';

@@ -1,7 +1,7 @@
 import { timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { CodedError } from '../../src/kernel/plugin.ts';
+import { CodedError } from '../../src/plugin/plugin.ts';
 import { secretKey, signBody } from './delivery/signature.ts';
 
 /** One request that came, and what it was answered with. */

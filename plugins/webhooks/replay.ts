@@ -1,6 +1,6 @@
-import type { BlockProcessor } from '../../src/kernel/plugin.ts';
-import { RequestError } from '../../src/kernel/request.ts';
 import { slotsIn } from '../../src/lib/chain-lag.ts';
+import type { BlockProcessor } from '../../src/plugin/plugin.ts';
+import { RequestError } from '../../src/plugin/request.ts';
 import type { ChainId } from '../../src/ports/chain.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
 import type { GapBook } from '../../src/ports/gaps.ts';

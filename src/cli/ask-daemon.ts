@@ -1,9 +1,9 @@
 import { get, type IncomingMessage } from 'node:http';
 import { get as secureGet } from 'node:https';
 import { text } from 'node:stream/consumers';
-import { EXIT } from '../kernel/errors.ts';
-import type { Readiness } from '../kernel/health.ts';
+import type { Readiness } from '../http/health.ts';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import { EXIT } from '../runtime/errors.ts';
 import type { RunFile } from './run-file.ts';
 
 const TIMEOUT_MS = 5_000;

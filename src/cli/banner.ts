@@ -1,5 +1,5 @@
-import type { FirstStart } from '../kernel/assembly/first-start.ts';
-import type { DaemonAddresses } from '../kernel/daemon.ts';
+import type { DaemonAddresses } from '../daemon/daemon.ts';
+import type { FirstStart } from '../daemon/first-start.ts';
 
 const RULE = '='.repeat(62);
 

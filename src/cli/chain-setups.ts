@@ -1,5 +1,5 @@
-import type { ChainSetup } from '../kernel/assembly/parts.ts';
-import type { CoreConfig, UpstreamEntry } from '../kernel/config/core.ts';
+import type { CoreConfig, UpstreamEntry } from '../config/core.ts';
+import type { ChainSetup } from '../daemon/parts.ts';
 import type { UpstreamConfig } from '../ports/upstream.ts';
 
 /** The chains of a configuration; with `local`, the throw-away chain is the only upstream of the main one. */

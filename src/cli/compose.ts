@@ -10,16 +10,16 @@ import {
   type OutageBook,
 } from '../adapters/chain/rpc/index.ts';
 import { createSystemClock } from '../adapters/clock.ts';
-import { createOutbound } from '../adapters/http/index.ts';
 import { createLog, type RootLog } from '../adapters/log.ts';
-import { openOwner } from '../adapters/owner.ts';
+import { createOutbound } from '../adapters/outbound/index.ts';
 import { createSystemRandom } from '../adapters/random.ts';
-import { openStore } from '../adapters/store/index.ts';
-import type { WriteLock } from '../adapters/store/write-lock.ts';
-import type { DaemonParts } from '../kernel/assembly/parts.ts';
-import type { CoreConfig } from '../kernel/config/core.ts';
+import type { CoreConfig } from '../config/core.ts';
+import type { DaemonParts } from '../daemon/parts.ts';
 import type { Bus } from '../ports/bus.ts';
 import type { BlockStream, ChainId } from '../ports/chain.ts';
+import { openStore } from '../store/index.ts';
+import { openOwner } from '../store/sqlite/owner.ts';
+import type { WriteLock } from '../store/write-lock.ts';
 
 /** What the roles of a process share; a daemon that runs all of them in one thread needs nothing of it. */
 export interface SharedParts {

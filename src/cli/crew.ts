@@ -3,13 +3,13 @@ import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createSystemClock } from '../adapters/clock.ts';
 import type { RootLog } from '../adapters/log.ts';
-import { createWriteLock, forgetLockMember, type LockMemory, makeLockMemory } from '../adapters/store/write-lock.ts';
 import { hireMember } from '../adapters/workers/hire.ts';
-import type { ChainSetup } from '../kernel/assembly/parts.ts';
-import type { LoadedConfig } from '../kernel/config/load.ts';
-import { type FoundPlugin, hasDuty } from '../kernel/plugins/registry.ts';
+import type { LoadedConfig } from '../config/load.ts';
+import type { ChainSetup } from '../daemon/parts.ts';
+import { type FoundPlugin, hasDuty } from '../daemon/plugins/registry.ts';
 import type { CrewMember } from '../ports/crew.ts';
 import type { Role } from '../ports/daemon-view.ts';
+import { createWriteLock, forgetLockMember, type LockMemory, makeLockMemory } from '../store/write-lock.ts';
 import type { SharedParts } from './compose.ts';
 
 interface CrewPlan {

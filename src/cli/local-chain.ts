@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import type { CoreConfig } from '../kernel/config/core.ts';
+import type { CoreConfig } from '../config/core.ts';
 import { localStoreDir } from './offline.ts';
 
 const INFO_TIMEOUT_MS = 5_000;
@@ -26,7 +26,7 @@ export interface LocalChain {
 /** Starts the local chain as a process of its own and clears away the stores of earlier ones. */
 export async function startLocalChain(core: CoreConfig, dataDir: string): Promise<LocalChain> {
   // Imported only here: a daemon with a real upstream never loads the chain's engine.
-  const { startLocalChainProcess } = await import('../adapters/chain/local/index.ts');
+  const { startLocalChainProcess } = await import('../local-chain/index.ts');
   const { mode: _mode, ...options } = core.upstream.local;
   const chain = await startLocalChainProcess(options);
   const storeDir = localStoreDir(dataDir, chain.genesisHash);

@@ -1,8 +1,8 @@
 import { resolve } from 'node:path';
 import { createSystemClock } from '../adapters/clock.ts';
-import { EXIT } from '../kernel/errors.ts';
-import type { Command, CommandIo } from '../kernel/plugin.ts';
 import { CodedError } from '../lib/coded-error.ts';
+import type { Command, CommandIo } from '../plugin/plugin.ts';
+import { EXIT } from '../runtime/errors.ts';
 import type { CliCommand, CommandValues } from './command.ts';
 import { type CliIo, createProgress } from './io.ts';
 import { loadCliConfig } from './load-config.ts';

@@ -1,6 +1,6 @@
-import { EXIT } from '../kernel/errors.ts';
 import { CodedError } from '../lib/coded-error.ts';
 import { ROLES, type Role } from '../ports/daemon-view.ts';
+import { EXIT } from '../runtime/errors.ts';
 import type { CommandValues } from './command.ts';
 import type { CliIo } from './io.ts';
 

@@ -1,8 +1,8 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { EXIT } from '../kernel/errors.ts';
 import { CodedError, messageOf } from '../lib/coded-error.ts';
 import { ROLES, type Role } from '../ports/daemon-view.ts';
+import { EXIT } from '../runtime/errors.ts';
 
 /** What a running daemon tells other commands on the same machine. */
 export interface RunFile {

@@ -1,6 +1,6 @@
 import { Command, CommanderError, Option } from 'commander';
-import { EXIT } from '../kernel/errors.ts';
 import { CodedError, messageOf } from '../lib/coded-error.ts';
+import { EXIT } from '../runtime/errors.ts';
 import type { CliCommand, CommandFlag, CommandValues } from './command.ts';
 import { commandTable, commonFlags } from './command-table.ts';
 import type { CliIo } from './io.ts';

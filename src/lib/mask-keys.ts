@@ -114,3 +114,8 @@ function fullyDecoded(text: string): string {
   }
   return decoded;
 }
+
+/** Longer names come only from clients who make them up. */
+const MAX_NAME = 100;
+
+export const shortName = (name: string): string => (name.length <= MAX_NAME ? name : name.slice(0, MAX_NAME));

@@ -66,3 +66,9 @@ export interface Migration {
   readonly breaking: boolean;
   up(tx: StoreTx): Promise<void>;
 }
+
+/** The migrations of one owner of tables. */
+export interface MigrationScope {
+  readonly scope: string;
+  readonly migrations: readonly Migration[];
+}

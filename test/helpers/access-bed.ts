@@ -10,12 +10,12 @@ import { createKeys } from '../../plugins/access/projects/keys.ts';
 import { createProjects, findProjectRow } from '../../plugins/access/projects/projects.ts';
 import { readUsage, usageRecord } from '../../plugins/access/usage/record.ts';
 import { createSystemRandom } from '../../src/adapters/random.ts';
-import { fillDefaults, type SchemaNode } from '../../src/kernel/config/node.ts';
-import { createMetricsRegistry } from '../../src/kernel/metrics.ts';
-import type { Credentials, Gate, GateItem } from '../../src/kernel/plugin.ts';
-import { migrate } from '../../src/kernel/schema/migrations.ts';
+import { fillDefaults, type SchemaNode } from '../../src/config/node.ts';
+import type { Credentials, Gate, GateItem } from '../../src/plugin/plugin.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { Store } from '../../src/ports/store.ts';
+import { createMetricsRegistry } from '../../src/runtime/metrics.ts';
+import { migrate } from '../../src/store/schema/migrations.ts';
 import { createManualClock, type ManualClock } from './manual-clock.ts';
 import { createMemoryLog } from './memory-log.ts';
 

@@ -1,9 +1,5 @@
 import { Connection } from '@solana/web3.js';
-import {
-  type LocalChainHandle,
-  type LocalChainOptions,
-  startLocalChain,
-} from '../../src/adapters/chain/local/index.ts';
+import { type LocalChainHandle, type LocalChainOptions, startLocalChain } from '../../src/local-chain/index.ts';
 
 export interface TestChain extends LocalChainHandle {
   /** A client for it at `confirmed`. */

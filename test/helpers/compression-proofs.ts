@@ -4,10 +4,10 @@ import { compressionConfig } from '../../plugins/compression/config.ts';
 import { createProofMethods } from '../../plugins/compression/rpc/front.ts';
 import { createHashing } from '../../plugins/compression/trees/hashing.ts';
 import { createSystemClock } from '../../src/adapters/clock.ts';
-import { createOutbound } from '../../src/adapters/http/index.ts';
-import { createMetricsRegistry } from '../../src/kernel/metrics.ts';
+import { createOutbound } from '../../src/adapters/outbound/index.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { Store } from '../../src/ports/store.ts';
+import { createMetricsRegistry } from '../../src/runtime/metrics.ts';
 import { createMethodBed, type MethodBed } from './compression-methods.ts';
 import { createMemoryLog } from './memory-log.ts';
 

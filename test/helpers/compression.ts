@@ -12,7 +12,7 @@ import { knownTrees } from '../../plugins/compression/trees/known-trees.ts';
 import { seedTrees } from '../../plugins/compression/trees/tree-book.ts';
 import type { TreeSource } from '../../plugins/compression/trees/tree-update.ts';
 import { createSystemClock } from '../../src/adapters/clock.ts';
-import type { BlockProcessor, ChainBlock } from '../../src/kernel/plugin.ts';
+import type { BlockProcessor, ChainBlock } from '../../src/plugin/plugin.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { decodeBlock } from '../../src/solana/decode/decode-block.ts';
 import { createCompressionTables } from './compression-rows.ts';

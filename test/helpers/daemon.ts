@@ -14,8 +14,8 @@ import type { CliIo } from '../../src/cli/io.ts';
 import { loadCliConfig } from '../../src/cli/load-config.ts';
 import { runCli } from '../../src/cli/run.ts';
 import { findRunFile } from '../../src/cli/run-file.ts';
-import type { DaemonParts } from '../../src/kernel/assembly/parts.ts';
-import { createDaemon, type Daemon } from '../../src/kernel/daemon.ts';
+import { createDaemon, type Daemon } from '../../src/daemon/daemon.ts';
+import type { DaemonParts } from '../../src/daemon/parts.ts';
 import { findProjectRoot } from './project-root.ts';
 
 const root = findProjectRoot();

@@ -1,5 +1,5 @@
 import { Value } from '@sinclair/typebox/value';
-import { type CoreConfig, coreConfig } from '../../src/kernel/config/core.ts';
+import { type CoreConfig, coreConfig } from '../../src/config/core.ts';
 
 /** The defaults, with other values for following. */
 export function followConfig(changes: Partial<CoreConfig['follow']> = {}): CoreConfig {

@@ -1,9 +1,9 @@
 import { createSystemClock } from '../../src/adapters/clock.ts';
 import { createSystemRandom } from '../../src/adapters/random.ts';
-import { type CoreConfig, coreConfig } from '../../src/kernel/config/core.ts';
-import { fillDefaults, type SchemaNode } from '../../src/kernel/config/node.ts';
-import { createHttpFront, type HttpFront } from '../../src/kernel/http/index.ts';
-import { createMetricsRegistry, type MetricsRegistry } from '../../src/kernel/metrics.ts';
+import { type CoreConfig, coreConfig } from '../../src/config/core.ts';
+import { fillDefaults, type SchemaNode } from '../../src/config/node.ts';
+import { createHttpFront, type HttpFront } from '../../src/http/index.ts';
+import { createRpcFront } from '../../src/http/json-rpc/index.ts';
 import {
   type Admission,
   type Caller,
@@ -16,8 +16,8 @@ import {
   type RpcFallback,
   type RpcMethod,
   type SocketHandler,
-} from '../../src/kernel/plugin.ts';
-import { createRpcFront } from '../../src/kernel/rpc/index.ts';
+} from '../../src/plugin/plugin.ts';
+import { createMetricsRegistry, type MetricsRegistry } from '../../src/runtime/metrics.ts';
 import { createMemoryLog } from './memory-log.ts';
 
 export const GOOD_KEY = 'good-key-0123456789';

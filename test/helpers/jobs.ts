@@ -2,14 +2,14 @@
 import type { TestContext } from 'node:test';
 import { createSystemClock } from '../../src/adapters/clock.ts';
 import { createSystemRandom } from '../../src/adapters/random.ts';
-import { createJobRunner, type JobRunner } from '../../src/kernel/jobs/runner.ts';
-import { jobMigrations } from '../../src/kernel/jobs/table.ts';
-import { createMetricsRegistry } from '../../src/kernel/metrics.ts';
-import type { Job, JobKind, JobOutcome, NewJob } from '../../src/kernel/plugin.ts';
-import { migrate } from '../../src/kernel/schema/migrations.ts';
+import { createJobRunner, type JobRunner } from '../../src/jobs/runner.ts';
+import { jobMigrations } from '../../src/jobs/table.ts';
+import type { Job, JobKind, JobOutcome, NewJob } from '../../src/plugin/plugin.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
 import type { Owner } from '../../src/ports/owner.ts';
 import type { Store } from '../../src/ports/store.ts';
+import { createMetricsRegistry } from '../../src/runtime/metrics.ts';
+import { migrate } from '../../src/store/schema/migrations.ts';
 import { createMemoryLog } from './memory-log.ts';
 
 const JOBS_CONFIG = {

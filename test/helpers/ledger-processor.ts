@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { BlockProcessor } from '../../src/kernel/plugin.ts';
+import type { BlockProcessor } from '../../src/plugin/plugin.ts';
 import type { Migration, Queries, Store } from '../../src/ports/store.ts';
 
 interface Tables {

@@ -1,6 +1,6 @@
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { coreConfig } from '../../src/kernel/config/core.ts';
+import { coreConfig } from '../../src/config/core.ts';
 import { startDaemon } from './daemon.ts';
 import { findProjectRoot } from './project-root.ts';
 

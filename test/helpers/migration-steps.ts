@@ -1,8 +1,9 @@
 /** All schema steps of the kernel and of the built-in plugins, those too that are not among the usual ones. */
 
 import { builtInDir } from '../../src/cli/built-in-dir.ts';
-import { findPlugins } from '../../src/kernel/plugins/registry.ts';
-import { type MigrationScope, migrationScopes } from '../../src/kernel/schema/migration-scopes.ts';
+import { migrationScopes } from '../../src/daemon/migration-scopes.ts';
+import { findPlugins } from '../../src/daemon/plugins/registry.ts';
+import type { MigrationScope } from '../../src/ports/store.ts';
 import { findProjectRoot } from './project-root.ts';
 
 /** The newest step of each scope that some version has. */

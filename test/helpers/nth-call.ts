@@ -1,5 +1,5 @@
 import type { KyselyPlugin } from 'kysely';
-import type { DaemonParts } from '../../src/kernel/assembly/parts.ts';
+import type { DaemonParts } from '../../src/daemon/parts.ts';
 import { CodedError } from '../../src/lib/coded-error.ts';
 import type { Store, StoreTx } from '../../src/ports/store.ts';
 

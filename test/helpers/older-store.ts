@@ -1,9 +1,8 @@
 /** Stores as older versions left them: their schema, made by the steps they had, and the rows of a newer one as they wrote them. */
 import { sql } from 'kysely';
-import { advanceIdentities, readTableShapes, type TableShape } from '../../src/adapters/store/table-shapes.ts';
-import type { MigrationScope } from '../../src/kernel/schema/migration-scopes.ts';
-import { migrate } from '../../src/kernel/schema/migrations.ts';
-import type { SqlValue, Store } from '../../src/ports/store.ts';
+import type { MigrationScope, SqlValue, Store } from '../../src/ports/store.ts';
+import { migrate } from '../../src/store/schema/migrations.ts';
+import { advanceIdentities, readTableShapes, type TableShape } from '../../src/store/table-shapes.ts';
 import { type SchemaVersions, scopesOf } from './migration-steps.ts';
 
 type Row = Readonly<Record<string, SqlValue>>;

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { BlockProcessor } from '../../src/kernel/plugin.ts';
+import type { BlockProcessor } from '../../src/plugin/plugin.ts';
 import type { LedgerOptions } from './ledger-processor.ts';
 
 /** Writes the same rows as the ledger of `ledger-processor.ts`, whatever the order of blocks and however often one comes. */

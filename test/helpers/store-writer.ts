@@ -5,8 +5,8 @@
  */
 import { closeSync, openSync } from 'node:fs';
 import { sql } from 'kysely';
-import { openSqliteStore } from '../../src/adapters/store/sqlite/index.ts';
 import { type CodedError, codeOf } from '../../src/lib/coded-error.ts';
+import { openSqliteStore } from '../../src/store/sqlite/index.ts';
 
 const ROWS_PER_BLOCK = 5;
 const [path = '', mode] = process.argv.slice(2);

@@ -5,9 +5,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, type TestContext } from 'node:test';
 import pg from 'pg';
-import { openPostgresStore } from '../../src/adapters/store/postgres/index.ts';
-import { openSqliteStore } from '../../src/adapters/store/sqlite/index.ts';
 import type { Dialect, Store } from '../../src/ports/store.ts';
+import { openPostgresStore } from '../../src/store/postgres/index.ts';
+import { openSqliteStore } from '../../src/store/sqlite/index.ts';
 import { type PostgresServer, startPostgresServer } from './postgres-server.ts';
 
 /** One empty database. It can be opened more than once, as several processes would. */

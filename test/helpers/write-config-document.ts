@@ -2,9 +2,9 @@
 import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { builtInDir } from '../../src/cli/built-in-dir.ts';
-import { renderConfigDocument } from '../../src/kernel/config/document.ts';
-import { assembleSchema } from '../../src/kernel/config/schema.ts';
-import { findPlugins } from '../../src/kernel/plugins/registry.ts';
+import { renderConfigDocument } from '../../src/config/document.ts';
+import { assembleSchema } from '../../src/config/schema.ts';
+import { findPlugins } from '../../src/daemon/plugins/registry.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 

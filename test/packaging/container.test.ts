@@ -6,10 +6,10 @@ import { DockerfileParser, type Instruction } from 'dockerfile-ast';
 import { validate } from 'dockerfile-utils';
 import { parse } from 'yaml';
 import { builtInDir } from '../../src/cli/built-in-dir.ts';
-import { type CoreConfig, coreConfig } from '../../src/kernel/config/core.ts';
-import { readEnvironment } from '../../src/kernel/config/env.ts';
-import { assembleSchema } from '../../src/kernel/config/schema.ts';
-import { findPlugins } from '../../src/kernel/plugins/registry.ts';
+import { type CoreConfig, coreConfig } from '../../src/config/core.ts';
+import { readEnvironment } from '../../src/config/env.ts';
+import { assembleSchema } from '../../src/config/schema.ts';
+import { findPlugins } from '../../src/daemon/plugins/registry.ts';
 import { findProjectRoot } from '../helpers/project-root.ts';
 import { contextEntries } from './build-context.ts';
 

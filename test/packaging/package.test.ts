@@ -61,7 +61,7 @@ describe('the package', () => {
 
   test('holds program, configuration, units and documents, and no tests, data or secrets', () => {
     for (const path of [
-      ...['dist/src/cli/main.js', 'dist/plugins/wallet/index.js', 'src/kernel/plugin.ts'],
+      ...['dist/src/cli/main.js', 'dist/plugins/wallet/index.js', 'src/plugin/plugin.ts'],
       ...['plugins/dashboard/pages/index.html', 'config/parhelion.yaml', 'config/plans.yaml'],
       ...['config/grafana/dashboard.json', 'systemd/parhelion.service', 'docs/operators.md', 'LICENSE', 'SECURITY.md'],
     ]) {

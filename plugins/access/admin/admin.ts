@@ -1,4 +1,4 @@
-import type { Clock, Store } from '../../../src/kernel/plugin.ts';
+import type { Clock, Store } from '../../../src/plugin/plugin.ts';
 import type { AccessAdmin, KeyView, ProjectView } from '../../../src/ports/access.ts';
 import { keyView } from '../commands/keys.ts';
 import { usageError } from '../errors.ts';

@@ -1,5 +1,5 @@
-import type { Command } from '../../../src/kernel/plugin.ts';
 import { tableLines, timeText } from '../../../src/lib/table-lines.ts';
+import type { Command } from '../../../src/plugin/plugin.ts';
 import { listOf } from '../gate/key-rules.ts';
 import { type KeyInfo, type KeyLimits, listKeys, PERMISSIONS, parseExpiry, parseOverlap } from '../projects/keys.ts';
 import { type CommandParts, JSON_OPTION, listOption, textOf } from './common.ts';

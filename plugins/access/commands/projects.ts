@@ -1,5 +1,5 @@
-import type { Command } from '../../../src/kernel/plugin.ts';
 import { tableLines, timeText } from '../../../src/lib/table-lines.ts';
+import type { Command } from '../../../src/plugin/plugin.ts';
 import { usageError } from '../errors.ts';
 import type { Overrides } from '../plans/plans.ts';
 import { findProjectRow, listProjects } from '../projects/projects.ts';

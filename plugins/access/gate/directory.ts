@@ -1,9 +1,9 @@
 import { timingSafeEqual } from 'node:crypto';
 import { sql } from 'kysely';
-import { type Caller, type Clock, GateRefusal, type Store } from '../../../src/kernel/plugin.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import { inList } from '../../../src/lib/in-list.ts';
 import { createLru } from '../../../src/lib/lru.ts';
+import { type Caller, type Clock, GateRefusal, type Store } from '../../../src/plugin/plugin.ts';
 import type { Queries } from '../../../src/ports/store.ts';
 import { billingDayOf } from '../cycle.ts';
 import { ACCESS_ERRORS } from '../errors.ts';

@@ -1,3 +1,6 @@
+import { networkOf } from '../../../src/lib/cidr.ts';
+import { createLru } from '../../../src/lib/lru.ts';
+import { createRightsWatch } from '../../../src/lib/rights-watch.ts';
 import {
   type Admission,
   type Caller,
@@ -12,10 +15,7 @@ import {
   type StayingClient,
   type Store,
   type Watched,
-} from '../../../src/kernel/plugin.ts';
-import { networkOf } from '../../../src/lib/cidr.ts';
-import { createLru } from '../../../src/lib/lru.ts';
-import { createRightsWatch } from '../../../src/lib/rights-watch.ts';
+} from '../../../src/plugin/plugin.ts';
 import type { AccessConfig } from '../config.ts';
 import { type Account, affordable, turnDay } from '../metering/account.ts';
 import type { Meter } from '../metering/meter.ts';

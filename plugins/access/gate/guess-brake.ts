@@ -1,6 +1,6 @@
-import { type Clock, GateRefusal } from '../../../src/kernel/plugin.ts';
 import { networkOf } from '../../../src/lib/cidr.ts';
 import { createLru } from '../../../src/lib/lru.ts';
+import { type Clock, GateRefusal } from '../../../src/plugin/plugin.ts';
 import { type Bucket, createBucket, fill } from '../rates.ts';
 
 /** Client addresses that are remembered. */

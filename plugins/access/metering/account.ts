@@ -1,4 +1,4 @@
-import type { Product } from '../../../src/kernel/plugin.ts';
+import type { Product } from '../../../src/plugin/plugin.ts';
 import { type Cycle, cycleOf, dayOf, endOfDay } from '../cycle.ts';
 import type { Limits } from '../plans/plans.ts';
 import { type Buckets, createSlidingWindow, type SlidingWindow } from '../rates.ts';

@@ -1,4 +1,4 @@
-import type { Clock, Product } from '../../../src/kernel/plugin.ts';
+import type { Clock, Product } from '../../../src/plugin/plugin.ts';
 import type { AccessCharges, Charge } from '../../../src/ports/access.ts';
 import type { Directory } from '../gate/directory.ts';
 import { createAdmission } from '../gate/gate.ts';

@@ -1,4 +1,4 @@
-import type { Clock, Log, Metrics, Store } from '../../../src/kernel/plugin.ts';
+import type { Clock, Log, Metrics, Store } from '../../../src/plugin/plugin.ts';
 import type { Plans } from '../plans/plans.ts';
 import { learn } from '../rates.ts';
 import { type Account, takeState } from './account.ts';

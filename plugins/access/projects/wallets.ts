@@ -1,5 +1,5 @@
-import type { Hints, StoreTx } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
+import type { Hints, StoreTx } from '../../../src/plugin/plugin.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { usageError } from '../errors.ts';

@@ -1,5 +1,5 @@
 import { type Static, Type } from '@sinclair/typebox';
-import type { Product } from '../../../src/kernel/plugin.ts';
+import type { Product } from '../../../src/plugin/plugin.ts';
 import type { Queries } from '../../../src/ports/store.ts';
 import { billingDayOf, type Cycle, cycleOf } from '../cycle.ts';
 import { rounded, toMicro } from '../metering/account.ts';

@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox';
-import { type Clock, defineRoute, json, RequestError, type Route, type Store } from '../../../src/kernel/plugin.ts';
+import { type Clock, defineRoute, json, RequestError, type Route, type Store } from '../../../src/plugin/plugin.ts';
 import type { Meter } from '../metering/meter.ts';
 import type { Plans } from '../plans/plans.ts';
 import { tables } from '../tables.ts';

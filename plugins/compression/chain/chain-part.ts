@@ -1,3 +1,5 @@
+import { encode32 } from '../../../src/lib/base58.ts';
+import { isLagBeyond } from '../../../src/lib/chain-lag.ts';
 import {
   type ChainReader,
   type Clock,
@@ -11,9 +13,7 @@ import {
   type Route,
   type Store,
   Type,
-} from '../../../src/kernel/plugin.ts';
-import { encode32 } from '../../../src/lib/base58.ts';
-import { isLagBeyond } from '../../../src/lib/chain-lag.ts';
+} from '../../../src/plugin/plugin.ts';
 import type { GapBook } from '../../../src/ports/gaps.ts';
 import { snapshotCommands } from '../commands/snapshot.ts';
 import { verifyCommand } from '../commands/verify.ts';

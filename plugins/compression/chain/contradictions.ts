@@ -1,6 +1,6 @@
-import type { Log, Store, StoreTx } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import type { Log, Store, StoreTx } from '../../../src/plugin/plugin.ts';
 import type { CreatedOutput } from '../../../src/solana/compression/events.ts';
 import { createBalances } from '../indexing/apply-accounts.ts';
 import { type BlockBooks, openBooks } from '../indexing/block-books.ts';

@@ -1,5 +1,5 @@
-import type { Log, Store, StoreTx } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import type { Log, Store, StoreTx } from '../../../src/plugin/plugin.ts';
 import type { GapBook } from '../../../src/ports/gaps.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { readNote, writeNote } from '../store/notes.ts';

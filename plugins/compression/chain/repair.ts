@@ -1,6 +1,6 @@
-import type { Clock, Log, Store, StoreTx } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import type { Clock, Log, Store, StoreTx } from '../../../src/plugin/plugin.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { canBeTakenBack } from '../indexing/block-books.ts';
 import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';

@@ -1,3 +1,4 @@
+import { decode32, encode, encode32 } from '../../../src/lib/base58.ts';
 import {
   type ChainReader,
   type Clock,
@@ -6,8 +7,7 @@ import {
   type Log,
   messageOf,
   type StoreTx,
-} from '../../../src/kernel/plugin.ts';
-import { decode32, encode, encode32 } from '../../../src/lib/base58.ts';
+} from '../../../src/plugin/plugin.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import {
   readQueueAccount,

@@ -12,7 +12,7 @@ import {
   type Command,
   type CommandIo,
   type Random,
-} from '../../../src/kernel/plugin.ts';
+} from '../../../src/plugin/plugin.ts';
 import type { GapBook } from '../../../src/ports/gaps.ts';
 import { addressesOf } from '../chain/missing-updates.ts';
 import { readLightTrees, type TreeReader } from '../chain/tree-reader.ts';

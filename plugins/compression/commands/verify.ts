@@ -1,6 +1,6 @@
-import { CodedError, type Command, codeOf } from '../../../src/kernel/plugin.ts';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { CodedError, type Command, codeOf } from '../../../src/plugin/plugin.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import type { TreeReader } from '../chain/tree-reader.ts';
 import { walkTree } from '../chain/walk-tree.ts';

@@ -1,6 +1,6 @@
 import { type TSchema, Type } from '@sinclair/typebox';
-import type { Price, RpcCall, RpcMethod } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import type { Price, RpcCall, RpcMethod } from '../../../src/plugin/plugin.ts';
 import { eachSibling } from '../../../src/solana/merkle/path.ts';
 import { isLeaf } from '../proofs/fold.ts';
 import { type DamageGuard, type PathPages, type PathReader, requireProvable } from '../proofs/path-reader.ts';

@@ -1,5 +1,5 @@
-import { type ChainBlock, messageOf } from '../../../src/kernel/plugin.ts';
 import { encode64 } from '../../../src/lib/base58.ts';
+import { type ChainBlock, messageOf } from '../../../src/plugin/plugin.ts';
 import type { KeyTable, NormalTransaction } from '../../../src/ports/block.ts';
 import {
   type ConcurrentDecoded,

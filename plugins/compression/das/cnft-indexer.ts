@@ -1,6 +1,6 @@
-import type { Log, StoreTx } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import type { Log, StoreTx } from '../../../src/plugin/plugin.ts';
 import type { Counter } from '../../../src/ports/metrics.ts';
 import { assetId } from '../../../src/solana/concurrent/tree.ts';
 import type { UpdatedTree } from '../../../src/solana/merkle/update-trees.ts';

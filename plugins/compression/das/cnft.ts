@@ -1,5 +1,5 @@
-import type { Log, RpcMethod, Store } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
+import type { Log, RpcMethod, Store } from '../../../src/plugin/plugin.ts';
 import type { Metrics } from '../../../src/ports/metrics.ts';
 import { createKeccakPairs } from '../../../src/solana/concurrent/tree.ts';
 import { leadsToRoot } from '../proofs/fold.ts';

@@ -1,5 +1,5 @@
-import type { Clock, Log, Store, StoreTx } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import type { Clock, Log, Store, StoreTx } from '../../../src/plugin/plugin.ts';
 import type { GapBook } from '../../../src/ports/gaps.ts';
 import { isBeingRead, noteFill } from '../chain/missing-updates.ts';
 import { canBeTakenBack } from '../indexing/block-books.ts';

@@ -1,5 +1,5 @@
-import { type ChainReader, type Log, messageOf, type Store } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import { type ChainReader, type Log, messageOf, type Store } from '../../../src/plugin/plugin.ts';
 import { LayoutError } from '../../../src/solana/byte-reader.ts';
 import {
   CONCURRENT_HEADER_BYTES,

@@ -1,6 +1,6 @@
 import { deserialize, serialize } from 'node:v8';
-import type { Log, StoreTx } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import type { Log, StoreTx } from '../../../src/plugin/plugin.ts';
 import type { SqlValue } from '../../../src/ports/store.ts';
 import { doubtNote, READING, writeNote } from '../store/notes.ts';
 import * as shapes from '../store/row-book.ts';

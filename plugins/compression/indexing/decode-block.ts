@@ -1,5 +1,5 @@
-import type { ChainBlock } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
+import type { ChainBlock } from '../../../src/plugin/plugin.ts';
 import type { NormalTransaction } from '../../../src/ports/block.ts';
 import { decodeCompression } from '../../../src/solana/compression/decode-compression.ts';
 import type { CompressionEvent, DecodeFault } from '../../../src/solana/compression/events.ts';

@@ -1,3 +1,4 @@
+import { encode32 } from '../../../src/lib/base58.ts';
 import {
   type BlockProcessor,
   type ChainBlock,
@@ -6,8 +7,7 @@ import {
   type PluginContext,
   type Store,
   type StoreTx,
-} from '../../../src/kernel/plugin.ts';
-import { encode32 } from '../../../src/lib/base58.ts';
+} from '../../../src/plugin/plugin.ts';
 import type { Metrics } from '../../../src/ports/metrics.ts';
 import { type AccountHasher, createAccountHasher } from '../../../src/solana/compression/account-hash.ts';
 import { dropContradicted, endDoubts } from '../chain/contradictions.ts';

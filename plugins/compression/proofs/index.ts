@@ -1,5 +1,5 @@
-import type { Log, Store } from '../../../src/kernel/plugin.ts';
 import { encode32, encode32Into } from '../../../src/lib/base58.ts';
+import type { Log, Store } from '../../../src/plugin/plugin.ts';
 import { eachSibling } from '../../../src/solana/merkle/path.ts';
 import { treeContext } from '../rpc/records.ts';
 import type { TreeRow } from '../store/tables.ts';

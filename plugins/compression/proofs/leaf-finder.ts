@@ -1,4 +1,4 @@
-import type { Store } from '../../../src/kernel/plugin.ts';
+import type { Store } from '../../../src/plugin/plugin.ts';
 import { rawQuery } from '../../../src/ports/raw-query.ts';
 import { byBytes, distinctBytes } from '../rpc/records.ts';
 import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';

@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache';
-import { type Log, messageOf, type Store } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import { lazy } from '../../../src/lib/lru.ts';
+import { type Log, messageOf, type Store } from '../../../src/plugin/plugin.ts';
 import { type RawQuery, rawQuery } from '../../../src/ports/raw-query.ts';
 import { pathPages } from '../../../src/solana/merkle/path.ts';
 import { withheld } from '../rpc/fields.ts';

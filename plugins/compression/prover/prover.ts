@@ -1,4 +1,4 @@
-import { type Clock, codeOf, type Log, type Metrics, messageOf, type Outbound } from '../../../src/kernel/plugin.ts';
+import { type Clock, codeOf, type Log, type Metrics, messageOf, type Outbound } from '../../../src/plugin/plugin.ts';
 import type { OutboundClient, OutboundResponse } from '../../../src/ports/outbound.ts';
 import { timedOut, unavailable, withheld } from '../rpc/fields.ts';
 import { type CompressedProof, readProofAnswer } from './proof-answer.ts';

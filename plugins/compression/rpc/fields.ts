@@ -1,8 +1,8 @@
 import { type TObject, type TSchema, Type } from '@sinclair/typebox';
 import { type RawBuilder, type SqlBool, sql } from 'kysely';
-import { JsonText, RpcError } from '../../../src/kernel/plugin.ts';
 import { decode, decode32 } from '../../../src/lib/base58.ts';
 import { isPlainObject } from '../../../src/lib/json.ts';
+import { JsonText, RpcError } from '../../../src/plugin/plugin.ts';
 
 /** Most items of any list in params. */
 const MOST_ITEMS = 1000;

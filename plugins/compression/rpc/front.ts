@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
-import type { ChainReader, PluginContext, RpcMethod } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import type { ChainReader, PluginContext, RpcMethod } from '../../../src/plugin/plugin.ts';
 import type { CompressionConfig } from '../config.ts';
 import { createProofs } from '../proofs/index.ts';
 import { createProver } from '../prover/prover.ts';

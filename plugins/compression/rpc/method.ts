@@ -1,6 +1,6 @@
 import { type TSchema, Type } from '@sinclair/typebox';
-import { type Clock, JsonText, type RpcCall, type RpcMethod, type Store } from '../../../src/kernel/plugin.ts';
 import { isPlainObject } from '../../../src/lib/json.ts';
+import { type Clock, JsonText, type RpcCall, type RpcMethod, type Store } from '../../../src/plugin/plugin.ts';
 import { type Db, readAtOneSlot } from '../store/tables.ts';
 import { type Fields, integer, invalid, optional, readFields, schemaOf, unavailable, type Values } from './fields.ts';
 import type { SlotWatch } from './slot-watch.ts';

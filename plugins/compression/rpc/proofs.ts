@@ -1,6 +1,6 @@
 import { type TSchema, Type } from '@sinclair/typebox';
-import { JsonText, type RpcMethod } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
+import { JsonText, type RpcMethod } from '../../../src/plugin/plugin.ts';
 import { noLeaves, pathsOfAccounts } from '../proofs/account-paths.ts';
 import { type AskedAddress, pathsOfAddresses } from '../proofs/address-paths.ts';
 import { isLeaf } from '../proofs/fold.ts';

@@ -1,4 +1,4 @@
-import { type ChainReader, type Clock, type Log, messageOf, type Store } from '../../../src/kernel/plugin.ts';
+import { type ChainReader, type Clock, type Log, messageOf, type Store } from '../../../src/plugin/plugin.ts';
 import type { Db } from '../store/tables.ts';
 import { unavailable } from './fields.ts';
 

@@ -1,5 +1,5 @@
 import type { TSchema } from '@sinclair/typebox';
-import { JsonText, type RpcMethod, type Store } from '../../../src/kernel/plugin.ts';
+import { JsonText, type RpcMethod, type Store } from '../../../src/plugin/plugin.ts';
 import type { Proofs } from '../proofs/index.ts';
 import { type Db, readAtOneSlot } from '../store/tables.ts';
 import type { Fields } from './fields.ts';

@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
-import { type CallContext, type ChainReader, CodedError, JsonText, messageOf } from '../../../src/kernel/plugin.ts';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import { stringify } from '../../../src/lib/json.ts';
+import { type CallContext, type ChainReader, CodedError, JsonText, messageOf } from '../../../src/plugin/plugin.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import { decodeCompression } from '../../../src/solana/compression/decode-compression.ts';
 import {

@@ -1,6 +1,6 @@
 import { type TSchema, Type } from '@sinclair/typebox';
-import type { RpcMethod } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import type { RpcMethod } from '../../../src/plugin/plugin.ts';
 import { eachSibling, HASH_BYTES } from '../../../src/solana/merkle/path.ts';
 import { type AccountPath, findProvable, type ProvableAccount, pathsOfAccounts } from '../proofs/account-paths.ts';
 import { type AddressPath, type AskedAddress, pathsOfAddresses } from '../proofs/address-paths.ts';

@@ -1,4 +1,4 @@
-import { type ChainReader, type Clock, codeOf, type Log, messageOf, type Store } from '../../../src/kernel/plugin.ts';
+import { type ChainReader, type Clock, codeOf, type Log, messageOf, type Store } from '../../../src/plugin/plugin.ts';
 import { createRepeats } from '../chain/repeat.ts';
 import type { CompressionConfig } from '../config.ts';
 import { migrations } from '../store/migrations.ts';

@@ -1,4 +1,4 @@
-import { CodedError } from '../../../src/kernel/plugin.ts';
+import { CodedError } from '../../../src/plugin/plugin.ts';
 import type { SqlValue } from '../../../src/ports/store.ts';
 import { UNDONE } from '../store/row-book.ts';
 import type { Tables } from '../store/tables.ts';

@@ -2,7 +2,7 @@ import { createHash, type Hash } from 'node:crypto';
 import { type FileHandle, mkdir, open, readdir, rename, rm } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { type RawBuilder, sql } from 'kysely';
-import type { Store } from '../../../src/kernel/plugin.ts';
+import type { Store } from '../../../src/plugin/plugin.ts';
 import type { SqlValue } from '../../../src/ports/store.ts';
 import { type Db, readAtOneSlot } from '../store/tables.ts';
 import {

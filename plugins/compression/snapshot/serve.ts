@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { basename } from 'node:path';
 import { pipeline } from 'node:stream/promises';
-import { CodedError } from '../../../src/kernel/plugin.ts';
+import { CodedError } from '../../../src/plugin/plugin.ts';
 import { listSnapshots } from './save.ts';
 
 export interface SnapshotServer {

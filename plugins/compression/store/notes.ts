@@ -1,4 +1,4 @@
-import type { StoreTx } from '../../../src/kernel/plugin.ts';
+import type { StoreTx } from '../../../src/plugin/plugin.ts';
 import type { Db } from './tables.ts';
 
 /** Names of what is remembered beside the rows. */

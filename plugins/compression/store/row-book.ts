@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
-import type { StoreTx } from '../../../src/kernel/plugin.ts';
+import type { StoreTx } from '../../../src/plugin/plugin.ts';
 import type { Dialect, SqlValue } from '../../../src/ports/store.ts';
 import type { AccountRow, Db, Tables, TokenAccountRow, TreeRow } from './tables.ts';
 

@@ -1,4 +1,4 @@
-import type { Store } from '../../../src/kernel/plugin.ts';
+import type { Store } from '../../../src/plugin/plugin.ts';
 import type { Queries } from '../../../src/ports/store.ts';
 
 /** What is known of a tree. Keys and hashes are 32 bytes. */

@@ -1,6 +1,6 @@
 import { crc32 } from 'node:zlib';
 import { sql } from 'kysely';
-import type { StoreTx } from '../../../src/kernel/plugin.ts';
+import type { StoreTx } from '../../../src/plugin/plugin.ts';
 import { pathPages } from '../../../src/solana/merkle/path.ts';
 import type { LeafChange, UpdatedTree } from '../../../src/solana/merkle/update-trees.ts';
 import { pieces } from '../store/row-book.ts';

@@ -1,4 +1,4 @@
-import type { Store, StoreTx } from '../../../src/kernel/plugin.ts';
+import type { Store, StoreTx } from '../../../src/plugin/plugin.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { pathPages } from '../../../src/solana/merkle/path.ts';
 import type { LeafChange } from '../../../src/solana/merkle/update-trees.ts';

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { StoreTx } from '../../../src/kernel/plugin.ts';
+import type { StoreTx } from '../../../src/plugin/plugin.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { createRowBook, INDEXED_LEAVES, KEYS_PER_STATEMENT, keyText, type RowBook, TREES } from '../store/row-book.ts';
 import type { Db, TreeRow } from '../store/tables.ts';

@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
-import { type Clock, codeOf, messageOf, type Route } from '../../../src/kernel/plugin.ts';
-import { RequestError, type RouteRequest } from '../../../src/kernel/request.ts';
+import { type Clock, codeOf, messageOf, type Route } from '../../../src/plugin/plugin.ts';
+import { RequestError, type RouteRequest } from '../../../src/plugin/request.ts';
 import type { AccessAdmin } from '../../../src/ports/access.ts';
 import type { DaemonView } from '../../../src/ports/daemon-view.ts';
 import type { DashboardConfig } from '../config.ts';

@@ -1,8 +1,8 @@
 import { Readable } from 'node:stream';
 import { Type } from '@sinclair/typebox';
-import { type ChainId, type Clock, defineRoute, type PluginContext, type Route } from '../../../src/kernel/plugin.ts';
-import { RequestError } from '../../../src/kernel/request.ts';
 import { isLagBeyond, lagSeconds } from '../../../src/lib/chain-lag.ts';
+import { type ChainId, type Clock, defineRoute, type PluginContext, type Route } from '../../../src/plugin/plugin.ts';
+import { RequestError } from '../../../src/plugin/request.ts';
 import { API, PAGE_ROUTE, type PageContext, REFUSALS } from './common.ts';
 
 export interface Live {

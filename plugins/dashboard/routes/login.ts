@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
-import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
-import { json, RequestError } from '../../../src/kernel/request.ts';
+import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
+import { json, RequestError } from '../../../src/plugin/request.ts';
 import { actorOf, sameText } from '../session/guard.ts';
 import { createLoginBrake } from '../session/login-brake.ts';
 import { type Identity, nameOf, readCookie, type Session, writeCookie } from '../session/sessions.ts';

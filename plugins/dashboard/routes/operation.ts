@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
-import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
-import { JsonText, json, RequestError } from '../../../src/kernel/request.ts';
+import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
+import { JsonText, json, RequestError } from '../../../src/plugin/request.ts';
 import { demandOperator } from '../session/guard.ts';
 import type { Position } from '../store/audit.ts';
 import { API, PAGE_ROUTE, type PageContext, REFUSALS } from './common.ts';

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module';
 import { dirname, extname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Type } from '@sinclair/typebox';
-import { CodedError, defineRoute, type Reply, RequestError, type Route } from '../../../src/kernel/plugin.ts';
+import { CodedError, defineRoute, type Reply, RequestError, type Route } from '../../../src/plugin/plugin.ts';
 import { DASHBOARD_ERRORS } from '../errors.ts';
 
 /** Nothing from elsewhere, nothing inline, in no frame. */

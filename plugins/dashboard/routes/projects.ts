@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
-import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
-import { json } from '../../../src/kernel/request.ts';
+import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
+import { json } from '../../../src/plugin/request.ts';
 import { demandOperator, demandProject } from '../session/guard.ts';
 import { nameOf } from '../session/sessions.ts';
 import { API, audited, PAGE_ROUTE, type PageContext, projectParams, REFUSALS } from './common.ts';

@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
-import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
-import { json } from '../../../src/kernel/request.ts';
+import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
+import { json } from '../../../src/plugin/request.ts';
 import type { UsageDay } from '../../../src/ports/access.ts';
 import { demandProject } from '../session/guard.ts';
 import { API, PAGE_ROUTE, type PageContext, projectParams, REFUSALS, told } from './common.ts';

@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
-import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
-import { JsonText, RequestError } from '../../../src/kernel/request.ts';
+import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
+import { JsonText, RequestError } from '../../../src/plugin/request.ts';
 import { demandProject } from '../session/guard.ts';
 import { API, audited, PAGE_ROUTE, type PageContext, projectParams, REFUSALS, told } from './common.ts';
 

@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import { RequestError, type RouteRequest } from '../../../src/kernel/request.ts';
+import { RequestError, type RouteRequest } from '../../../src/plugin/request.ts';
 import { nameOf, readCookie, type Session, type Sessions } from './sessions.ts';
 
 export type AnyRequest = Pick<RouteRequest, 'headers' | 'remoteAddress'>;

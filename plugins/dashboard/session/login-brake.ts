@@ -1,6 +1,6 @@
-import { type Clock, RequestError } from '../../../src/kernel/plugin.ts';
 import { networkOf } from '../../../src/lib/cidr.ts';
 import { createLru } from '../../../src/lib/lru.ts';
+import { type Clock, RequestError } from '../../../src/plugin/plugin.ts';
 
 /** Bounds guessing. */
 export interface LoginBrake {

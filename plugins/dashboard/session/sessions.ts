@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { Clock, Random } from '../../../src/kernel/plugin.ts';
 import type { RightsWatch } from '../../../src/lib/rights-watch.ts';
+import type { Clock, Random } from '../../../src/plugin/plugin.ts';
 
 /** Who is logged in. */
 export type Identity =

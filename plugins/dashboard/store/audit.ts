@@ -1,4 +1,4 @@
-import type { Clock, Random, Store } from '../../../src/kernel/plugin.ts';
+import type { Clock, Random, Store } from '../../../src/plugin/plugin.ts';
 import { type AuditRow, tables } from './tables.ts';
 
 export interface AuditEntry {

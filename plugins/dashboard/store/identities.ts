@@ -1,5 +1,5 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
-import type { Clock, Random, Store } from '../../../src/kernel/plugin.ts';
+import type { Clock, Random, Store } from '../../../src/plugin/plugin.ts';
 import { tables } from './tables.ts';
 
 /** What operators log in with where the configuration names no token. Stored as its hash. */

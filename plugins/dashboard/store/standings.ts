@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
-import type { Store } from '../../../src/kernel/plugin.ts';
 import { inList } from '../../../src/lib/in-list.ts';
+import type { Store } from '../../../src/plugin/plugin.ts';
 import { tables } from './tables.ts';
 
 /** All identities together. */

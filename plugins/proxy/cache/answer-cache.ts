@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { Metrics } from '../../../src/kernel/plugin.ts';
+import type { Metrics } from '../../../src/plugin/plugin.ts';
 import { type CacheEntry, type DiskCache, TEXT_BYTES } from './disk-cache.ts';
 
 /** Where an answer is kept: in memory always, on disk when the chain can not start anew under the same genesis hash. */

@@ -1,8 +1,8 @@
-import type { ChainReader, Clock, UpstreamPool } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
 import { slotsIn } from '../../../src/lib/chain-lag.ts';
 import { gather } from '../../../src/lib/gather.ts';
 import { readRpcReply } from '../../../src/lib/rpc-reply.ts';
+import type { ChainReader, Clock, UpstreamPool } from '../../../src/plugin/plugin.ts';
 
 /** Which chain the answers of the upstreams belong to. */
 export interface ChainIdentity {

@@ -2,8 +2,8 @@ import { isAscii } from 'node:buffer';
 import { createHash } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { type Clock, codeOf, type Log, type Random } from '../../../src/kernel/plugin.ts';
 import { isNull, type RpcReplyParts } from '../../../src/lib/rpc-reply.ts';
+import { type Clock, codeOf, type Log, type Random } from '../../../src/plugin/plugin.ts';
 
 interface DiskCacheParts {
   readonly dir: string;

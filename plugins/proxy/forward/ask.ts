@@ -1,3 +1,5 @@
+import { createLru } from '../../../src/lib/lru.ts';
+import { isNull } from '../../../src/lib/rpc-reply.ts';
 import {
   type CallContext,
   type Clock,
@@ -6,9 +8,7 @@ import {
   RpcError,
   type RpcForward,
   type UpstreamPool,
-} from '../../../src/kernel/plugin.ts';
-import { createLru } from '../../../src/lib/lru.ts';
-import { isNull } from '../../../src/lib/rpc-reply.ts';
+} from '../../../src/plugin/plugin.ts';
 import type { Counter } from '../../../src/ports/metrics.ts';
 import type { Upstream } from '../../../src/ports/upstream.ts';
 import { type Answer, type Attempt, attempt } from './attempt.ts';

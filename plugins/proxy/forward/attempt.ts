@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
-import { codeOf, GateRefusal, type UpstreamPool } from '../../../src/kernel/plugin.ts';
 import { gather } from '../../../src/lib/gather.ts';
 import { type RpcReplyParts, readRpcReply } from '../../../src/lib/rpc-reply.ts';
+import { codeOf, GateRefusal, type UpstreamPool } from '../../../src/plugin/plugin.ts';
 import type { Lease, Tenant } from '../../../src/ports/access.ts';
 import type { Upstream, UpstreamReply } from '../../../src/ports/upstream.ts';
 

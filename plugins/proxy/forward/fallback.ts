@@ -5,7 +5,7 @@ import {
   type RpcForward,
   type RpcForwardReply,
   type UpstreamPool,
-} from '../../../src/kernel/plugin.ts';
+} from '../../../src/plugin/plugin.ts';
 import type { RoutedAnswer, SendRoutes } from '../../../src/ports/send-routes.ts';
 import type { CachedAsk } from '../cache/cached-ask.ts';
 import type { PriceOf } from '../price.ts';

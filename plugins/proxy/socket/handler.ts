@@ -1,8 +1,8 @@
 import { createRequire } from 'node:module';
 import type { Duplex } from 'node:stream';
 import type { WebSocket } from 'ws';
-import type { Clock, Metrics, Price, SocketHandler } from '../../../src/kernel/plugin.ts';
 import { lazy } from '../../../src/lib/lru.ts';
+import type { Clock, Metrics, Price, SocketHandler } from '../../../src/plugin/plugin.ts';
 import type { AccessCharges } from '../../../src/ports/access.ts';
 import type { ProxyConfig } from '../config.ts';
 import { type Client, createClient } from './client.ts';

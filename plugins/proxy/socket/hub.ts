@@ -1,5 +1,5 @@
-import { type Metrics, RpcError } from '../../../src/kernel/plugin.ts';
 import type { JsonMember } from '../../../src/lib/json-members.ts';
+import { type Metrics, RpcError } from '../../../src/plugin/plugin.ts';
 import type { Link, LinkSubscription } from './link.ts';
 import { createLinks, type LinksParts } from './links.ts';
 import { isReceivedNotice, type SubscriptionCall } from './message.ts';

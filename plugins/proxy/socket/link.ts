@@ -1,7 +1,7 @@
 import type { WebSocket } from 'ws';
-import type { Clock } from '../../../src/kernel/plugin.ts';
 import { isPlainObject } from '../../../src/lib/json.ts';
 import type { JsonMember } from '../../../src/lib/json-members.ts';
+import type { Clock } from '../../../src/plugin/plugin.ts';
 import { readUpstreamMessage, type UpstreamMessage } from './message.ts';
 
 /** One subscription as the upstream sees it. The link calls back in the order of the upstream's messages. */

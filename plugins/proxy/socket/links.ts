@@ -1,4 +1,4 @@
-import type { Clock, Log, Random, UpstreamPool } from '../../../src/kernel/plugin.ts';
+import type { Clock, Log, Random, UpstreamPool } from '../../../src/plugin/plugin.ts';
 import type { Upstream } from '../../../src/ports/upstream.ts';
 import { createLink, type Link, type LinkSubscription } from './link.ts';
 

@@ -1,5 +1,5 @@
 import type { WebSocket } from 'ws';
-import type { Clock } from '../../../src/kernel/plugin.ts';
+import type { Clock } from '../../../src/plugin/plugin.ts';
 import type { StreamMeter, Tenant } from '../../../src/ports/access.ts';
 
 /** The way to one client: a bounded queue. */

@@ -1,4 +1,4 @@
-import type { Clock } from '../../../src/kernel/plugin.ts';
+import type { Clock } from '../../../src/plugin/plugin.ts';
 import type { Link, LinkSubscription } from './link.ts';
 
 /**

@@ -1,8 +1,8 @@
 import { LRUCache } from 'lru-cache';
-import { defineRoute, type Route, Type } from '../../../src/kernel/plugin.ts';
-import { JsonText, type Reply, RequestError } from '../../../src/kernel/request.ts';
 import { codeOf } from '../../../src/lib/coded-error.ts';
 import { isPlainObject } from '../../../src/lib/json.ts';
+import { defineRoute, type Route, Type } from '../../../src/plugin/plugin.ts';
+import { JsonText, type Reply, RequestError } from '../../../src/plugin/request.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { TokenMetadataConfig } from '../config.ts';
 import type { FactsService } from '../facts.ts';

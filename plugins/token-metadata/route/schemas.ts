@@ -1,4 +1,4 @@
-import { Type } from '../../../src/kernel/plugin.ts';
+import { Type } from '../../../src/plugin/plugin.ts';
 
 const nullable = <T extends Parameters<typeof Type.Union>[0][number]>(schema: T) => Type.Union([schema, Type.Null()]);
 const sectionError = Type.String({

@@ -1,6 +1,6 @@
-import type { BlockProcessor, StoreTx } from '../../../src/kernel/plugin.ts';
 import { slotsIn } from '../../../src/lib/chain-lag.ts';
 import { inList } from '../../../src/lib/in-list.ts';
+import type { BlockProcessor, StoreTx } from '../../../src/plugin/plugin.ts';
 import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
 import type { AddressIndex } from '../../../src/solana/address-set.ts';
 import { matchBlock } from '../../../src/solana/match-block.ts';

@@ -1,4 +1,4 @@
-import { RequestError } from '../../../src/kernel/request.ts';
+import { RequestError } from '../../../src/plugin/request.ts';
 import type { LookUpOptions, MintFacts, TokenFacts } from '../../../src/ports/token-facts.ts';
 import { refusedAs503 } from '../input.ts';
 

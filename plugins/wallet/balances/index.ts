@@ -1,4 +1,4 @@
-import type { PluginContext } from '../../../src/kernel/plugin.ts';
+import type { PluginContext } from '../../../src/plugin/plugin.ts';
 import { tokenPrices } from '../../../src/ports/prices.ts';
 import { type TokenFacts, tokenFacts } from '../../../src/ports/token-facts.ts';
 import type { WalletConfig } from '../config.ts';

@@ -1,4 +1,4 @@
-import { codeOf, type Log, type Metrics } from '../../../src/kernel/plugin.ts';
+import { codeOf, type Log, type Metrics } from '../../../src/plugin/plugin.ts';
 import type { MintFacts, TokenFacts } from '../../../src/ports/token-facts.ts';
 import type { ChainCall } from '../input.ts';
 import { coreNames, type FoundNft, MOST_NFTS, type Nft, type NftSource } from './assets.ts';

@@ -1,5 +1,5 @@
 import { Type } from '@sinclair/typebox';
-import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
+import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { WRAPPED_SOL_MINT } from '../../../src/solana/addresses.ts';
 import { WALLET_REFUSALS, WALLET_ROUTE, walletKey, walletParams } from '../input.ts';
 import type { LookUpFacts } from './facts.ts';

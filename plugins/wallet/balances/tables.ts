@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache';
-import type { Clock, Log, Metrics } from '../../../src/kernel/plugin.ts';
-import { RequestError } from '../../../src/kernel/request.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import type { Clock, Log, Metrics } from '../../../src/plugin/plugin.ts';
+import { RequestError } from '../../../src/plugin/request.ts';
 import type { Prices } from '../../../src/ports/prices.ts';
 import type { MintFacts } from '../../../src/ports/token-facts.ts';
 import { uiAmount } from '../../../src/solana/accounts/amounts.ts';

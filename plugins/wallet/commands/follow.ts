@@ -1,5 +1,5 @@
-import { type Clock, CodedError, type Command, type CommandIo } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
+import { type Clock, CodedError, type Command, type CommandIo } from '../../../src/plugin/plugin.ts';
 import type { Db, WalletRow } from '../store/tables.ts';
 import { readWallet, registerWallet, unfollowWallets, walletView } from '../store/wallets.ts';
 

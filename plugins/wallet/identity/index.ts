@@ -1,4 +1,4 @@
-import type { PluginContext } from '../../../src/kernel/plugin.ts';
+import type { PluginContext } from '../../../src/plugin/plugin.ts';
 import type { WalletConfig } from '../config.ts';
 import type { Label, WalletPart } from '../part.ts';
 import { createLabels } from './labels.ts';

@@ -2,9 +2,9 @@ import { createReadStream } from 'node:fs';
 import { stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { createInterface } from 'node:readline';
-import { type Clock, CodedError, type Log, type Metrics, messageOf } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
 import { isPlainObject } from '../../../src/lib/json.ts';
+import { type Clock, CodedError, type Log, type Metrics, messageOf } from '../../../src/plugin/plugin.ts';
 import {
   ASSOCIATED_TOKEN_PROGRAM,
   CORE_PROGRAM,

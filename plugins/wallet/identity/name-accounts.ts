@@ -1,5 +1,5 @@
-import type { ChainReader, Clock } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import type { ChainReader, Clock } from '../../../src/plugin/plugin.ts';
 import type { NameAccount } from '../../../src/solana/names.ts';
 import { createChainCall } from '../input.ts';
 

@@ -1,7 +1,7 @@
-import type { ChainReader, Clock, PluginContext } from '../../../src/kernel/plugin.ts';
-import { RequestError } from '../../../src/kernel/request.ts';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import { createLru } from '../../../src/lib/lru.ts';
+import type { ChainReader, Clock, PluginContext } from '../../../src/plugin/plugin.ts';
+import { RequestError } from '../../../src/plugin/request.ts';
 import { tokenFacts } from '../../../src/ports/token-facts.ts';
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
 import {

@@ -1,7 +1,7 @@
-import { type Clock, codeOf, type Log, type Metrics } from '../../../src/kernel/plugin.ts';
-import { RequestError } from '../../../src/kernel/request.ts';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import { createLru } from '../../../src/lib/lru.ts';
+import { type Clock, codeOf, type Log, type Metrics } from '../../../src/plugin/plugin.ts';
+import { RequestError } from '../../../src/plugin/request.ts';
 import type { TokenFacts } from '../../../src/ports/token-facts.ts';
 import { TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
 import {

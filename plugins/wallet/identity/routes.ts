@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
-import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
-import { json, type Reply, RequestError } from '../../../src/kernel/request.ts';
 import { isPlainObject } from '../../../src/lib/json.ts';
+import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
+import { json, type Reply, RequestError } from '../../../src/plugin/request.ts';
 import { NOT_FOUND, WALLET_REFUSALS, WALLET_ROUTE, walletParams } from '../input.ts';
 import type { Labels } from './labels.ts';
 import { identityOf, type Names, readSubject, type Subject } from './names.ts';

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
-import { CodedError } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
+import { CodedError } from '../../../src/plugin/plugin.ts';
 import { rawQuery } from '../../../src/ports/raw-query.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
 import { type Db, readKeyNumbers, type WalletRefusal, type WalletRow } from './tables.ts';

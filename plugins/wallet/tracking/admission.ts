@@ -1,6 +1,6 @@
-import { type ChainReader, type Clock, codeOf, type Store, type StoreTx } from '../../../src/kernel/plugin.ts';
-import { RequestError } from '../../../src/kernel/request.ts';
 import { msOfSlots } from '../../../src/lib/chain-lag.ts';
+import { type ChainReader, type Clock, codeOf, type Store, type StoreTx } from '../../../src/plugin/plugin.ts';
+import { RequestError } from '../../../src/plugin/request.ts';
 import type { AccessPlans, BudgetName, Budgets, Caller, StoredBudgets } from '../../../src/ports/access.ts';
 import type { WalletConfig } from '../config.ts';
 import { RATE_TRANSACTIONS } from '../store/rates.ts';

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
-import { type Clock, CodedError, type Store, type StoreTx } from '../../../src/kernel/plugin.ts';
 import { decode32, encode32, encode64 } from '../../../src/lib/base58.ts';
+import { type Clock, CodedError, type Store, type StoreTx } from '../../../src/plugin/plugin.ts';
 import { type TailRow, withoutRepeats, writeRows } from '../store/rows.ts';
 import {
   ACCOUNT,

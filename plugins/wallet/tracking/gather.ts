@@ -1,5 +1,5 @@
-import { CodedError } from '../../../src/kernel/plugin.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import { CodedError } from '../../../src/plugin/plugin.ts';
 import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
 import { tokenChanges } from '../../../src/solana/movements/balance-changes.ts';
 import { CHANGED, NAMED, TOUCHED } from '../store/tables.ts';

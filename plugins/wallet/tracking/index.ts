@@ -1,4 +1,4 @@
-import type { BlockProcessor, Command, JobKind, PluginContext } from '../../../src/kernel/plugin.ts';
+import type { BlockProcessor, Command, JobKind, PluginContext } from '../../../src/plugin/plugin.ts';
 import { accessPlans, storedBudgets } from '../../../src/ports/access.ts';
 import type { Outbox } from '../../../src/ports/outbox.ts';
 import { tokenFacts } from '../../../src/ports/token-facts.ts';

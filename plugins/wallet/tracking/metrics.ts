@@ -1,4 +1,4 @@
-import type { Metrics } from '../../../src/kernel/plugin.ts';
+import type { Metrics } from '../../../src/plugin/plugin.ts';
 
 /** What the index of wallets counts. */
 export interface WalletMetrics {

@@ -1,5 +1,5 @@
-import type { ChainReader } from '../../../src/kernel/plugin.ts';
-import type { CallContext } from '../../../src/kernel/request.ts';
+import type { ChainReader } from '../../../src/plugin/plugin.ts';
+import type { CallContext } from '../../../src/plugin/request.ts';
 import { refusedAs503 } from '../input.ts';
 import type { Tracker } from './tracker.ts';
 import { noChain, type WalletView } from './view.ts';

@@ -1,5 +1,5 @@
 import type { LRUCache } from 'lru-cache';
-import { CodedError, type Store } from '../../../src/kernel/plugin.ts';
+import { CodedError, type Store } from '../../../src/plugin/plugin.ts';
 import type { Commitment } from '../../../src/ports/chain.ts';
 import { ACCOUNT, type Db, MADE_UP_PLACE, positionOf, type WalletRow } from '../store/tables.ts';
 import { readAccounts } from '../store/wallets.ts';

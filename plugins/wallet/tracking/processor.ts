@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { BlockProcessor, ChainBlock, Random, StoreTx } from '../../../src/kernel/plugin.ts';
+import type { BlockProcessor, ChainBlock, Random, StoreTx } from '../../../src/plugin/plugin.ts';
 import { type AddressIndex, createAddressIndex } from '../../../src/solana/address-set.ts';
 import { matchBlock } from '../../../src/solana/match-block.ts';
 import { tokenChanges } from '../../../src/solana/movements/balance-changes.ts';

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { decode32 } from '../../../src/lib/base58.ts';
 import {
   type Clock,
   type JobKind,
@@ -8,8 +9,7 @@ import {
   type Roles,
   type Store,
   type StoreTx,
-} from '../../../src/kernel/plugin.ts';
-import { decode32 } from '../../../src/lib/base58.ts';
+} from '../../../src/plugin/plugin.ts';
 import type { Outbox } from '../../../src/ports/outbox.ts';
 import type { WalletConfig } from '../config.ts';
 import { deleteDropped } from '../store/drop.ts';

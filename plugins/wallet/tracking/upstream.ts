@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import { LRUCache } from 'lru-cache';
-import { type ChainReader, CodedError } from '../../../src/kernel/plugin.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
+import { type ChainReader, CodedError } from '../../../src/plugin/plugin.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { Commitment } from '../../../src/ports/chain.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';

@@ -1,5 +1,5 @@
-import { CodedError } from '../../../src/kernel/plugin.ts';
-import { RequestError } from '../../../src/kernel/request.ts';
+import { CodedError } from '../../../src/plugin/plugin.ts';
+import { RequestError } from '../../../src/plugin/request.ts';
 import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
 import type { HistoryRow, WalletRow } from '../store/tables.ts';
 

@@ -1,4 +1,4 @@
-import { defineRoute, json, type Route, type Store, Type } from '../../../src/kernel/plugin.ts';
+import { defineRoute, json, type Route, type Store, Type } from '../../../src/plugin/plugin.ts';
 import type { Db } from '../store/tables.ts';
 import { walletView } from '../store/wallets.ts';
 

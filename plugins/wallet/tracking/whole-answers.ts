@@ -1,6 +1,6 @@
 import { LRUCache } from 'lru-cache';
-import type { ChainReader, Store } from '../../../src/kernel/plugin.ts';
 import { msOfSlots } from '../../../src/lib/chain-lag.ts';
+import type { ChainReader, Store } from '../../../src/plugin/plugin.ts';
 import type { ChainStatus } from '../../../src/ports/chain.ts';
 import type { TokenWords } from '../token-words.ts';
 

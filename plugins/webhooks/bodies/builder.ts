@@ -1,6 +1,6 @@
-import type { PluginContext } from '../../../src/kernel/plugin.ts';
 import { stringify } from '../../../src/lib/json.ts';
 import { lazy } from '../../../src/lib/lru.ts';
+import type { PluginContext } from '../../../src/plugin/plugin.ts';
 import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
 import type { ChainId, ChainStatus } from '../../../src/ports/chain.ts';
 import { kernelParsers } from '../../../src/ports/parsers.ts';

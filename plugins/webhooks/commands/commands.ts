@@ -1,4 +1,4 @@
-import { CodedError, type Command, RequestError } from '../../../src/kernel/plugin.ts';
+import { CodedError, type Command, RequestError } from '../../../src/plugin/plugin.ts';
 import { sendTestEvent } from '../delivery/test-event.ts';
 import { type Arrival, startListener } from '../listen.ts';
 import { hooksById, readSecrets } from '../store/hooks.ts';

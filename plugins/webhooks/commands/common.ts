@@ -1,4 +1,4 @@
-import { CodedError, type CommandIo } from '../../../src/kernel/plugin.ts';
+import { CodedError, type CommandIo } from '../../../src/plugin/plugin.ts';
 import type { AccessCharges } from '../../../src/ports/access.ts';
 import type { Outbox } from '../../../src/ports/outbox.ts';
 import type { BodyBuilder } from '../bodies/builder.ts';

@@ -1,4 +1,4 @@
-import type { Command } from '../../../src/kernel/plugin.ts';
+import type { Command } from '../../../src/plugin/plugin.ts';
 import { recoverDeliveries } from '../delivery/recover.ts';
 import { instantOf, untilOf } from '../input/instant.ts';
 import { REPLAYED_HOURS } from '../replay.ts';

@@ -1,5 +1,5 @@
-import type { Command, CommandIo } from '../../../src/kernel/plugin.ts';
 import { tableLines, timeText } from '../../../src/lib/table-lines.ts';
+import type { Command, CommandIo } from '../../../src/plugin/plugin.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { type Delivery, type DeliveryQueue, deliveryKind } from '../delivery/queue.ts';

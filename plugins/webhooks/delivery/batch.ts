@@ -1,4 +1,4 @@
-import type { Job } from '../../../src/kernel/plugin.ts';
+import type { Job } from '../../../src/plugin/plugin.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { Outbox } from '../../../src/ports/outbox.ts';
 import type { Store } from '../../../src/ports/store.ts';

@@ -1,4 +1,4 @@
-import type { Job, JobKind } from '../../../src/kernel/plugin.ts';
+import type { Job, JobKind } from '../../../src/plugin/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import type { Webhook } from '../model/webhook.ts';
 import type { Alerts } from '../operational/alerts.ts';

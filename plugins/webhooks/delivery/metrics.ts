@@ -1,4 +1,4 @@
-import type { JobOutcome } from '../../../src/kernel/plugin.ts';
+import type { JobOutcome } from '../../../src/plugin/plugin.ts';
 import type { Counter, Metrics } from '../../../src/ports/metrics.ts';
 import type { DisabledReason } from '../model/webhook.ts';
 import type { Sent } from './send.ts';

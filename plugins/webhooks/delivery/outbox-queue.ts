@@ -1,4 +1,4 @@
-import type { NewJob, PluginContext } from '../../../src/kernel/plugin.ts';
+import type { NewJob, PluginContext } from '../../../src/plugin/plugin.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { Outbox, OutboxRow, OutboxState } from '../../../src/ports/outbox.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';

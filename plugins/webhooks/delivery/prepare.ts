@@ -1,5 +1,5 @@
 import { LRUCache } from 'lru-cache';
-import type { Job } from '../../../src/kernel/plugin.ts';
+import type { Job } from '../../../src/plugin/plugin.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { wrapElement } from '../bodies/form.ts';

@@ -1,4 +1,4 @@
-import type { NewJob } from '../../../src/kernel/plugin.ts';
+import type { NewJob } from '../../../src/plugin/plugin.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import type { BodyForm } from '../bodies/form.ts';

@@ -1,4 +1,4 @@
-import { RequestError } from '../../../src/kernel/request.ts';
+import { RequestError } from '../../../src/plugin/request.ts';
 import type { AccessCharges } from '../../../src/ports/access.ts';
 import type { Outbox, OutboxFilter } from '../../../src/ports/outbox.ts';
 import type { Store } from '../../../src/ports/store.ts';

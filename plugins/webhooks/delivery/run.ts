@@ -1,4 +1,4 @@
-import { codeOf, type Job, type JobOutcome, messageOf } from '../../../src/kernel/plugin.ts';
+import { codeOf, type Job, type JobOutcome, messageOf } from '../../../src/plugin/plugin.ts';
 import type { AccessCharges, Charge } from '../../../src/ports/access.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { WebhooksConfig } from '../config.ts';

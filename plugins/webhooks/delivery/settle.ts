@@ -1,4 +1,4 @@
-import type { SettledJob } from '../../../src/kernel/plugin.ts';
+import type { SettledJob } from '../../../src/plugin/plugin.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { Outbox } from '../../../src/ports/outbox.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';

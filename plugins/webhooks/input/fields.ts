@@ -1,5 +1,5 @@
-import { RequestError } from '../../../src/kernel/request.ts';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
+import { RequestError } from '../../../src/plugin/request.ts';
 import { transactionTypes } from '../../../src/solana/transaction-types.ts';
 import { type BodyForm, formOf } from '../bodies/form.ts';
 import {

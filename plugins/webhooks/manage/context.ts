@@ -1,4 +1,4 @@
-import { RequestError } from '../../../src/kernel/request.ts';
+import { RequestError } from '../../../src/plugin/request.ts';
 import type { AccessCharges, AccessPlans, StoredBudgets } from '../../../src/ports/access.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';

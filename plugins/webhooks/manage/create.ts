@@ -1,4 +1,4 @@
-import { RequestError } from '../../../src/kernel/request.ts';
+import { RequestError } from '../../../src/plugin/request.ts';
 import type { Caller } from '../../../src/ports/access.ts';
 import { newSecret } from '../delivery/signature.ts';
 import { parseInput, refuseTooMany, refuseUnavailable, type WebhookInput } from '../input/fields.ts';

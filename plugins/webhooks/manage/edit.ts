@@ -1,4 +1,4 @@
-import { RequestError } from '../../../src/kernel/request.ts';
+import { RequestError } from '../../../src/plugin/request.ts';
 import { REASONS } from '../delivery/batch.ts';
 import { newSecret } from '../delivery/signature.ts';
 import { parseInput, refuseTooMany, type WebhookInput } from '../input/fields.ts';

@@ -1,4 +1,4 @@
-import type { BlockProcessor } from '../../../src/kernel/plugin.ts';
+import type { BlockProcessor } from '../../../src/plugin/plugin.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import { matchBlock } from '../../../src/solana/match-block.ts';

@@ -1,5 +1,5 @@
-import type { NewJob } from '../../../src/kernel/plugin.ts';
 import { createLru } from '../../../src/lib/lru.ts';
+import type { NewJob } from '../../../src/plugin/plugin.ts';
 import type { AccessPlans, StoredBudgets } from '../../../src/ports/access.ts';
 import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto';
-import type { PluginContext, SettledJob } from '../../../src/kernel/plugin.ts';
+import type { PluginContext, SettledJob } from '../../../src/plugin/plugin.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Log } from '../../../src/ports/log.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';

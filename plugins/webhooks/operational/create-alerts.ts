@@ -1,5 +1,5 @@
-import type { ChainId, PluginContext } from '../../../src/kernel/plugin.ts';
 import { isLagBeyond, type LagLimit, lagText } from '../../../src/lib/chain-lag.ts';
+import type { ChainId, PluginContext } from '../../../src/plugin/plugin.ts';
 import type { ChainStatus } from '../../../src/ports/chain.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { GapBook } from '../../../src/ports/gaps.ts';

@@ -1,4 +1,4 @@
-import type { Job, JobKind, JobOutcome } from '../../../src/kernel/plugin.ts';
+import type { Job, JobKind, JobOutcome } from '../../../src/plugin/plugin.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { WebhooksConfig } from '../config.ts';
 import { longestDelayMs, parseRetryAfter, retryDelayMs } from '../delivery/run.ts';

@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
-import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
-import { json, RequestError } from '../../../src/kernel/request.ts';
+import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
+import { json, RequestError } from '../../../src/plugin/request.ts';
 import { parseAddresses } from '../input/fields.ts';
 import { addAddresses, dropAddresses } from '../manage/addresses.ts';
 import type { ManageContext } from '../manage/context.ts';

@@ -1,7 +1,7 @@
 import { type TSchema, Type } from '@sinclair/typebox';
-import type { Caller, Price, Route } from '../../../src/kernel/plugin.ts';
-import { RequestError, type RouteRequest } from '../../../src/kernel/request.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import type { Caller, Price, Route } from '../../../src/plugin/plugin.ts';
+import { RequestError, type RouteRequest } from '../../../src/plugin/request.ts';
 import {
   ON_INACTIVE,
   RETRY_PRESETS,

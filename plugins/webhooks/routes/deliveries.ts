@@ -1,7 +1,7 @@
 import { Type } from '@sinclair/typebox';
-import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
-import { JsonText, json, RequestError } from '../../../src/kernel/request.ts';
 import { stringify } from '../../../src/lib/json.ts';
+import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
+import { JsonText, json, RequestError } from '../../../src/plugin/request.ts';
 import type { AccessCharges } from '../../../src/ports/access.ts';
 import { wrapElement } from '../bodies/form.ts';
 import { DELIVERY_STATUSES, type Delivery, type DeliveryQueue } from '../delivery/queue.ts';

@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
-import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
-import { empty, json, RequestError } from '../../../src/kernel/request.ts';
+import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
+import { empty, json, RequestError } from '../../../src/plugin/request.ts';
 import type { BodyBuilder } from '../bodies/builder.ts';
 import type { Send } from '../delivery/send.ts';
 import { sendTestEvent } from '../delivery/test-event.ts';

@@ -1,6 +1,6 @@
 import { Type } from '@sinclair/typebox';
-import { defineRoute, type Route } from '../../../src/kernel/plugin.ts';
-import { json, RequestError } from '../../../src/kernel/request.ts';
+import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
+import { json, RequestError } from '../../../src/plugin/request.ts';
 import type { ChainGap, GapBook } from '../../../src/ports/gaps.ts';
 import { type Recovered, type RecoverParts, type RecoverRange, recoverDeliveries } from '../delivery/recover.ts';
 import { instantOf, untilOf } from '../input/instant.ts';

@@ -1,6 +1,6 @@
-import { EXIT } from '../../kernel/errors.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import type { InheritedSockets } from '../../ports/inherited-sockets.ts';
+import { EXIT } from '../../runtime/errors.ts';
 
 /** Where the protocol begins: after the three standard streams. */
 const FIRST_DESCRIPTOR = 3;

@@ -1,11 +1,11 @@
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { EXIT } from '../../kernel/errors.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { CrewMember } from '../../ports/crew.ts';
 import type { Role } from '../../ports/daemon-view.ts';
+import { EXIT } from '../../runtime/errors.ts';
 import { type Ask, fromErrorData, type Taken, type Told } from './wire.ts';
 
 export interface HireOptions {

@@ -1,12 +1,12 @@
-import type { Assembly } from '../../kernel/assembly/assemble.ts';
-import { EXIT } from '../../kernel/errors.ts';
-import { recordManualGap, wantGaps } from '../../kernel/follower/backfill/gap-changes.ts';
-import { filledTo, type GapRecord, readGap, readGaps } from '../../kernel/follower/backfill/gap-record.ts';
-import type { BlockProcessor } from '../../kernel/plugin.ts';
+import { recordManualGap, wantGaps } from '../../chain/backfill/gap-changes.ts';
+import { filledTo, type GapRecord, readGap, readGaps } from '../../chain/backfill/gap-record.ts';
+import type { Assembly } from '../../daemon/assemble.ts';
 import { CodedError } from '../../lib/coded-error.ts';
+import type { BlockProcessor } from '../../plugin/plugin.ts';
 import type { ChainId } from '../../ports/chain.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Store } from '../../ports/store.ts';
+import { EXIT } from '../../runtime/errors.ts';
 import type { CommandValues } from '../command.ts';
 
 export type BackfillRequest = { readonly chain: ChainId | null; readonly json: boolean } & (

@@ -1,10 +1,10 @@
 import { resolve } from 'node:path';
 import { createLog } from '../../adapters/log.ts';
-import { assemble } from '../../kernel/assembly/assemble.ts';
-import { EXIT } from '../../kernel/errors.ts';
-import { abandonGap } from '../../kernel/follower/backfill/gap-changes.ts';
-import { gapView, readGaps } from '../../kernel/follower/backfill/gap-record.ts';
+import { abandonGap } from '../../chain/backfill/gap-changes.ts';
+import { gapView, readGaps } from '../../chain/backfill/gap-record.ts';
+import { assemble } from '../../daemon/assemble.ts';
 import { CodedError } from '../../lib/coded-error.ts';
+import { EXIT } from '../../runtime/errors.ts';
 import { fillWish, type Work } from '../backfill/fill-wish.ts';
 import { type BackfillRequest, gapLine, readRequest } from '../backfill/request.ts';
 import { chainSetups } from '../chain-setups.ts';

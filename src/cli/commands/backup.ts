@@ -1,10 +1,10 @@
 import { statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createSystemClock } from '../../adapters/clock.ts';
-import { sqliteFile } from '../../adapters/store/index.ts';
-import type { LoadedConfig } from '../../kernel/config/load.ts';
-import { EXIT } from '../../kernel/errors.ts';
+import type { LoadedConfig } from '../../config/load.ts';
 import { CodedError } from '../../lib/coded-error.ts';
+import { EXIT } from '../../runtime/errors.ts';
+import { sqliteFile } from '../../store/index.ts';
 import type { RunCommand } from '../command.ts';
 import { type CliIo, createProgress, type Progress } from '../io.ts';
 import { loadCliConfig } from '../load-config.ts';
@@ -35,7 +35,7 @@ export async function backUp(
   files: { readonly from: string; readonly to: string },
   io: CliIo,
 ): Promise<{ readonly bytes: number }> {
-  const { copyDatabaseFile } = await import('../../adapters/store/sqlite/backup.ts');
+  const { copyDatabaseFile } = await import('../../store/sqlite/backup.ts');
   let shown: Progress | null = null;
   try {
     await copyDatabaseFile({

@@ -1,5 +1,5 @@
-import { EXIT } from '../../kernel/errors.ts';
 import { CodedError } from '../../lib/coded-error.ts';
+import { EXIT } from '../../runtime/errors.ts';
 import type { RunCommand } from '../command.ts';
 import { chooseUpstream, loadCliConfig } from '../load-config.ts';
 import { assembleOffline } from '../offline.ts';

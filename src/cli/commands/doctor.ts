@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import { createSystemClock } from '../../adapters/clock.ts';
-import type { Assembly } from '../../kernel/assembly/assemble.ts';
+import type { Assembly } from '../../daemon/assemble.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import { chainSetups } from '../chain-setups.ts';
 import type { CommandValues, RunCommand } from '../command.ts';

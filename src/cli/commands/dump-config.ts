@@ -1,5 +1,5 @@
-import { dumpConfig } from '../../kernel/config/dump.ts';
-import { EXIT } from '../../kernel/errors.ts';
+import { dumpConfig } from '../../config/dump.ts';
+import { EXIT } from '../../runtime/errors.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
 

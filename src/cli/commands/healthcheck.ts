@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
-import { EXIT } from '../../kernel/errors.ts';
 import { messageOf } from '../../lib/coded-error.ts';
+import { EXIT } from '../../runtime/errors.ts';
 import { askDaemon } from '../ask-daemon.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';

@@ -1,10 +1,10 @@
 import { existsSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { renderConfigDocument } from '../../kernel/config/document.ts';
-import { assembleSchema } from '../../kernel/config/schema.ts';
-import { EXIT } from '../../kernel/errors.ts';
-import { findPlugins } from '../../kernel/plugins/registry.ts';
+import { renderConfigDocument } from '../../config/document.ts';
+import { assembleSchema } from '../../config/schema.ts';
+import { findPlugins } from '../../daemon/plugins/registry.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import { EXIT } from '../../runtime/errors.ts';
 import { builtInDir, packageDirs } from '../built-in-dir.ts';
 import type { RunCommand } from '../command.ts';
 

@@ -1,9 +1,10 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { openStore, sqliteFile } from '../../adapters/store/index.ts';
-import { EXIT } from '../../kernel/errors.ts';
-import { type MigrationScope, migrationScopes } from '../../kernel/schema/migration-scopes.ts';
-import { type AppliedStep, migrate } from '../../kernel/schema/migrations.ts';
+import { migrationScopes } from '../../daemon/migration-scopes.ts';
+import type { MigrationScope } from '../../ports/store.ts';
+import { EXIT } from '../../runtime/errors.ts';
+import { openStore, sqliteFile } from '../../store/index.ts';
+import { type AppliedStep, migrate } from '../../store/schema/migrations.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
 import { assembleOffline, needStoreDir } from '../offline.ts';

@@ -1,5 +1,5 @@
-import { EXIT } from '../../kernel/errors.ts';
-import { openApiDocument } from '../../kernel/http/index.ts';
+import { openApiDocument } from '../../http/index.ts';
+import { EXIT } from '../../runtime/errors.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
 import { assembleOffline } from '../offline.ts';

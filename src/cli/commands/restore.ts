@@ -1,12 +1,12 @@
 import { existsSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { openSqliteStore } from '../../adapters/store/sqlite/index.ts';
-import { EXIT } from '../../kernel/errors.ts';
-import { type MigrationScope, migrationScopes } from '../../kernel/schema/migration-scopes.ts';
-import { migrate } from '../../kernel/schema/migrations.ts';
-import { foreignObjects } from '../../kernel/schema/schema-objects.ts';
+import { migrationScopes } from '../../daemon/migration-scopes.ts';
 import { CodedError } from '../../lib/coded-error.ts';
-import type { Store } from '../../ports/store.ts';
+import type { MigrationScope, Store } from '../../ports/store.ts';
+import { EXIT } from '../../runtime/errors.ts';
+import { migrate } from '../../store/schema/migrations.ts';
+import { foreignObjects } from '../../store/schema/schema-objects.ts';
+import { openSqliteStore } from '../../store/sqlite/index.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
 import { assembleOffline } from '../offline.ts';

@@ -1,10 +1,10 @@
 import { createPrivateKey, randomUUID, sign } from 'node:crypto';
 import { resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { EXIT } from '../../kernel/errors.ts';
 import { decode32, encode32, encode64 } from '../../lib/base58.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import { signupMessage } from '../../lib/signup-message.ts';
+import { EXIT } from '../../runtime/errors.ts';
 import type { CommandValues, RunCommand } from '../command.ts';
 import type { CliIo } from '../io.ts';
 import { type Connection, fromRawUnits, type Keypair, readWalletFile, toRawUnits } from '../signup/pay.ts';

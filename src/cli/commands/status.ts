@@ -1,9 +1,9 @@
 import { resolve } from 'node:path';
-import { EXIT } from '../../kernel/errors.ts';
-import type { Readiness } from '../../kernel/health.ts';
+import type { Readiness } from '../../http/health.ts';
 import { lagSeconds } from '../../lib/chain-lag.ts';
 import type { ChainStatus } from '../../ports/chain.ts';
 import { ROLES } from '../../ports/daemon-view.ts';
+import { EXIT } from '../../runtime/errors.ts';
 import { askReadiness } from '../ask-daemon.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';

@@ -1,5 +1,5 @@
-import { EXIT } from '../../kernel/errors.ts';
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
+import { EXIT } from '../../runtime/errors.ts';
 
 /** One line of the report. */
 export interface Finding {

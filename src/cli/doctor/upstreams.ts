@@ -1,8 +1,8 @@
 import { makeMember, openSocket } from '../../adapters/chain/rpc/member.ts';
 import { createTransport } from '../../adapters/chain/rpc/transport.ts';
-import type { ChainSetup } from '../../kernel/assembly/parts.ts';
-import type { CoreConfig } from '../../kernel/config/core.ts';
-import { maskText } from '../../kernel/config/dump.ts';
+import type { CoreConfig } from '../../config/core.ts';
+import { maskText } from '../../config/dump.ts';
+import type { ChainSetup } from '../../daemon/parts.ts';
 import { isLagBeyond } from '../../lib/chain-lag.ts';
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
 import { gather } from '../../lib/gather.ts';

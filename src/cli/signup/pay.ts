@@ -7,9 +7,9 @@ import {
   Transaction,
   TransactionInstruction,
 } from '@solana/web3.js';
-import { EXIT } from '../../kernel/errors.ts';
 import { encode64 } from '../../lib/base58.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
+import { EXIT } from '../../runtime/errors.ts';
 import { decodeMint } from '../../solana/accounts/token.ts';
 
 export type { Connection, Keypair } from '@solana/web3.js';

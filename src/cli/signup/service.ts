@@ -1,9 +1,9 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { Type } from '@sinclair/typebox';
-import { createValidator } from '../../kernel/calls/validation.ts';
-import { EXIT } from '../../kernel/errors.ts';
+import { createValidator } from '../../http/calls/validation.ts';
 import { CodedError, codeOf } from '../../lib/coded-error.ts';
 import { isPlainObject } from '../../lib/json.ts';
+import { EXIT } from '../../runtime/errors.ts';
 
 /** As the service says; its symbol and decimals are for people, and nothing is decided by them. */
 interface SignupPrice {

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
-import type { TableShape } from '../../adapters/store/table-shapes.ts';
-import { EXIT } from '../../kernel/errors.ts';
-import { COPY_TABLE } from '../../kernel/schema/ensure-schema.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import type { SqlValue, Store, StoreTx } from '../../ports/store.ts';
+import { EXIT } from '../../runtime/errors.ts';
+import { COPY_TABLE } from '../../store/schema/ensure-schema.ts';
+import type { TableShape } from '../../store/table-shapes.ts';
 
 /** How far a table has come. */
 export interface TableNote {

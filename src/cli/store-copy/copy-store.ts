@@ -1,14 +1,8 @@
 import { sql } from 'kysely';
-import {
-  advanceIdentities,
-  insertAsTheyAre,
-  readTableShapes,
-  type TableShape,
-} from '../../adapters/store/table-shapes.ts';
-import { COPY_TABLE } from '../../kernel/schema/ensure-schema.ts';
-import type { MigrationScope } from '../../kernel/schema/migration-scopes.ts';
-import { migrate } from '../../kernel/schema/migrations.ts';
-import type { Store } from '../../ports/store.ts';
+import type { MigrationScope, Store } from '../../ports/store.ts';
+import { COPY_TABLE } from '../../store/schema/ensure-schema.ts';
+import { migrate } from '../../store/schema/migrations.ts';
+import { advanceIdentities, insertAsTheyAre, readTableShapes, type TableShape } from '../../store/table-shapes.ts';
 import {
   beginNotes,
   type Checksum,

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { findRunFile } from '../../../src/cli/run-file.ts';
-import type { Readiness } from '../../../src/kernel/health.ts';
+import type { Readiness } from '../../../src/http/health.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { type BenchServer, startBenchServer } from '../http.ts';

@@ -8,8 +8,8 @@ import { createRowReader, migrations, type ReadRows } from '../../../plugins/wal
 import { type Db, type KeyNumbers, readKeyNumbers } from '../../../plugins/wallet/store/tables.ts';
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
-import { openSqliteStore } from '../../../src/adapters/store/sqlite/index.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
+import { openSqliteStore } from '../../../src/store/sqlite/index.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';
 import { createHistoryBlocks } from '../samples/history-blocks.ts';
 

@@ -2,8 +2,8 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openSqliteStore } from '../../../src/adapters/store/sqlite/index.ts';
 import type { Store } from '../../../src/ports/store.ts';
+import { openSqliteStore } from '../../../src/store/sqlite/index.ts';
 import { addressOf, makeBlock } from '../../conformance/webhooks/blocks.ts';
 import { type Harness, startHarness } from '../../conformance/webhooks/harness.ts';
 import { ratioOf } from '../paired.ts';

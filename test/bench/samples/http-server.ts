@@ -9,10 +9,10 @@ import { Type } from '@sinclair/typebox';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { bufferedOutput, createLog } from '../../../src/adapters/log.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
-import { createHttpFront } from '../../../src/kernel/http/index.ts';
-import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
-import { defineRoute, type Gate, GateRefusal, JsonText, json, type Price } from '../../../src/kernel/plugin.ts';
-import { createRpcFront } from '../../../src/kernel/rpc/index.ts';
+import { createHttpFront } from '../../../src/http/index.ts';
+import { createRpcFront } from '../../../src/http/json-rpc/index.ts';
+import { defineRoute, type Gate, GateRefusal, JsonText, json, type Price } from '../../../src/plugin/plugin.ts';
+import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { testCore } from '../../helpers/http-front.ts';
 import { BENCH_KEY, cachedText, rpcText } from './http-answers.ts';
 
@@ -33,7 +33,7 @@ function oneKeyGate(isOpen = false): Gate {
 
 /** The gate of the access plugin; it writes usage every second. */
 async function realGate(path: string): Promise<Gate> {
-  const { openSqliteStore } = await import('../../../src/adapters/store/sqlite/index.ts');
+  const { openSqliteStore } = await import('../../../src/store/sqlite/index.ts');
   const { startAccess } = await import('../../helpers/access-bed.ts');
   return startAccess(openSqliteStore({ path, busyTimeoutMs: 5_000 }), createSystemClock()).gate;
 }

@@ -3,10 +3,10 @@ import { serialize } from 'node:v8';
 import { migrations } from '../../../plugins/compression/store/migrations.ts';
 import { createHashing, type Hashing } from '../../../plugins/compression/trees/hashing.ts';
 import { createPageBook } from '../../../plugins/compression/trees/page-book.ts';
-import { openSqliteStore } from '../../../src/adapters/store/sqlite/index.ts';
-import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import type { UpdatedTree } from '../../../src/solana/merkle/update-trees.ts';
+import { migrate } from '../../../src/store/schema/migrations.ts';
+import { openSqliteStore } from '../../../src/store/sqlite/index.ts';
 
 export const TREE = 1;
 export const HEIGHT = 26;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
-import type { ChainBlock } from '../../../src/kernel/plugin.ts';
+import type { ChainBlock } from '../../../src/plugin/plugin.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
 import { blocksOf, loadRecording, type Recording } from '../../helpers/compression.ts';
 import { readFixture, readJsonFixture, skipWithoutFixtures } from '../../helpers/fixtures.ts';

@@ -8,8 +8,8 @@ import * as zlib from 'node:zlib';
 import { Type } from '@sinclair/typebox';
 import fc from 'fast-check';
 import { WebSocket } from 'ws';
-import { acceptedCoding } from '../../../src/kernel/http/compression.ts';
-import { defineRoute, json, type Route, type RpcFallback } from '../../../src/kernel/plugin.ts';
+import { acceptedCoding } from '../../../src/http/compression.ts';
+import { defineRoute, json, type Route, type RpcFallback } from '../../../src/plugin/plugin.ts';
 import { GOOD_KEY, startFront, type TestFront } from '../../helpers/http-front.ts';
 import { rawConnect, until } from '../../helpers/raw-http.ts';
 

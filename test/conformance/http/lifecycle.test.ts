@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 import { describe, test } from 'node:test';
 import { Type } from '@sinclair/typebox';
 import { WebSocket, WebSocketServer } from 'ws';
-import { codeOf, defineRoute, type SocketHandler } from '../../../src/kernel/plugin.ts';
+import { codeOf, defineRoute, type SocketHandler } from '../../../src/plugin/plugin.ts';
 import { GOOD_KEY, startFront, startFrontPair } from '../../helpers/http-front.ts';
 import { rawConnect, rawRequest, until } from '../../helpers/raw-http.ts';
 import { sampleRoutes } from './sample-routes.ts';

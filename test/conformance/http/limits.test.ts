@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict';
 import type { Socket } from 'node:net';
 import { after, before, describe, test } from 'node:test';
-import { createListener } from '../../../src/kernel/http/listener.ts';
-import { createHttpMeter } from '../../../src/kernel/http/meter.ts';
-import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
-import type { Route, SocketHandler } from '../../../src/kernel/plugin.ts';
+import { createListener } from '../../../src/http/listener.ts';
+import { createHttpMeter } from '../../../src/http/meter.ts';
+import type { Route, SocketHandler } from '../../../src/plugin/plugin.ts';
+import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { GOOD_KEY, startFront, type TestFront, type TestFrontOptions } from '../../helpers/http-front.ts';
 import { type RawConnection, rawConnect, until } from '../../helpers/raw-http.ts';
 import { sampleRoutes } from './sample-routes.ts';

@@ -4,10 +4,10 @@ import { Readable } from 'node:stream';
 import { test } from 'node:test';
 import { Type } from '@sinclair/typebox';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
-import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
-import type { CallContext, Gate, RpcFallback, RpcMethod } from '../../../src/kernel/plugin.ts';
-import { createRpcFront } from '../../../src/kernel/rpc/index.ts';
-import { scanRpcBody } from '../../../src/kernel/rpc/scan.ts';
+import { createRpcFront } from '../../../src/http/json-rpc/index.ts';
+import { scanRpcBody } from '../../../src/http/json-rpc/scan.ts';
+import type { CallContext, Gate, RpcFallback, RpcMethod } from '../../../src/plugin/plugin.ts';
+import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { GOOD_KEY, startFront, testCore } from '../../helpers/http-front.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 

@@ -9,7 +9,7 @@ import {
   RequestError,
   type Route,
   text,
-} from '../../../src/kernel/plugin.ts';
+} from '../../../src/plugin/plugin.ts';
 
 const price = (credits: number): Price => ({ product: 'walletApi', credits, groups: ['das'], chargedStatuses: [404] });
 const anything = { 200: Type.Unknown() };

@@ -9,7 +9,7 @@ import {
   type RpcFallback,
   type RpcForward,
   type RpcMethod,
-} from '../../../src/kernel/plugin.ts';
+} from '../../../src/plugin/plugin.ts';
 
 const price: Price = { product: 'photon', credits: 10, groups: ['photon'] };
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Type } from '@sinclair/typebox';
-import { defineRoute, json, type RpcMethod } from '../../../src/kernel/plugin.ts';
+import { defineRoute, json, type RpcMethod } from '../../../src/plugin/plugin.ts';
 import { GOOD_KEY, startFront } from '../../helpers/http-front.ts';
 
 const price = { product: 'rpc', credits: 1, groups: ['rpc'] } as const;

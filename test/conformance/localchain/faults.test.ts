@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, suite, test } from 'node:test';
 import { WebSocket } from 'ws';
-import type { FaultRule } from '../../../src/adapters/chain/local/index.ts';
+import type { FaultRule } from '../../../src/local-chain/index.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 
 const confirmed = { commitment: 'confirmed' };

@@ -24,9 +24,9 @@ import {
   TransactionInstruction,
 } from '@solana/web3.js';
 import * as fc from 'fast-check';
-import { zstdFrame } from '../../../src/adapters/chain/local/encode/account.ts';
-import { readJson } from '../../../src/adapters/chain/local/rpc/server.ts';
 import { stringify } from '../../../src/lib/json.ts';
+import { zstdFrame } from '../../../src/local-chain/encode/account.ts';
+import { readJson } from '../../../src/local-chain/rpc/server.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 
 const zstd = (() => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { createBodies, prepareDeliveries } from '../../../plugins/webhooks/delivery/prepare.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
-import type { Job } from '../../../src/kernel/plugin.ts';
+import type { Job } from '../../../src/plugin/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { eachStore } from '../../helpers/store.ts';
 import { addressOf, makeBlock, signatureOf } from './blocks.ts';

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { type Admission, type Caller, GateRefusal, type Price, type Product } from '../../../src/kernel/plugin.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
+import { type Admission, type Caller, GateRefusal, type Price, type Product } from '../../../src/plugin/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { accessBed, pricedItem, startAccess } from '../../helpers/access-bed.ts';
 import { createManualClock, type ManualClock } from '../../helpers/manual-clock.ts';

@@ -8,7 +8,7 @@ import {
   createCompressionProcessor,
 } from '../../../plugins/compression/indexing/processor.ts';
 import type { Db, Tables } from '../../../plugins/compression/store/tables.ts';
-import type { ChainBlock } from '../../../src/kernel/plugin.ts';
+import type { ChainBlock } from '../../../src/plugin/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { hashLeaf } from '../../../src/solana/concurrent/decode-concurrent.ts';
 import { assetId } from '../../../src/solana/concurrent/tree.ts';

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import fc from 'fast-check';
-import type { ChainBlock } from '../../../src/kernel/plugin.ts';
+import type { ChainBlock } from '../../../src/plugin/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import {
   blocksOf,

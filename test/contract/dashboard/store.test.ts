@@ -8,8 +8,8 @@ import {
 } from '../../../plugins/dashboard/store/identities.ts';
 import { migrations } from '../../../plugins/dashboard/store/tables.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
-import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import type { Store } from '../../../src/ports/store.ts';
+import { migrate } from '../../../src/store/schema/migrations.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { eachStore } from '../../helpers/store.ts';
 

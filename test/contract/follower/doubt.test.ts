@@ -1,13 +1,13 @@
 /** A write of the chain's cursor whose answer was lost, or whose adoption in memory failed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { moveChain, settleDoubt } from '../../../src/kernel/follower/doubt.ts';
-import { type Doubt, newState } from '../../../src/kernel/follower/follow-state.ts';
-import { moveCursors } from '../../../src/kernel/follower/positions.ts';
-import type { Run } from '../../../src/kernel/follower/run.ts';
-import { followerMigrations, MAIN } from '../../../src/kernel/follower/tables.ts';
-import { migrate } from '../../../src/kernel/schema/migrations.ts';
+import { moveChain, settleDoubt } from '../../../src/chain/doubt.ts';
+import { type Doubt, newState } from '../../../src/chain/follow-state.ts';
+import { moveCursors } from '../../../src/chain/positions.ts';
+import type { Run } from '../../../src/chain/run.ts';
+import { followerMigrations, MAIN } from '../../../src/chain/tables.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
+import { migrate } from '../../../src/store/schema/migrations.ts';
 import { sqliteStore } from '../../helpers/store.ts';
 
 const TO = { slot: 5, blockhash: 'five', blockTime: null };

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
-import { createOutbox } from '../../../src/kernel/jobs/outbox.ts';
-import type { Job, JobKind, JobOutcome } from '../../../src/kernel/plugin.ts';
+import { createOutbox } from '../../../src/jobs/outbox.ts';
+import type { Job, JobKind, JobOutcome } from '../../../src/plugin/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { DONE, makeKind, makeRunner, migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
 import { eachStore } from '../../helpers/store.ts';

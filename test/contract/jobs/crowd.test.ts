@@ -1,10 +1,10 @@
 /** Many groups, a few of which have long queues and may not run: the others are found all the same. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { type AheadRoom, claimJobs } from '../../../src/kernel/jobs/claim.ts';
-import type { GroupWalk } from '../../../src/kernel/jobs/due.ts';
-import { insertJobs } from '../../../src/kernel/jobs/outbox.ts';
-import type { NewJob } from '../../../src/kernel/plugin.ts';
+import { type AheadRoom, claimJobs } from '../../../src/jobs/claim.ts';
+import type { GroupWalk } from '../../../src/jobs/due.ts';
+import { insertJobs } from '../../../src/jobs/outbox.ts';
+import type { NewJob } from '../../../src/plugin/plugin.ts';
 import { DONE, makeKind, migrateJobs } from '../../helpers/jobs.ts';
 import { eachStore } from '../../helpers/store.ts';
 

@@ -1,9 +1,9 @@
 /** A block is rolled back while its jobs are claimed: what turns out to have been left alone goes with it, all else stays. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createOutbox } from '../../../src/kernel/jobs/outbox.ts';
-import type { JobKind, JobOutcome } from '../../../src/kernel/plugin.ts';
+import { createOutbox } from '../../../src/jobs/outbox.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
+import type { JobKind, JobOutcome } from '../../../src/plugin/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { DONE, makeKind, makeRunner, migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';

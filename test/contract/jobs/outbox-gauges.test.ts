@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createOutboxGauges } from '../../../src/kernel/jobs/metrics.ts';
-import { createOutbox, insertJobs } from '../../../src/kernel/jobs/outbox.ts';
-import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
+import { createOutboxGauges } from '../../../src/jobs/metrics.ts';
+import { createOutbox, insertJobs } from '../../../src/jobs/outbox.ts';
+import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';

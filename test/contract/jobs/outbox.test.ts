@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createOutbox, insertJobs } from '../../../src/kernel/jobs/outbox.ts';
+import { createOutbox, insertJobs } from '../../../src/jobs/outbox.ts';
 import { migrateJobs, newJobs } from '../../helpers/jobs.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { eachStore } from '../../helpers/store.ts';

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
-import { claimJobs } from '../../../src/kernel/jobs/claim.ts';
-import { createOutbox, insertJobs } from '../../../src/kernel/jobs/outbox.ts';
-import type { JobOutcome } from '../../../src/kernel/plugin.ts';
+import { claimJobs } from '../../../src/jobs/claim.ts';
+import { createOutbox, insertJobs } from '../../../src/jobs/outbox.ts';
+import type { JobOutcome } from '../../../src/plugin/plugin.ts';
 import { DONE, makeKind, makeRunner, migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
 import { eachStore } from '../../helpers/store.ts';
 

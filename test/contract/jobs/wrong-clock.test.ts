@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createOutbox } from '../../../src/kernel/jobs/outbox.ts';
+import { createOutbox } from '../../../src/jobs/outbox.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { DONE, makeKind, makeRunner, migrateJobs, newJobs, until } from '../../helpers/jobs.ts';

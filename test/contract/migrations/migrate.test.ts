@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import type { Log } from '../../../src/ports/log.ts';
 import type { Migration, Store } from '../../../src/ports/store.ts';
+import { migrate } from '../../../src/store/schema/migrations.ts';
 import { eachStore } from '../../helpers/store.ts';
 
 const step = (version: number, options: Partial<Migration> = {}): Migration => ({

@@ -3,15 +3,15 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
-import { createAddressPolicy } from '../../../src/adapters/http/address-policy.ts';
-import { createOutbound } from '../../../src/adapters/http/index.ts';
-import { createPools } from '../../../src/adapters/http/pools.ts';
+import { createAddressPolicy } from '../../../src/adapters/outbound/address-policy.ts';
+import { createOutbound } from '../../../src/adapters/outbound/index.ts';
+import { createPools } from '../../../src/adapters/outbound/pools.ts';
 import {
   createResolver,
   type LookupAll,
   type ResolvedAddress,
   type Target,
-} from '../../../src/adapters/http/resolver.ts';
+} from '../../../src/adapters/outbound/resolver.ts';
 import type { OutboundRequest } from '../../../src/ports/outbound.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';

@@ -5,11 +5,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
-import { readTableShapes, type TableShape } from '../../../src/adapters/store/table-shapes.ts';
 import { copyStore } from '../../../src/cli/store-copy/copy-store.ts';
-import { ensureSchema } from '../../../src/kernel/schema/ensure-schema.ts';
-import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import type { SqlValue, Store, StoreTx } from '../../../src/ports/store.ts';
+import { ensureSchema } from '../../../src/store/schema/ensure-schema.ts';
+import { migrate } from '../../../src/store/schema/migrations.ts';
+import { readTableShapes, type TableShape } from '../../../src/store/table-shapes.ts';
 import { allScopes } from '../../helpers/migration-steps.ts';
 import { postgresDatabase, sqliteStore } from '../../helpers/store.ts';
 

@@ -3,11 +3,10 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { sql } from 'kysely';
 import { copyStore } from '../../../src/cli/store-copy/copy-store.ts';
-import { jobMigrations } from '../../../src/kernel/jobs/table.ts';
-import { ensureSchema } from '../../../src/kernel/schema/ensure-schema.ts';
-import type { MigrationScope } from '../../../src/kernel/schema/migration-scopes.ts';
-import { migrate } from '../../../src/kernel/schema/migrations.ts';
-import type { Migration, Store } from '../../../src/ports/store.ts';
+import { jobMigrations } from '../../../src/jobs/table.ts';
+import type { Migration, MigrationScope, Store } from '../../../src/ports/store.ts';
+import { ensureSchema } from '../../../src/store/schema/ensure-schema.ts';
+import { migrate } from '../../../src/store/schema/migrations.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { eachStore, postgresDatabase, type StoreEngine, sqliteStore } from '../../helpers/store.ts';
 

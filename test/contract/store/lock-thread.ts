@@ -1,7 +1,7 @@
 /** A thread that takes the shared lock again and again, or takes it once and keeps it. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
-import { createWriteLock, type LockMemory } from '../../../src/adapters/store/write-lock.ts';
+import { createWriteLock, type LockMemory } from '../../../src/store/write-lock.ts';
 
 export interface LockThreadData {
   readonly memory: LockMemory;

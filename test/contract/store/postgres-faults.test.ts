@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { sql } from 'kysely';
 import pg from 'pg';
-import { openPostgresStore } from '../../../src/adapters/store/postgres/index.ts';
 import { codeOf } from '../../../src/lib/coded-error.ts';
 import type { Store } from '../../../src/ports/store.ts';
+import { openPostgresStore } from '../../../src/store/postgres/index.ts';
 import { type PostgresServer, startPostgresServer } from '../../helpers/postgres-server.ts';
 
 const isCode = (code: string) => (error: unknown) => codeOf(error) === code;

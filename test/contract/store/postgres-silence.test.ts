@@ -3,9 +3,9 @@ import assert from 'node:assert/strict';
 import { createServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { sql } from 'kysely';
-import { postgresError } from '../../../src/adapters/store/postgres/errors.ts';
-import { openPostgresStore } from '../../../src/adapters/store/postgres/index.ts';
 import type { CodedError } from '../../../src/lib/coded-error.ts';
+import { postgresError } from '../../../src/store/postgres/errors.ts';
+import { openPostgresStore } from '../../../src/store/postgres/index.ts';
 import { startFaultProxy } from '../../helpers/fault-proxy.ts';
 import { postgresDatabase } from '../../helpers/store.ts';
 

@@ -7,10 +7,10 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import Database from 'better-sqlite3';
 import { sql } from 'kysely';
-import { openStore } from '../../../src/adapters/store/index.ts';
-import { openSqliteStore } from '../../../src/adapters/store/sqlite/index.ts';
 import { type CodedError, codeOf } from '../../../src/lib/coded-error.ts';
 import type { Store } from '../../../src/ports/store.ts';
+import { openStore } from '../../../src/store/index.ts';
+import { openSqliteStore } from '../../../src/store/sqlite/index.ts';
 
 const WRITER = new URL('../../helpers/store-writer.ts', import.meta.url).pathname;
 const isCode = (code: string) => (error: unknown) => codeOf(error) === code;

@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Worker } from 'node:worker_threads';
 import fc from 'fast-check';
-import { createWriteLock, forgetLockMember, makeLockMemory } from '../../../src/adapters/store/write-lock.ts';
+import { createWriteLock, forgetLockMember, makeLockMemory } from '../../../src/store/write-lock.ts';
 import { startTsThread } from '../../helpers/ts-thread.ts';
 import type { LockThreadData } from './lock-thread.ts';
 

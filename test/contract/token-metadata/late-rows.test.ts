@@ -7,13 +7,13 @@ import { createMintIndex } from '../../../plugins/token-metadata/watch/mint-inde
 import { createWatchProcessor } from '../../../plugins/token-metadata/watch/processor.ts';
 import { createQuietLook, type QuietLook } from '../../../plugins/token-metadata/watch/quiet-look.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
-import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { BlockHeader, ChainBlock } from '../../../src/ports/block.ts';
 import type { ChainStatus } from '../../../src/ports/chain.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import type { MintFacts } from '../../../src/ports/token-facts.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
+import { migrate } from '../../../src/store/schema/migrations.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { blockOf, entryOf, sampleMessage } from '../../helpers/rpc-block.ts';

@@ -7,10 +7,10 @@ import { type Db, readKeyNumbers } from '../../../plugins/wallet/store/tables.ts
 import { dropWallets, readWallet, registerWallet } from '../../../plugins/wallet/store/wallets.ts';
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
-import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
+import { migrate } from '../../../src/store/schema/migrations.ts';
 import { blockOf, entryOf, sampleMessage } from '../../helpers/rpc-block.ts';
 import { eachStore } from '../../helpers/store.ts';
 

@@ -8,11 +8,11 @@ import { registerWallet } from '../../../plugins/wallet/store/wallets.ts';
 import { keepBatch } from '../../../plugins/wallet/tracking/backfill.ts';
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
-import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import { encode32, encode64 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
 import { rawTransaction } from '../../../src/solana/raw-transaction.ts';
+import { migrate } from '../../../src/store/schema/migrations.ts';
 import { blockOf, entryOf, sampleMessage } from '../../helpers/rpc-block.ts';
 import { eachStore } from '../../helpers/store.ts';
 

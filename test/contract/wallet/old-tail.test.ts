@@ -4,8 +4,8 @@ import { test } from 'node:test';
 import { createRowReader, mergeTail, migrations, type TailRow, writeRows } from '../../../plugins/wallet/store/rows.ts';
 import { positionOf } from '../../../plugins/wallet/store/tables.ts';
 import { forgetSlot } from '../../../plugins/wallet/store/transactions.ts';
-import { migrate } from '../../../src/kernel/schema/migrations.ts';
 import type { Store } from '../../../src/ports/store.ts';
+import { migrate } from '../../../src/store/schema/migrations.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { eachStore } from '../../helpers/store.ts';
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
-import type { DaemonParts } from '../../../src/kernel/assembly/parts.ts';
+import type { DaemonParts } from '../../../src/daemon/parts.ts';
 import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
 import type { TestDaemon } from '../../helpers/daemon.ts';
 import { lightMissing } from '../../helpers/light/missing.ts';

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Finding } from '../../../src/cli/doctor/finding.ts';
-import type { Readiness } from '../../../src/kernel/health.ts';
+import type { Readiness } from '../../../src/http/health.ts';
 import { apiOf } from '../../conformance/webhooks/daemon.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { type DaemonInProcess, runCommand, startDaemon } from '../../helpers/daemon.ts';

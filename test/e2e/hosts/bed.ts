@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
-import { openStore } from '../../../src/adapters/store/index.ts';
 import type { Role } from '../../../src/ports/daemon-view.ts';
+import { openStore } from '../../../src/store/index.ts';
 import { BOOTSTRAP_KEY, type BuiltDaemon } from '../../helpers/built-daemon.ts';
 import { type FaultProxy, startFaultProxy } from '../../helpers/fault-proxy.ts';
 import { runSql } from '../../helpers/postgres-replica.ts';

@@ -6,7 +6,7 @@ import { basename, dirname, join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { parse } from 'yaml';
 import { localChainBanner, welcome } from '../../../src/cli/banner.ts';
-import { EXIT } from '../../../src/kernel/errors.ts';
+import { EXIT } from '../../../src/runtime/errors.ts';
 import { cliArguments, runCommand } from '../../helpers/daemon.ts';
 import { findProjectRoot } from '../../helpers/project-root.ts';
 import { commandsOf, docsBlock, guideText, readmeBlock, readmeBlocks, readmeText } from '../../helpers/readme.ts';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Readiness } from '../../../src/kernel/health.ts';
+import type { Readiness } from '../../../src/http/health.ts';
 import type { BuiltDaemon } from '../../helpers/built-daemon.ts';
 import { startWorkBed, type WorkBed } from '../../helpers/work-bed.ts';
 import { writeProbePlugin } from './probe-plugin.ts';

@@ -4,8 +4,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
-import { type CoreConfig, coreConfig } from '../../../src/kernel/config/core.ts';
-import { EXIT } from '../../../src/kernel/errors.ts';
+import { type CoreConfig, coreConfig } from '../../../src/config/core.ts';
+import { EXIT } from '../../../src/runtime/errors.ts';
 import { missingProgram, root } from './bed.ts';
 
 const folder = join(root, 'systemd');

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import WebSocket from 'ws';
-import { coreConfig } from '../../../src/kernel/config/core.ts';
+import { coreConfig } from '../../../src/config/core.ts';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
 import { startUpstream, type TestUpstream } from '../../helpers/upstream.ts';
 import type { Answer, ApiDocument } from './operations.ts';

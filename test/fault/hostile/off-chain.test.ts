@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { createOutbound } from '../../../src/adapters/http/index.ts';
+import { createOutbound } from '../../../src/adapters/outbound/index.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { METADATA_PROGRAM, metadataAddress, TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
 import { type Bed, metadataWith, startBed } from '../../conformance/token-metadata/bed.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { DaemonParts } from '../../../src/kernel/assembly/parts.ts';
+import type { DaemonParts } from '../../../src/daemon/parts.ts';
 import { chainMissing } from '../../helpers/chain.ts';
 import { type CallCount, failingOutbound, failingStore, jumpingClock, type NthCall } from '../../helpers/nth-call.ts';
 import { type PortBed, startPortBed } from './bed.ts';

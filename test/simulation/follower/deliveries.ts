@@ -7,9 +7,9 @@ import { createDepth, createWebhooksProcessor } from '../../../plugins/webhooks/
 import { createHookIndex, createHookSync } from '../../../plugins/webhooks/match/sync.ts';
 import { insertAddresses, insertHook } from '../../../plugins/webhooks/store/hooks.ts';
 import { type Db, migrations } from '../../../plugins/webhooks/store/tables.ts';
-import { createOutbox, insertJobs } from '../../../src/kernel/jobs/outbox.ts';
-import { jobMigrations } from '../../../src/kernel/jobs/table.ts';
-import type { BlockProcessor } from '../../../src/kernel/plugin.ts';
+import { createOutbox, insertJobs } from '../../../src/jobs/outbox.ts';
+import { jobMigrations } from '../../../src/jobs/table.ts';
+import type { BlockProcessor } from '../../../src/plugin/plugin.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import type { Sfc32 } from '../../helpers/sfc32.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import type { CoreConfig } from '../../../src/kernel/config/core.ts';
-import type { BlockProcessor } from '../../../src/kernel/plugin.ts';
+import type { CoreConfig } from '../../../src/config/core.ts';
+import type { BlockProcessor } from '../../../src/plugin/plugin.ts';
 import { createLedgerProcessor } from '../../helpers/ledger-processor.ts';
 import { expectTruth, gapsOf, grow, rigOf } from './case-kit.ts';
 import { honest } from './fake-node.ts';

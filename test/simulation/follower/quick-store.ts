@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openSqliteStore } from '../../../src/adapters/store/sqlite/index.ts';
 import type { Store } from '../../../src/ports/store.ts';
+import { openSqliteStore } from '../../../src/store/sqlite/index.ts';
 
 const MEMORY = '/dev/shm';
 

@@ -1,14 +1,14 @@
 import { createRpcChainSource, createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
-import type { CoreConfig } from '../../../src/kernel/config/core.ts';
-import type { Follower } from '../../../src/kernel/follower/contract.ts';
-import { createFollower } from '../../../src/kernel/follower/create-follower.ts';
-import { followerMigrations } from '../../../src/kernel/follower/tables.ts';
-import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
-import type { BlockProcessor } from '../../../src/kernel/plugin.ts';
-import { migrate } from '../../../src/kernel/schema/migrations.ts';
+import type { Follower } from '../../../src/chain/contract.ts';
+import { createFollower } from '../../../src/chain/create-follower.ts';
+import { followerMigrations } from '../../../src/chain/tables.ts';
+import type { CoreConfig } from '../../../src/config/core.ts';
+import type { BlockProcessor } from '../../../src/plugin/plugin.ts';
 import type { Random } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import type { UpstreamPool } from '../../../src/ports/upstream.ts';
+import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
+import { migrate } from '../../../src/store/schema/migrations.ts';
 import { followConfig } from '../../helpers/follow-config.ts';
 import {
   createLedgerProcessor,

@@ -4,12 +4,12 @@
  */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { GRACE_MS } from '../../../src/kernel/jobs/dispatch.ts';
-import { createJobRunner, type JobRunner } from '../../../src/kernel/jobs/runner.ts';
-import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
-import type { Job, JobKind, JobOutcome } from '../../../src/kernel/plugin.ts';
+import { GRACE_MS } from '../../../src/jobs/dispatch.ts';
+import { createJobRunner, type JobRunner } from '../../../src/jobs/runner.ts';
+import type { Job, JobKind, JobOutcome } from '../../../src/plugin/plugin.ts';
 import type { Random } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
+import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { makeKind, migrateJobs, newJobs } from '../../helpers/jobs.ts';
 import { createManualClock, type ManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { answerRoom, createBudgets } from '../../../src/kernel/budgets.ts';
-import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
-import { type Caller, GateRefusal } from '../../../src/kernel/plugin.ts';
+import { answerRoom, createBudgets } from '../../../src/budgets.ts';
+import { type Caller, GateRefusal } from '../../../src/plugin/plugin.ts';
 import type { BudgetName, Budgets } from '../../../src/ports/access.ts';
+import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 
 const caller = (projectId: string, budgets: Partial<Budgets> = {}): Caller => ({

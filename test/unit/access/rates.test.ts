@@ -11,7 +11,7 @@ import {
   take,
   takeTokens,
 } from '../../../plugins/access/rates.ts';
-import { GateRefusal } from '../../../src/kernel/plugin.ts';
+import { GateRefusal } from '../../../src/plugin/plugin.ts';
 
 const limitsOf = (rates: Record<string, number>, burstFactor = 2) => ({
   ratePerSecond: new Map(Object.entries(rates)),

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createCallQueue } from '../../../src/adapters/chain/rpc/call-queue.ts';
-import { createBudgets } from '../../../src/kernel/budgets.ts';
-import { type Caller, GateRefusal } from '../../../src/kernel/plugin.ts';
+import { createBudgets } from '../../../src/budgets.ts';
+import { type Caller, GateRefusal } from '../../../src/plugin/plugin.ts';
 import type { Budgets } from '../../../src/ports/access.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 

@@ -12,8 +12,8 @@ import {
   reasonOf,
 } from '../../../src/adapters/chain/rpc/health.ts';
 import { createUpstreamPool, type OutageBook } from '../../../src/adapters/chain/rpc/index.ts';
-import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
 import type { UpstreamOutcome } from '../../../src/ports/upstream.ts';
+import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { testCore } from '../../helpers/http-front.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';

@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { exitCodeOf, type Finding, fail, failedBy, ok, warn } from '../../../src/cli/doctor/finding.ts';
 import { dataFolderFindings, nodeFinding, openFilesIn, roomIn, unitFindings } from '../../../src/cli/doctor/host.ts';
 import { readinessFindings } from '../../../src/cli/doctor/store.ts';
-import type { Readiness } from '../../../src/kernel/health.ts';
+import type { Readiness } from '../../../src/http/health.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 
 const levels = (findings: readonly Finding[]) => findings.map(({ level }) => level);

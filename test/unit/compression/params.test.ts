@@ -13,9 +13,9 @@ import {
   signature64,
 } from '../../../plugins/compression/rpc/fields.ts';
 import { createParamsReader, type ParamsForm, paramsSchema } from '../../../plugins/compression/rpc/method.ts';
-import { createValidator } from '../../../src/kernel/calls/validation.ts';
-import { RpcError } from '../../../src/kernel/plugin.ts';
+import { createValidator } from '../../../src/http/calls/validation.ts';
 import { encode, encode32 } from '../../../src/lib/base58.ts';
+import { RpcError } from '../../../src/plugin/plugin.ts';
 
 const KEY = encode32(new Uint8Array(32).fill(7));
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createSlotWatch } from '../../../plugins/compression/rpc/slot-watch.ts';
-import type { ChainReader, RpcError } from '../../../src/kernel/plugin.ts';
+import type { ChainReader, RpcError } from '../../../src/plugin/plugin.ts';
 import type { BlockHeader } from '../../../src/ports/block.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';

@@ -4,11 +4,11 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { parse } from 'yaml';
 import { builtInDir } from '../../../src/cli/built-in-dir.ts';
-import { renderConfigDocument } from '../../../src/kernel/config/document.ts';
-import { loadConfig } from '../../../src/kernel/config/load.ts';
-import type { SchemaNode } from '../../../src/kernel/config/node.ts';
-import { assembleSchema, sectionProblems } from '../../../src/kernel/config/schema.ts';
-import { findPlugins } from '../../../src/kernel/plugins/registry.ts';
+import { renderConfigDocument } from '../../../src/config/document.ts';
+import { loadConfig } from '../../../src/config/load.ts';
+import type { SchemaNode } from '../../../src/config/node.ts';
+import { assembleSchema, sectionProblems } from '../../../src/config/schema.ts';
+import { findPlugins } from '../../../src/daemon/plugins/registry.ts';
 import { configDocument } from '../../helpers/write-config-document.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));

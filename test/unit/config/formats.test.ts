@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { BlockList } from 'node:net';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createAddressPolicy } from '../../../src/adapters/http/address-policy.ts';
-import { TEXT_FORMATS } from '../../../src/kernel/config/validate.ts';
-import { createRemoteAddress } from '../../../src/kernel/http/remote-address.ts';
+import { createAddressPolicy } from '../../../src/adapters/outbound/address-policy.ts';
+import { TEXT_FORMATS } from '../../../src/config/validate.ts';
+import { createRemoteAddress } from '../../../src/http/remote-address.ts';
 import { parseCidr } from '../../../src/lib/cidr.ts';
 
 const holds = (format: string, text: string) => TEXT_FORMATS.get(format)!.holds(text);

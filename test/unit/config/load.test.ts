@@ -4,8 +4,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { type TObject, Type } from '@sinclair/typebox';
-import { loadConfig } from '../../../src/kernel/config/load.ts';
-import type { CodedError } from '../../../src/kernel/plugin.ts';
+import { loadConfig } from '../../../src/config/load.ts';
+import type { CodedError } from '../../../src/plugin/plugin.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'parhelion-config-'));
 let files = 0;

@@ -3,11 +3,11 @@ import { test } from 'node:test';
 import { Type } from '@sinclair/typebox';
 import fc from 'fast-check';
 import { builtInDir } from '../../../src/cli/built-in-dir.ts';
-import { coreConfig, secret } from '../../../src/kernel/config/core.ts';
-import { maskSecrets, maskText } from '../../../src/kernel/config/dump.ts';
-import { fillDefaults, type SchemaNode } from '../../../src/kernel/config/node.ts';
-import { assembleSchema } from '../../../src/kernel/config/schema.ts';
-import { findPlugins } from '../../../src/kernel/plugins/registry.ts';
+import { coreConfig, secret } from '../../../src/config/core.ts';
+import { maskSecrets, maskText } from '../../../src/config/dump.ts';
+import { fillDefaults, type SchemaNode } from '../../../src/config/node.ts';
+import { assembleSchema } from '../../../src/config/schema.ts';
+import { findPlugins } from '../../../src/daemon/plugins/registry.ts';
 
 test('addresses keep scheme and host only', () => {
   assert.equal(maskText('https://rpc.example.com/v2/abcdef?api-key=k'), 'https://rpc.example.com/***');

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { checkUpstream } from '../../../src/kernel/config/check-upstream.ts';
+import { checkUpstream } from '../../../src/config/check-upstream.ts';
 
 type Mode = 'auto' | 'on' | 'off';
 const modes: readonly Mode[] = ['auto', 'on', 'off'];

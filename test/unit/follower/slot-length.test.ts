@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createSlotLength } from '../../../src/kernel/follower/slot-length.ts';
+import { createSlotLength } from '../../../src/lib/slot-length.ts';
 
 for (const slotMs of [200, 300, 400])
   test(`slots of ${slotMs} ms: measured by tips, whatever polls and views of nodes do`, () => {

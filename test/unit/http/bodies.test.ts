@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { describe, test } from 'node:test';
-import { createDeadlines } from '../../../src/kernel/calls/deadline.ts';
-import { BodyAborted, readBody } from '../../../src/kernel/http/body.ts';
-import type { Exchange } from '../../../src/kernel/http/exchange.ts';
-import { createInFlight } from '../../../src/kernel/http/in-flight.ts';
-import { peekCall } from '../../../src/kernel/http/rest.ts';
-import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
+import { BodyAborted, readBody } from '../../../src/http/body.ts';
+import type { Exchange } from '../../../src/http/exchange.ts';
+import { createInFlight } from '../../../src/http/in-flight.ts';
+import { peekCall } from '../../../src/http/rest.ts';
+import { createDeadlines } from '../../../src/runtime/deadline.ts';
+import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 
 const WAIT = { timeout: 10_000 };

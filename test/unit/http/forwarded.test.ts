@@ -4,7 +4,7 @@ import type { IncomingMessage } from 'node:http';
 import { isIP } from 'node:net';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createProxyWatch, createRemoteAddress } from '../../../src/kernel/http/remote-address.ts';
+import { createProxyWatch, createRemoteAddress } from '../../../src/http/remote-address.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 
 const NETWORKS = ['10.0.0.0/8', '192.0.2.7', 'fd00::/8', '::1'];

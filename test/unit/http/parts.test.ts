@@ -2,13 +2,13 @@ import assert from 'node:assert/strict';
 import type { IncomingMessage } from 'node:http';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { createDeadlines } from '../../../src/kernel/calls/deadline.ts';
-import { LazySignal } from '../../../src/kernel/calls/lazy-signal.ts';
-import { deeperThan } from '../../../src/kernel/http/body.ts';
-import { parseQuery } from '../../../src/kernel/http/query.ts';
-import { createRemoteAddress } from '../../../src/kernel/http/remote-address.ts';
-import { parseTarget } from '../../../src/kernel/http/router.ts';
-import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
+import { deeperThan } from '../../../src/http/body.ts';
+import { LazySignal } from '../../../src/http/calls/lazy-signal.ts';
+import { parseQuery } from '../../../src/http/query.ts';
+import { createRemoteAddress } from '../../../src/http/remote-address.ts';
+import { parseTarget } from '../../../src/http/router.ts';
+import { createDeadlines } from '../../../src/runtime/deadline.ts';
+import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 
 describe('targets', () => {

@@ -6,8 +6,8 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
-import { createReadingRate } from '../../../src/kernel/http/reading-rate.ts';
-import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
+import { createReadingRate } from '../../../src/http/reading-rate.ts';
+import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { makeCertificate, opensslMissing } from '../../helpers/certificates.ts';
 
 const LIMIT = { timeout: 60_000 };

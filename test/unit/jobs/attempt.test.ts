@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
-import { createStopper, GRACE_MS, runAttempt } from '../../../src/kernel/jobs/dispatch.ts';
-import type { Job, JobKind } from '../../../src/kernel/plugin.ts';
+import { createStopper, GRACE_MS, runAttempt } from '../../../src/jobs/dispatch.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
+import type { Job, JobKind } from '../../../src/plugin/plugin.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 
 const TIMEOUT_MS = 1_000;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { type Candidate, chooseJobs, type Room } from '../../../src/kernel/jobs/due.ts';
+import { type Candidate, chooseJobs, type Room } from '../../../src/jobs/due.ts';
 
 const candidate = fc.record({
   kind: fc.constantFrom('a', 'b'),

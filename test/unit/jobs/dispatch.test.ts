@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
-import { AHEAD_WAIT_MS, type Claim, type ClaimedJob } from '../../../src/kernel/jobs/claim.ts';
-import { createDispatcher, createStopper } from '../../../src/kernel/jobs/dispatch.ts';
-import { createJobMetrics } from '../../../src/kernel/jobs/metrics.ts';
-import { createSlots } from '../../../src/kernel/jobs/slots.ts';
-import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
+import { AHEAD_WAIT_MS, type Claim, type ClaimedJob } from '../../../src/jobs/claim.ts';
+import { createDispatcher, createStopper } from '../../../src/jobs/dispatch.ts';
+import { createJobMetrics } from '../../../src/jobs/metrics.ts';
+import { createSlots } from '../../../src/jobs/slots.ts';
+import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { makeKind } from '../../helpers/jobs.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 

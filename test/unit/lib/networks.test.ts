@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { createRate } from '../../../plugins/sender/request.ts';
-import type { CallContext } from '../../../src/kernel/plugin.ts';
 import { networkOf } from '../../../src/lib/cidr.ts';
+import type { CallContext } from '../../../src/plugin/plugin.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 
 test('an IPv6 client is its /64 in every spelling; an IPv4 client its address; other texts stay', () => {

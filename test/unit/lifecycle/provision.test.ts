@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Type } from '@sinclair/typebox';
-import { createLate, createLateStore } from '../../../src/kernel/assembly/late.ts';
+import { createLate, createLateStore } from '../../../src/daemon/late.ts';
+import { mergeContributions } from '../../../src/daemon/plugins/merge-contributions.ts';
+import { type PluginSurroundings, provisionPlugins } from '../../../src/daemon/plugins/provision.ts';
 import {
   API_VERSION,
   type Contribution,
@@ -9,9 +11,7 @@ import {
   type PluginContext,
   type PluginDefinition,
   serviceToken,
-} from '../../../src/kernel/plugin.ts';
-import { mergeContributions } from '../../../src/kernel/plugins/merge-contributions.ts';
-import { type PluginSurroundings, provisionPlugins } from '../../../src/kernel/plugins/provision.ts';
+} from '../../../src/plugin/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
 
 const numbers = serviceToken<{ next(): number }>('test.numbers');

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createStageRunner } from '../../../src/kernel/assembly/stages.ts';
-import { handleSignals } from '../../../src/kernel/signals.ts';
+import { handleSignals } from '../../../src/daemon/signals.ts';
+import { createStageRunner } from '../../../src/daemon/stages.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 

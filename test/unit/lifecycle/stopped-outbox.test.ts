@@ -35,7 +35,7 @@ test('a command on a stopped daemon may make rows of the outbox due', async (t) 
   const dir = mkdtempSync(join(tmpdir(), 'parhelion-outbox-'));
   t.after(() => rmSync(dir, { recursive: true, force: true }));
   const source = (path: string) => fileURLToPath(new URL(`../../../src/${path}`, import.meta.url));
-  writeFileSync(join(dir, 'replayer.ts'), plugin(source('kernel/plugin.ts'), source('ports/outbox.ts')));
+  writeFileSync(join(dir, 'replayer.ts'), plugin(source('plugin/plugin.ts'), source('ports/outbox.ts')));
   const config = join(dir, 'config.yaml');
   const upstream = { urls: ['http://127.0.0.1:9'] };
   writeFileSync(config, JSON.stringify({ dataDir: dir, upstream, plugins: ['access', './replayer.ts'] }));

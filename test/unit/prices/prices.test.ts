@@ -8,7 +8,7 @@ import { createOnchainSource } from '../../../plugins/prices/onchain.ts';
 import { createPrices } from '../../../plugins/prices/prices.ts';
 import { createHttpSource, createStaticSource, type PriceSource } from '../../../plugins/prices/sources.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
-import { createOutbound } from '../../../src/adapters/http/index.ts';
+import { createOutbound } from '../../../src/adapters/outbound/index.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { ChainReader } from '../../../src/ports/chain.ts';
 import { TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';

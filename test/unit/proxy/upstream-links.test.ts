@@ -8,9 +8,9 @@ import { createLink, type LinkSubscription } from '../../../plugins/proxy/socket
 import { createLinks, type LinksParts } from '../../../plugins/proxy/socket/links.ts';
 import type { SubscriptionCall } from '../../../plugins/proxy/socket/message.ts';
 import { createOutlet } from '../../../plugins/proxy/socket/outlet.ts';
-import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
-import type { UpstreamPool } from '../../../src/kernel/plugin.ts';
+import type { UpstreamPool } from '../../../src/plugin/plugin.ts';
 import type { Upstream } from '../../../src/ports/upstream.ts';
+import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 

@@ -5,8 +5,8 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { Type } from '@sinclair/typebox';
 import fc from 'fast-check';
-import { API_VERSION, type CodedError, type PluginDefinition, serviceToken } from '../../../src/kernel/plugin.ts';
-import { checkDefinition, findPlugins, orderPlugins } from '../../../src/kernel/plugins/registry.ts';
+import { checkDefinition, findPlugins, orderPlugins } from '../../../src/daemon/plugins/registry.ts';
+import { API_VERSION, type CodedError, type PluginDefinition, serviceToken } from '../../../src/plugin/plugin.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'parhelion-registry-'));
 function write(path: string, text: string): void {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { tsImport } from 'tsx/esm/api';
-import { ERRORS } from '../../../src/kernel/errors.ts';
+import { ERRORS } from '../../../src/runtime/errors.ts';
 import { listFiles } from '../../helpers/list-files.ts';
 import { findProjectRoot } from '../../helpers/project-root.ts';
 
@@ -15,7 +15,7 @@ const thrownIn = (text: string) => [
   ...new Set([...text.matchAll(/new CodedError\(\s*'([A-Z0-9_]+)'/g)].map(([, code]) => code!)),
 ];
 
-const text = read(`${root}src/`, 'kernel/errors.ts');
+const text = read(`${root}src/`, 'runtime/errors.ts');
 
 test('every coded error that the source throws stands in the table', () => {
   const thrown = thrownIn(text);

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createCrew, renderMetrics } from '../../../src/kernel/crew/crew.ts';
-import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
+import { createCrew, renderMetrics } from '../../../src/daemon/crew/crew.ts';
 import { CodedError, codeOf } from '../../../src/lib/coded-error.ts';
 import type { ConfigValues, CrewDuties, CrewMember } from '../../../src/ports/crew.ts';
 import type { Role } from '../../../src/ports/daemon-view.ts';
+import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 
 const LIFECYCLE = { startTimeoutMs: 1_000, drainTimeoutMs: 2_000, stopTimeoutMs: 3_000 };

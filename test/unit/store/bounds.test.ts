@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { createBus } from '../../../src/adapters/bus/index.ts';
 import type { Line, Parcel } from '../../../src/adapters/bus/line.ts';
-import { beat } from '../../../src/adapters/store/probe.ts';
-import type { SqliteConnection } from '../../../src/adapters/store/sqlite/connection.ts';
-import { openSqliteStore } from '../../../src/adapters/store/sqlite/index.ts';
-import { createReaderPool } from '../../../src/adapters/store/sqlite/readers.ts';
-import type { WriteLock } from '../../../src/adapters/store/write-lock.ts';
+import { beat } from '../../../src/store/probe.ts';
+import type { SqliteConnection } from '../../../src/store/sqlite/connection.ts';
+import { openSqliteStore } from '../../../src/store/sqlite/index.ts';
+import { createReaderPool } from '../../../src/store/sqlite/readers.ts';
+import type { WriteLock } from '../../../src/store/write-lock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 
 const WAIT = { timeout: 20_000 };

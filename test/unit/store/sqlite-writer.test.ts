@@ -2,13 +2,13 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { describe, test } from 'node:test';
-import { postgresError } from '../../../src/adapters/store/postgres/errors.ts';
-import type { SqliteConnection } from '../../../src/adapters/store/sqlite/connection.ts';
-import { sqliteError } from '../../../src/adapters/store/sqlite/errors.ts';
-import { createWriter } from '../../../src/adapters/store/sqlite/writer.ts';
-import { createWriteQueue } from '../../../src/adapters/store/write-queue.ts';
-import { createStoreCheck } from '../../../src/kernel/store-check.ts';
+import { createStoreCheck } from '../../../src/daemon/store-check.ts';
 import { CodedError, codeOf } from '../../../src/lib/coded-error.ts';
+import { postgresError } from '../../../src/store/postgres/errors.ts';
+import type { SqliteConnection } from '../../../src/store/sqlite/connection.ts';
+import { sqliteError } from '../../../src/store/sqlite/errors.ts';
+import { createWriter } from '../../../src/store/sqlite/writer.ts';
+import { createWriteQueue } from '../../../src/store/write-queue.ts';
 
 const WAIT = { timeout: 20_000 };
 const coded = (code: string) => Object.assign(new Error(code), { code });

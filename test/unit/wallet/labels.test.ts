@@ -7,8 +7,8 @@ import { type TestContext, test } from 'node:test';
 import { setImmediate } from 'node:timers/promises';
 import fc from 'fast-check';
 import { createLabels, readLabel } from '../../../plugins/wallet/identity/labels.ts';
-import { createMetricsRegistry } from '../../../src/kernel/metrics.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
+import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 

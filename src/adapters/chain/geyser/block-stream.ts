@@ -1,9 +1,9 @@
 import type { Duplex } from 'node:stream';
-import type { CoreConfig } from '../../../kernel/config/core.ts';
-import { EXIT } from '../../../kernel/errors.ts';
+import type { CoreConfig } from '../../../config/core.ts';
 import { CodedError, codeOf, messageOf } from '../../../lib/coded-error.ts';
 import type { BlockStream, StreamEnd, StreamOptions } from '../../../ports/chain.ts';
 import type { Log } from '../../../ports/log.ts';
+import { EXIT } from '../../../runtime/errors.ts';
 import { decodeBlock } from '../../../solana/decode/decode-block.ts';
 import { type ClientPackage, loadClientPackage } from './client-package.ts';
 import { rpcFormOf } from './rpc-form.ts';

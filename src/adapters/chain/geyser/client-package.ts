@@ -2,8 +2,8 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { pathToFileURL } from 'node:url';
-import { EXIT } from '../../../kernel/errors.ts';
 import { CodedError, messageOf } from '../../../lib/coded-error.ts';
+import { EXIT } from '../../../runtime/errors.ts';
 
 const CLIENT_PACKAGE = '@triton-one/yellowstone-grpc';
 const CLIENT_VERSION = '7.0.1';

@@ -1,4 +1,4 @@
-import { admits } from '../../../kernel/budgets.ts';
+import { admits } from '../../../budgets.ts';
 import type { Tenant } from '../../../ports/access.ts';
 
 /**

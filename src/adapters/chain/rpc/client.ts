@@ -1,5 +1,5 @@
-import { GateRefusal } from '../../../kernel/request.ts';
 import { CodedError, codeOf, messageOf } from '../../../lib/coded-error.ts';
+import { GateRefusal } from '../../../plugin/request.ts';
 import type { Tenant } from '../../../ports/access.ts';
 import type { Clock, Random } from '../../../ports/clock.ts';
 import type {

@@ -1,4 +1,4 @@
-import type { CoreConfig } from '../../../kernel/config/core.ts';
+import type { CoreConfig } from '../../../config/core.ts';
 import { isLagBeyond, type LagLimit } from '../../../lib/chain-lag.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { UpstreamOutcome } from '../../../ports/upstream.ts';

@@ -1,11 +1,11 @@
-import { orAborted } from '../../../kernel/calls/deadline.ts';
-import type { CoreConfig } from '../../../kernel/config/core.ts';
-import { createSlotLength } from '../../../kernel/follower/slot-length.ts';
+import type { CoreConfig } from '../../../config/core.ts';
 import { isLagBeyond } from '../../../lib/chain-lag.ts';
 import { CodedError } from '../../../lib/coded-error.ts';
+import { createSlotLength } from '../../../lib/slot-length.ts';
 import type { Log } from '../../../ports/log.ts';
 import type { Metrics } from '../../../ports/metrics.ts';
 import type { Upstream, UpstreamConfig, UpstreamPool } from '../../../ports/upstream.ts';
+import { orAborted } from '../../../runtime/deadline.ts';
 import { applyOutcome, byPreference, isHealthy, isInService, markBehind } from './health.ts';
 import { createHealthLoop } from './health-loop.ts';
 import { createIdentityWatch } from './identity.ts';

@@ -1,11 +1,11 @@
-import { orAborted } from '../../../kernel/calls/deadline.ts';
-import type { CoreConfig } from '../../../kernel/config/core.ts';
+import type { CoreConfig } from '../../../config/core.ts';
 import { CodedError, messageOf } from '../../../lib/coded-error.ts';
 import type { BlockHeader } from '../../../ports/block.ts';
 import type { AskOptions, BlockStream, ChainId, ChainSource } from '../../../ports/chain.ts';
 import type { Clock, Random } from '../../../ports/clock.ts';
 import type { Log } from '../../../ports/log.ts';
 import type { UpstreamPool } from '../../../ports/upstream.ts';
+import { orAborted } from '../../../runtime/deadline.ts';
 import { decodeHeader } from '../../../solana/decode/decode-header.ts';
 import { createSlotHints } from '../websocket/slot-hints.ts';
 import { createAddressHistory } from './address-history.ts';

@@ -1,10 +1,10 @@
 import { Transform } from 'node:stream';
 import type { Dispatcher } from 'undici';
-import { EXIT } from '../../../kernel/errors.ts';
-import { GateRefusal } from '../../../kernel/request.ts';
 import { CodedError, codeOf } from '../../../lib/coded-error.ts';
+import { GateRefusal } from '../../../plugin/request.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { Upstream, UpstreamConfig, UpstreamReply, UpstreamRequest } from '../../../ports/upstream.ts';
+import { EXIT } from '../../../runtime/errors.ts';
 import { undici } from '../../undici.ts';
 import { createCallQueue } from './call-queue.ts';
 

@@ -1,0 +1,246 @@
+import { totalmem } from 'node:os';
+import { networkOf } from './lib/cidr.ts';
+import { GateRefusal } from './plugin/request.ts';
+import {
+  BUDGETS,
+  type BudgetName,
+  type Budgets,
+  type BudgetUse,
+  type Caller,
+  type Lease,
+  type StoredBudgets,
+  type StoredUse,
+  type Tenant,
+} from './ports/access.ts';
+import type { Counter, Gauge, Metrics } from './ports/metrics.ts';
+
+/**
+ * What projects share and one of them could use up: bytes, sockets, subscriptions, calls. Each project has the limits of its plan;
+ * together they have a room. In a full room a reserve of a quarter is left to those who hold less than their share, so that nobody who
+ * came first, or who holds what he has for long, keeps the others out. Callers without a key are tenants by their address.
+ */
+export interface BudgetLedger {
+  tenantOf(caller: Caller | null, address: string): Tenant;
+  /** Of one project. Limits of what is in memory are those it last called with. Errors: those of the store. */
+  useOf(projectId: string): Promise<readonly BudgetUse[]>;
+  /** Of what is stored. */
+  readonly stored: StoredBudgets;
+}
+
+/** What all tenants may hold together; a missing one has no bound. */
+export type Rooms = Partial<Record<BudgetName, number>>;
+
+/** The budgets that are held in memory; the others are counted where their rows are. */
+const HELD = ['requestBytes', 'answerBytes', 'upstreamCalls', 'sockets', 'subscriptions', 'subscriptionBytes'] as const;
+
+/** Part of a room that stays for tenants below their share. */
+const RESERVE = 0.25;
+/** Tenants that hold nothing are remembered for their refusals, so many of them. */
+const MAX_TENANTS = 10_000;
+const LEAST_ANSWER_BYTES = 134_217_728;
+const MOST_ANSWER_BYTES = 1_073_741_824;
+
+interface Pot {
+  readonly room: number;
+  used: number;
+  /** Tenants that hold something. */
+  holders: number;
+  readonly refused: Counter | null;
+  readonly gauge: Gauge | null;
+}
+
+/** Whether a tenant that holds `held` gets `amount` more out of a room. */
+export function admits(
+  { room, used, holders }: { readonly room: number; readonly used: number; readonly holders: number },
+  held: number,
+  amount: number,
+): boolean {
+  if (used + amount <= room) return true;
+  const after = held + amount;
+  const left = room * (1 + RESERVE) - used;
+  // Half of what is left at most, or the second one to come would take the reserve whole.
+  return after <= room / (held === 0 ? holders + 1 : holders) && after <= left;
+}
+
+/** A quarter of the memory that the process may use, within bounds. */
+export function answerRoom(memoryBytes = process.constrainedMemory?.() || totalmem()): number {
+  const quarter = Math.min(memoryBytes, totalmem()) / 4;
+  return Math.round(Math.min(MOST_ANSWER_BYTES, Math.max(LEAST_ANSWER_BYTES, quarter)));
+}
+
+export function createBudgets(rooms: Rooms = {}, metrics: Metrics | null = null): BudgetLedger {
+  const refusals = metrics?.counter('refused_total', 'requests for more than a budget allows', ['budget']) ?? null;
+  const used = metrics?.gauge('used', 'what all projects hold together', ['budget']) ?? null;
+  const limits =
+    metrics?.gauge('limit', 'what all projects may hold together, without the reserve', ['budget']) ?? null;
+  const pots = new Map<BudgetName, Pot>(
+    HELD.map((name) => {
+      const room = rooms[name] ?? Number.POSITIVE_INFINITY;
+      const gauge = used?.with(name) ?? null;
+      gauge?.set(0);
+      if (Number.isFinite(room)) limits?.with(name).set(room);
+      return [name, { room, used: 0, holders: 0, refused: refusals?.with(name) ?? null, gauge }];
+    }),
+  );
+  const tenants = new Map<string, Holder>();
+  const byCaller = new WeakMap<Caller, Holder>();
+  const providers: Parameters<StoredBudgets['provide']>[0][] = [];
+
+  function find(id: string): Holder {
+    const known = tenants.get(id);
+    if (known !== undefined) return known;
+    if (tenants.size >= MAX_TENANTS) for (const [name, one] of tenants) if (one.isIdle()) tenants.delete(name);
+    const made = new Holder(id, pots);
+    tenants.set(id, made);
+    return made;
+  }
+
+  return {
+    tenantOf(caller, address) {
+      if (caller?.keyId != null) {
+        const known = byCaller.get(caller);
+        if (known !== undefined && tenants.get(known.id) === known) return known;
+        const tenant = find(caller.projectId);
+        tenant.limits = caller.budgets ?? null;
+        byCaller.set(caller, tenant);
+        return tenant;
+      }
+      const tenant = find(`${caller?.projectId ?? ''} ${networkOf(address)}`);
+      tenant.limits = caller?.budgets ?? null;
+      return tenant;
+    },
+    async useOf(projectId) {
+      const holder = tenants.get(projectId) ?? new Holder(projectId, pots);
+      const stored = await Promise.all(providers.map((use) => use(projectId)));
+      const found = stored.flatMap((uses) => Object.entries(uses) as [BudgetName, StoredUse][]);
+      return [...holder.use(), ...found.map(([budget, use]) => ({ budget, ...use, refused: holder.refusals(budget) }))];
+    },
+    stored: {
+      provide: (use) => void providers.push(use),
+      refused(budget, projectId) {
+        find(projectId).countRefusal(budget);
+        refusals?.with(budget).add();
+      },
+    },
+  };
+}
+
+/** A tenant with its accounts. */
+class Holder implements Tenant {
+  readonly id: string;
+  limits: Budgets | null = null;
+  readonly #accounts: Map<BudgetName, { held: number; refused: number; readonly pot: Pot }>;
+  /** Refusals of what is stored. */
+  readonly #refusals = new Map<BudgetName, number>();
+
+  constructor(id: string, pots: ReadonlyMap<BudgetName, Pot>) {
+    this.id = id;
+    this.#accounts = new Map([...pots].map(([name, pot]) => [name, { held: 0, refused: 0, pot }]));
+  }
+
+  limit(name: BudgetName): number | null {
+    return this.limits?.[name] ?? null;
+  }
+
+  take(name: BudgetName, amount: number): Lease {
+    this.hold(name, amount);
+    return new HeldLease(this, name, amount);
+  }
+
+  hold(name: BudgetName, amount: number): void {
+    const account = this.#account(name);
+    const limit = this.limit(name);
+    const isOver = limit !== null && account.held + amount > limit;
+    if (isOver || !admits(account.pot, account.held, amount)) throw this.refusal(name, isOver ? 'budget' : 'room');
+    this.#add(account, amount);
+  }
+
+  refusal(name: BudgetName, reason: 'budget' | 'room' = 'budget'): GateRefusal {
+    const account = this.#account(name);
+    account.refused += 1;
+    account.pot.refused?.add();
+    const limit = this.limit(name);
+    const details =
+      reason === 'budget' && limit !== null
+        ? `The plan allows at most ${limit} ${BUDGETS[name]}`
+        : `There is no room for more ${BUDGETS[name]} of this project at this moment`;
+    return new GateRefusal(reason, { details, retryAfterS: 1 });
+  }
+
+  give(name: BudgetName, amount: number): void {
+    this.#add(this.#account(name), -amount);
+  }
+
+  count(name: BudgetName, amount: number): void {
+    this.#add(this.#account(name), amount);
+  }
+
+  isIdle(): boolean {
+    for (const { held } of this.#accounts.values()) if (held !== 0) return false;
+    return true;
+  }
+
+  refusals(name: BudgetName): number {
+    return this.#refusals.get(name) ?? 0;
+  }
+
+  countRefusal(name: BudgetName): void {
+    this.#refusals.set(name, this.refusals(name) + 1);
+  }
+
+  use(): BudgetUse[] {
+    return [...this.#accounts].map(([budget, { held, refused }]) => ({
+      budget,
+      used: held,
+      limit: this.limit(budget),
+      refused,
+    }));
+  }
+
+  #account(name: BudgetName) {
+    const account = this.#accounts.get(name);
+    if (account === undefined) throw new TypeError(`${name} is not held in memory`);
+    return account;
+  }
+
+  #add(account: { held: number; readonly pot: Pot }, amount: number): void {
+    if (amount === 0) return;
+    const { pot } = account;
+    if (account.held === 0) pot.holders += 1;
+    account.held += amount;
+    if (account.held === 0) pot.holders -= 1;
+    pot.used += amount;
+    pot.gauge?.set(pot.used);
+  }
+}
+
+class HeldLease implements Lease {
+  readonly #tenant: Holder;
+  readonly #name: BudgetName;
+  #amount: number;
+  #isOver = false;
+
+  constructor(tenant: Holder, name: BudgetName, amount: number) {
+    this.#tenant = tenant;
+    this.#name = name;
+    this.#amount = amount;
+  }
+
+  get amount(): number {
+    return this.#amount;
+  }
+
+  set(amount: number): void {
+    if (this.#isOver || amount === this.#amount) return;
+    if (amount > this.#amount) this.#tenant.hold(this.#name, amount - this.#amount);
+    else this.#tenant.give(this.#name, this.#amount - amount);
+    this.#amount = amount;
+  }
+
+  release(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#tenant.give(this.#name, this.#amount);
+    this.#amount = 0;
+  }
+}

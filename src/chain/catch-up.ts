@@ -1,0 +1,250 @@
+import { codeOf, messageOf } from '../lib/coded-error.ts';
+import type { BlockProcessor } from '../plugin/plugin.ts';
+import type { BlockHeader } from '../ports/block.ts';
+import { backoffMs } from './backoff.ts';
+import { createBlockBuffer, type Held } from './buffer.ts';
+import { releaseToLane } from './commit-block.ts';
+import { decide, type Position } from './decide.ts';
+import { dropForeign } from './doubt.ts';
+import { createFetcher } from './fetcher.ts';
+import type { Lane } from './follow-state.ts';
+import { countGaps } from './gap-count.ts';
+import { isInGap, recordProcessorGap } from './gaps.ts';
+import { faultOfProcessor, stackOf, wordsOfFault } from './guard-processor.ts';
+import { cursorWaits, laneWaits } from './lanes.ts';
+import { revertPending } from './pending-reverts.ts';
+import { readCursor, readHeader, readOldestSlot } from './positions.ts';
+import type { Run } from './run.ts';
+import { createWake } from './wake.ts';
+
+/** Little, so that those at the tip are never delayed by it. */
+const LANE_BLOCKS = 8;
+const LANE_FETCHES = 2;
+const PAUSES_PER_HOLD = 20;
+
+/** Brings one processor from its own cursor to the chain's, block by block, and lets it join there. Errors go to `onError`. */
+export async function catchUp(
+  run: Run,
+  processor: BlockProcessor,
+  onError: (error: unknown) => void,
+  fromSlot?: number,
+): Promise<void> {
+  const { state, signal, clock, random } = run;
+  const lane = createLane(run, processor, fromSlot ?? processor.startSlot ?? 0);
+  let failures = 0;
+  while (!signal.aborted && state.catchingUp.includes(processor)) {
+    const startedAt = clock.monotonic();
+    try {
+      const acted = state.begun && state.halted === null && !state.draining && (await lane.step());
+      failures = 0;
+      if (!acted) await lane.wait();
+    } catch (error) {
+      if (signal.aborted) break;
+      failures += 1;
+      tellFailure(run, processor, error, failures);
+      onError(error);
+      // While a processor hangs nobody else can write: that must stay a small part of the time.
+      const heldMs = faultOfProcessor(error) === null ? 0 : clock.monotonic() - startedAt;
+      await clock.sleep(backoffMs(failures, random) + heldMs * PAUSES_PER_HOLD, signal).catch(() => undefined);
+    }
+  }
+  state.lanes.delete(processor.name);
+  run.shared.trim();
+  run.wake.call();
+  await lane.settled();
+}
+
+function tellFailure(
+  { state, follow, log, chain, meter }: Run,
+  processor: BlockProcessor,
+  error: unknown,
+  failures: number,
+) {
+  const { name } = processor;
+  const facts = { chain, processor: name, code: codeOf(error), error: messageOf(error), failures };
+  const fault = faultOfProcessor(error);
+  if (fault === null) return log.warn(facts, 'catching up failed');
+  meter.processorFailures.with(fault.plugin).add();
+  const lane = state.lanes.get(name);
+  if (lane !== undefined) lane.movedAt = Number.NEGATIVE_INFINITY;
+  (follow.onError === 'skip-plugin' ? state.leftBehind : state.laneTrouble).set(name, wordsOfFault(fault));
+  // It goes on failing until somebody looks: said again ever more seldom.
+  if ((failures & (failures - 1)) === 0)
+    log.error({ ...facts, ...fault, stack: stackOf(error) }, 'a block processor fails');
+}
+
+function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
+  const { state, source, follow, clock, random, signal, store, chain, log } = run;
+  const wake = createWake(clock);
+  const buffer = createBlockBuffer(LANE_BLOCKS, follow.bufferBytes);
+  let position: Position | null = null;
+  let floor = firstFloor;
+  let fetchedAgain = -1;
+  let listedTo = -1;
+  // Nobody waits for one that fails, and it is not back before it has taken what it failed at.
+  const startsFailing = state.leftBehind.has(processor.name);
+  let hasMoved = false;
+  /** Whether a roll-back may have left reverts to this processor. */
+  let mayHavePending = true;
+  const lane: Lane = { slot: null, movedAt: startsFailing ? Number.NEGATIVE_INFINITY : clock.monotonic() };
+  state.lanes.set(processor.name, lane);
+  const fetcher = createFetcher({
+    ...{ source, buffer, clock, random, signal, commitment: follow.commitment, forget: run.shared.forget },
+    concurrency: () => (cursorWaits(state, clock.monotonic()) ? follow.catchUpConcurrency : LANE_FETCHES),
+    releasedSlot: () => position?.slot ?? -1,
+    wake: wake.call,
+    count: () => {},
+  });
+
+  /** Only slots up to the chain's own cursor are of interest. */
+  async function list(): Promise<void> {
+    const from = Math.max((position?.slot ?? -1) + 1, floor, listedTo + 1, state.listFrom);
+    const to = Math.min(state.cursor?.slot ?? -1, from + follow.window - 1);
+    // A stretch without blocks, however long, must not hide what comes behind it.
+    const hasWork = buffer.size > 0 || fetcher.nextDueAt() !== null;
+    // The chain's own block exists, also where an upstream left it out or denied it; at the tip no later one names it as its parent.
+    if (!hasWork && state.cursor !== null && listedTo >= state.cursor.slot) fetcher.want(state.cursor.slot);
+    if (to < from || (hasWork && from > (position?.slot ?? floor) + follow.window * 2)) return;
+    for (const slot of await source.produced(from, to, { commitment: follow.commitment, signal })) fetcher.want(slot);
+    listedTo = to;
+  }
+
+  /** What nobody has any more is noted as missing in this processor; what the chain itself has given up need not be waited for. */
+  async function meetHole(slot: number): Promise<boolean> {
+    const ask = fetcher.need(slot);
+    fetcher.pump();
+    if (fetcher.openBelow(slot)) return false;
+    const isPruned = fetcher.isPruned(slot);
+    if (!isPruned && (ask.deniedRounds === 0 || !(await isInGap(store.read, chain, slot)))) return false;
+    if (!(await isTrusted())) return false;
+    const gap = {
+      fromSlot: (position?.slot ?? floor - 1) + 1,
+      toSlot: slot,
+      reason: isPruned ? 'pruned' : 'hole',
+      below: position,
+    } as const;
+    if (processor.wantsGaps !== false)
+      await run.turn(() => store.write((tx) => recordProcessorGap(tx, chain, processor, gap, clock.now())));
+    await countGaps(store.read, chain, state);
+    log.error({ chain, processor: processor.name, ...gap }, 'slots are missing in this processor');
+    floor = slot + 1;
+    return true;
+  }
+
+  /** A block of the chain that does not continue us: either it is not of the chain after all, or our own block was forked away. */
+  async function meetFork({ block, upstream }: Held): Promise<void> {
+    fetcher.again(block.slot, upstream);
+    if (position === null) return;
+    const stored = await readHeader(store.read, chain, block.slot);
+    const isOurs = stored?.blockhash === block.blockhash;
+    const final = isOurs ? null : await source.header(position.slot, { commitment: 'finalized', signal });
+    if (!isOurs && (final === null || final.blockhash === position.blockhash)) return;
+    const reason = `processor ${processor.name} stands at slot ${position.slot} of another branch: index it again`;
+    if (!state.laneTrouble.has(processor.name)) log.error({ chain, processor: processor.name }, reason);
+    state.laneTrouble.set(processor.name, reason);
+  }
+
+  /** Blocks older than the stored headers are taken as they are: forks do not reach there. */
+  async function isOfChain(block: BlockHeader): Promise<boolean> {
+    const known = await readHeader(store.read, chain, block.slot);
+    if (known !== null) return known.blockhash === block.blockhash;
+    const oldest = await readOldestSlot(store.read, chain);
+    return oldest !== null && block.slot < oldest;
+  }
+
+  /** As `isSameChain`, for what this lane holds. */
+  async function isTrusted(): Promise<boolean> {
+    const isSame = await source.confirmChain(signal);
+    return !dropForeign({ source, buffer, state }) && isSame;
+  }
+
+  async function commit(held: Held): Promise<void> {
+    const { block } = held;
+    const isUnlinked = position === null || position.slot < floor;
+    if (isUnlinked && !(await isTrusted())) return;
+    await run.turn(async () => {
+      const main = state.cursor;
+      // Never another branch than the chain's own cursor is on, also where that one has no block, and never beyond it.
+      if (main === null || block.slot > main.slot || !(await isOfChain(block))) {
+        fetcher.again(block.slot, held.upstream);
+        return;
+      }
+      const options = { store, chain, headers: follow.headers, floor };
+      try {
+        await releaseToLane(options, block, position, processor);
+      } catch (error) {
+        // Once it may be the answer that is wrong; from then on it is the processor.
+        if (faultOfProcessor(error) === null || fetchedAgain === block.slot) throw error;
+        fetchedAgain = block.slot;
+        fetcher.again(block.slot, held.upstream);
+        return;
+      }
+      buffer.remove(block.slot);
+      lane.slot = block.slot;
+      hasMoved = true;
+      lane.movedAt = clock.monotonic();
+      // The chain's own cursor waits for it: that is no standstill.
+      if (cursorWaits(state, lane.movedAt)) state.lastReleaseAt = lane.movedAt;
+      run.shared.trim();
+      state.laneTrouble.delete(processor.name);
+      if (block.blockhash === main.blockhash) join();
+    });
+  }
+
+  function join(): void {
+    state.catchingUp = state.catchingUp.filter((other) => other !== processor);
+    state.live = [...state.live, processor];
+    state.laneTrouble.delete(processor.name);
+    state.leftBehind.delete(processor.name);
+    log.info({ processor: processor.name, slot: state.cursor?.slot }, 'caught up');
+  }
+
+  async function step(): Promise<boolean> {
+    const stored = await readCursor(store.read, chain, processor);
+    if (stored?.slot !== position?.slot || stored?.blockhash !== position?.blockhash) {
+      // A roll-back went below it, and maybe below what it had passed over.
+      if ((stored?.slot ?? -1) < (position?.slot ?? -1)) {
+        listedTo = -1;
+        floor = firstFloor;
+      }
+      position = stored;
+      mayHavePending = true;
+    }
+    lane.slot = position?.slot ?? floor - 1;
+    if (mayHavePending) {
+      if (await revertPending(run, processor)) {
+        hasMoved = true;
+        lane.movedAt = clock.monotonic();
+        state.laneTrouble.delete(processor.name);
+      }
+      mayHavePending = false;
+    }
+    dropForeign({ source, buffer, state });
+    buffer.dropThrough(Math.max(position?.slot ?? -1, position === null ? floor - 1 : -1));
+    fetcher.dropThrough(position?.slot ?? -1);
+    if (await joinIfEqual()) return true;
+    if (laneWaits(state, processor.name, clock.monotonic())) return false;
+    await list();
+    fetcher.pump();
+    const next = buffer.first();
+    const decision = decide({ cursor: position, floor, next: next?.block ?? null });
+    if (decision.kind === 'release') {
+      await commit(next as Held);
+      return true;
+    }
+    if (decision.kind === 'fork') await meetFork(next as Held);
+    return decision.kind === 'hole' && (await meetHole(decision.slot));
+  }
+
+  async function joinIfEqual(): Promise<boolean> {
+    if (startsFailing && !hasMoved) return false;
+    return await run.turn(async () => {
+      const main = state.cursor;
+      if (main === null || position?.slot !== main.slot || position.blockhash !== main.blockhash) return false;
+      join();
+      return true;
+    });
+  }
+
+  return { step, wait: () => wake.wait(follow.pollMs, signal), settled: () => fetcher.settled() };
+}

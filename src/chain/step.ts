@@ -1,0 +1,199 @@
+import { codeOf, messageOf } from '../lib/coded-error.ts';
+import type { BlockHeader, ChainBlock } from '../ports/block.ts';
+import { backoffMs } from './backoff.ts';
+import type { Held } from './buffer.ts';
+import { releaseBlock } from './commit-block.ts';
+import { decide, samePosition } from './decide.ts';
+import { dropForeign, isSameChain, moveChain } from './doubt.ts';
+import { meetFault } from './faulty-processor.ts';
+import { STREAM } from './follow-state.ts';
+import { countGaps } from './gap-count.ts';
+import { type Gap, recordGap } from './gaps.ts';
+import { faultOfProcessor, stackOf, wordsOfFault } from './guard-processor.ts';
+import { cursorWaits } from './lanes.ts';
+import { missedBy } from './members.ts';
+import { listInTime } from './poll.ts';
+import { healFork } from './reorg.ts';
+import type { Run } from './run.ts';
+import { distrustStream } from './stream.ts';
+import { reasonOf } from './trouble.ts';
+
+/** Does the next thing that can be done; false when there is nothing to do but wait. Errors: see `afterFailure`. */
+export async function step(run: Run): Promise<boolean> {
+  const { state, buffer, fetcher } = run;
+  if (state.doubt !== null) await run.turn(async () => undefined);
+  dropForeign(run);
+  buffer.dropThrough(state.cursor?.slot ?? -1);
+  if (state.cursor === null || state.cursor.slot < state.floor) buffer.dropThrough(state.floor - 1);
+  fetcher.dropThrough(state.cursor?.slot ?? -1);
+  fetcher.pump();
+  listInTime(run);
+  const next = buffer.first();
+  const decision = decide({ cursor: state.cursor, floor: state.floor, next: next?.block ?? null });
+  switch (decision.kind) {
+    case 'wait': {
+      const pruned = fetcher.allPruned();
+      return pruned === null ? false : await giveUp(run, pruned, 'pruned');
+    }
+    case 'hole':
+      distrustStream(run);
+      return await wantHole(run, next as Held, decision.slot);
+    case 'fork':
+      distrustStream(run);
+      return await meetFork(run, next as Held);
+    case 'release':
+      return await release(run, next as Held);
+  }
+}
+
+async function wantHole(run: Run, next: Held, slot: number): Promise<boolean> {
+  const { state, fetcher, clock, follow } = run;
+  const ask = fetcher.need(slot);
+  const now = clock.monotonic();
+  // While the block above the hole is fetched anew, the next one names that block: the hole itself is still the same.
+  const isSame = state.hole !== null && state.hole.slot <= slot && !run.buffer.has(state.hole.slot);
+  if (state.hole === null || !isSame) state.hole = { slot, since: now, denied: false };
+  fetcher.pump();
+  const canGiveUp = state.listedTo >= slot && !fetcher.openBelow(slot);
+  if (canGiveUp && fetcher.isPruned(slot)) return await giveUp(run, slot, 'pruned');
+  if (ask.deniedRounds === 0) return false;
+  if (!state.hole.denied) {
+    state.hole.denied = true;
+    run.log.error({ slot, namedBy: next.block.slot }, 'a block exists that no upstream has: waiting for it');
+  }
+  const isOld = state.hole.slot === slot && now - state.hole.since >= follow.holeTimeoutSeconds * 1_000;
+  if (canGiveUp && isOld && follow.holePolicy === 'gap') return await giveUp(run, slot, 'hole');
+  // It may be the later block that is wrong: it is fetched anew once per round, and only ever dropped for another one.
+  ask.deniedRounds = 0;
+  fetcher.again(next.block.slot, next.upstream);
+  return false;
+}
+
+/** Accepts that slots up to `slot` cannot be had: they become a gap record, and the chain goes on behind them. */
+async function giveUp(run: Run, slot: number, reason: Gap['reason']): Promise<boolean> {
+  const { state, chain, store, clock } = run;
+  if (!(await isSameChain(run))) return false;
+  if (reason === 'pruned' && state.prunedTo !== slot) {
+    // What was said may be of a time when the upstream was another chain: our own chain has to say all of it again.
+    state.prunedTo = slot;
+    state.listedTo = -1;
+    run.fetcher.dropThrough(slot);
+    return false;
+  }
+  const seen = state.cursor;
+  const fromSlot = seen === null ? Math.min(state.floor, slot) : seen.slot + 1;
+  const gap = { fromSlot, toSlot: slot, reason, below: seen };
+  const isNoted = await run.turn(async () => {
+    if (!samePosition(state.cursor, seen)) return false;
+    await store.write((tx) => recordGap(tx, chain, gap, missedBy(state, gap), clock.now()));
+    return true;
+  });
+  if (!isNoted) return true;
+  state.floor = slot + 1;
+  state.hole = null;
+  await countGaps(store.read, chain, state);
+  run.fetcher.dropThrough(slot);
+  run.log.error({ chain, ...gap }, 'slots are missing for good unless they are filled later');
+  return true;
+}
+
+async function meetFork(run: Run, next: Held): Promise<boolean> {
+  const healed = await healFork(run, next.block);
+  if (healed === 'rolled-back') return true;
+  if (healed === 'stale') run.meter.stale.add();
+  run.fetcher.again(next.block.slot, next.upstream);
+  return true;
+}
+
+async function release(run: Run, next: Held): Promise<boolean> {
+  const { state, chain, store, follow, clock } = run;
+  const { block, upstream } = next;
+  if (cursorWaits(state, clock.monotonic())) return false;
+  const pressed = [...state.live, ...state.joining].flatMap((processor) => {
+    const pressure = processor.pressure?.() ?? { ok: true };
+    return pressure.ok ? [] : [`${processor.name}: ${pressure.reason}`];
+  });
+  if (pressed.length > 0) {
+    state.trouble = pressed.join('; ');
+    return false;
+  }
+  const seen = state.cursor;
+  const isUnlinked = seen === null || seen.slot < state.floor;
+  if (isUnlinked && !(await isSameChain(run))) return false;
+  if (isUnlinked && !(await isLinkConfirmed(run, next))) {
+    run.fetcher.again(block.slot, upstream);
+    return true;
+  }
+  const write = run.turn(async () => {
+    // An audit may have rolled back meanwhile: then the block has to prove itself anew.
+    if (!samePosition(state.cursor, seen)) return;
+    const { live, joining, floor } = state;
+    const startedAt = clock.monotonic();
+    const isFinal = follow.commitment === 'finalized';
+    const options = { store, chain, headers: follow.headers, floor, isFinal };
+    const commit = () => releaseBlock(options, block, seen, live, joining);
+    await moveChain(run, commit, { to: block, adopt: () => released(run, block, startedAt) });
+    if (state.stream !== null && upstream === STREAM) state.stream.leads = true;
+  });
+  await write.catch((error: unknown) => meetFault(run, next, error));
+  return true;
+}
+
+/**
+ * Nothing that was released can contradict what the first block of all, or behind a gap, says of its parent; and one that names a parent
+ * too low would hide a block that nobody asks for any more. So its links are asked for a second time, elsewhere where that is possible.
+ * False when the answer is another one; where there is none, the block is believed.
+ */
+async function isLinkConfirmed({ source, follow, signal }: Run, { block, upstream }: Held): Promise<boolean> {
+  const ask = { commitment: follow.commitment, signal } as const;
+  const header = async (avoid: readonly string[]) =>
+    await source.header(block.slot, { ...ask, avoid }).catch(() => null);
+  const again = (source.upstreamCount > 1 ? await header([upstream]) : null) ?? (await header([]));
+  signal.throwIfAborted();
+  return (
+    again === null ||
+    (again.blockhash === block.blockhash &&
+      again.parentSlot === block.parentSlot &&
+      again.previousBlockhash === block.previousBlockhash)
+  );
+}
+
+/** Takes over in memory that a block is committed. */
+function released(run: Run, block: ChainBlock, startedAt: number): void {
+  const { state, meter, clock } = run;
+  const before = state.cursor;
+  state.cursor = { slot: block.slot, blockhash: block.blockhash };
+  state.slotLength.sawBlock(block.slot, block.blockTime);
+  if (run.follow.commitment === 'finalized') state.finalizedSlot = block.slot;
+  state.live = [...state.live, ...state.joining];
+  state.joining = [];
+  meter.commitSeconds.record((clock.monotonic() - startedAt) / 1000);
+  meter.released.add();
+  if (before !== null && before.slot >= state.floor) meter.skipped.add(block.slot - before.slot - 1);
+  run.buffer.remove(block.slot);
+  state.hole = null;
+  state.trouble = null;
+  state.processorFault = null;
+  state.fetchedAgain = null;
+  state.failures = 0;
+  state.lastReleaseAt = clock.monotonic();
+  run.told(headerOf(block));
+}
+
+/** Without the transactions: listeners may be in other threads, and must not keep them. */
+function headerOf(block: ChainBlock): BlockHeader {
+  const { slot, parentSlot, blockhash, previousBlockhash, blockHeight, blockTime } = block;
+  return { slot, parentSlot, blockhash, previousBlockhash, blockHeight, blockTime };
+}
+
+/** After a failed step: waits longer each time. */
+export function afterFailure({ state, log, clock, random, chain }: Run, error: unknown): void {
+  state.failures += 1;
+  state.notBefore = clock.monotonic() + backoffMs(state.failures, random);
+  state.trouble = reasonOf(error, 'the last block');
+  const fault = faultOfProcessor(error);
+  state.processorFault = fault === null ? null : wordsOfFault(fault);
+  const facts = { chain, code: codeOf(error), error: messageOf(error), failures: state.failures };
+  if (fault === null) log.error(facts, 'following failed');
+  else log.error({ ...facts, ...fault, stack: stackOf(error) }, 'a block processor fails');
+}

@@ -1,0 +1,138 @@
+import { parse } from 'yaml';
+import { messageOf } from '../lib/coded-error.ts';
+import { nearest } from '../lib/edit-distance.ts';
+import { isPlainObject } from '../lib/json.ts';
+import type { ConfigPath } from './file.ts';
+import type { SchemaNode } from './node.ts';
+import { validateConfig } from './validate.ts';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface Override {
+  readonly path: ConfigPath;
+  readonly value: unknown;
+  /** The variable or flag, for messages. */
+  readonly origin: string;
+}
+
+export interface EnvironmentReading {
+  readonly overrides: readonly Override[];
+  readonly problems: readonly string[];
+}
+
+const PREFIX = 'PARHELION_';
+const FILE_SUFFIX = '_FILE';
+/** Variables of the tests and of the first start; they are no configuration keys. */
+const RESERVED = new Set(['PARHELION_BOOTSTRAP_KEY']);
+
+/**
+ * `PARHELION_HTTP__PORT=9000` sets `http.port`: `__` separates levels, case and single underscores do not count. With `_FILE` at the
+ * end the value is read from the named file. Values are YAML scalars or flow collections where the key is not plain text.
+ * `SOLANA_RPC_URL` (one address, or several with blanks or commas between) sets `upstream.urls`.
+ */
+export function readEnvironment(
+  schema: SchemaNode,
+  env: Environment,
+  readFile: (path: string) => string,
+): EnvironmentReading {
+  const overrides: Override[] = [];
+  const problems: string[] = [];
+  const urls = (env['SOLANA_RPC_URL'] ?? '').split(/[\s,]+/).filter((url) => url !== '');
+  if (urls.length > 0) overrides.push({ path: ['upstream', 'urls'], value: urls, origin: 'SOLANA_RPC_URL' });
+
+  for (const [name, raw] of Object.entries(env).sort()) {
+    if (!name.startsWith(PREFIX) || raw === undefined || RESERVED.has(name)) continue;
+    const found = locate(schema, name.slice(PREFIX.length));
+    if ('problem' in found) {
+      // Without a section it may belong to some other tool that shares the prefix.
+      if (name.includes('__')) problems.push(`${name}: ${found.problem}`);
+      continue;
+    }
+    try {
+      const text = found.fromFile ? readFile(raw).replace(/\r?\n$/, '') : raw;
+      overrides.push({ path: found.path, value: toValue(found.schema, text), origin: name });
+    } catch (error) {
+      problems.push(`${name}: cannot read the file (${messageOf(error)})`);
+    }
+  }
+  return { overrides, problems: [...problems, ...givenTwice(overrides)] };
+}
+
+type Located =
+  | { readonly path: string[]; readonly schema: SchemaNode; readonly fromFile: boolean }
+  | { readonly problem: string };
+
+function locate(schema: SchemaNode, name: string): Located {
+  const direct = descend(schema, name.split('__'));
+  if (!('problem' in direct)) return { ...direct, fromFile: false };
+  if (!name.endsWith(FILE_SUFFIX)) return direct;
+  const named = descend(schema, name.slice(0, -FILE_SUFFIX.length).split('__'));
+  return 'problem' in named ? direct : { ...named, fromFile: true };
+}
+
+function descend(
+  root: SchemaNode,
+  parts: readonly string[],
+): { path: string[]; schema: SchemaNode } | { problem: string } {
+  const path: string[] = [];
+  let schema = root;
+  for (const part of parts) {
+    const keys = Object.keys(schema.properties ?? {});
+    const key = keys.find((candidate) => plain(candidate) === plain(part));
+    if (key === undefined) {
+      const meant = nearest(plain(part), keys.map(plain));
+      const hint = keys.find((candidate) => plain(candidate) === meant);
+      return { problem: 'unknown key' + (hint === undefined ? '' : `, did you mean ${[...path, hint].join('.')}?`) };
+    }
+    path.push(key);
+    schema = schema.properties![key]!;
+  }
+  if (schema.properties !== undefined) return { problem: 'names a section, not a key' };
+  return { path, schema };
+}
+
+const plain = (name: string) => name.replaceAll(/[-_]/g, '').toLowerCase();
+
+/** The first reading that the key accepts: YAML before plain text, unless the key is plain text. */
+function toValue(schema: SchemaNode, text: string): unknown {
+  if (schema.type === 'string') return text;
+  let parsed: unknown = text;
+  try {
+    parsed = parse(text, { maxAliasCount: 0 });
+  } catch {
+    return text;
+  }
+  if (validateConfig(schema, parsed).length === 0) return parsed;
+  return validateConfig(schema, text).length === 0 ? text : parsed;
+}
+
+function givenTwice(overrides: readonly Override[]): string[] {
+  const byPath = new Map<string, Override>();
+  const problems: string[] = [];
+  for (const override of overrides) {
+    const path = override.path.join('.');
+    const other = byPath.get(path);
+    if (other === undefined) byPath.set(path, override);
+    else problems.push(`${other.origin} and ${override.origin} both set ${path}`);
+  }
+  return problems;
+}
+
+/** A copy of `values` with the overrides in it; later ones win. */
+export function applyOverrides(
+  values: Readonly<Record<string, unknown>>,
+  overrides: readonly Override[],
+): Record<string, unknown> {
+  const result = structuredClone(values) as Record<string, unknown>;
+  for (const { path, value } of overrides) {
+    let place = result;
+    for (const part of path.slice(0, -1)) {
+      const next = place[part];
+      const section: Record<string, unknown> = isPlainObject(next) ? next : {};
+      place[part] = section;
+      place = section;
+    }
+    place[String(path.at(-1))] = value;
+  }
+  return result;
+}

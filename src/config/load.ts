@@ -1,0 +1,187 @@
+import { readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import type { TObject } from '@sinclair/typebox';
+import { CodedError } from '../lib/coded-error.ts';
+import { isPlainObject } from '../lib/json.ts';
+import { EXIT } from '../runtime/errors.ts';
+import { type CoreConfig, coreConfig } from './core.ts';
+import { applyOverrides, type Environment, type Override, readEnvironment } from './env.ts';
+import { type ConfigFile, type ConfigPath, emptyFile, readConfigFile } from './file.ts';
+import { fillDefaults, type SchemaNode } from './node.ts';
+import { assembleSchema, type ConfigSection } from './schema.ts';
+import { UNKNOWN_KEY, validateConfig } from './validate.ts';
+
+interface ConfigSources {
+  /** Path of the configuration file; null for a start without one. */
+  readonly file: string | null;
+  readonly env: Environment;
+  /** From the command line; they win over everything. */
+  readonly flags?: readonly Override[];
+  /** Values of lowest rank beside the schema's defaults, for a start without a file. */
+  readonly base?: Readonly<Record<string, unknown>>;
+  /** Looks at a configuration that fits its schema, or whose errors are elsewhere; returns sentences. */
+  readonly check?: (loaded: LoadedConfig) => readonly string[];
+}
+
+/**
+ * Finds the plugins whose sections the schema holds. `baseDir` is where relative paths of the list start. What is wrong with one of
+ * them goes to `report`, so that everything else is checked all the same.
+ */
+type FindSections<P extends ConfigSection> = (
+  entries: readonly PluginEntry[],
+  baseDir: string,
+  report: (error: CodedError) => void,
+) => Promise<readonly P[]>;
+
+export interface LoadedConfig<P extends ConfigSection = ConfigSection> {
+  /** Everything, defaults filled in; secrets in the clear. */
+  readonly values: Readonly<Record<string, unknown>>;
+  readonly core: CoreConfig;
+  readonly schema: TObject;
+  readonly plugins: readonly P[];
+  readonly file: string | null;
+  /** Sentences about keys of an earlier version that are set. */
+  readonly warnings: readonly string[];
+  /** `NODE_ENV=production`. */
+  readonly productionEnv: boolean;
+}
+
+/**
+ * Reads file, environment and flags, in this order of rank from below, and checks them against the closed schema of kernel and
+ * plugins. Errors: CONFIG_UNREADABLE; CONFIG_INVALID with all problems in `facts.problems`; those of `findSections`.
+ */
+export async function loadConfig<P extends ConfigSection>(
+  sources: ConfigSources,
+  findSections: FindSections<P>,
+): Promise<LoadedConfig<P>> {
+  const file = sources.file === null ? emptyFile : readConfigFile(sources.file);
+  const base = sources.base ?? {};
+  const baseDir = sources.file === null ? process.cwd() : dirname(resolve(sources.file));
+  const list = readPluginList(file, sources);
+  const broken: CodedError[] = [];
+  const plugins = await findSections(pluginEntries(list.entries), baseDir, (error) => void broken.push(error));
+
+  const schema = assembleSchema(plugins);
+  const reading = readEnvironment(schema, sources.env, (path) => readFileSync(path, 'utf8'));
+  const overrides = [...reading.overrides, ...(sources.flags ?? [])];
+  const values = fillDefaults(schema, applyOverrides({ ...known(schema, base), ...file.values }, overrides));
+  const isListWhole = list.isWhole && broken.length === 0;
+  // A key without meaning may be the section of a plugin that could not be loaded.
+  const faults = validateConfig(schema, values).filter(
+    ({ path, message }) => isListWhole || path.length > 1 || message !== UNKNOWN_KEY,
+  );
+  const loaded: LoadedConfig<P> = {
+    values: values as Record<string, unknown>,
+    core: pickCore(values as Record<string, unknown>),
+    schema,
+    plugins,
+    file: sources.file,
+    warnings: renamedKeys(schema, values, []).map(
+      ({ path, to }) => `${place(path, file, overrides)} is an old key: set ${to}`,
+    ),
+    productionEnv: sources.env['NODE_ENV'] === 'production',
+  };
+  const problems = [
+    ...reading.problems,
+    ...faults.map(({ path, message }) => `${place(path, file, overrides)}: ${message}`),
+  ];
+  // What fits its schema is looked at once more, unless that would only repeat what is wrong already.
+  const checked = faults.some(({ path }) => path[0] === 'upstream') ? [] : (sources.check?.(loaded) ?? []);
+  if (problems.length + broken.length + checked.length === 0) return loaded;
+  if (problems.length + broken.length === 0 && checked.length === 1) throw configInvalid(null, checked);
+  // Alone, an error of a plugin keeps its own code.
+  if (problems.length + checked.length === 0 && broken.length === 1) throw broken[0];
+  const pathOf = ({ facts }: CodedError) => ['plugins', ...list.indexOf(facts['use'])];
+  throw configInvalid(sources.file, [
+    ...broken.map((error) => `${place(pathOf(error), file, overrides)}: ${error.message}`),
+    ...problems,
+    ...checked,
+  ]);
+}
+
+/** Keys of an earlier version that are set, and those that took their place. */
+function renamedKeys(
+  schema: SchemaNode,
+  value: unknown,
+  path: readonly string[],
+): { readonly path: readonly string[]; readonly to: string }[] {
+  if (schema.renamedTo !== undefined)
+    return value === null || value === undefined ? [] : [{ path, to: schema.renamedTo }];
+  if (!isPlainObject(value)) return [];
+  return Object.entries(schema.properties ?? {}).flatMap(([key, field]) =>
+    renamedKeys(field, value[key], [...path, key]),
+  );
+}
+
+interface PluginList {
+  /** Those that can be read; the others are errors of the whole configuration. */
+  readonly entries: CoreConfig['plugins'];
+  readonly isWhole: boolean;
+  /** Place of the entry that names a plugin so, as the end of a path; empty when none does. */
+  indexOf(use: unknown): readonly number[];
+}
+
+/** The list decides which sections exist, so it is read before the rest. */
+function readPluginList(file: ConfigFile, sources: ConfigSources): PluginList {
+  const reading = readEnvironment(coreConfig, pick(sources.env, 'PARHELION_PLUGINS'), (path) =>
+    readFileSync(path, 'utf8'),
+  );
+  const overrides = [...reading.overrides, ...(sources.flags ?? [])].filter(({ path }) => path[0] === 'plugins');
+  const list = fillDefaults(coreConfig.properties.plugins, applyOverrides(file.values, overrides)['plugins']);
+  const given: readonly unknown[] = Array.isArray(list) ? list : [];
+  const entries = given.filter(
+    (entry) => validateConfig(coreConfig.properties.plugins, [entry]).length === 0,
+  ) as CoreConfig['plugins'];
+  return {
+    entries,
+    isWhole: Array.isArray(list) && entries.length === given.length,
+    indexOf(use) {
+      const index = given.findIndex((entry) => entry === use || (isPlainObject(entry) && entry['use'] === use));
+      return index < 0 || use === undefined ? [] : [index];
+    },
+  };
+}
+
+/** Values for plugins that are not there are left out: the base is written for the usual set of them. */
+function known(schema: SchemaNode, base: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(base).filter(([key]) => schema.properties?.[key] !== undefined));
+}
+
+function pick(env: Environment, prefix: string): Environment {
+  return Object.fromEntries(Object.entries(env).filter(([name]) => name.startsWith(prefix)));
+}
+
+/** `line 12, http.port` or `PARHELION_HTTP__PORT, http.port`. */
+function place(path: ConfigPath, file: ConfigFile, overrides: readonly Override[]): string {
+  const dotted = path.map(String).join('.') || 'the configuration';
+  const override = overrides.findLast((candidate) => candidate.path.every((part, index) => part === path[index]));
+  if (override !== undefined) return `${override.origin} (${dotted})`;
+  const line = file.lineOf(path);
+  return line === null ? dotted : `line ${line}, ${dotted}`;
+}
+
+function pickCore(values: Readonly<Record<string, unknown>>): CoreConfig {
+  return Object.fromEntries(Object.keys(coreConfig.properties).map((key) => [key, values[key]])) as CoreConfig;
+}
+
+function configInvalid(file: string | null, problems: readonly string[]): CodedError {
+  const count = problems.length === 1 ? 'one error' : `${problems.length} errors`;
+  const where = file === null && problems.length === 1 ? '' : `${file ?? 'the configuration'} has ${count}: `;
+  return new CodedError('CONFIG_INVALID', `${where}${problems.join('; ')}`, {
+    exitCode: EXIT.config,
+    facts: { problems },
+  });
+}
+
+/** One entry of `plugins` in its long form. */
+export interface PluginEntry {
+  /** Built-in name, path or package name. */
+  readonly use: string;
+  readonly enabled: boolean;
+}
+
+export function pluginEntries(list: CoreConfig['plugins']): readonly PluginEntry[] {
+  return list.map((entry) =>
+    typeof entry === 'string' ? { use: entry, enabled: true } : { use: entry.use, enabled: entry.enabled ?? true },
+  );
+}

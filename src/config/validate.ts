@@ -1,0 +1,168 @@
+import { Ajv, type ErrorObject } from 'ajv';
+import { parseCidr } from '../lib/cidr.ts';
+import { nearest } from '../lib/edit-distance.ts';
+import { isPlainObject } from '../lib/json.ts';
+import type { ConfigPath } from './file.ts';
+import type { SchemaNode } from './node.ts';
+
+/** The whole message when no key is near enough to be suggested. */
+export const UNKNOWN_KEY = 'unknown key';
+
+interface ConfigProblem {
+  readonly path: ConfigPath;
+  /** Names the class of the value, never the value. */
+  readonly message: string;
+}
+
+/**
+ * A check that runs once: optimising it, and checking its schema by a schema, took half of a start. An instance of its own each time,
+ * because one keeps all that it has ever compiled.
+ */
+const ONCE = { code: { optimize: false }, meta: false, validateSchema: false } as const;
+
+/** Everything that is wrong with a value, in the order of its paths. */
+export function validateConfig(schema: SchemaNode, value: unknown): ConfigProblem[] {
+  // Formats that are not ours are documentation: without a logger nothing is said about them.
+  const ajv = new Ajv({ allErrors: true, verbose: true, strict: false, logger: false, ...ONCE });
+  for (const [name, { holds }] of TEXT_FORMATS) ajv.addFormat(name, holds);
+  const check = ajv.compile(schema as object);
+  if (check(value)) return [];
+  const problems = relevant(check.errors ?? []).map(toProblem);
+  const seen = new Set<string>();
+  return problems.filter(({ path, message }) => {
+    const key = `${path.join('/')} ${message}`;
+    return seen.has(key) ? false : seen.add(key);
+  });
+}
+
+/**
+ * A union fails with the errors of all its branches. When one branch is of the kind that was written, only its errors help; otherwise
+ * the union's own error says everything.
+ */
+function relevant(errors: readonly ErrorObject[]): ErrorObject[] {
+  let kept = [...errors];
+  for (const union of errors.filter((error) => error.keyword === 'anyOf')) {
+    const branches = (union.parentSchema as SchemaNode | undefined)?.anyOf ?? [];
+    const fitting = branches.findIndex((branch) => branch.type === 'object' && isPlainObject(union.data));
+    const inside = (error: ErrorObject) => error.schemaPath.startsWith(`${union.schemaPath}/`);
+    const helps = (error: ErrorObject) =>
+      fitting >= 0 && error.schemaPath.startsWith(`${union.schemaPath}/${fitting}/`);
+    kept = kept.filter((error) => {
+      if (error.instancePath !== union.instancePath && !error.instancePath.startsWith(`${union.instancePath}/`))
+        return true;
+      if (error === union) return fitting < 0;
+      return !inside(error) || helps(error);
+    });
+  }
+  return kept;
+}
+
+function toProblem(error: ErrorObject): ConfigProblem {
+  const path = error.instancePath
+    .split('/')
+    .slice(1)
+    .map((part) => part.replaceAll('~1', '/').replaceAll('~0', '~'))
+    .map((part) => (/^\d+$/.test(part) ? Number(part) : part));
+  const schema = (error.parentSchema ?? {}) as SchemaNode;
+  if (error.keyword === 'additionalProperties') {
+    const key = String(error.params['additionalProperty']);
+    const meant = nearest(key, Object.keys(schema.properties ?? {}));
+    return { path: [...path, key], message: UNKNOWN_KEY + (meant === null ? '' : `, did you mean "${meant}"?`) };
+  }
+  if (error.keyword === 'required') {
+    return { path: [...path, String(error.params['missingProperty'])], message: 'missing' };
+  }
+  return { path, message: `expected ${describeSchema(schema)}, got ${valueText(schema, error.data)}` };
+}
+
+/** A number where a number belongs may be shown: it cannot be a secret. */
+function valueText(schema: SchemaNode, value: unknown): string {
+  const numeric = schema.type === 'integer' || schema.type === 'number';
+  if (typeof value === 'number' && numeric) return String(value);
+  const choices = (schema.anyOf ?? []).flatMap((branch) => (typeof branch.const === 'string' ? [branch.const] : []));
+  const meant = typeof value === 'string' ? nearest(value, choices) : null;
+  return describeValue(value) + (meant === null ? '' : `, did you mean "${meant}"?`);
+}
+
+interface TextFormat {
+  /** In words, for messages: `expected <words>, got text`. */
+  readonly words: string;
+  holds(text: string): boolean;
+}
+
+/**
+ * What a text in the configuration may have to be, beside text: a field asks for one with `format`. Addresses are looked at for
+ * their form only; nothing is resolved or opened.
+ */
+export const TEXT_FORMATS: ReadonlyMap<string, TextFormat> = new Map([
+  ['cidr', { words: 'a network like 10.0.0.0/8 or fd00::/8', holds: (text) => parseCidr(text) !== null }],
+  ['http-url', { words: 'an http or https address', holds: (text) => isUrl(text, /^https?:$/) }],
+  ['ws-url', { words: 'a ws or wss address', holds: (text) => isUrl(text, /^wss?:$/) }],
+  [
+    'store-url',
+    {
+      words: 'an address that begins with sqlite:, postgres:// or postgresql://',
+      holds: (text) => text.startsWith('sqlite:') || isUrl(text, /^postgres(ql)?:$/, true),
+    },
+  ],
+]);
+
+function isUrl(text: string, scheme: RegExp, isHostOptional = false): boolean {
+  // Not `new URL` alone: its error quotes the text.
+  if (!URL.canParse(text)) return false;
+  const { protocol, host } = new URL(text);
+  return scheme.test(protocol) && (isHostOptional ? /^[a-z]+:\/\//i.test(text) : host !== '');
+}
+
+/** What a schema wants, in words: `an integer between 0 and 65535`. */
+export function describeSchema(schema: SchemaNode): string {
+  if (schema.anyOf !== undefined) return orList(schema.anyOf.map(describeSchema));
+  if ('const' in schema) return JSON.stringify(schema.const);
+  if (schema.enum !== undefined) return orList(schema.enum.map((value) => JSON.stringify(value)));
+  switch (schema.type) {
+    case 'integer':
+      return 'an integer' + range(schema);
+    case 'number':
+      return 'a number' + range(schema);
+    case 'string':
+      return formatWords(schema) ?? ((schema.minLength ?? 0) > 0 ? 'text that is not empty' : 'text');
+    case 'boolean':
+      return 'true or false';
+    case 'null':
+      return 'null';
+    case 'array':
+      return `a list${range({ minimum: schema.minItems, maximum: schema.maxItems })}`;
+    case 'object':
+      return 'a section';
+    default:
+      return 'another value';
+  }
+}
+
+/** The class of a value, never the value: it may be a secret. */
+function describeValue(value: unknown): string {
+  if (value === null || value === undefined) return 'nothing';
+  if (Array.isArray(value)) return `a list of ${value.length}`;
+  if (isPlainObject(value)) return 'a section';
+  if (typeof value === 'number') return Number.isInteger(value) ? 'an integer' : 'a number';
+  return typeof value === 'boolean' ? 'true or false' : 'text';
+}
+
+const formatWords = (schema: SchemaNode) => TEXT_FORMATS.get(schema.format ?? '')?.words;
+
+function range({
+  minimum,
+  maximum,
+}: {
+  readonly minimum?: number | undefined;
+  readonly maximum?: number | undefined;
+}): string {
+  if (minimum !== undefined && maximum !== undefined) return ` between ${minimum} and ${maximum}`;
+  if (minimum !== undefined) return ` of at least ${minimum}`;
+  return maximum === undefined ? '' : ` of at most ${maximum}`;
+}
+
+function orList(words: readonly string[]): string {
+  if (words.length < 2) return words[0] ?? '';
+  return `${words.slice(0, -1).join(', ')} or ${words.at(-1)}`;
+}

@@ -1,0 +1,188 @@
+import { answerRoom, type BudgetLedger, createBudgets, type Rooms } from '../budgets.ts';
+import { createFollowing } from '../chain/following.ts';
+import { createGapBook } from '../chain/gaps.ts';
+import { type CoreConfig, coreConfig } from '../config/core.ts';
+import { maskSecrets } from '../config/dump.ts';
+import type { LoadedConfig } from '../config/load.ts';
+import { createOutbox } from '../jobs/outbox.ts';
+import type { JobRunner } from '../jobs/runner.ts';
+import { storedBudgets } from '../ports/access.ts';
+import type { BlockHeader } from '../ports/block.ts';
+import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../ports/chain.ts';
+import type { Clock } from '../ports/clock.ts';
+import { kernelView, ROLES, type Roles } from '../ports/daemon-view.ts';
+import { kernelFollowing } from '../ports/following.ts';
+import { kernelGaps } from '../ports/gaps.ts';
+import { kernelOutbox, type Outbox } from '../ports/outbox.ts';
+import { kernelParsers, type ParserBook } from '../ports/parsers.ts';
+import type { Store } from '../ports/store.ts';
+import type { UpstreamPool } from '../ports/upstream.ts';
+import { createMetricsRegistry, type MetricsRegistry } from '../runtime/metrics.ts';
+import { createDaemonView } from './daemon-view.ts';
+import { createLate, createLateStore, type Late } from './late.ts';
+import type { ChainSetup, DaemonParts, FollowerView } from './parts.ts';
+import { type Merged, mergeContributions } from './plugins/merge-contributions.ts';
+import { type ProvisionedPlugin, provisionPlugins } from './plugins/provision.ts';
+import { type FoundPlugin, hasDuty } from './plugins/registry.ts';
+import { type TracerSlot, traceContributions, traceOutbound, tracePool } from './tracing.ts';
+
+/** The parts of the job runner that plugins reach. */
+export type OutboxParts = Pick<JobRunner, 'enqueue' | 'wake'>;
+
+export interface AssembledChain {
+  readonly setup: ChainSetup;
+  readonly pool: UpstreamPool;
+  /** Pools of plugins for this chain: bound to its genesis hash with the one above. */
+  readonly alongside: UpstreamPool[];
+  readonly source: ChainSource;
+  readonly reader: ChainReader;
+  /** Set when the follower is made. */
+  readonly follower: Late<FollowerView>;
+}
+
+/** A daemon whose plugins said what they contribute, and in which nothing is open yet. */
+export interface Assembly {
+  readonly config: LoadedConfig<FoundPlugin>;
+  readonly version: string;
+  /** What this thread does. */
+  readonly roles: Roles;
+  readonly metrics: MetricsRegistry;
+  readonly chains: readonly AssembledChain[];
+  readonly plugins: readonly ProvisionedPlugin[];
+  readonly merged: Merged;
+  /** What callers of this thread hold. */
+  readonly budgets: BudgetLedger;
+  readonly store: Late<Store>;
+  readonly outbox: Late<OutboxParts>;
+}
+
+export interface AssembleOptions {
+  /** What this thread does; default everything. Plugins are provisioned in any case. */
+  readonly roles?: Roles;
+  /** Whether this thread's metrics include those of the process; default true. */
+  readonly processMetrics?: boolean;
+  readonly config: LoadedConfig<FoundPlugin>;
+  readonly parts: DaemonParts;
+  readonly chains: readonly ChainSetup[];
+  readonly version: string;
+}
+
+/**
+ * Makes pools, readers and plugins and puts the contributions together. Opens no socket, no file and no database, so it is also
+ * the check of a configuration. Errors: those of `provisionPlugins` and `mergeContributions`.
+ */
+export async function assemble(options: AssembleOptions): Promise<Assembly> {
+  const { config, version } = options;
+  const tracing: TracerSlot = { tracer: null };
+  const parts = traceParts(options.parts, tracing);
+  const roles = options.roles ?? new Set(ROLES);
+  const metrics = createMetricsRegistry({ process: options.processMetrics ?? true });
+  const store = createLate<Store>('the store');
+  const outbox = createLate<OutboxParts>('the outbox');
+  const budgets = createBudgets(roomsOf(config.core), roles.has('api') ? metrics.scope('budget') : null);
+  const lateStore = createLateStore(store);
+  const chains = options.chains
+    .filter(({ upstreams }) => upstreams.length > 0)
+    .map((setup) => assembleChain(setup, parts, metrics));
+  const chainOf = (id: ChainId) => chains.find(({ setup }) => setup.id === id);
+  const readerOf = (id: ChainId) => chainOf(id)?.reader ?? null;
+  let merged: Merged | null = null;
+  const parserBook: ParserBook = { all: () => merged?.parsers ?? [] };
+  let plugins: readonly ProvisionedPlugin[] = [];
+  const view = createDaemonView({ version, config, plugins: () => plugins, merged: () => merged, budgets });
+  plugins = await provisionPlugins(
+    config.plugins
+      .filter((plugin) => plugin.enabled && hasDuty(plugin, roles))
+      .map(({ id, definition }) => ({ id, definition, section: config.values[id] })),
+    {
+      core: maskSecrets(coreConfig, config.core) as CoreConfig,
+      version,
+      roles,
+      log: parts.log,
+      metrics: metrics.scope,
+      clock: parts.clock,
+      random: parts.random,
+      store: lateStore,
+      outbound: parts.outbound,
+      chain: readerOf,
+      upstreams: (id) => chainOf(id)?.pool ?? null,
+      openPool(label, upstreams, scope, chain) {
+        const pool = parts.makePool(label, upstreams, scope);
+        if (chain !== null) chainOf(chain)?.alongside.push(pool);
+        return pool;
+      },
+      enqueue: (tx, jobs) => outbox.get().enqueue(tx, jobs),
+      bus: parts.bus,
+      services: [
+        { token: kernelParsers, service: parserBook },
+        { token: kernelView, service: view },
+        { token: storedBudgets, service: budgets.stored },
+        { token: kernelOutbox, service: lateOutbox(lateStore, parts.clock, outbox) },
+        { token: kernelGaps, service: createGapBook(lateStore, parts.clock) },
+        {
+          token: kernelFollowing,
+          service: createFollowing({ store: lateStore, follow: config.core.follow, chain: readerOf }),
+        },
+      ],
+    },
+  );
+  merged = traceContributions(mergeContributions(plugins));
+  tracing.tracer = merged.tracer;
+  return { config, version, roles, metrics, chains, plugins, merged, budgets, store, outbox };
+}
+
+/** What all callers may hold together. Calls to upstreams wait for their turn instead: their room is that of each upstream. */
+function roomsOf({ http, budgets }: CoreConfig): Rooms {
+  const { answerBytes, ...others } = budgets;
+  return { requestBytes: http.maxBodyBytesInFlight, answerBytes: answerBytes ?? answerRoom(), ...others };
+}
+
+/** All ways out of the daemon, in sight of the tracer when there is one. */
+function traceParts(parts: DaemonParts, slot: TracerSlot): DaemonParts {
+  return {
+    ...parts,
+    outbound: traceOutbound(parts.outbound, slot),
+    makePool: (label, upstreams, metrics) => tracePool(parts.makePool(label, upstreams, metrics), slot),
+  };
+}
+
+function assembleChain(setup: ChainSetup, parts: DaemonParts, metrics: MetricsRegistry): AssembledChain {
+  const area = setup.id === 'main' ? 'upstream' : `upstream_${setup.id}`;
+  const follower = createLate<FollowerView>('the follower');
+  const made = parts.makePool(setup.id, setup.upstreams, metrics.scope(area));
+  const alongside: UpstreamPool[] = [];
+  const pool: UpstreamPool = {
+    ...made,
+    bind(genesisHash) {
+      made.bind(genesisHash);
+      for (const other of alongside) {
+        other.bind(genesisHash, true);
+        void other.identify();
+      }
+    },
+  };
+  return { setup, pool, alongside, ...parts.makeChain(setup, pool, lateFollower(follower)), follower };
+}
+
+/** Commands of a stopped daemon change rows without a runner: the next start looks at them. */
+function lateOutbox(store: Store, clock: Clock, runner: Late<OutboxParts>): Outbox {
+  return createOutbox({ store, clock, wake: () => (runner.isSet() ? runner.get().wake() : undefined) });
+}
+
+/** Readers exist before followers: listeners that come early are handed over when the follower is there. */
+function lateFollower(follower: Late<FollowerView>): FollowerView {
+  const view = () => (follower.isSet() ? follower.get() : null);
+  return {
+    status: (): Partial<ChainStatus> => view()?.status() ?? {},
+    onReleased(listener: (header: BlockHeader) => void) {
+      let stop: (() => void) | null = null;
+      const cancel = follower.whenSet((made) => {
+        stop = made.onReleased(listener);
+      });
+      return () => {
+        cancel();
+        stop?.();
+      };
+    },
+  };
+}

@@ -1,0 +1,132 @@
+import type { CoreConfig, TlsSection } from '../config/core.ts';
+import { createValidator, type Validator } from '../http/calls/validation.ts';
+import type { Health } from '../http/health.ts';
+import { createAdminFront, createHttpFront } from '../http/index.ts';
+import { createRpcFront } from '../http/json-rpc/front.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { CheckResult } from '../ports/crew.ts';
+import type { InheritedSockets } from '../ports/inherited-sockets.ts';
+import type { Assembly } from './assemble.ts';
+import type { DaemonParts } from './parts.ts';
+
+/** Base addresses of the listeners, with the ports that were really taken. */
+export interface DaemonAddresses {
+  /** Null without the role `api`. */
+  readonly api: string | null;
+  /** Where web3.js looks for websockets; the API listener's where that port is not to be had, which takes them too. Null without the role `api`. */
+  readonly websocket: string | null;
+  readonly admin: string;
+}
+
+export interface FrontsOptions {
+  readonly assembly: Assembly;
+  readonly parts: DaemonParts;
+  readonly health: Health;
+  /** Of all roles of this process. */
+  readonly metricsText: () => Promise<string>;
+  readonly sockets: InheritedSockets | undefined;
+}
+
+/** The listeners of a process: always one for operators, and the API's where this process has that role. */
+export interface DaemonFronts {
+  listenAdmin(): Promise<void>;
+  listenApi(): Promise<void>;
+  /** Errors when nothing listens. */
+  addresses(): DaemonAddresses;
+  /** See `HttpFront.prepareTls`. */
+  prepareTls(core: CoreConfig): () => void;
+  beginDrain(): void;
+  /** Requests of the API listener since the start, and those under way. */
+  load(): { readonly requests: number; readonly inFlight: number };
+  /** Waits for accepted requests until the signal aborts. */
+  closeApi(deadline: AbortSignal): Promise<void>;
+  closeAdmin(): Promise<void>;
+}
+
+export function createFronts({ assembly, parts, health, metricsText, sockets }: FrontsOptions): DaemonFronts {
+  const { merged, metrics, version } = assembly;
+  const { core } = assembly.config;
+  const { clock, random, log, validator = createValidator() } = parts;
+  const isApi = assembly.roles.has('api');
+  const secure = (section: TlsSection) => (core[section].tls.certFile === null ? '' : 's');
+  const http = isApi ? createApi(assembly, parts, validator) : null;
+  health.show(() => proxyNotice(http?.undeclaredProxy() ?? null));
+  const admin = createAdminFront({
+    ...{ core, clock, random, log, health, version, validator },
+    routes: isApi ? merged.routes : [],
+    budgets: isApi ? assembly.budgets : null,
+    registry: { text: metricsText, contentType: metrics.contentType },
+    metrics: metrics.scope('admin'),
+  });
+  return {
+    async listenAdmin() {
+      await admin.listen(sockets?.admin);
+    },
+    async listenApi() {
+      await http?.listen({ fd: sockets?.api ?? null, websocketFd: sockets?.websocket ?? null });
+    },
+    addresses() {
+      const api = http?.addresses() ?? null;
+      const operations = admin.address();
+      if ((isApi && api === null) || operations === null) throw new Error('the daemon does not listen yet');
+      return {
+        api: api === null ? null : baseUrl(`http${secure('http')}`, api.host, api.port),
+        websocket: api === null ? null : baseUrl(`ws${secure('http')}`, api.host, api.websocketPort ?? api.port),
+        admin: baseUrl(`http${secure('admin')}`, operations.host, operations.port),
+      };
+    },
+    prepareTls(next) {
+      const prepared = [admin.prepareTls(next), http?.prepareTls(next)];
+      return () => {
+        for (const serve of prepared) serve?.();
+      };
+    },
+    beginDrain: () => http?.beginDrain(),
+    load: () => http?.load() ?? { requests: 0, inFlight: 0 },
+    async closeApi(deadline) {
+      await http?.close(deadline);
+    },
+    closeAdmin: () => untilDeadline(clock, core.lifecycle.stopTimeoutMs, admin.close),
+  };
+}
+
+function createApi(assembly: Assembly, { clock, random, log }: DaemonParts, validator: Validator) {
+  const { merged, metrics, version } = assembly;
+  const { core } = assembly.config;
+  const { gate, sockets, routes, tracer } = merged;
+  const rpc = createRpcFront({
+    ...{ core, log, clock, gate, validator },
+    methods: merged.rpc,
+    fallback: merged.rpcFallback,
+    metrics: metrics.scope('rpc'),
+  });
+  const main = assembly.chains.find(({ setup }) => setup.id === 'main');
+  return createHttpFront({
+    ...{ core, routes, clock, random, log, rpc, gate, sockets, tracer, version, validator },
+    metrics: metrics.scope('http'),
+    chainLabel: () => main?.setup.kind ?? null,
+    budgets: assembly.budgets,
+  });
+}
+
+function proxyNotice(peer: string | null): CheckResult | null {
+  if (peer === null) return null;
+  const detail = `all requests come from ${peer} with X-Forwarded-For, and it is not in http.trustedProxies`;
+  return { name: 'clients', ok: false, detail, required: false };
+}
+
+/** Any address stands for every one of the machine; people and scripts want one that they can call. */
+function baseUrl(scheme: string, host: string, port: number): string {
+  const reachable = host === '0.0.0.0' ? '127.0.0.1' : host === '::' ? '::1' : host;
+  return `${scheme}://${reachable.includes(':') ? `[${reachable}]` : reachable}:${port}`;
+}
+
+async function untilDeadline(clock: Clock, ms: number, close: (deadline: AbortSignal) => Promise<void>): Promise<void> {
+  const deadline = new AbortController();
+  const cancel = clock.timeout(ms, () => deadline.abort(new Error('the deadline has passed')));
+  try {
+    await close(deadline.signal);
+  } finally {
+    cancel();
+  }
+}

@@ -1,0 +1,62 @@
+import { CodedError, messageOf } from '../lib/coded-error.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import { EXIT } from '../runtime/errors.ts';
+
+/** One step of the start. `stop` undoes it; it is called only when `start` was, and may be called twice. */
+export interface Stage {
+  readonly name: string;
+  start(): Promise<void> | void;
+  stop?(): Promise<void> | void;
+}
+
+export interface StageRunner {
+  /** Runs all stages in order. A failure undoes the begun ones in reverse and rejects with its error. */
+  start(): Promise<void>;
+  /** Undoes the begun stages in reverse, once. Failures are logged and do not stop the rest. */
+  stop(): Promise<void>;
+}
+
+export function createStageRunner(stages: readonly Stage[], log: Log, clock: Clock): StageRunner {
+  const begun: Stage[] = [];
+  let stopping: Promise<void> | null = null;
+
+  async function undo(): Promise<void> {
+    for (let stage = begun.pop(); stage !== undefined; stage = begun.pop()) {
+      try {
+        await stage.stop?.();
+      } catch (error) {
+        log.error({ stage: stage.name, error: messageOf(error) }, 'could not be stopped cleanly');
+      }
+    }
+  }
+  const stop = () => {
+    stopping ??= undo();
+    return stopping;
+  };
+  return {
+    async start() {
+      for (const stage of stages) {
+        if (stopping !== null) throw stopped();
+        const startedMs = clock.monotonic();
+        begun.push(stage);
+        try {
+          await stage.start();
+        } catch (error) {
+          await stop();
+          throw error;
+        }
+        if (stopping !== null) {
+          // It was undone before it was done; what it opened since has to go as well.
+          await stage.stop?.();
+          throw stopped();
+        }
+        log.debug({ stage: stage.name, ms: Math.round(clock.monotonic() - startedMs) }, 'stage done');
+      }
+    },
+    stop,
+  };
+}
+
+const stopped = () =>
+  new CodedError('DAEMON_STOPPED', 'the daemon was stopped while it started', { exitCode: EXIT.ok });

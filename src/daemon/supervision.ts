@@ -1,0 +1,133 @@
+import { codeOf, messageOf } from '../lib/coded-error.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import type { Notify } from '../ports/notify.ts';
+import { withDeadline } from '../runtime/deadline.ts';
+import { type DaemonLoad, summarize } from './daemon-summary.ts';
+import { createWatchdog, type Watchdog } from './watchdog.ts';
+
+export interface SupervisionOptions {
+  readonly notify: Notify;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly load: () => DaemonLoad;
+  /** Proves that the store takes writes. */
+  readonly probe: () => Promise<void>;
+}
+
+/** Keeps the service manager informed; without one every call does nothing. None of them throws. */
+export interface Supervision {
+  starting(): void;
+  /** Everything listens. From here on a status is told whenever it changes, and the watchdog is fed. */
+  ready(): void;
+  /**
+   * Runs a reload between RELOADING and READY; READY follows also when it is refused, with the reason in the status. A call while
+   * another one waits for its turn is the same reload: it will read the newest file anyway.
+   */
+  reload(run: () => Promise<void>): Promise<void>;
+  /** What is told here is what `systemctl status` shows afterwards: a signal's name, or the error. The first call counts. */
+  stopping(reason: unknown): void;
+  /** Waits until the last notice is taken, for at most two seconds. */
+  close(): Promise<void>;
+}
+
+const STATUS_INTERVAL_MS = 10_000;
+const CLOSE_TIMEOUT_MS = 2_000;
+const MAX_REASON_CHARS = 200;
+
+export function createSupervision(options: SupervisionOptions): Supervision {
+  const { notify, clock, log } = options;
+  const ended = new AbortController();
+  const reporter = createReporter(options, ended.signal);
+  let last: Promise<void> = Promise.resolve();
+  let watchdog: Watchdog | null = null;
+  let isReady = false;
+  let running: Promise<void> | null = null;
+  let next: Promise<void> | null = null;
+
+  const tell: Notify['tell'] = (notice) => {
+    last = notify.tell(notice);
+    return last;
+  };
+
+  async function reloadNow(run: () => Promise<void>): Promise<void> {
+    // While the daemon starts it is neither ready nor may it say so.
+    const isTold = isReady;
+    if (isTold) void tell({ state: 'reloading', status: 'reading the configuration' });
+    try {
+      await run();
+      reporter.refused(null);
+    } catch (error) {
+      reporter.refused(inWords(error));
+    }
+    if (isTold && !ended.signal.aborted) void tell({ state: 'ready', status: reporter.text() });
+  }
+
+  async function inTurn(run: () => Promise<void>): Promise<void> {
+    await running;
+    next = null;
+    running = reloadNow(run);
+    await running;
+  }
+
+  return {
+    starting: () => void tell({ status: 'starting' }),
+    ready() {
+      if (!notify.enabled || ended.signal.aborted) return;
+      isReady = true;
+      void tell({ state: 'ready', status: reporter.text() });
+      void reporter.run((status) => tell({ status }));
+      if (notify.watchdogMs === null) return;
+      const alive = () => tell({ state: 'alive' });
+      watchdog = createWatchdog({ timeoutMs: notify.watchdogMs, probe: options.probe, alive, clock, log });
+      watchdog.start();
+    },
+    reload(run) {
+      next ??= inTurn(run);
+      return next;
+    },
+    stopping(reason) {
+      if (ended.signal.aborted) return;
+      ended.abort(new Error('the daemon stops'));
+      watchdog?.stop();
+      void tell({ state: 'stopping', status: `stopping: ${typeof reason === 'string' ? reason : inWords(reason)}` });
+    },
+    close: () => withDeadline(clock, CLOSE_TIMEOUT_MS, () => last).catch(() => undefined),
+  };
+}
+
+/** Words the status, and tells it when it has changed. */
+function createReporter({ load, clock }: SupervisionOptions, ended: AbortSignal) {
+  let before = { requests: 0, atMs: clock.monotonic() };
+  let refused: string | null = null;
+  let told = '';
+
+  const text = () => {
+    const now = load();
+    const atMs = clock.monotonic();
+    const summary = summarize(now, { requests: before.requests, seconds: (atMs - before.atMs) / 1_000 });
+    before = { requests: now.requests, atMs };
+    told = refused === null ? summary : `${summary}; the last reload was refused: ${refused}`;
+    return told;
+  };
+  return {
+    text,
+    refused(reason: string | null) {
+      refused = reason;
+    },
+    async run(tell: (status: string) => Promise<void>): Promise<void> {
+      for (;;) {
+        await clock.sleep(STATUS_INTERVAL_MS, ended).catch(() => undefined);
+        if (ended.aborted) return;
+        const earlier = told;
+        if (text() !== earlier) await tell(told);
+      }
+    },
+  };
+}
+
+/** The first line is enough to find the rest in the log. */
+function inWords(error: unknown): string {
+  const line = messageOf(error).split('\n')[0] ?? '';
+  return `${codeOf(error) ?? 'error'}: ${line}`.slice(0, MAX_REASON_CHARS);
+}

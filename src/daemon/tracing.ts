@@ -1,0 +1,150 @@
+import { CodedError } from '../lib/coded-error.ts';
+import { maskMethod, shortName } from '../lib/mask-keys.ts';
+import type { JobKind, RpcFallback, RpcMethod } from '../plugin/plugin.ts';
+import type { Outbound, OutboundClient } from '../ports/outbound.ts';
+import type { Facts, Span, Tracer, Work } from '../ports/tracing.ts';
+import type { Upstream, UpstreamPool, UpstreamRequest } from '../ports/upstream.ts';
+import type { Merged } from './plugins/merge-contributions.ts';
+
+/** Does a piece of work in sight of the tracer. `outcome` tells how a result counts; a throw counts as a failure. */
+async function observe<T>(
+  tracer: Tracer,
+  work: Work,
+  run: (span: Span) => T | Promise<T>,
+  outcome: (result: T) => { readonly ok: boolean; readonly facts?: Facts } = () => ({ ok: true }),
+): Promise<T> {
+  const span = tracer.begin(work);
+  let result: T;
+  try {
+    result = await span.run(() => run(span));
+  } catch (error) {
+    span.end(false, failureFacts(error));
+    throw error;
+  }
+  const { ok, facts } = outcome(result);
+  span.end(ok, facts);
+  return result;
+}
+
+/** The code or the class of an error and never its message, which may hold anything. */
+function failureFacts(error: unknown): Facts {
+  if (error instanceof CodedError) return { 'error.type': error.code };
+  return { 'error.type': error instanceof Error ? error.name : typeof error };
+}
+
+/** Longer than any method; names come from clients. */
+const MAX_METHOD = 512;
+
+/** The same contributions; each call and each attempt is told to the tracer. Without one they are left as they are. */
+export function traceContributions(merged: Merged): Merged {
+  const { tracer, rpcFallback } = merged;
+  if (tracer === null) return merged;
+  return {
+    ...merged,
+    rpc: merged.rpc.map((method) => traceMethod(method, tracer)),
+    rpcFallback: rpcFallback === null ? null : traceFallback(rpcFallback, tracer),
+    jobs: merged.jobs.map((kind) => traceJobs(kind, tracer)),
+  };
+}
+
+const rpcWork = (method: string) => {
+  const name = shortName(maskMethod(method.slice(0, MAX_METHOD)));
+  return { kind: 'rpc', name, facts: { 'rpc.system': 'jsonrpc', 'rpc.method': name } } as const;
+};
+
+function traceMethod(method: RpcMethod, tracer: Tracer): RpcMethod {
+  return { ...method, handler: (call) => observe(tracer, rpcWork(method.name), () => method.handler(call)) };
+}
+
+/** What is at hand is answered within the request, which tells the method too. */
+function traceFallback(fallback: RpcFallback, tracer: Tracer): RpcFallback {
+  return {
+    ...fallback,
+    forward: (call) =>
+      observe(
+        tracer,
+        rpcWork(call.method),
+        () => fallback.forward(call),
+        ({ answered }) => ({ ok: answered }),
+      ),
+  };
+}
+
+function traceJobs(kind: JobKind, tracer: Tracer): JobKind {
+  return {
+    ...kind,
+    run: (job, prepared, signal) =>
+      observe(
+        tracer,
+        {
+          kind: 'job',
+          name: job.kind,
+          facts: { 'parhelion.job.group': shortName(job.group), 'parhelion.job.attempt': job.attempts + 1 },
+        },
+        () => kind.run(job, prepared, signal),
+        (outcome) => ({ ok: outcome.kind === 'done', facts: { 'parhelion.job.outcome': outcome.kind } }),
+      ),
+  };
+}
+
+/** Known once the plugins are provisioned, which is after pools and clients are handed to them. */
+export interface TracerSlot {
+  tracer: Tracer | null;
+}
+
+/** The same pool; while there is a tracer it is told about each request, which ends with the last byte of its answer. */
+export function tracePool(pool: UpstreamPool, slot: TracerSlot): UpstreamPool {
+  return {
+    ...pool,
+    send: (upstream, request) =>
+      slot.tracer === null ? pool.send(upstream, request) : sendTraced(slot.tracer, pool, upstream, request),
+  };
+}
+
+async function sendTraced(tracer: Tracer, pool: UpstreamPool, upstream: Upstream, request: UpstreamRequest) {
+  const span = tracer.begin({
+    kind: 'upstream',
+    name: 'POST',
+    facts: {
+      'http.request.method': 'POST',
+      'parhelion.pool': pool.label,
+      'parhelion.upstream': upstream.label,
+    },
+  });
+  try {
+    const reply = await span.run(() => pool.send(upstream, request));
+    const { status, body } = reply;
+    body.once('close', () => span.end(status < 400 && body.errored === null, { 'http.response.status_code': status }));
+    return reply;
+  } catch (error) {
+    span.end(false, failureFacts(error));
+    throw error;
+  }
+}
+
+/** The same client; while there is a tracer it is told about each request. Only what is posted carries `traceparent`. */
+export function traceOutbound(outbound: Outbound, slot: TracerSlot): Outbound {
+  return { open: (policy) => traceClient(outbound.open(policy), slot) };
+}
+
+function traceClient(client: OutboundClient, slot: TracerSlot): OutboundClient {
+  return {
+    ...client,
+    request(request) {
+      const { tracer } = slot;
+      if (tracer === null) return client.request(request);
+      const { method } = request;
+      return observe(
+        tracer,
+        { kind: 'outbound', name: method, facts: { 'http.request.method': method } },
+        ({ traceparent }) =>
+          client.request(
+            traceparent === null || method === 'GET'
+              ? request
+              : { ...request, headers: { ...request.headers, traceparent } },
+          ),
+        ({ status }) => ({ ok: status < 400, facts: { 'http.response.status_code': status } }),
+      );
+    },
+  };
+}

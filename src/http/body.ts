@@ -1,0 +1,136 @@
+import { isUtf8 } from 'node:buffer';
+import type { IncomingMessage } from 'node:http';
+import { RequestError } from '../plugin/request.ts';
+
+const MAX_JSON_DEPTH = 64;
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+
+/** Thrown when the client went away before its body was complete. */
+export class BodyAborted extends Error {
+  constructor() {
+    super('the client went away while it sent its body');
+    this.name = 'BodyAborted';
+  }
+}
+
+function tooLarge(limitBytes: number): RequestError {
+  return new RequestError(413, 'Request body too large', { details: `The limit is ${limitBytes} bytes` });
+}
+
+export function noRoom(): RequestError {
+  return new RequestError(503, 'Service unavailable', { details: 'Too many request bodies are being received' });
+}
+
+/** The declared length, or null when the body is chunked or absent. */
+export function declaredLength(request: IncomingMessage): number | null {
+  const text = request.headers['content-length'];
+  return text === undefined ? null : Number(text);
+}
+
+/** Refuses a body that need not be read: one whose declared length is above the limit (413). */
+export function checkDeclaredLength(request: IncomingMessage, limitBytes: number): void {
+  const length = declaredLength(request);
+  if (length !== null && length > limitBytes) throw tooLarge(limitBytes);
+}
+
+/**
+ * Some clients say `Content-Encoding: gzip` of plain JSON, and a node takes the body as it is. So does this: only a body that really is
+ * encoded is refused (415). It is not decoded, because nodes take none and a decoder is one more thing to be flooded.
+ */
+export function checkBodyEncoding(request: IncomingMessage, body: Buffer): void {
+  const encoding = request.headers['content-encoding'];
+  if (encoding === undefined || /^\s*(identity)?\s*$/i.test(encoding) || beginsLikeJson(withoutMark(body))) return;
+  throw new RequestError(415, 'Unsupported content encoding');
+}
+
+/** No compressed form that is in use begins with white space or the first character of a JSON value. */
+function beginsLikeJson(body: Buffer): boolean {
+  return body.length === 0 || /^[\s{["tfn\d-]/.test(body.toString('latin1', 0, 1));
+}
+
+/**
+ * Reads the whole body. Throws 413 as soon as it is over the limit, what `take` throws when there is no room for what came, and
+ * `BodyAborted` when the connection breaks; how long it may take is the listener's request time-out.
+ */
+export function readBody(request: IncomingMessage, limitBytes: number, take: (bytes: number) => void): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let size = 0;
+    let over = false;
+    const refuse = (error: unknown) => {
+      over = true;
+      chunks.length = 0;
+      request.pause();
+      reject(error);
+    };
+    // The listeners stay: taking them off would cost more than their last calls.
+    request.on('data', (chunk: Buffer) => {
+      if (over) return;
+      size += chunk.length;
+      if (size > limitBytes) {
+        refuse(tooLarge(limitBytes));
+        return;
+      }
+      try {
+        take(chunk.length);
+        chunks.push(chunk);
+      } catch (error) {
+        refuse(error);
+      }
+    });
+    request.on('end', () => {
+      if (over) return;
+      over = true;
+      resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, size));
+    });
+    request.on('close', () => {
+      if (!over) reject(new BodyAborted());
+    });
+    if (request.destroyed && !request.readableEnded) reject(new BodyAborted());
+  });
+}
+
+/** A byte-order mark at the start is skipped. */
+export function withoutMark(body: Buffer): Buffer {
+  return body.length >= 3 && body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf ? body.subarray(3) : body;
+}
+
+/** Parses a JSON body; throws 400 `Invalid JSON body` for anything else. */
+export function parseJsonBody(bytes: Buffer): unknown {
+  const body = withoutMark(bytes);
+  if (!isUtf8(body)) throw new RequestError(400, 'Invalid JSON body', { details: 'The body is not UTF-8' });
+  if (deeperThan(body, MAX_JSON_DEPTH))
+    throw new RequestError(400, 'Invalid JSON body', { details: `Nested deeper than ${MAX_JSON_DEPTH} levels` });
+  try {
+    return JSON.parse(body.toString('utf8'));
+  } catch {
+    throw new RequestError(400, 'Invalid JSON body');
+  }
+}
+
+/** Counts brackets outside strings; strings are skipped by the engine's own byte search. */
+export function deeperThan(body: Buffer, maxDepth: number): boolean {
+  let depth = 0;
+  for (let i = 0; i < body.length; i += 1) {
+    const byte = body[i] as number;
+    if (byte === QUOTE) i = stringEnd(body, i + 1);
+    else if (byte === 0x5b || byte === 0x7b) {
+      depth += 1;
+      if (depth > maxDepth) return true;
+    } else if (byte === 0x5d || byte === 0x7d) depth -= 1;
+  }
+  return false;
+}
+
+/** Position of the quote that ends a string whose content starts at `from`; the length when there is none. */
+function stringEnd(body: Buffer, from: number): number {
+  for (let start = from; ; ) {
+    const end = body.indexOf(QUOTE, start);
+    if (end < 0) return body.length;
+    let slashes = 0;
+    while (end - 1 - slashes >= from && body[end - 1 - slashes] === BACKSLASH) slashes += 1;
+    if (slashes % 2 === 0) return end;
+    start = end + 1;
+  }
+}

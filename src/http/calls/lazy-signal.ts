@@ -1,0 +1,107 @@
+import { setMaxListeners } from 'node:events';
+import type { CallContext } from '../../plugin/request.ts';
+import type { Caller, Tenant } from '../../ports/access.ts';
+import type { Log } from '../../ports/log.ts';
+
+/** Why a call was aborted: its time is up, or its client has gone. Who asked knows already when a handler throws it on. */
+class CallAborted extends Error {
+  constructor(reason: string) {
+    super(reason);
+    this.name = 'CallAborted';
+  }
+}
+
+/** Whether an error is the abort of its call, or was caused by it. */
+export function isCallAborted(error: unknown): boolean {
+  for (let one = error; one instanceof Error; one = one.cause) if (one instanceof CallAborted) return true;
+  return false;
+}
+
+/**
+ * An AbortSignal that costs nothing until somebody looks at it: most handlers never do. A class, because an accessor on a
+ * prototype is free where one in an object literal is made anew for every request.
+ */
+export class LazySignal {
+  readonly #parent: { readonly signal: AbortSignal } | null;
+  #controller: AbortController | null = null;
+  #reason: string | null = null;
+  #unlink: (() => void) | null = null;
+
+  /** `parent` is looked at only when the signal itself is. */
+  constructor(parent: { readonly signal: AbortSignal } | null = null) {
+    this.#parent = parent;
+  }
+
+  get signal(): AbortSignal {
+    return (this.#controller ?? this.#open()).signal;
+  }
+
+  /** Aborts once; the error is made only when somebody listens, for its stack is the dear part. */
+  abort(reason: string): void {
+    if (this.#reason !== null) return;
+    this.#reason = reason;
+    this.#controller?.abort(new CallAborted(reason));
+  }
+
+  /** Lets go of the parent. */
+  release(): void {
+    this.#unlink?.();
+    this.#unlink = null;
+  }
+
+  #open(): AbortController {
+    const opened = new AbortController();
+    // Each call of a batch listens.
+    setMaxListeners(0, opened.signal);
+    this.#controller = opened;
+    if (this.#reason !== null) opened.abort(new CallAborted(this.#reason));
+    else if (this.#parent !== null) {
+      const outer = this.#parent.signal;
+      const follow = () => opened.abort(outer.reason);
+      if (outer.aborted) follow();
+      else {
+        outer.addEventListener('abort', follow, { once: true });
+        this.#unlink = () => outer.removeEventListener('abort', follow);
+      }
+    }
+    return opened;
+  }
+}
+
+/** What a handler sees of its call: the context's log and signal, passed through without being made. */
+export class HandlerContext implements CallContext {
+  readonly requestId: string;
+  readonly caller: Caller | null;
+  readonly remoteAddress: string;
+  readonly #outer: CallContext;
+  readonly #own: { readonly signal: AbortSignal };
+
+  /** `own` gives the signal where a call has a shorter one than its request. */
+  constructor(outer: CallContext, own: { readonly signal: AbortSignal } = outer) {
+    this.requestId = outer.requestId;
+    this.caller = outer.caller;
+    this.remoteAddress = outer.remoteAddress;
+    this.#outer = outer;
+    this.#own = own;
+  }
+
+  get tenant(): Tenant | undefined {
+    return this.#outer.tenant;
+  }
+
+  get log(): Log {
+    return this.#outer.log;
+  }
+
+  get requestHeader(): CallContext['requestHeader'] {
+    return this.#outer.requestHeader?.bind(this.#outer);
+  }
+
+  get requestQuery(): CallContext['requestQuery'] {
+    return this.#outer.requestQuery?.bind(this.#outer);
+  }
+
+  get signal(): AbortSignal {
+    return this.#own.signal;
+  }
+}

@@ -1,0 +1,182 @@
+import type { Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { BudgetLedger } from '../budgets.ts';
+import type { CoreConfig } from '../config/core.ts';
+import { codeOf, messageOf } from '../lib/coded-error.ts';
+import type { Gate, Route, SocketHandler } from '../plugin/plugin.ts';
+import type { Clock, Random } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import type { Metrics } from '../ports/metrics.ts';
+import type { Tracer } from '../ports/tracing.ts';
+import type { Validator } from './calls/validation.ts';
+import { apiConnections, createAddressLimit, lingerFor, readDescriptors } from './connection-limit.ts';
+import { documentRoutes } from './docs-page.ts';
+import type { RpcFront } from './json-rpc/front.ts';
+import { closeListener, createListener, listenOn } from './listener.ts';
+import { createListenerTls } from './listener-tls.ts';
+import { createPipeline, slowestMs } from './pipeline.ts';
+import { createReadingRate } from './reading-rate.ts';
+import { createTrust } from './remote-address.ts';
+import { createUpgrader } from './upgrade.ts';
+
+export interface HttpFrontOptions {
+  readonly core: CoreConfig;
+  /** All routes of all plugins; those of the admin listener are left out here. */
+  readonly routes: readonly Route[];
+  readonly rpc: RpcFront;
+  readonly gate: Gate | null;
+  readonly sockets: SocketHandler | null;
+  readonly tracer?: Tracer | null;
+  readonly log: Log;
+  /** Scoped to `http`. */
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly validator?: Validator;
+  /** Version in the OpenAPI document. */
+  readonly version: string;
+  /** `local` marks every answer with `x-parhelion-chain: local`. */
+  readonly chainLabel?: () => string | null;
+  readonly budgets?: BudgetLedger | null;
+}
+
+export interface HttpAddresses {
+  readonly host: string;
+  readonly port: number;
+  /** Null when the second listener could not be opened. */
+  readonly websocketPort: number | null;
+}
+
+export interface ListenOptions {
+  /** Inherited sockets (socket activation); null or absent: bind. */
+  readonly fd?: number | null;
+  readonly websocketFd?: number | null;
+}
+
+export interface HttpFront {
+  /** Binds both listeners. Throws HTTP_PORT_TAKEN or HTTP_LISTEN_FAILED. */
+  listen(options?: ListenOptions): Promise<HttpAddresses>;
+  /** Null before `listen`. */
+  addresses(): HttpAddresses | null;
+  /**
+   * Reads the certificate that a configuration names; the function that comes back makes the listeners serve it. Errors: TLS_UNREADABLE,
+   * TLS_INVALID, PLUGIN_RELOAD_REFUSED (TLS cannot be switched on or off while they listen).
+   */
+  prepareTls(core: CoreConfig): () => void;
+  /**
+   * New requests are answered 503 from now on; accepted ones go on. Inherited sockets are let go at once: connections that come now
+   * wait in them for the next process.
+   */
+  beginDrain(): void;
+  /** Requests since the start, and those that are being handled. */
+  load(): { readonly requests: number; readonly inFlight: number };
+  /** The address that seems to be a proxy which `http.trustedProxies` does not name; null without one. */
+  undeclaredProxy(): string | null;
+  /** Stops listening, waits for accepted requests until the signal aborts, then aborts them and cuts what is left. */
+  close(deadline: AbortSignal): Promise<void>;
+}
+
+/** The API listener and its twin one port above, which web3.js derives as its websocket address. Both serve everything. */
+export function createHttpFront(options: HttpFrontOptions): HttpFront {
+  const { core, log } = options;
+  const publicRoutes = options.routes.filter((route) => route.auth !== 'admin');
+  const documents = documentRoutes({ routes: publicRoutes, methods: options.rpc.methods, version: options.version });
+  const pipeline = createPipeline({ ...options, routes: [...publicRoutes, ...documents], cors: true });
+  const upgrader = createUpgrader({ ...options, pipeline, targetLimitBytes: core.http.targetLimitBytes });
+  const handlerTimeoutMs = slowestMs(core, [...publicRoutes, ...options.rpc.methods]);
+  const { maxConnectionsPerAddress, trustedProxies } = core.http;
+  const perAddress = createAddressLimit(maxConnectionsPerAddress, createTrust(trustedProxies), pipeline.meter.crowded);
+  const tls = createListenerTls({ ...options, section: 'http' }, pipeline.meter);
+  const readingRate = createReadingRate({
+    clock: options.clock,
+    bytesPerSecond: core.http.minReadBytesPerSecond,
+    windowMs: core.http.readWindowMs,
+    cut: pipeline.meter.slowReaders,
+  });
+  const makeServer = () => {
+    const limits = { ...core.http, handlerTimeoutMs };
+    const server = createListener(limits, pipeline.meter, pipeline.handle, tls.makeServer);
+    pipeline.connections.attach(server);
+    upgrader.attach(server);
+    perAddress.attach(server);
+    readingRate.attach(server);
+    return server;
+  };
+  const api = makeServer();
+  const twin = makeServer();
+  let addresses: HttpAddresses | null = null;
+
+  const inherited: Server[] = [];
+  const closings = new Map<Server, Promise<void>>();
+  const closeOnce = (server: Server): Promise<void> => {
+    if (server.listening) closings.set(server, closeListener(server));
+    return closings.get(server) ?? Promise.resolve();
+  };
+
+  const listenTwin = async (bound: AddressInfo, { fd, websocketFd }: ListenOptions): Promise<number | null> => {
+    if (typeof websocketFd === 'number') {
+      const { port } = await listenOn(twin, { fd: websocketFd });
+      inherited.push(twin);
+      return port;
+    }
+    const { websocketPort } = core.http;
+    const host = typeof fd === 'number' ? bound.address : core.http.host;
+    const port = websocketPort ?? bound.port + 1;
+    if (port > 65_535) return null;
+    try {
+      return (await listenOn(twin, { host, port })).port;
+    } catch (error) {
+      // Nobody asked for this very port: the first listener serves websockets too.
+      if (websocketPort !== null) throw error;
+      log.warn({ port, code: codeOf(error), error: messageOf(error) }, 'no second listener for websockets');
+      return null;
+    }
+  };
+
+  return {
+    listen: async (given = {}) => {
+      const { host, port } = core.http;
+      const { fd } = given;
+      tls.prepare(core)();
+      const { maxConnections } = core.http;
+      const descriptors = readDescriptors();
+      const connections = apiConnections(maxConnections, descriptors);
+      pipeline.connections.setMost(connections);
+      if (connections < maxConnections)
+        log.warn(
+          { maxConnections, connections, descriptors },
+          'the limit of open files (ulimit -n, LimitNOFILE=) leaves room for fewer connections than http.maxConnections',
+        );
+      const bound = await listenOn(api, typeof fd === 'number' ? { fd } : { host, port });
+      if (typeof fd === 'number') inherited.push(api);
+      try {
+        addresses = { host: bound.address, port: bound.port, websocketPort: await listenTwin(bound, given) };
+      } catch (error) {
+        await closeListener(api);
+        throw error;
+      }
+      log.info({ ...addresses }, 'listening');
+      return addresses;
+    },
+    addresses: () => addresses,
+    prepareTls: tls.prepare,
+    beginDrain: () => {
+      pipeline.beginDrain();
+      for (const server of inherited) void closeOnce(server);
+    },
+    undeclaredProxy: pipeline.undeclaredProxy,
+    load: () => ({ requests: pipeline.inFlight.total, inFlight: pipeline.inFlight.count }),
+    close: async (deadline) => {
+      pipeline.beginDrain();
+      const closed = Promise.all([closeOnce(api), closeOnce(twin)]);
+      await lingerFor([api, twin], closed, pipeline.inFlight, options.clock, deadline);
+      tls.endHandshakes();
+      await pipeline.inFlight.idle(deadline);
+      pipeline.inFlight.abortAll('the service is shutting down');
+      upgrader.destroyAll();
+      api.closeAllConnections();
+      twin.closeAllConnections();
+      await closed;
+    },
+  };
+}

@@ -1,0 +1,285 @@
+import type { Readable } from 'node:stream';
+import type { CoreConfig } from '../../config/core.ts';
+import { stringify } from '../../lib/json.ts';
+import {
+  type CallContext,
+  JsonText,
+  type Price,
+  RPC_CODES,
+  RpcError,
+  type RpcFallback,
+  type RpcForward,
+  type RpcMethod,
+  type SocketCalls,
+} from '../../plugin/plugin.ts';
+import type { Deadlines } from '../../runtime/deadline.ts';
+import { isPromise } from '../../runtime/is-promise.ts';
+import { type Fault, faultOf, type RpcFault } from '../calls/fault.ts';
+import { HandlerContext, LazySignal } from '../calls/lazy-signal.ts';
+import { type Check, createValidator, type Validator } from '../calls/validation.ts';
+import type { CallSpan } from './scan.ts';
+
+/** The answer to one call. */
+export interface Executed {
+  /** HTTP status when the call stands alone. */
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Buffer | Readable;
+  readonly charged: boolean;
+  readonly ok: boolean;
+}
+
+const NO_HEADERS: Readonly<Record<string, string>> = {};
+
+/** An answer for a failure. Notifications have no id; where they must be answered at all it is null. */
+export function failed(fault: Fault, id: string | undefined, status = fault.rpc.status): Executed {
+  const headers =
+    fault.retryAfterS === undefined ? fault.headers : { ...fault.headers, 'Retry-After': String(fault.retryAfterS) };
+  return {
+    status,
+    headers,
+    body: rpcErrorText(fault.rpc, id ?? 'null'),
+    charged: false,
+    ok: false,
+  };
+}
+
+/** Runs a method of a plugin within its deadline. Never throws. */
+export async function executeLocal(
+  local: LocalMethod,
+  body: Buffer,
+  call: CallSpan,
+  context: CallContext,
+  deadlines: Deadlines,
+  defaultTimeoutMs: number,
+): Promise<Executed> {
+  const { name, handler, timeoutMs = defaultTimeoutMs } = local.method;
+  try {
+    const params = readParams(local, body, call);
+    const lazy = new LazySignal(context);
+    const answer = handler(Object.assign(new HandlerContext(context, lazy), { method: name, params }));
+    const value = isPromise(answer) ? await within(answer, timeoutMs, name, lazy, deadlines) : answer;
+    const result = value instanceof JsonText ? value.text : stringify(value);
+    const text = rpcResultText(result, call.id ?? 'null');
+    return { status: 200, headers: NO_HEADERS, body: text, charged: true, ok: true };
+  } catch (error) {
+    const fault = faultOf(error, context.requestId);
+    if (fault.unexpected) context.log.error({ err: error, method: name }, 'a JSON-RPC method failed');
+    return failed(fault, call.id, local.method.errorStatus);
+  }
+}
+
+/** Waits for a handler up to its deadline; then its signal aborts and whatever it still answers is ignored. */
+function within(
+  answer: Promise<unknown>,
+  timeoutMs: number,
+  name: string,
+  lazy: LazySignal,
+  deadlines: Deadlines,
+): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const cancel = deadlines.watch(timeoutMs, () => {
+      // First, because a handler that ends at its signal must not be the one that answers.
+      reject(new RpcError('timeout', { details: `${name} took too long` }));
+      lazy.abort('the time of the call is up');
+      lazy.release();
+    });
+    const done = () => {
+      cancel();
+      lazy.release();
+    };
+    answer.then(
+      (value) => {
+        done();
+        resolve(value);
+      },
+      (error: unknown) => {
+        done();
+        reject(error);
+      },
+    );
+  });
+}
+
+/** Hands a call to the fallback, written by us. Never throws. */
+export async function executeForward(
+  fallback: RpcFallback,
+  method: string,
+  body: Buffer,
+  call: CallSpan,
+  context: CallContext,
+  inBatch: boolean,
+): Promise<Executed> {
+  try {
+    const reply = await fallback.forward(
+      Object.assign(new HandlerContext(context), { method, ...writeCall(method, body, call), id: call.id, inBatch }),
+    );
+    return {
+      status: reply.status,
+      headers: reply.headers ?? NO_HEADERS,
+      body: reply.body,
+      charged: reply.answered,
+      ok: reply.answered,
+    };
+  } catch (error) {
+    const fault = faultOf(error, context.requestId);
+    if (fault.unexpected) context.log.error({ err: error, method }, 'a forwarded JSON-RPC call failed');
+    return failed(fault, call.id);
+  }
+}
+
+const PARAMS = ',"params":';
+
+/**
+ * The request object that is sent on: the four members of the specification and nothing else, so that no reader can take another method
+ * or other parameters for meant than those that were looked at. The values stay as they came.
+ */
+function writeCall(method: string, body: Buffer, { id, params }: CallSpan): Pick<RpcForward, 'body' | 'params'> {
+  const head = `{"jsonrpc":"2.0"${id === undefined ? '' : `,"id":${id}`},"method":${JSON.stringify(method)}`;
+  if (params === null) return { body: Buffer.from(`${head}}`), params: null };
+  const start = Buffer.byteLength(head) + PARAMS.length;
+  const end = start + params.end - params.start;
+  const written = Buffer.allocUnsafe(end + 1);
+  written.write(head + PARAMS, 0, 'utf8');
+  body.copy(written, start, params.start, params.end);
+  written[end] = 0x7d;
+  return { body: written, params: { start, end } };
+}
+
+/** Runs a subscription call of a websocket. Never throws. */
+export async function executeSocket(
+  calls: SocketCalls,
+  method: string,
+  body: Buffer,
+  call: CallSpan,
+  context: CallContext,
+): Promise<Executed> {
+  const { params: at, id = 'null' } = call;
+  try {
+    const paramsText = at === null ? null : body.toString('utf8', at.start, at.end);
+    const outcome = await calls.run({ method, params: paramsValue(body, call), paramsText });
+    const ok = 'resultText' in outcome;
+    const text = ok
+      ? rpcResultText(outcome.resultText, id)
+      : `{"jsonrpc":"2.0","error":${outcome.errorText},"id":${id}}`;
+    return { status: 200, headers: NO_HEADERS, body: text, charged: true, ok };
+  } catch (error) {
+    const fault = faultOf(error, context.requestId);
+    if (fault.unexpected) context.log.error({ err: error, method }, 'a subscription call failed');
+    // Wrong parameters are charged: what no node would take is looked at all the same.
+    const isCharged = fault.rpc.code === RPC_CODES.invalidParams.code && method.endsWith('Subscribe');
+    return { ...failed(fault, id), charged: isCharged };
+  }
+}
+
+function readParams(local: LocalMethod, body: Buffer, call: CallSpan): unknown {
+  const given = call.params === null ? null : paramsValue(body, call);
+  const params = given === null ? local.absent() : given;
+  if (typeof params !== 'object' && call.params !== null)
+    throw new RpcError('invalidParams', { details: 'params must be an object or an array' });
+  const problem = local.check(params);
+  if (problem !== null) throw new RpcError('invalidParams', { details: problem });
+  return params;
+}
+
+/** The parsed `params` of a call, undefined when it has none. */
+export function paramsValue(body: Buffer, call: CallSpan): unknown {
+  if (call.params === null) return undefined;
+  return JSON.parse(body.toString('utf8', call.params.start, call.params.end)) as unknown;
+}
+
+/** A whole response object for a result that is JSON text already. `id` is raw JSON text and comes back as it was sent. */
+function rpcResultText(result: string, id: string): string {
+  return `{"jsonrpc":"2.0","result":${result},"id":${id}}`;
+}
+
+/** A whole response object for an error. */
+export function rpcErrorText(fault: RpcFault, id: string): string {
+  const data = fault.details === undefined ? '' : `,"data":${JSON.stringify({ details: fault.details })}`;
+  return `{"jsonrpc":"2.0","error":{"code":${fault.code},"message":${JSON.stringify(fault.message)}${data}},"id":${id}}`;
+}
+
+/** A method that a plugin answers, with its compiled check of `params`. */
+interface LocalMethod {
+  readonly method: RpcMethod;
+  readonly check: Check;
+  /** What absent params stand for. */
+  readonly absent: () => unknown;
+}
+
+/** Where a call goes. */
+export type Destination =
+  | { readonly kind: 'local'; readonly local: LocalMethod }
+  | { readonly kind: 'forward'; readonly fallback: RpcFallback }
+  /** A subscription that came over a websocket. */
+  | { readonly kind: 'socket'; readonly calls: SocketCalls }
+  | { readonly kind: 'none'; readonly fault: RpcFault };
+
+export interface MethodTable {
+  /** `calls`: of the websocket that the call came over; absent over HTTP. */
+  find(name: string, calls?: SocketCalls): Destination;
+  /** Whether any method may be called without a key. */
+  readonly hasOpen: boolean;
+}
+
+const NAME = /^[A-Za-z][A-Za-z0-9_]{0,63}$/;
+const SUBSCRIPTION = /(Subscribe|Unsubscribe)$/;
+const SOCKET_CALL = /^[a-z][A-Za-z0-9]{0,48}(Subscribe|Unsubscribe)$/;
+
+/** A registered method is always answered here, whatever the lists say: those are about what goes upstream. */
+export function createMethodTable(
+  methods: readonly RpcMethod[],
+  fallback: RpcFallback | null,
+  config: CoreConfig['rpc'],
+  validator: Validator = createValidator(),
+): MethodTable {
+  const local = new Map<string, Destination>();
+  for (const method of methods) local.set(method.name, { kind: 'local', local: compile(method, validator.compile) });
+  const denied = new Set(config.denyMethods);
+  const allowed = config.allowMethods === null ? null : new Set(config.allowMethods);
+  const unknown = none();
+  const subscription = none('Subscriptions are served over websocket only');
+  const noUpstream = none('no Solana upstream is configured');
+  const forward: Destination | null = fallback === null ? null : { kind: 'forward', fallback };
+
+  return {
+    hasOpen: methods.some((method) => method.auth === 'none'),
+    find: (name, calls) => {
+      const known = local.get(name);
+      if (known !== undefined) return known;
+      const isListed = !denied.has(name) && (allowed === null || allowed.has(name));
+      if (SUBSCRIPTION.test(name)) {
+        if (calls === undefined) return subscription;
+        // Whoever has a subscription may end it.
+        return SOCKET_CALL.test(name) && (isListed || name.endsWith('Unsubscribe'))
+          ? { kind: 'socket', calls }
+          : unknown;
+      }
+      if (!isListed || !NAME.test(name)) return unknown;
+      return forward ?? noUpstream;
+    },
+  };
+}
+
+function none(details?: string): Destination {
+  const error = new RpcError('methodNotFound', details === undefined ? {} : { details });
+  return { kind: 'none', fault: faultOf(error, '').rpc };
+}
+
+function compile(method: RpcMethod, compileCheck: (schema: RpcMethod['params'], name: string) => Check): LocalMethod {
+  const check = method.checksParams === true ? () => null : compileCheck(method.params, 'params');
+  const type: unknown = method.params['type'];
+  const absent = (): unknown => {
+    if (type === 'array') return [];
+    if (type === 'object') return {};
+    return [[], {}].find((value) => check(value) === null) ?? null;
+  };
+  return { method, check, absent };
+}
+
+/** The admission item of a call. */
+export function priceOf(destination: Destination, name: string, params: () => unknown): Price | undefined {
+  if (destination.kind === 'local') return destination.local.method.price;
+  if (destination.kind === 'socket') return destination.calls.price(name);
+  return destination.kind === 'forward' ? destination.fallback.price(name, params) : undefined;
+}

@@ -1,0 +1,450 @@
+import type { Readable } from 'node:stream';
+import type { CoreConfig } from '../../config/core.ts';
+import {
+  type Admission,
+  type CallContext,
+  type Gate,
+  GateRefusal,
+  type RpcDispatch,
+  RpcError,
+  type RpcFallback,
+  type RpcMethod,
+  type SocketCalls,
+} from '../../plugin/plugin.ts';
+import type { Lease, Tenant } from '../../ports/access.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { Log } from '../../ports/log.ts';
+import type { Metrics } from '../../ports/metrics.ts';
+import { createDeadlines } from '../../runtime/deadline.ts';
+import { isPromise } from '../../runtime/is-promise.ts';
+import { withoutMark } from '../body.ts';
+import { type Fault, faultOf, type RpcFault } from '../calls/fault.ts';
+import type { Validator } from '../calls/validation.ts';
+import { createMethodTable, type Executed, failed, type MethodTable, rpcErrorText } from './execute.ts';
+import {
+  type Admitted,
+  admitCalls,
+  createRpcMetrics,
+  demandRate,
+  gateItem,
+  type Prepared,
+  payForRefusal,
+  payRefused,
+  prepare,
+  type RunParts,
+  rpcFault,
+  runCall,
+} from './prepare.ts';
+import { recoverCall } from './recover.ts';
+import { scanRpcBody } from './scan.ts';
+
+const MAX_DEPTH = 64;
+/** How much of a body is read for the id of its refusal. */
+const RECOVER_BYTES = 16_384;
+
+export interface RpcFrontOptions {
+  readonly methods: readonly RpcMethod[];
+  readonly fallback: RpcFallback | null;
+  readonly gate: Gate | null;
+  readonly core: CoreConfig;
+  readonly log: Log;
+  /** Scoped to `rpc`. */
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  readonly validator?: Validator;
+}
+
+export interface RpcFront {
+  /** Answers a complete body, at once where nothing has to be waited for. Never throws. */
+  handleHttp(body: Buffer, context: CallContext): RpcAnswer | Promise<RpcAnswer>;
+  readonly dispatch: RpcDispatch;
+  /** What the first bytes of a body tell when its key was refused: the id to echo, and whether its method needs no key. */
+  recover(firstBytes: Buffer): { readonly id: string | undefined; readonly open: boolean };
+  /** Whether any method may be called without a key. */
+  readonly hasOpenMethods: boolean;
+  readonly methods: readonly RpcMethod[];
+}
+
+interface Shared extends RpcFrontOptions, RunParts {
+  readonly table: MethodTable;
+}
+
+export function createRpcFront(options: RpcFrontOptions): RpcFront {
+  const table = createMethodTable(options.methods, options.fallback, options.core.rpc, options.validator);
+  const shared: Shared = {
+    ...options,
+    table,
+    deadlines: createDeadlines(options.clock),
+    meter: createRpcMetrics(options.metrics, options.methods),
+    handlerTimeoutMs: options.core.http.handlerTimeoutMs,
+  };
+  // A socket message is one frame: its answer has to come in one piece.
+  const handle = (
+    body: Buffer,
+    context: CallContext,
+    whole: boolean,
+    calls?: SocketCalls,
+  ): RpcAnswer | Promise<RpcAnswer> => {
+    const broken = (error: unknown): RpcAnswer => {
+      const fault = faultOf(error, context.requestId);
+      if (fault.unexpected) context.log.error({ err: error }, 'the JSON-RPC front failed');
+      return refusal(fault, 'null', 'none');
+    };
+    try {
+      const given = answer(shared, withoutMark(body), context, whole, calls);
+      return isPromise(given) ? given.catch(broken) : given;
+    } catch (error) {
+      return broken(error);
+    }
+  };
+  return {
+    handleHttp: (body, context) => handle(body, context, false),
+    dispatch: async (message, context, calls) => {
+      const refuse = (error: unknown) => {
+        const fault = faultOf(error, context.requestId);
+        if (fault.unexpected) throw error;
+        return Buffer.from(rpcErrorText(fault.rpc, recoverCall(message).id ?? 'null'));
+      };
+      let held: Lease | undefined;
+      try {
+        held = context.tenant?.take('requestBytes', message.length);
+      } catch (error) {
+        return refuse(error);
+      }
+      try {
+        const reply = await handle(message, context, true, calls);
+        let bytesOut = 0;
+        try {
+          const most = Math.min(options.core.rpc.maxUpstreamBytes, calls?.maxAnswerBytes ?? Number.POSITIVE_INFINITY);
+          const bytes = reply.body === null ? null : await toBuffer(reply.body, most);
+          // Whoever sends it counts it; here it is looked whether it fits.
+          if (bytes !== null) context.tenant?.take('answerBytes', bytes.length).release();
+          bytesOut = bytes?.length ?? 0;
+          return bytes;
+        } catch (error) {
+          return refuse(error);
+        } finally {
+          reply.settle(bytesOut);
+        }
+      } finally {
+        held?.release();
+      }
+    },
+    recover: (firstBytes) => {
+      const { id, method } = recoverCall(firstBytes);
+      const destination = method === undefined ? undefined : table.find(method);
+      return { id, open: destination?.kind === 'local' && destination.local.method.auth === 'none' };
+    },
+    hasOpenMethods: table.hasOpen,
+    methods: options.methods,
+  };
+}
+
+function answer(
+  shared: Shared,
+  body: Buffer,
+  context: CallContext,
+  whole: boolean,
+  calls: SocketCalls | undefined,
+): RpcAnswer | Promise<RpcAnswer> {
+  const { gate, core } = shared;
+  const { maxBatchItems } = core.rpc;
+  const refuse = (fault: Fault, label: string): RpcAnswer => {
+    try {
+      payRefused(gate, context, body.length);
+    } catch (error) {
+      return refusal(faultOf(error, context.requestId), 'null', label);
+    }
+    return refusal(fault, 'null', label);
+  };
+  try {
+    demandRate(gate, context, body.length);
+  } catch (error) {
+    return refusal(
+      faultOf(error, context.requestId),
+      recoverCall(body.subarray(0, RECOVER_BYTES)).id ?? 'null',
+      'none',
+    );
+  }
+  const scanned = scanRpcBody(body, { maxDepth: MAX_DEPTH, maxItems: maxBatchItems });
+  if (scanned.kind === 'single') {
+    const prepared = prepare(scanned.call, shared.table, context.caller, calls);
+    return answerAtHand(shared, prepared, body, context) ?? answerSingle(shared, prepared, body, context, whole);
+  }
+  if (scanned.kind === 'syntax') return refuse(rpcFault('parse'), 'none');
+  if (scanned.kind === 'invalid') return refuse(rpcFault('invalidRequest', scanned.reason), 'none');
+  if (scanned.count === 0) return refuse(rpcFault('invalidRequest', 'the batch is empty'), 'batch(0)');
+  if (scanned.count > maxBatchItems) {
+    const reason = `a batch has at most ${maxBatchItems} items`;
+    return refuse(rpcFault('invalidRequest', reason), `batch(${scanned.count})`);
+  }
+  const prepared = scanned.calls.map((call) => prepare(call, shared.table, context.caller, calls));
+  return answerBatch(shared, body, prepared, context);
+}
+
+async function answerBatch(
+  shared: Shared,
+  body: Buffer,
+  prepared: readonly Prepared[],
+  context: CallContext,
+): Promise<RpcAnswer> {
+  const label = `batch(${prepared.length})`;
+  let admitted: Admitted;
+  try {
+    const wrong = prepared.filter(({ fault }) => fault !== null).length;
+    payRefused(shared.gate, context, wrong === prepared.length ? body.length : 0, wrong);
+    admitted = await admitCalls(shared.gate, prepared, body, context);
+  } catch (error) {
+    const fault = faultOf(error, context.requestId);
+    if (fault.unexpected) throw error;
+    shared.meter.refused('batch');
+    payForRefusal(shared.gate, context, body.length, error);
+    if (!(error instanceof GateRefusal) || error.reason !== 'batch') return refusal(fault, 'null', label);
+    // web3.js cannot read a single object as the answer to a batch: every item says why.
+    const texts = prepared
+      .filter(({ call }) => call.id !== undefined)
+      .map(({ call }) => rpcErrorText(fault.rpc, call.id ?? 'null'));
+    return { status: 200, headers: {}, body: `[${texts.join(',')}]`, label, settle: () => {} };
+  }
+  const { batchConcurrency, maxBatchBytes } = shared.core.rpc;
+  const tasks = prepared.map((one) => ({ id: one.call.id, run: () => runCall(shared, one, body, context, true) }));
+  const limits = { concurrency: batchConcurrency, maxBytes: maxBatchBytes };
+  const items = await runBatch(tasks, limits, context.tenant);
+  const joined = joinBatch(items);
+  const itemOf = new Map(prepared.map((one, i) => [one, items[i]]));
+  const settle = () =>
+    admitted.admission?.settle(
+      admitted.calls.map((one) => {
+        const item = itemOf.get(one);
+        return { charged: item?.charged ?? false, bytesOut: item?.body?.length ?? 0 };
+      }),
+    );
+  return {
+    status: joined === null ? 204 : 200,
+    headers: admitted.admission?.headers ?? {},
+    body: joined,
+    label,
+    settle,
+  };
+}
+
+async function toBuffer(body: string | Buffer | Readable, maxBytes: number): Promise<Buffer> {
+  const tooLarge = () => new RpcError('internal', { details: `the answer is larger than ${maxBytes} bytes` });
+  if (typeof body === 'string' || Buffer.isBuffer(body)) {
+    if (body.length > maxBytes) throw tooLarge();
+    return typeof body === 'string' ? Buffer.from(body) : body;
+  }
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of body) {
+    size += (chunk as Buffer).length;
+    if (size > maxBytes) throw tooLarge();
+    chunks.push(chunk as Buffer);
+  }
+  return Buffer.concat(chunks, size);
+}
+
+/** Answers one call: admitted first, then run. */
+async function answerSingle(
+  parts: RunParts,
+  prepared: Prepared,
+  body: Buffer,
+  context: CallContext,
+  whole: boolean,
+): Promise<RpcAnswer> {
+  const { call, name } = prepared;
+  let admitted: Admitted;
+  try {
+    if (prepared.fault !== null) payRefused(parts.gate, context, body.length);
+    admitted = await admitCalls(parts.gate, [prepared], body, context);
+  } catch (error) {
+    payForRefusal(parts.gate, context, body.length, error);
+    return refused(parts, prepared, error, context);
+  }
+  const executed = await runCall(parts, prepared, body, context, whole);
+  const rateHeaders = admitted.admission?.headers;
+  const settle = (bytesOut: number) => admitted.admission?.settle([{ charged: executed.charged, bytesOut }]);
+  if (call.id === undefined && executed.status === 200) {
+    discard(executed.body);
+    return { status: 204, headers: rateHeaders ?? {}, body: null, label: name, settle };
+  }
+  const headers = rateHeaders === undefined ? executed.headers : { ...rateHeaders, ...executed.headers };
+  return { status: executed.status, headers, body: executed.body, label: name, settle };
+}
+
+/**
+ * The answer that the fallback has at hand, without a promise where the gate needs none: most reads of a busy daemon end here.
+ * Null when there is none; then nothing has happened yet.
+ */
+function answerAtHand(
+  parts: RunParts,
+  prepared: Prepared,
+  body: Buffer,
+  context: CallContext,
+): RpcAnswer | Promise<RpcAnswer> | null {
+  const { call, destination, name } = prepared;
+  const { gate, meter } = parts;
+  const { caller } = context;
+  if (prepared.fault !== null || destination.kind !== 'forward' || call.id === undefined) return null;
+  if (gate === null || caller === null) return null;
+  const reply = destination.fallback.atHand?.({ method: name, body, params: call.params, id: call.id }) ?? null;
+  if (reply === null) return null;
+  const finish = ({ headers, settle }: Admission): RpcAnswer => {
+    meter.done(name, 'forward', reply.answered, 0);
+    return {
+      status: reply.status,
+      headers: { ...headers, ...reply.headers },
+      body: reply.body,
+      label: name,
+      settle: (bytesOut) => settle([{ charged: reply.answered, bytesOut }]),
+    };
+  };
+  try {
+    const admission = gate.admit(caller, [gateItem(prepared, body)]);
+    if (!isPromise(admission)) return finish(admission);
+    return admission.then(finish, (error: unknown) => refused(parts, prepared, error, context));
+  } catch (error) {
+    return refused(parts, prepared, error, context);
+  }
+}
+
+/** Throws what is no refusal of the gate. */
+function refused(parts: RunParts, { call, name }: Prepared, error: unknown, context: CallContext): RpcAnswer {
+  const fault: Fault = faultOf(error, context.requestId);
+  if (fault.unexpected) throw error;
+  parts.meter.refused(name);
+  return refusal(fault, call.id ?? 'null', name);
+}
+
+/** A JSON-RPC answer, ready to be written. */
+export interface RpcAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Null: no body (204). */
+  readonly body: string | Buffer | Readable | null;
+  /** Method name or `batch(n)`; for log lines. */
+  readonly label: string;
+  /** To be called once, when the bytes are known. */
+  settle(bytesOut: number): void;
+}
+
+/** The answer to a request, or to a call, that was not run. `id` is raw JSON. */
+function refusal(fault: Fault, id: string, label: string): RpcAnswer {
+  const { status, headers, body } = failed(fault, id);
+  return { status, headers, body, label, settle: () => {} };
+}
+
+const TOO_LARGE = { code: -32603, message: 'Internal error', status: 200, details: 'batch answer too large' };
+const BROKEN = { code: -32002, message: 'Service unavailable', status: 200, details: 'The upstream answer broke off' };
+
+interface BatchTask {
+  /** Raw JSON text; undefined for a notification, whose answer is dropped. */
+  readonly id: string | undefined;
+  run(): Promise<Executed>;
+}
+
+interface BatchItem {
+  /** Null for notifications. */
+  readonly body: Buffer | null;
+  readonly charged: boolean;
+  readonly ok: boolean;
+}
+
+/**
+ * Runs the items of a batch, at most `concurrency` at once, and gives their answers in request order. The answers together stay
+ * within `maxBytes`, and within what `tenant` may hold: an item that no longer fits is answered with an error of a few bytes instead.
+ */
+async function runBatch(
+  tasks: readonly BatchTask[],
+  limits: { readonly concurrency: number; readonly maxBytes: number },
+  tenant?: Tenant,
+): Promise<BatchItem[]> {
+  const lease = tenant?.take('answerBytes', 0);
+  try {
+    return await runTasks(tasks, limits, lease);
+  } finally {
+    lease?.release();
+  }
+}
+
+async function runTasks(
+  tasks: readonly BatchTask[],
+  limits: { readonly concurrency: number; readonly maxBytes: number },
+  lease: Lease | undefined,
+): Promise<BatchItem[]> {
+  const items = new Array<BatchItem>(tasks.length);
+  let next = 0;
+  let roomBytes = limits.maxBytes;
+
+  const worker = async () => {
+    for (let i = next++; i < tasks.length; i = next++) {
+      const task = tasks[i] as BatchTask;
+      const executed = await task.run();
+      if (task.id === undefined) {
+        discard(executed.body);
+        items[i] = { body: null, charged: executed.charged, ok: executed.ok };
+        continue;
+      }
+      const body = await collect(executed.body, roomBytes);
+      const fault = faultOfItem(body, roomBytes, lease);
+      if (fault === null) {
+        roomBytes -= (body as Buffer).length;
+        items[i] = { body: body as Buffer, charged: executed.charged, ok: executed.ok };
+      } else {
+        items[i] = { body: Buffer.from(rpcErrorText(fault, task.id)), charged: false, ok: false };
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(limits.concurrency, tasks.length) }, worker));
+  return items;
+}
+
+/** Why the answer of an item cannot be part of the batch; null, and it is counted, when it can. */
+function faultOfItem(
+  body: Buffer | 'too-large' | 'broken',
+  roomBytes: number,
+  lease: Lease | undefined,
+): RpcFault | null {
+  if (body === 'broken') return BROKEN;
+  if (body === 'too-large' || body.length > roomBytes) return TOO_LARGE;
+  try {
+    lease?.set(lease.amount + body.length);
+    return null;
+  } catch (error) {
+    return faultOf(error, '').rpc;
+  }
+}
+
+/** Joins answers into one JSON array; null when there is none. */
+function joinBatch(items: readonly BatchItem[]): Buffer | null {
+  const parts: Buffer[] = [];
+  const comma = Buffer.from(',');
+  for (const item of items) {
+    if (item.body === null) continue;
+    parts.push(parts.length === 0 ? Buffer.from('[') : comma, item.body);
+  }
+  if (parts.length === 0) return null;
+  parts.push(Buffer.from(']'));
+  return Buffer.concat(parts);
+}
+
+function discard(body: Executed['body']): void {
+  if (typeof body !== 'string' && !Buffer.isBuffer(body)) body.destroy();
+}
+
+async function collect(body: string | Buffer | Readable, maxBytes: number): Promise<Buffer | 'too-large' | 'broken'> {
+  if (typeof body === 'string') return Buffer.from(body);
+  if (Buffer.isBuffer(body)) return body;
+  const chunks: Buffer[] = [];
+  let size = 0;
+  try {
+    for await (const chunk of body) {
+      size += (chunk as Buffer).length;
+      if (size > maxBytes) return 'too-large';
+      chunks.push(chunk as Buffer);
+    }
+    return Buffer.concat(chunks, size);
+  } catch {
+    return 'broken';
+  }
+}

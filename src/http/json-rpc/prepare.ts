@@ -1,0 +1,213 @@
+import {
+  type Admission,
+  type CallContext,
+  type Gate,
+  type GateItem,
+  GateRefusal,
+  RpcError,
+  type RpcMethod,
+  type SocketCalls,
+} from '../../plugin/plugin.ts';
+import type { Clock } from '../../ports/clock.ts';
+import type { Counter, Histogram, Metrics } from '../../ports/metrics.ts';
+import type { Deadlines } from '../../runtime/deadline.ts';
+import { type Fault, faultOf } from '../calls/fault.ts';
+import {
+  type Destination,
+  type Executed,
+  executeForward,
+  executeLocal,
+  executeSocket,
+  failed,
+  type MethodTable,
+  paramsValue,
+  priceOf,
+} from './execute.ts';
+import type { CallSpan } from './scan.ts';
+
+/** A call that knows where it goes; `fault` is set when it goes nowhere. */
+export interface Prepared {
+  readonly call: CallSpan;
+  readonly name: string;
+  readonly destination: Destination;
+  fault: Fault | null;
+}
+
+/** Checks the request object and finds its destination. */
+export function prepare(
+  call: CallSpan,
+  methods: MethodTable,
+  caller: CallContext['caller'],
+  calls?: SocketCalls,
+): Prepared {
+  const name = call.method ?? '';
+  if (call.problem !== null) {
+    const none: Destination = { kind: 'none', fault: { code: 0, message: '', status: 200, details: undefined } };
+    return { call, name: '', destination: none, fault: rpcFault('invalidRequest', call.problem) };
+  }
+  const destination = methods.find(name, calls);
+  if (destination.kind === 'none')
+    return { call, name, destination, fault: rpcFault('methodNotFound', destination.fault.details) };
+  // Nobody could ever end a subscription whose number was not answered.
+  if (destination.kind === 'socket' && call.id === undefined)
+    return { call, name, destination, fault: rpcFault('invalidRequest', 'a subscription needs an id') };
+  const open = destination.kind === 'local' && destination.local.method.auth === 'none';
+  return { call, name, destination, fault: caller === null && !open ? rpcFault('unauthorized') : null };
+}
+
+export function rpcFault(name: ConstructorParameters<typeof RpcError>[0], details?: string): Fault {
+  return faultOf(new RpcError(name, details === undefined ? {} : { details }), '');
+}
+
+/** Bodies above this are looked at only while the caller's rate has room. */
+const LARGE_BYTES = 16_384;
+/** What one token pays of a body that is refused. */
+const BYTES_A_TOKEN = 65_536;
+const REFUSED_GROUP = 'rpc';
+
+/** Throws `rate` for a large body of a caller that has used up its rate: finding out what is wrong with it is work. */
+export function demandRate(gate: Gate | null, { caller }: CallContext, bytes: number): void {
+  if (caller !== null && bytes > LARGE_BYTES) gate?.spend?.(caller, REFUSED_GROUP, 0);
+}
+
+/** What is refused without being admitted takes tokens too, by its size or the number of its calls. Throws `rate` when there are none. */
+export function payRefused(gate: Gate | null, { caller }: CallContext, bytes: number, calls = 1): void {
+  if (caller === null || calls === 0) return;
+  gate?.spend?.(caller, REFUSED_GROUP, Math.max(calls, Math.ceil(bytes / BYTES_A_TOKEN)));
+}
+
+/** The same for what the gate itself refused, when that was not for the rate; it is refused in any case. */
+export function payForRefusal(gate: Gate | null, context: CallContext, bytes: number, error: unknown): void {
+  if (!(error instanceof GateRefusal) || error.reason === 'rate') return;
+  try {
+    payRefused(gate, context, bytes);
+  } catch {
+    // Nothing is left to take.
+  }
+}
+
+export interface Admitted {
+  readonly admission: Admission | null;
+  /** The calls that the admission is about, in its order. */
+  readonly calls: readonly Prepared[];
+}
+
+/**
+ * Asks the gate for all runnable calls together. A refusal of one item becomes that item's fault and the rest is asked again;
+ * any other refusal is thrown.
+ */
+export async function admitCalls(
+  gate: Gate | null,
+  calls: readonly Prepared[],
+  body: Buffer,
+  context: CallContext,
+): Promise<Admitted> {
+  const { caller } = context;
+  let rest = calls.filter((prepared) => prepared.fault === null);
+  if (gate === null || caller === null) return { admission: null, calls: rest };
+  while (rest.length > 0) {
+    try {
+      return {
+        admission: await gate.admit(
+          caller,
+          rest.map((prepared) => gateItem(prepared, body)),
+        ),
+        calls: rest,
+      };
+    } catch (error) {
+      const refused = error instanceof GateRefusal && error.item !== null ? rest[error.item] : undefined;
+      if (refused === undefined) throw error;
+      refused.fault = faultOf(error, context.requestId);
+      payForRefusal(gate, context, rest.length === 1 ? body.length : 0, error);
+      rest = rest.filter((prepared) => prepared !== refused);
+    }
+  }
+  return { admission: null, calls: rest };
+}
+
+export function gateItem({ call, destination, name }: Prepared, body: Buffer): GateItem {
+  return {
+    name,
+    price: priceOf(destination, name, () => paramsValue(body, call)),
+    permission: destination.kind === 'local' ? destination.local.method.permission : undefined,
+  };
+}
+
+/** What calls are run with. */
+export interface RunParts {
+  readonly gate: Gate | null;
+  readonly meter: RpcMetrics;
+  readonly clock: Clock;
+  readonly deadlines: Deadlines;
+  /** Of a method without a deadline of its own. */
+  readonly handlerTimeoutMs: number;
+}
+
+/** Runs an admitted call where it goes. Never throws. */
+export async function runCall(
+  { meter, clock, deadlines, handlerTimeoutMs }: RunParts,
+  { call, destination, name, fault }: Prepared,
+  body: Buffer,
+  context: CallContext,
+  inBatch: boolean,
+): Promise<Executed> {
+  const startedMs = clock.monotonic();
+  const executed =
+    fault !== null || destination.kind === 'none'
+      ? failed(fault ?? rpcFault('methodNotFound'), call.id)
+      : destination.kind === 'local'
+        ? await executeLocal(destination.local, body, call, context, deadlines, handlerTimeoutMs)
+        : destination.kind === 'socket'
+          ? await executeSocket(destination.calls, name, body, call, context)
+          : await executeForward(destination.fallback, name, body, call, context, inBatch);
+  meter.done(name, destination.kind, executed.ok, clock.monotonic() - startedMs);
+  return executed;
+}
+
+/** Forwarded names and those of subscriptions come from callers: only so many of them become label values, the rest counts as `other`. */
+const MAX_FORWARDED_NAMES = 150;
+const BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+
+interface RpcMetrics {
+  done(name: string, kind: Destination['kind'], ok: boolean, elapsedMs: number): void;
+  /** The gate refused the call or the whole batch. */
+  refused(name: string): void;
+}
+
+interface Row {
+  readonly ok: Counter;
+  readonly error: Counter;
+  readonly duration: Histogram;
+}
+
+export function createRpcMetrics(metrics: Metrics, methods: readonly RpcMethod[]): RpcMetrics {
+  const calls = metrics.counter('calls_total', 'JSON-RPC calls by method and outcome', ['method', 'outcome']);
+  const durations = metrics.histogram('call_duration_seconds', 'time to answer a call', BUCKETS_S, ['method']);
+  const refused = metrics.counter('refused_total', 'calls and batches that the gate refused');
+  const makeRow = (name: string): Row => ({
+    ok: calls.with(name, 'ok'),
+    error: calls.with(name, 'error'),
+    duration: durations.with(name),
+  });
+  const rows = new Map(methods.map((method) => [method.name, makeRow(method.name)]));
+  const limit = rows.size + MAX_FORWARDED_NAMES;
+  const other = makeRow('other');
+
+  const rowOf = (name: string, kind: Destination['kind'], ok: boolean): Row => {
+    const row = rows.get(name);
+    if (row !== undefined) return row;
+    // A name that no upstream answered is not worth a label.
+    if ((kind !== 'forward' && kind !== 'socket') || !ok || rows.size >= limit) return other;
+    const made = makeRow(name);
+    rows.set(name, made);
+    return made;
+  };
+  return {
+    done: (name, kind, ok, elapsedMs) => {
+      const row = rowOf(name, kind, ok);
+      (ok ? row.ok : row.error).add();
+      row.duration.record(elapsedMs / 1000);
+    },
+    refused: () => refused.add(),
+  };
+}

@@ -1,0 +1,150 @@
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
+import type { AddressInfo } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import type { HttpMeter } from './meter.ts';
+import { JSON_TYPE } from './respond.ts';
+
+/** Room for headers beside the longest target. */
+const HEADER_BYTES = 16_384;
+/** How often node:http looks for overdue requests. */
+const CHECK_INTERVAL_MS = 1_000;
+const STALL_GRACE_MS = 30_000;
+/** Connections that may wait in an inherited socket while no process takes them. */
+const INHERITED_BACKLOG = 4_096;
+
+interface ListenerLimits {
+  readonly headerTimeoutMs: number;
+  readonly requestTimeoutMs: number;
+  readonly handlerTimeoutMs: number;
+  readonly keepAliveTimeoutMs: number;
+  readonly targetLimitBytes: number;
+  /** A connection that makes no progress is closed this long after the slowest handler would have answered. */
+  readonly stallGraceMs?: number;
+}
+
+type RequestListener = (request: IncomingMessage, response: ServerResponse, expectsContinue: boolean) => void;
+
+/** A server of node:http, or one that speaks TLS, with every limit set; it does not listen yet. */
+export function createListener(
+  limits: ListenerLimits,
+  meter: HttpMeter,
+  onRequest: RequestListener,
+  makeServer: (options: ServerOptions) => Server = createServer,
+): Server {
+  const server = makeServer({
+    maxHeaderSize: limits.targetLimitBytes + HEADER_BYTES,
+    headersTimeout: Math.min(limits.headerTimeoutMs, limits.requestTimeoutMs),
+    requestTimeout: limits.requestTimeoutMs,
+    keepAliveTimeout: limits.keepAliveTimeoutMs,
+    connectionsCheckingInterval: CHECK_INTERVAL_MS,
+    noDelay: true,
+  });
+  // Beyond a number node:http drops headers without a word, an X-Forwarded-For too; `checkHead` refuses such requests.
+  server.maxHeadersCount = 0;
+  // A client that reads nothing, or sends nothing, gives its socket back.
+  server.timeout = Math.max(limits.handlerTimeoutMs, limits.requestTimeoutMs) + (limits.stallGraceMs ?? STALL_GRACE_MS);
+  server.on('request', (request, response) => onRequest(request, response, false));
+  server.on('checkContinue', (request, response) => onRequest(request, response, true));
+  // Other expectations may be ignored; the default answer would not be JSON.
+  server.on('checkExpectation', (request, response) => onRequest(request, response, false));
+  const refused = new WeakSet<Duplex>();
+  server.on('clientError', (error, socket) => {
+    // What follows nonsense is nonsense too.
+    if (refused.has(socket)) return;
+    refused.add(socket);
+    meter.malformed.add();
+    refuseMalformed(error, socket, limits.targetLimitBytes);
+  });
+  // Without a listener the connection would be closed without a word.
+  server.on('connect', (_request, socket) => {
+    socket.on('error', () => socket.destroy());
+    const body = JSON.stringify({ error: 'Method not allowed', code: 405 });
+    socket.end(rawAnswer(405, body, { Allow: 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS' }), () => socket.destroy());
+  });
+  return server;
+}
+
+/** Answers what node:http could not read: after the answers to what came before it, and not in the middle of one. */
+function refuseMalformed(error: Error, socket: Duplex, targetLimitBytes: number): void {
+  const current = (socket as Duplex & { _httpMessage?: ServerResponse | null })._httpMessage;
+  if (socket.writable && current?.req.complete === true) {
+    socket.pause();
+    current.once('close', () => refuseMalformed(error, socket, targetLimitBytes));
+    return;
+  }
+  if (!socket.writable || codeOf(error) === 'ECONNRESET' || current?.headersSent === true) {
+    socket.destroy();
+    return;
+  }
+  const [status, text] = malformedStatus(error, targetLimitBytes);
+  socket.end(rawAnswer(status, JSON.stringify({ error: text, code: status })), () => socket.destroy());
+}
+
+function malformedStatus(error: Error & { rawPacket?: Buffer }, targetLimitBytes: number): readonly [number, string] {
+  const code = codeOf(error);
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') return [408, 'The request did not arrive in time'];
+  if (code !== 'HPE_HEADER_OVERFLOW') return [400, 'Malformed HTTP request'];
+  // What is too long is the target when its line does not end, or ends beyond the limit.
+  const lineEnd = error.rawPacket?.indexOf('\r\n') ?? -1;
+  const isTarget = lineEnd < 0 || lineEnd > targetLimitBytes;
+  return isTarget ? [414, 'Request target too long'] : [431, 'Request headers too large'];
+}
+
+type ListenTarget = { readonly host: string; readonly port: number } | { readonly fd: number };
+
+/** Binds a server. Throws HTTP_PORT_TAKEN or HTTP_LISTEN_FAILED. */
+export function listenOn(server: Server, target: ListenTarget): Promise<AddressInfo> {
+  return new Promise((resolve, reject) => {
+    const onError = (error: Error) => {
+      server.off('listening', onListening);
+      const where = 'fd' in target ? `descriptor ${target.fd}` : `${target.host}:${target.port}`;
+      const taken = codeOf(error) === 'EADDRINUSE';
+      const text = taken ? `${where} is in use by another process` : `cannot listen on ${where}: ${messageOf(error)}`;
+      reject(new CodedError(taken ? 'HTTP_PORT_TAKEN' : 'HTTP_LISTEN_FAILED', text, { cause: error, exitCode: 75 }));
+    };
+    const onListening = () => {
+      server.off('error', onError);
+      const address = server.address();
+      // An inherited descriptor can be anything; callers need an address and a port.
+      if (address !== null && typeof address === 'object') resolve(address);
+      else server.close(() => onError(new Error('it is no TCP socket')));
+    };
+    server.once('error', onError);
+    server.once('listening', onListening);
+    server.listen('fd' in target ? { ...target, backlog: INHERITED_BACKLOG } : target);
+  });
+}
+
+/** Stops accepting and closes idle connections; the promise resolves when the last connection has gone. */
+export function closeListener(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    if (!server.listening) {
+      resolve();
+      return;
+    }
+    server.close(() => resolve());
+    server.closeIdleConnections();
+  });
+}
+
+/** A whole answer as text, for sockets that node:http has let go of. */
+export function rawAnswer(status: number, body: string, headers: Readonly<Record<string, string>> = {}): string {
+  const lines = Object.entries({
+    'Content-Type': JSON_TYPE,
+    'Content-Length': String(Buffer.byteLength(body)),
+    'Cache-Control': 'no-store',
+    'X-Content-Type-Options': 'nosniff',
+    'Access-Control-Allow-Origin': '*',
+    ...headers,
+    Connection: 'close',
+  }).map(([name, value]) => `${name}: ${value}\r\n`);
+  return `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? 'Error'}\r\n${lines.join('')}\r\n${body}`;
+}

@@ -1,0 +1,299 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { BudgetLedger } from '../budgets.ts';
+import type { CoreConfig } from '../config/core.ts';
+import { maskKeys, maskPath, maskQuery, shortName } from '../lib/mask-keys.ts';
+import { type ErrorShape, type Gate, RequestError, type Route } from '../plugin/plugin.ts';
+import type { Clock, Random } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import type { Metrics } from '../ports/metrics.ts';
+import type { Tracer } from '../ports/tracing.ts';
+import { createDeadlines } from '../runtime/deadline.ts';
+import { BodyAborted } from './body.ts';
+import { faultOf } from './calls/fault.ts';
+import { createValidator, type Validator } from './calls/validation.ts';
+import { compileRoute } from './compile.ts';
+import { type ConnectionLimit, createConnectionLimit, createConnections } from './connection-limit.ts';
+import { Exchange } from './exchange.ts';
+import { createInFlight, type InFlight } from './in-flight.ts';
+import type { RpcFront } from './json-rpc/front.ts';
+import { createHttpMeter, type HttpMeter } from './meter.ts';
+import { createProxyWatch, createRemoteAddress, type RemoteAddress } from './remote-address.ts';
+import { checkHead, createResponder, preflightHeaders, type Responder, shapeOfPath } from './respond.ts';
+import { handleRest } from './rest.ts';
+import { handleRoot } from './root.ts';
+import { createRouter, type Match, parseTarget } from './router.ts';
+
+interface PipelineOptions {
+  readonly core: CoreConfig;
+  readonly routes: readonly Route[];
+  /** Answers `POST /`; null where that path is an ordinary one. */
+  readonly rpc: RpcFront | null;
+  readonly gate: Gate | null;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly cors: boolean;
+  readonly validator?: Validator;
+  readonly tracer?: Tracer | null;
+  readonly chainLabel?: () => string | null;
+  /** What callers hold; null or absent where nobody counts. */
+  readonly budgets?: BudgetLedger | null;
+  /** Looks at every request before anything else; throws to refuse it. */
+  readonly guard?: (request: IncomingMessage) => void;
+}
+
+export interface Pipeline {
+  handle(request: IncomingMessage, response: ServerResponse, expectsContinue: boolean): void;
+  beginDrain(): void;
+  readonly draining: boolean;
+  readonly inFlight: InFlight;
+  readonly meter: HttpMeter;
+  readonly connections: ConnectionLimit;
+  readonly remoteAddress: RemoteAddress;
+  /** See `ProxyWatch`. */
+  readonly undeclaredProxy: () => string | null;
+}
+
+const ROOT_ALLOW = 'POST, OPTIONS';
+/** Requests of one connection whose answers wait for it to be read. More have no use and would be kept in memory. */
+const MAX_PIPELINED = 100;
+/** The whole request may take a little longer than its slowest part, so that the part's own error is what the caller reads. */
+const ROOT_GRACE_MS = 1_000;
+
+export function createPipeline(options: PipelineOptions): Pipeline {
+  const { core, clock, log } = options;
+  const meter = createHttpMeter(options.metrics);
+  const { validator = createValidator() } = options;
+  const router = createRouter(
+    options.routes.map((route) => compileRoute(route, core.http, validator, meter)),
+    core.http.targetLimitBytes,
+  );
+  const remoteAddress = createRemoteAddress(core.http.trustedProxies);
+  const proxies = createProxyWatch(core.http.trustedProxies, log);
+  const deadlines = createDeadlines(clock);
+  const inFlight = createInFlight(meter.inFlight, core.http.maxBodyBytesInFlight, meter.bodiesRefused);
+  options.metrics.observe('request_body_bytes', 'bytes of request bodies that are held', () => inFlight.bodyBytes);
+  const rootMeter = meter.route('POST', '/');
+  let draining = false;
+  const isLocalChain = () => options.chainLabel?.() === 'local';
+  const responder = createResponder({
+    clock,
+    cors: options.cors,
+    compression: core.http.compression,
+    draining: () => draining,
+    isLocalChain,
+    answered: (exchange) => inFlight.setBusy(exchange, false),
+  });
+  const rest = { gate: options.gate, deadlines, responder, inFlight };
+  const connectionLimit = createConnectionLimit(core.http.maxConnections, meter);
+  const connections = createConnections((exchange) => finish(exchange), connectionLimit);
+  const { bodyLimitBytes } = core.http;
+  const root =
+    options.rpc === null
+      ? null
+      : {
+          ...rest,
+          rpc: options.rpc,
+          bodyLimitBytes,
+          timeoutMs: slowestMs(core, options.rpc.methods) + ROOT_GRACE_MS,
+        };
+
+  const finish = (exchange: Exchange) => {
+    if (!connections.leave(exchange)) return;
+    inFlight.leave(exchange);
+    conclude(exchange, meter, log, clock.monotonic());
+  };
+
+  const route = (exchange: Exchange, pipelined: number): Promise<void> | null => {
+    const { request, target } = exchange;
+    // Before the shape of its errors is known: what cannot be read in one way is no call.
+    checkHead(request);
+    const isRoot = root !== null && target.path === '/';
+    const match = isRoot ? null : router.match(target);
+    const compiled = match?.entry.methods.get(request.method ?? '');
+    exchange.shape = isRoot
+      ? request.method === 'POST'
+        ? 'rpc'
+        : 'plain'
+      : (compiled?.route.errors ?? shapeOfEntry(match, target.path));
+    options.guard?.(request);
+    if (draining) throw new RequestError(503, 'Service unavailable', { details: 'The service is shutting down' });
+    if (pipelined > MAX_PIPELINED) {
+      const details = `More than ${MAX_PIPELINED} requests of this connection wait for their answers`;
+      throw new RequestError(503, 'Service unavailable', { details, headers: { Connection: 'close' } });
+    }
+    if (inFlight.busy > core.http.maxInFlight) {
+      meter.overloaded.add();
+      throw new RequestError(503, 'Service unavailable', { details: 'Too many requests are being handled' });
+    }
+    if ((request.url ?? '').length > core.http.targetLimitBytes) throw new RequestError(414, 'Request target too long');
+    if (request.method === 'OPTIONS' && options.cors) {
+      responder.send(exchange, 200, null, preflightHeaders, '');
+      return null;
+    }
+    if (isRoot) {
+      exchange.route = '/';
+      if (request.method !== 'POST') throw notAllowed(ROOT_ALLOW);
+      exchange.meter = rootMeter;
+      return handleRoot(root, exchange);
+    }
+    if (!target.ok) throw new RequestError(400, 'Invalid path');
+    if (match === null) throw new RequestError(404, 'invalid path');
+    exchange.route = match.entry.pattern;
+    if (compiled === undefined) throw notAllowed(match.entry.allow);
+    exchange.meter = compiled.meter;
+    return handleRest(rest, exchange, compiled, match.params);
+  };
+
+  const accept = (exchange: Exchange) => {
+    try {
+      route(exchange, connections.enter(exchange))?.catch((error: unknown) => fail(responder, exchange, error));
+    } catch (error) {
+      fail(responder, exchange, error);
+    }
+  };
+
+  return {
+    handle: (request, response, expectsContinue) => {
+      proxies.see(request);
+      const exchange = new Exchange({
+        request,
+        response,
+        target: parseTarget(request.url ?? '/'),
+        requestId: options.random.uuid(),
+        remoteAddress: remoteAddress(request),
+        startedMs: clock.monotonic(),
+        expectsContinue,
+        log,
+        budgets: options.budgets ?? null,
+      });
+      inFlight.enter(exchange);
+      response.on('close', () => finish(exchange));
+      if (options.tracer == null) accept(exchange);
+      else beginTrace(options.tracer, exchange, accept);
+    },
+    beginDrain: () => {
+      draining = true;
+    },
+    get draining() {
+      return draining;
+    },
+    inFlight,
+    meter,
+    connections: connectionLimit,
+    remoteAddress,
+    undeclaredProxy: proxies.undeclared,
+  };
+}
+
+function notAllowed(allow: string): RequestError {
+  return new RequestError(405, 'Method not allowed', { headers: { Allow: allow } });
+}
+
+/**
+ * All methods of a path have the same error shape; any of them tells it. Where that is JSON-RPC, a request by another method is no call,
+ * and its refusal no answer to one.
+ */
+function shapeOfEntry(match: Match | null, path: string): ErrorShape {
+  const shape = match?.entry.methods.values().next().value?.route.errors;
+  return shape === 'rpc' ? 'plain' : (shape ?? shapeOfPath(path));
+}
+
+function fail(responder: Responder, exchange: Exchange, error: unknown): void {
+  if (error instanceof BodyAborted) return;
+  if (error instanceof RequestError && error.isCharged) exchange.isCharged = true;
+  const fault = faultOf(error, exchange.requestId);
+  if (fault.unexpected) exchange.log.error({ err: error, route: exchange.route }, 'a request failed');
+  responder.sendFault(exchange, fault);
+}
+
+/** The answer is out, or the client has gone. */
+function conclude(exchange: Exchange, meter: HttpMeter, log: Log, now: number): void {
+  exchange.cancelDeadline?.();
+  if (!exchange.over) {
+    exchange.over = true;
+    // nginx's number for a client that did not wait.
+    exchange.status = 499;
+  }
+  // Nothing is left to stop after a whole answer, and an abort is dear.
+  if (!exchange.response.writableFinished) exchange.lazy.abort('the client has gone');
+  exchange.settle();
+  const elapsedMs = now - exchange.startedMs;
+  (exchange.meter ?? meter.unmatched).done(exchange.status, elapsedMs, exchange.bytesOut);
+  logRequest(log, exchange, elapsedMs);
+  endTrace(exchange);
+}
+
+const MAX_PATH = 256;
+const MAX_QUERY = 512;
+const MAX_CLIENT = 128;
+/** What is cut off is looked at too, or the first half of a key would be no key. */
+const MARGIN = 256;
+
+let lastClient = '';
+let lastName = '';
+
+/** Most requests in a row come from the same kind of client, and a mask takes longer than the rest of the line. */
+function clientName(client: string): string {
+  if (client !== lastClient) lastName = maskKeys(client).slice(0, MAX_CLIENT);
+  lastClient = client;
+  return lastName;
+}
+
+/** The one line of a request. Keys are masked wherever they stand; headers are not written except the client's name. */
+function logRequest(log: Log, exchange: Exchange, elapsedMs: number): void {
+  const { request, target, status, caller } = exchange;
+  const fields: Record<string, unknown> = {
+    requestId: exchange.requestId,
+    method: request.method,
+    path: maskPath(target.path.slice(0, MAX_PATH + MARGIN), exchange.route).slice(0, MAX_PATH),
+    route: exchange.route,
+    status,
+    ms: Math.round(elapsedMs * 1000) / 1000,
+    bytesOut: exchange.bytesOut,
+    remote: exchange.remoteAddress,
+  };
+  if (target.query !== '') fields['query'] = maskQuery(target.query.slice(0, MAX_QUERY + MARGIN)).slice(0, MAX_QUERY);
+  if (exchange.rpcLabel !== undefined) fields['rpc'] = exchange.rpcLabel.slice(0, 64);
+  if (caller !== null) {
+    fields['projectId'] = caller.projectId;
+    fields['keyId'] = caller.keyId;
+  }
+  const { headers } = request;
+  const client = headers['x-helius-client'] ?? headers['solana-client'] ?? headers['user-agent'];
+  if (typeof client === 'string') fields['client'] = clientName(client.slice(0, MAX_CLIENT + MARGIN));
+  if (status >= 500) log.warn(fields, 'request');
+  else log.info(fields, 'request');
+}
+
+/** Tells the tracer of a request, and handles it in its sight. */
+function beginTrace(tracer: Tracer, exchange: Exchange, handle: (exchange: Exchange) => void): void {
+  const { headers, method = '' } = exchange.request;
+  const { traceparent } = headers;
+  exchange.span = tracer.begin({
+    kind: 'request',
+    name: method,
+    facts: { 'http.request.method': method, 'parhelion.request_id': exchange.requestId },
+    traceparent: typeof traceparent === 'string' ? traceparent : undefined,
+  });
+  exchange.span.run(() => handle(exchange));
+}
+
+/** The route is known only now. What a client asked for wrongly is no failure of the daemon. */
+function endTrace({ span, status, route, rpcLabel, bytesOut }: Exchange): void {
+  span?.end(status < 500, {
+    'http.route': route,
+    'http.response.status_code': status,
+    'http.response.body.size': bytesOut,
+    ...(rpcLabel === undefined ? {} : { 'rpc.method': shortName(rpcLabel) }),
+  });
+}
+
+/** The longest time that any handler may take: what waits for an answer must wait longer than this. */
+export function slowestMs(core: CoreConfig, handlers: readonly { readonly timeoutMs?: number }[]): number {
+  return handlers.reduce(
+    (most, { timeoutMs = 0 }) => Math.max(most, timeoutMs),
+    Math.max(core.http.handlerTimeoutMs, core.rpc.upstreamTimeoutMs),
+  );
+}

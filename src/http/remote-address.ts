@@ -1,0 +1,107 @@
+import type { IncomingMessage } from 'node:http';
+import { BlockList, isIP } from 'node:net';
+import { parseCidr } from '../lib/cidr.ts';
+import { CodedError } from '../lib/coded-error.ts';
+import type { Log } from '../ports/log.ts';
+import { EXIT } from '../runtime/errors.ts';
+
+export type RemoteAddress = (request: IncomingMessage) => string;
+
+/**
+ * Makes the function that finds a client's address: the socket's, or, behind trusted proxies, the right-most entry of
+ * X-Forwarded-For that is not trusted. Throws CONFIG_INVALID for a malformed network.
+ */
+export function createRemoteAddress(trustedProxies: readonly string[]): RemoteAddress {
+  if (trustedProxies.length === 0) return (request) => plain(request.socket.remoteAddress ?? '');
+  const isTrusted = createTrust(trustedProxies);
+
+  return (request) => {
+    const forwardedFor = request.headers['x-forwarded-for'];
+    let address = plain(request.socket.remoteAddress ?? '');
+    const chain = (Array.isArray(forwardedFor) ? forwardedFor.join(',') : (forwardedFor ?? '')).split(',');
+    for (let i = chain.length - 1; i >= 0; i -= 1) {
+      if (isIP(address) === 0 || !isTrusted(address)) break;
+      const next = canonical(withoutPort((chain[i] ?? '').trim()));
+      // What a proxy did not write as an address cannot be believed; the last good address stands.
+      if (isIP(next) === 0) break;
+      address = next;
+    }
+    return address;
+  };
+}
+
+/**
+ * Notices a proxy that `http.trustedProxies` does not name: then all clients have its address, and share the limits and brakes that
+ * count by address.
+ */
+export interface ProxyWatch {
+  see(request: IncomingMessage): void;
+  /** The address that all requests come from with an X-Forwarded-For that is not believed; null when it is not so. */
+  undeclared(): string | null;
+}
+
+/** Requests with X-Forwarded-For in a row from one address, and none of another, that make a proxy. */
+const PROXY_REQUESTS = 100;
+
+/** Writes one line in the life of a process. */
+export function createProxyWatch(trustedProxies: readonly string[], log: Log): ProxyWatch {
+  const isTrusted = createTrust(trustedProxies);
+  let peer = '';
+  let forwarded = 0;
+  let isWritten = false;
+  return {
+    see(request) {
+      const { remoteAddress = '' } = request.socket;
+      if (remoteAddress !== peer) forwarded = 0;
+      peer = remoteAddress;
+      if (forwarded >= PROXY_REQUESTS || request.headers['x-forwarded-for'] === undefined) return;
+      if (isIP(plain(peer)) === 0 || isTrusted(plain(peer))) return;
+      forwarded += 1;
+      if (forwarded < PROXY_REQUESTS || isWritten) return;
+      isWritten = true;
+      log.warn(
+        { peer: plain(peer) },
+        'all requests come from one address, with X-Forwarded-For: if that is a proxy, name it in http.trustedProxies; until then all clients count as one',
+      );
+    },
+    undeclared: () => (forwarded >= PROXY_REQUESTS ? plain(peer) : null),
+  };
+}
+
+/** Whether an address lies in one of the networks. Throws CONFIG_INVALID for a malformed one. */
+export function createTrust(networks: readonly string[]): (address: string) => boolean {
+  const trusted = new BlockList();
+  for (const cidr of networks) addNetwork(trusted, cidr);
+  return (address) => trusted.check(address, isIP(address) === 6 ? 'ipv6' : 'ipv4');
+}
+
+function addNetwork(list: BlockList, cidr: string): void {
+  const network = parseCidr(cidr);
+  if (network === null)
+    throw new CodedError('CONFIG_INVALID', `http.trustedProxies: "${cidr}" is not a network like 10.0.0.0/8`, {
+      exitCode: EXIT.config,
+    });
+  list.addSubnet(network.address, network.prefix, network.family === 6 ? 'ipv6' : 'ipv4');
+}
+
+/** IPv4 addresses on a dual-stack socket come as `::ffff:1.2.3.4`. */
+export function plain(address: string): string {
+  return address.startsWith('::ffff:') && address.includes('.') ? address.slice(7) : address;
+}
+
+/** An address has one text, so that limits and lists know it again whoever wrote it; what is no address stays as it is. */
+function canonical(address: string): string {
+  // A zone means something on one machine only, and not on this one.
+  if (isIP(address) !== 6 || address.includes('%')) return address.includes('%') ? '' : address;
+  const text = new URL(`http://[${address}]`).hostname.slice(1, -1);
+  const mapped = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(text);
+  if (mapped === null) return text;
+  const [high, low] = [Number.parseInt(mapped[1] ?? '', 16), Number.parseInt(mapped[2] ?? '', 16)];
+  return [high >> 8, high & 255, low >> 8, low & 255].join('.');
+}
+
+/** `1.2.3.4:80`, `[::1]:80` and `[::1]` are written by proxies; half a bracket is nothing. */
+function withoutPort(entry: string): string {
+  if (entry.startsWith('[')) return /^\[([^\]]*)\](:\d+)?$/.exec(entry)?.[1] ?? '';
+  return /^[\d.]+:\d+$/.test(entry) ? entry.slice(0, entry.lastIndexOf(':')) : entry;
+}

@@ -1,0 +1,384 @@
+import { Buffer } from 'node:buffer';
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
+import { pipeline, Readable } from 'node:stream';
+import { stringify } from '../lib/json.ts';
+import { type ErrorShape, JsonText, type Reply } from '../plugin/plugin.ts';
+import { RequestError } from '../plugin/request.ts';
+import type { Clock } from '../ports/clock.ts';
+import { declaredLength } from './body.ts';
+import { type Fault, faultOf } from './calls/fault.ts';
+import { acceptedCoding, compress, createCompressor, isCompressible } from './compression.ts';
+import type { Exchange } from './exchange.ts';
+import { rpcErrorText } from './json-rpc/execute.ts';
+
+/** Unread bytes that are worth reading to keep a connection. */
+const KEEP_UNREAD_BYTES = 65_536;
+/** How long and how much a client may go on sending after its refusal, so that it gets to read it. */
+const LINGER_MS = 1_000;
+const LINGER_BYTES = 4_194_304;
+
+/** What a stream holds at most on its way through the buffers of compressor and connection. */
+const STREAM_BYTES = 131_072;
+
+type ResponseBody = string | Buffer | Readable | null;
+
+export interface Responder {
+  /** Writes an answer unless one was begun before. A null body is no content at all. */
+  send(
+    exchange: Exchange,
+    status: number,
+    contentType: string | null,
+    headers: Readonly<Record<string, string>>,
+    body: ResponseBody,
+  ): void;
+  sendReply(exchange: Exchange, reply: Reply): void;
+  sendFault(exchange: Exchange, fault: Fault, options?: { readonly rpcId?: string; readonly close?: boolean }): void;
+}
+
+interface ResponderOptions {
+  readonly clock: Clock;
+  readonly cors: boolean;
+  /** Whether answers are compressed for clients that take it. */
+  readonly compression: boolean;
+  readonly draining: () => boolean;
+  /** Whether the answers come from a throw-away chain. */
+  readonly isLocalChain: () => boolean;
+  /** Told when an answer is complete, although the client may not have read it. */
+  readonly answered: (exchange: Exchange) => void;
+}
+
+export function createResponder(options: ResponderOptions): Responder {
+  const end = createEnder();
+  const headerList = (
+    exchange: Exchange,
+    contentType: string | null,
+    extra: Readonly<Record<string, string>>,
+    length: number | null,
+    close: boolean,
+  ): string[] => {
+    const list = commonHeaders(exchange.requestId, {
+      cors: options.cors,
+      hasOrigin: exchange.request.method !== 'OPTIONS' && exchange.request.headers.origin !== undefined,
+      ownCacheControl: 'Cache-Control' in extra || 'cache-control' in extra,
+    });
+    if (contentType !== null) list.push('Content-Type', contentType);
+    if (length !== null) list.push('Content-Length', String(length));
+    if (options.isLocalChain()) list.push('x-parhelion-chain', 'local');
+    if (close) list.push('Connection', 'close');
+    const rate = exchange.admission?.headers;
+    if (rate !== undefined) pushAll(list, rate);
+    pushAll(list, extra);
+    return list;
+  };
+
+  const write: WriteAnswer = (exchange, status, contentType, extra, body, mustClose) => {
+    if (exchange.over) {
+      if (isStream(body)) body.destroy();
+      return;
+    }
+    try {
+      exchange.holdAnswer(lengthOf(body) ?? STREAM_BYTES);
+    } catch (error) {
+      if (isStream(body)) body.destroy();
+      // What says so is small, and not counted.
+      const fault = faultOf(error, exchange.requestId);
+      const {
+        status: refused,
+        contentType: type,
+        headers,
+        body: text,
+      } = errorAnswer(fault, exchange.shape, exchange.rpcId?.());
+      begin(exchange, refused);
+      writeOut(exchange, type, headers, text, mustClose);
+      return;
+    }
+    begin(exchange, status);
+    if (!options.compression || !isCompressible(contentType, lengthOf(body), extra)) {
+      writeOut(exchange, contentType, extra, body, mustClose);
+      return;
+    }
+    const varying = { ...extra, Vary: 'Accept-Encoding' };
+    const plain = () => writeOut(exchange, contentType, varying, body, mustClose);
+    const coding = acceptedCoding(exchange.request.headers['accept-encoding']);
+    if (coding === null) {
+      plain();
+      return;
+    }
+    const encoded = (content: ResponseBody) =>
+      writeOut(exchange, contentType, { ...varying, 'Content-Encoding': coding }, content, mustClose);
+    if (exchange.request.method === 'HEAD') {
+      if (isStream(body)) body.destroy();
+      // Its length is known only to who compresses it.
+      encoded(Readable.from([]));
+    } else if (isStream(body)) {
+      const compressor = createCompressor(coding);
+      if (compressor === null) plain();
+      else encoded(pipeline(body, compressor, () => undefined));
+    } else {
+      const made = compress(coding, typeof body === 'string' ? Buffer.from(body) : (body as Buffer));
+      const compressed = (bytes: Buffer) => {
+        // Never more than the plain ones by so much that it mattered.
+        if (bytes.length < (lengthOf(body) ?? 0)) exchange.holdAnswer(bytes.length);
+        encoded(bytes);
+      };
+      if (made === null) plain();
+      else if (Buffer.isBuffer(made)) compressed(made);
+      else made.then(compressed, plain).catch(() => exchange.response.destroy());
+    }
+  };
+
+  const begin = (exchange: Exchange, status: number) => {
+    exchange.over = true;
+    exchange.status = status;
+    exchange.cancelDeadline?.();
+  };
+
+  const writeOut = (
+    exchange: Exchange,
+    contentType: string | null,
+    extra: Readonly<Record<string, string>>,
+    body: ResponseBody,
+    mustClose: boolean,
+  ) => {
+    const { request, response, status } = exchange;
+    // The client went, maybe while its answer was compressed.
+    if (response.destroyed) {
+      if (isStream(body)) body.destroy();
+      return;
+    }
+    const unread = hasUnreadBody(request);
+    const close = mustClose || options.draining() || (unread && !worthReading(exchange));
+    const length = lengthOf(body);
+    response.writeHead(status, headerList(exchange, contentType, extra, status === 204 ? null : length, close));
+    const content = request.method === 'HEAD' ? '' : body;
+    if (content !== body && isStream(body)) body.destroy();
+    if (isStream(content)) pipeBody(exchange, content);
+    else {
+      options.answered(exchange);
+      exchange.bytesOut = content === '' ? 0 : (length ?? 0);
+      // All characters below 128: header and body leave as one string.
+      const encoding = typeof content === 'string' && length === content.length ? 'latin1' : 'utf8';
+      if (unread && close) linger(exchange, content ?? '', encoding, options.clock);
+      else end({ response, content: content ?? '', encoding });
+    }
+  };
+
+  return {
+    send: (exchange, status, contentType, headers, body) => write(exchange, status, contentType, headers, body, false),
+    sendReply: (exchange, reply) => writeReply(write, exchange, reply),
+    sendFault: (exchange, fault, extra = {}) => {
+      const answer = errorAnswer(fault, exchange.shape, extra.rpcId);
+      const close = extra.close === true || fault.status === 413;
+      write(exchange, answer.status, answer.contentType, answer.headers, answer.body, close);
+    },
+  };
+}
+
+type WriteAnswer = (
+  exchange: Exchange,
+  status: number,
+  contentType: string | null,
+  extra: Readonly<Record<string, string>>,
+  body: ResponseBody,
+  mustClose: boolean,
+) => void;
+
+function writeReply(write: WriteAnswer, exchange: Exchange, reply: Reply): void {
+  const { status, headers = {} } = reply;
+  const go = (contentType: string | null, body: ResponseBody) =>
+    write(exchange, status, contentType, headers, body, false);
+  if (reply.stream !== undefined) go(reply.contentType ?? null, reply.stream);
+  else if (reply.jsonBytes !== undefined) go(JSON_TYPE, asBuffer(reply.jsonBytes));
+  else if (reply.bytes !== undefined) go(reply.contentType ?? 'application/octet-stream', asBuffer(reply.bytes));
+  else if (reply.json instanceof JsonText) go(JSON_TYPE, reply.json.text);
+  else if (reply.json !== undefined) go(JSON_TYPE, stringify(reply.json));
+  else go(null, '');
+}
+
+function pushAll(list: string[], headers: Readonly<Record<string, string>>): void {
+  for (const name in headers) list.push(name, headers[name] as string);
+}
+
+function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+function isStream(body: ResponseBody): body is Readable {
+  return body !== null && typeof body === 'object' && !Buffer.isBuffer(body);
+}
+
+function lengthOf(body: ResponseBody): number | null {
+  if (body === null) return 0;
+  if (typeof body === 'string') return Buffer.byteLength(body);
+  return Buffer.isBuffer(body) ? body.length : null;
+}
+
+function hasUnreadBody(request: IncomingMessage): boolean {
+  if (request.complete) return false;
+  const length = declaredLength(request);
+  return length === null ? request.headers['transfer-encoding'] !== undefined : length > 0;
+}
+
+/** Whether the rest of a body is small enough that node:http may throw it away and keep the connection. */
+function worthReading(exchange: Exchange): boolean {
+  const length = declaredLength(exchange.request);
+  return length !== null && length <= KEEP_UNREAD_BYTES && !exchange.expectsContinue;
+}
+
+function pipeBody(exchange: Exchange, body: Readable): void {
+  const { response } = exchange;
+  body.on('data', (chunk: Buffer) => {
+    exchange.bytesOut += chunk.length;
+  });
+  // The headers are out: cutting the connection is the only way left to say that something is missing.
+  body.on('error', () => response.destroy());
+  response.on('close', () => body.destroy());
+  body.pipe(response);
+}
+
+/**
+ * Writes the whole answer, then goes on reading for a while before it closes. Closing at once would reset the connection while the
+ * client still sends, and it would never see why.
+ */
+function linger(exchange: Exchange, content: string | Buffer, encoding: 'latin1' | 'utf8', clock: Clock): void {
+  const { request, response } = exchange;
+  let read = 0;
+  const finish = () => {
+    cancel();
+    response.end();
+  };
+  const cancel = clock.timeout(LINGER_MS, finish);
+  if (content.length === 0) response.flushHeaders();
+  else response.write(content, encoding);
+  request.on('data', (chunk: Buffer) => {
+    read += chunk.length;
+    if (read > LINGER_BYTES) finish();
+  });
+  request.once('end', finish);
+  request.once('close', finish);
+  request.resume();
+}
+
+interface Ending {
+  readonly response: ServerResponse;
+  readonly content: string | Buffer;
+  readonly encoding: 'latin1' | 'utf8';
+}
+
+/**
+ * Ends answers together at the end of the turn of the event loop that made them. Written one by one each would wake its client
+ * while we go on working, which a busy daemon pays for; a single answer loses nothing, since the turn is over at once.
+ */
+function createEnder(): (ending: Ending) => void {
+  let waiting: Ending[] = [];
+  const flush = () => {
+    const endings = waiting;
+    waiting = [];
+    for (const { response, content, encoding } of endings) response.end(content, encoding);
+  };
+  return (ending) => {
+    if (waiting.push(ending) === 1) setImmediate(flush);
+  };
+}
+
+/** An error as it leaves: every refusal and failure of the HTTP front is written here. */
+interface ErrorAnswer {
+  readonly status: number;
+  readonly contentType: string;
+  readonly body: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** `rpcId` is the raw JSON text of the id where it is known. */
+export function errorAnswer(fault: Fault, shape: ErrorShape, rpcId = 'null'): ErrorAnswer {
+  const retry: Record<string, string> =
+    fault.retryAfterS === undefined ? {} : { 'Retry-After': String(Math.max(1, Math.ceil(fault.retryAfterS))) };
+  const headers = { ...fault.headers, ...retry };
+  if (shape === 'text')
+    return { status: fault.status, contentType: 'text/plain; charset=utf-8', body: textBody(fault), headers };
+  if (shape === 'rpc')
+    return { status: fault.rpc.status, contentType: JSON_TYPE, body: rpcErrorText(fault.rpc, rpcId), headers };
+  const value = shape === 'admin' ? adminBody(fault) : shape === 'wallet' ? walletBody(fault) : plainBody(fault);
+  return { status: fault.status, contentType: JSON_TYPE, body: JSON.stringify(value), headers };
+}
+
+/** The shape of answers to paths that no route owns. */
+export function shapeOfPath(path: string): ErrorShape {
+  if (path === '/v0/admin' || path.startsWith('/v0/admin/')) return 'admin';
+  if (path === '/v1/wallet' || path.startsWith('/v1/wallet/')) return 'wallet';
+  return 'plain';
+}
+
+function textBody(fault: Fault): string {
+  return fault.status === 503 ? 'service unavailable' : fault.message;
+}
+
+/** One sentence has to do: where `message` only names the kind, the sentence is in `details`. */
+function plainBody(fault: Fault): object {
+  const { status, message, details } = fault;
+  if (details === undefined || status > 403 || status === 401) return { error: message, code: status };
+  return { error: status === 403 ? details : `${message}: ${details}`, code: status };
+}
+
+function walletBody(fault: Fault): object {
+  const { status, message, details } = fault;
+  return details === undefined ? { error: message, code: status } : { error: message, code: status, details };
+}
+
+function adminBody(fault: Fault): object {
+  return { statusCode: fault.status, message: adminMessage(fault), error: STATUS_CODES[fault.status] ?? 'Error' };
+}
+
+function adminMessage(fault: Fault): string {
+  const { refusal, status } = fault;
+  if (refusal === 'no-key' || refusal === 'bad-key') return 'Missing or invalid API key';
+  if (refusal === 'rate') return 'Too many requests: at most 5 per second';
+  if (status === 500) return 'Internal server error';
+  if (status === 404 && fault.message === 'invalid path') return 'Invalid path';
+  return (status === 403 || status === 400) && fault.details !== undefined ? fault.details : fault.message;
+}
+
+export const JSON_TYPE = 'application/json; charset=utf-8';
+const EXPOSED = 'Retry-After, X-Request-Id, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset';
+
+/** Header names and values in turn, which is the cheapest form for node:http. */
+type HeaderList = string[];
+
+/** More than clients and proxies send together. */
+const MAX_HEADERS = 300;
+
+/**
+ * Refuses a request whose headers could be read in two ways: so many that somebody in between may leave some out, or several hosts. Throws
+ * 431 and 400.
+ */
+export function checkHead({ rawHeaders }: IncomingMessage): void {
+  if (rawHeaders.length > 2 * MAX_HEADERS)
+    throw new RequestError(431, 'Too many request headers', { details: `A request has at most ${MAX_HEADERS}` });
+  let hosts = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] as string;
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts += 1;
+  }
+  if (hosts > 1) throw new RequestError(400, 'Malformed HTTP request', { details: 'It names several hosts' });
+}
+
+/** What every answer carries. `cors` is on on the API listener; only browsers, which send an Origin, read the longer header. */
+function commonHeaders(
+  requestId: string,
+  options: { readonly cors: boolean; readonly hasOrigin: boolean; readonly ownCacheControl: boolean },
+): HeaderList {
+  const list = ['X-Content-Type-Options', 'nosniff', 'X-Request-Id', requestId];
+  if (!options.ownCacheControl) list.push('Cache-Control', 'no-store');
+  if (options.cors) list.push('Access-Control-Allow-Origin', '*');
+  if (options.cors && options.hasOrigin) list.push('Access-Control-Expose-Headers', EXPOSED);
+  return list;
+}
+
+/** The answer to OPTIONS on any path. The star of the allowed headers does not cover Authorization, hence the list. */
+export const preflightHeaders: Readonly<Record<string, string>> = {
+  'Access-Control-Allow-Methods': 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS',
+  'Access-Control-Allow-Headers':
+    'Content-Type, X-Api-Key, Authorization, X-Helius-Client, solana-client, User-Agent, *',
+  'Access-Control-Expose-Headers': EXPOSED,
+  'Access-Control-Max-Age': '86400',
+};

@@ -1,0 +1,175 @@
+import type { IncomingMessage, Server } from 'node:http';
+import type { Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { TLSSocket } from 'node:tls';
+import type { BudgetLedger } from '../budgets.ts';
+import { type Gate, GateRefusal, RequestError, type SocketContext, type SocketHandler } from '../plugin/plugin.ts';
+import type { Caller } from '../ports/access.ts';
+import type { Random } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import { faultOf } from './calls/fault.ts';
+import { LazySignal } from './calls/lazy-signal.ts';
+import type { RpcFront } from './json-rpc/front.ts';
+import { rawAnswer } from './listener.ts';
+import type { Pipeline } from './pipeline.ts';
+import { credentialsOf } from './query.ts';
+import { checkHead, errorAnswer } from './respond.ts';
+import { parseTarget } from './router.ts';
+
+const NOT_CHARGED = { charged: false, bytesOut: 0 };
+
+export interface UpgradeOptions {
+  readonly pipeline: Pipeline;
+  readonly sockets: SocketHandler | null;
+  readonly rpc: RpcFront;
+  readonly gate: Gate | null;
+  readonly log: Log;
+  readonly random: Random;
+  readonly targetLimitBytes: number;
+  readonly budgets?: BudgetLedger | null;
+}
+
+export interface Upgrader {
+  attach(server: Server): void;
+  /** Cuts all upgraded sockets. */
+  destroyAll(): void;
+}
+
+/**
+ * Takes websocket upgrades on any path: the key is checked here, with plain HTTP answers, and watched while the socket is open.
+ */
+export function createUpgrader(options: UpgradeOptions): Upgrader {
+  const open = new Set<Duplex>();
+
+  const accept = async (request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> => {
+    const requestId = options.random.uuid();
+    const remoteAddress = options.pipeline.remoteAddress(request);
+    const log = options.log.child({ requestId });
+    try {
+      const handler = checkUpgrade(options, request);
+      const authenticated = await authenticate(options, request, remoteAddress);
+      options.gate?.spend?.(authenticated, 'rpc', 1);
+      // What a key may do is asked of each call over the socket.
+      const admission = await options.gate?.admit(authenticated, [
+        { name: 'websocket', price: handler.price, permission: null },
+      ]);
+      if (socket.destroyed) {
+        admission?.settle([NOT_CHARGED]);
+        return;
+      }
+      const lazy = new LazySignal();
+      track(options, open, socket, () => lazy.abort('the client has gone'));
+      const revoked = new AbortController();
+      const client = { remoteAddress, origin: request.headers.origin };
+      const watched = options.gate?.watch?.(authenticated, client, (refusal) => {
+        const { details, message } = faultOf(refusal, requestId);
+        log.info(
+          { remote: remoteAddress, projectId: authenticated.projectId, reason: refusal.reason },
+          'websocket ended',
+        );
+        revoked.abort(details ?? message);
+      });
+      socket.once('close', () => watched?.end());
+      const caller = watched?.caller ?? authenticated;
+      const context: SocketContext = {
+        requestId,
+        log,
+        get signal() {
+          return lazy.signal;
+        },
+        caller,
+        tenant: options.budgets?.tenantOf(caller, remoteAddress),
+        remoteAddress,
+        revoked: revoked.signal,
+      };
+      log.info({ remote: remoteAddress, projectId: caller.projectId }, 'websocket opened');
+      let isOpen = false;
+      try {
+        isOpen = handler.upgrade(request, socket, head, context, options.rpc.dispatch);
+      } finally {
+        admission?.settle([{ charged: isOpen, bytesOut: 0 }]);
+      }
+    } catch (error) {
+      const fault = faultOf(error, requestId);
+      if (fault.unexpected) log.error({ err: error }, 'a websocket upgrade failed');
+      const answer = errorAnswer(fault, 'plain');
+      log.info({ remote: remoteAddress, status: answer.status }, 'websocket refused');
+      if (socket.writable)
+        socket.end(rawAnswer(answer.status, answer.body, { ...answer.headers, 'X-Request-Id': requestId }));
+      else socket.destroy();
+    }
+  };
+
+  return {
+    attach: (server) => {
+      server.on('upgrade', (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+        if (request.headers.upgrade?.toLowerCase() !== 'websocket') {
+          replay(server, request, socket, head);
+          return;
+        }
+        options.pipeline.connections.busy(socket as Socket);
+        // Without a listener a reset connection would be an uncaught exception.
+        socket.on('error', () => socket.destroy());
+        (socket as Duplex & { setTimeout?: (ms: number) => void }).setTimeout?.(0);
+        void accept(request, socket, head);
+      });
+    },
+    destroyAll: () => {
+      for (const socket of open) socket.destroy();
+    },
+  };
+}
+
+function checkUpgrade(options: UpgradeOptions, request: IncomingMessage): SocketHandler {
+  checkHead(request);
+  if (options.pipeline.draining)
+    throw new RequestError(503, 'Service unavailable', { details: 'The service is shutting down' });
+  if ((request.url ?? '').length > options.targetLimitBytes) throw new RequestError(414, 'Request target too long');
+  if (options.sockets === null) throw new RequestError(404, 'invalid path');
+  return options.sockets;
+}
+
+async function authenticate(options: UpgradeOptions, request: IncomingMessage, remoteAddress: string): Promise<Caller> {
+  if (options.gate === null) throw new GateRefusal('no-key');
+  const { query } = parseTarget(request.url ?? '/');
+  return options.gate.authenticate(credentialsOf(query, request.headers), remoteAddress);
+}
+
+function track(options: UpgradeOptions, open: Set<Duplex>, socket: Duplex, onClose: () => void): void {
+  const { sockets } = options.pipeline.meter;
+  open.add(socket);
+  sockets.set(open.size);
+  socket.once('close', () => {
+    open.delete(socket);
+    sockets.set(open.size);
+    onClose();
+  });
+}
+
+/**
+ * A request may offer another protocol (Java's client offers h2c on every request) and is to be answered as if it did not. node:http
+ * has let go of the socket by now: the request is put back in front of it without the offer.
+ */
+function replay(server: Server, request: IncomingMessage, socket: Duplex, head: Buffer): void {
+  const lines = [`${request.method} ${request.url} HTTP/${request.httpVersion}`];
+  for (let i = 0; i + 1 < request.rawHeaders.length; i += 2) {
+    const name = request.rawHeaders[i] as string;
+    const dropped = /^(upgrade|http2-settings)$/i.test(name);
+    // `Connection: Upgrade` goes with the offer; what else it says is kept.
+    const value = /^connection$/i.test(name)
+      ? withoutUpgrade(request.rawHeaders[i + 1] as string)
+      : request.rawHeaders[i + 1];
+    if (!dropped && value !== '') lines.push(`${name}: ${value}`);
+  }
+  socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]));
+  // A TLS server would begin another handshake with a new connection.
+  server.emit(socket instanceof TLSSocket ? 'secureConnection' : 'connection', socket);
+}
+
+function withoutUpgrade(value: string): string {
+  return value
+    .split(',')
+    .map((token) => token.trim())
+    .filter((token) => !/^(upgrade|http2-settings)$/i.test(token))
+    .join(', ');
+}

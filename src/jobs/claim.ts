@@ -1,0 +1,271 @@
+import type { Job, JobKind } from '../plugin/plugin.ts';
+import type { StoreTx } from '../ports/store.ts';
+import { type Candidate, chooseJobs, type DueQuestion, findDue, type GroupWalk, groupKey, type Room } from './due.ts';
+import { createParameters, ONCE_LANE, type Parameters, padded, query } from './table.ts';
+
+/** A job with a lease of this process. */
+export interface ClaimedJob {
+  readonly job: Job;
+  readonly lane: 0 | 1;
+  /** Token of the claim: an outcome is only recorded while it is still the row's. */
+  readonly claim: number;
+  /** Unix milliseconds: since when it was due. */
+  readonly runAt: number;
+  /** Claims before it that ended without an outcome. */
+  readonly lost: number;
+}
+
+/** Free slots of this process, and its memory of who was served. */
+export interface ClaimRoom {
+  readonly total: number;
+  kind(kind: string): number;
+  readonly slow: number;
+  slowOfKind(kind: string): number;
+  lastServed(kind: string, group: string): number;
+}
+
+interface ClaimOptions {
+  readonly kinds: ReadonlyMap<string, JobKind>;
+  readonly room: ClaimRoom;
+  readonly ahead: AheadRoom;
+  readonly walk: GroupWalk;
+  readonly now: number;
+  /** Of this process; null where its end could not be noticed. */
+  readonly owner: string | null;
+}
+
+/** A job that its process does not finish within its time and this is taken to be lost. */
+export const LEASE_EXTRA_MS = 30_000;
+
+/** How long a process that runs a job of this kind is believed to live without a word. */
+export const leaseMsOf = ({ leaseMs, timeoutMs }: JobKind): number => leaseMs ?? timeoutMs + LEASE_EXTRA_MS;
+
+/** How long a job that was claimed ahead may wait for its slot; its lease is longer by that. */
+export const AHEAD_WAIT_MS = 5_000;
+
+/** Any number: processes that share a database agree on it. */
+const CLAIM_LOCK = 7_036_874_417;
+const LEAST_WINDOW = 64;
+const WINDOW_PER_SLOT = 2;
+
+export interface Claim {
+  /** To be run at once. */
+  readonly jobs: readonly ClaimedJob[];
+  /** To be run as soon as a slot is free and their group's limit allows it. */
+  readonly ahead: readonly ClaimedJob[];
+  /** Whether due rows were left because of a limit, or because all room was used. */
+  readonly isMoreDue: boolean;
+}
+
+const NOTHING: Claim = { jobs: [], ahead: [], isMoreDue: false };
+
+/** Gives due jobs a lease, within all limits. The transaction of the caller makes it one step. */
+export async function claimJobs(tx: StoreTx, options: ClaimOptions): Promise<Claim> {
+  const { kinds, room, ahead, walk, now, owner } = options;
+  const wanted = room.total + ahead.total;
+  const questions = questionsOf(kinds, room, ahead);
+  if (wanted <= 0 || questions.length === 0) return NOTHING;
+  if (tx.dialect === 'postgres') {
+    // One process at a time, so that the limits of groups hold over all of them.
+    const parameters = createParameters(tx.dialect);
+    await query(tx.db, `select pg_advisory_xact_lock(${parameters.add(CLAIM_LOCK)})`, parameters);
+  }
+  const window = Math.max(LEAST_WINDOW, WINDOW_PER_SLOT * wanted);
+  const held = await heldRows(tx, ahead);
+  const full = fullRoom(kinds, room, held.all);
+  const due = await findDue(tx, questions, walk, { now, window, wanted, running: full.running, group: full.group });
+  if (due.length === 0) return NOTHING;
+  const chosen = chooseJobs(due, full);
+  const later = chooseAhead(due, chosen, { kinds, room: full, ahead, others: held.others });
+  const until = now + (later.length > 0 ? AHEAD_WAIT_MS : 0);
+  const leased = await lease(tx, [...chosen, ...later], kinds, { now: until, owner });
+  const first = new Set(chosen.map(({ id }) => id));
+  return {
+    jobs: leased.filter(({ job }) => first.has(job.id)),
+    ahead: leased.filter(({ job }) => !first.has(job.id)),
+    isMoreDue: due.length > chosen.length + later.length,
+  };
+}
+
+function questionsOf(kinds: ReadonlyMap<string, JobKind>, room: ClaimRoom, ahead: AheadRoom): DueQuestion[] {
+  return [...kinds.keys()].flatMap((kind) => {
+    const isFree = room.total > 0 && room.kind(kind) > 0;
+    const fast = isFree || (ahead.total > 0 && ahead.kind(kind) > 0) ? [{ kind, lane: 0 } as const] : [];
+    const isSlowFree = isFree && room.slow > 0 && room.slowOfKind(kind) > 0;
+    return isSlowFree ? [...fast, { kind, lane: 1 } as const] : fast;
+  });
+}
+
+/** What runs or waits with a lease in each group: in all processes, and in the others. */
+async function heldRows(tx: StoreTx, ahead: AheadRoom) {
+  const parameters = createParameters(tx.dialect);
+  // The condition on the lease is always true: it leads to the small index of running rows, and "group by" would lead away from it.
+  const text = `select id, claims, kind, grp from outbox where state = 'running' and lease_until > 0`;
+  type Held = { readonly id: number; readonly claims: number; readonly kind: string; readonly grp: string };
+  const all = new Map<string, number>();
+  const others = new Map<string, number>();
+  for (const { id, claims, kind, grp } of await query<Held>(tx.db, text, parameters)) {
+    const key = groupKey(kind, grp);
+    all.set(key, (all.get(key) ?? 0) + 1);
+    if (!ahead.isOwn(id, claims)) others.set(key, (others.get(key) ?? 0) + 1);
+  }
+  return { all, others };
+}
+
+function fullRoom(kinds: ReadonlyMap<string, JobKind>, room: ClaimRoom, held: ReadonlyMap<string, number>): Room {
+  const running = (kind: string, group: string) => held.get(groupKey(kind, group)) ?? 0;
+  return {
+    total: room.total,
+    kind: room.kind,
+    slow: room.slow,
+    slowOfKind: room.slowOfKind,
+    lastServed: room.lastServed,
+    running,
+    group: (kind, group) => {
+      const limit = kinds.get(kind)?.groupConcurrency?.(group) ?? Number.POSITIVE_INFINITY;
+      return limit - running(kind, group);
+    },
+  };
+}
+
+interface ClaimedRow {
+  readonly id: number;
+  readonly kind: string;
+  readonly key: string;
+  readonly grp: string;
+  readonly payload: string;
+  readonly slot: number | null;
+  readonly lane: number;
+  readonly attempts: number;
+  readonly claims: number;
+  readonly lost: number;
+  readonly run_at: number;
+  readonly created_at: number;
+}
+
+const RETURNED = 'id, kind, key, grp, payload, slot, lane, attempts, claims, lost, run_at, created_at';
+
+async function lease(
+  tx: StoreTx,
+  chosen: readonly Candidate[],
+  kinds: ReadonlyMap<string, JobKind>,
+  { now, owner }: Pick<ClaimOptions, 'now' | 'owner'>,
+): Promise<ClaimedJob[]> {
+  const byId = new Map<number, ClaimedJob>();
+  for (const [name, kind] of kinds) {
+    const ids = chosen.filter((row) => row.kind === name).map(({ id }) => id);
+    if (ids.length === 0) continue;
+    const parameters = createParameters(tx.dialect);
+    const until = parameters.add(now + leaseMsOf(kind));
+    // Null without an owner.
+    const mark = `cast(${parameters.add(owner)} as text) || ':' || (claims + 1)`;
+    const list = padded<number | null>(ids, null).map((id) => parameters.add(id));
+    // Rows that an owner is changing at this moment are left to it.
+    const free =
+      tx.dialect === 'postgres'
+        ? `(select id from outbox where id in (${list.join(',')}) and state = 'pending' for update skip locked)`
+        : `(${list.join(',')}) and state = 'pending'`;
+    const text = `update outbox set state = 'running', claims = claims + 1, lease_until = ${until}, owner = ${mark}
+      where id in ${free} returning ${RETURNED}`;
+    for (const row of await query<ClaimedRow>(tx.db, text, parameters)) byId.set(row.id, claimedOf(row));
+  }
+  return chosen.flatMap(({ id }) => byId.get(id) ?? []);
+}
+
+function claimedOf(row: ClaimedRow): ClaimedJob {
+  return {
+    job: {
+      id: row.id,
+      kind: row.kind,
+      key: row.key,
+      group: row.grp,
+      payload: JSON.parse(row.payload),
+      slot: row.slot,
+      attempts: row.attempts,
+      createdAt: row.created_at,
+      once: row.lane === ONCE_LANE && row.attempts === 0,
+      again: row.claims > 1,
+    },
+    lane: row.lane === 0 ? 0 : 1,
+    claim: row.claims,
+    runAt: row.run_at,
+    lost: row.lost,
+  };
+}
+
+/** Rows of ids and claim tokens for a list of values: what another process has taken meanwhile is found out by its token. */
+export function claimRows(jobs: readonly ClaimedJob[], parameters: Parameters): string {
+  const rows = padded<ClaimedJob | null>(jobs, null).map((one) => {
+    const id = parameters.add(one?.job.id ?? null);
+    return `(cast(${id} as bigint), cast(${parameters.add(one?.claim ?? null)} as integer))`;
+  });
+  return rows.join(',');
+}
+
+/** Jobs that may be claimed before a slot is free for them, so that one transaction serves many. */
+export interface AheadRoom {
+  readonly total: number;
+  /** The part of `total` that is kept for groups of which this process holds nothing. */
+  readonly reserved: number;
+  kind(kind: string): number;
+  /** Whether a running row is one of this process. */
+  isOwn(id: number, claim: number): boolean;
+}
+
+interface AheadOptions {
+  readonly kinds: ReadonlyMap<string, JobKind>;
+  readonly room: Room;
+  readonly ahead: AheadRoom;
+  /** What other processes hold of each group. */
+  readonly others: ReadonlyMap<string, number>;
+}
+
+/** Of a group as many times its limit are held ahead at most. */
+const AHEAD_PER_LIMIT = 8;
+
+/**
+ * Which of the due rows that cannot start now to take all the same. Only while no other process has rows of the group: then this
+ * process alone keeps its limit, when it starts them. The others see the rows as running and take no more than the limit leaves.
+ * First attempts and first retries only, since the slow lane has little to gain; ordered groups have one row at a time anyway.
+ */
+function chooseAhead(due: readonly Candidate[], chosen: readonly Candidate[], options: AheadOptions): Candidate[] {
+  const { kinds, room, ahead, others } = options;
+  if (ahead.total <= 0) return [];
+  const taken = new Set(chosen);
+  const rest = due.filter((row) => row.lane === 0 && row.isOrdered !== true && !taken.has(row));
+  if (rest.length === 0) return [];
+  const added = new Map<string, number>();
+  for (const { kind, group } of chosen) {
+    const key = groupKey(kind, group);
+    added.set(key, (added.get(key) ?? 0) + 1);
+  }
+  const heldOf = (kind: string, group: string) => room.running(kind, group) + (added.get(groupKey(kind, group)) ?? 0);
+  const groupRoom = (kind: string, group: string) => {
+    if (others.has(groupKey(kind, group)) || kinds.get(kind)?.groupAhead?.(group) === false) return 0;
+    const limit = kinds.get(kind)?.groupConcurrency?.(group) ?? Number.POSITIVE_INFINITY;
+    return limit <= 0 ? 0 : limit * (1 + AHEAD_PER_LIMIT) - heldOf(kind, group);
+  };
+  const pick = (rows: readonly Candidate[], total: number, group: Room['group']) =>
+    chooseJobs(rows, { ...room, total, kind: ahead.kind, slow: 0, running: heldOf, group });
+
+  // Groups that wait for their first slot come first, and have room that the others can't use.
+  const isNew = ({ kind, group }: Candidate) => heldOf(kind, group) === 0;
+  const first = pick(rest.filter(isNew), ahead.total, (kind, group) => Math.min(1, groupRoom(kind, group)));
+  const left = ahead.total - Math.max(first.length, ahead.reserved);
+  if (left <= 0) return first;
+  const firsts = new Set(first);
+  const ofKind = (kind: string) => first.filter((row) => row.kind === kind).length;
+  const second = chooseJobs(
+    rest.filter((row) => !firsts.has(row)),
+    {
+      ...room,
+      total: left,
+      kind: (kind) => ahead.kind(kind) - ofKind(kind),
+      slow: 0,
+      running: heldOf,
+      group: (kind, group) =>
+        groupRoom(kind, group) - first.filter((row) => row.kind === kind && row.group === group).length,
+    },
+  );
+  return [...first, ...second];
+}

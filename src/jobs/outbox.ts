@@ -1,0 +1,339 @@
+import { sql } from 'kysely';
+import type { NewJob } from '../plugin/plugin.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Outbox, OutboxChange, OutboxFilter, OutboxRow, OutboxState } from '../ports/outbox.ts';
+import type { Queries, SqlValue, Store, StoreTx } from '../ports/store.ts';
+import {
+  createParameters,
+  type JobTables,
+  jobTables,
+  laneOf,
+  ONCE_LANE,
+  type OutboxTable,
+  type Parameters,
+  query,
+} from './table.ts';
+
+const DEFAULT_PAGE = 50;
+const LONGEST_PAGE = 1_000;
+const MOST_CHANGED = 10_000;
+const MOST_COUNTED = 1_000_000;
+const PRUNE_BATCH = 1_000;
+const STATES: readonly OutboxState[] = ['pending', 'running', 'done', 'failed', 'discarded', 'held'];
+
+/** The outbox as its owners see it. `wake` is called after commits that make rows due. */
+export function createOutbox(options: {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly wake: () => void;
+}): Outbox {
+  const { store, clock, wake } = options;
+
+  /** Changes rows that match and are in one of `from`, oldest first. */
+  async function update(
+    tx: StoreTx,
+    change: OutboxChange,
+    from: readonly OutboxState[],
+    values: Partial<OutboxTable>,
+    options: { readonly isForkedToo: boolean } = { isForkedToo: true },
+  ): Promise<number> {
+    const states = from.filter((state) => change.states === undefined || change.states.includes(state));
+    if (states.length === 0 || change.ids?.length === 0 || change.keys?.length === 0) return 0;
+    const db = jobTables(tx.db);
+    let rows = select(db, { ...change, states });
+    if (!options.isForkedToo) rows = rows.where((eb) => eb.or([eb('error', 'is', null), eb('error', '!=', FORKED)]));
+    const ids = rows
+      .select('id')
+      .orderBy('id')
+      .limit(Math.min(change.limit ?? MOST_CHANGED, MOST_CHANGED));
+    // The state is asked for again behind the lock of each row: somebody may have claimed it meanwhile.
+    const { numUpdatedRows } = await db
+      .updateTable('outbox')
+      .set(values)
+      .where('id', 'in', ids)
+      .where('state', 'in', states)
+      .executeTakeFirst();
+    const changed = Number(numUpdatedRows);
+    if (changed > 0 && values.state === 'pending') tx.onCommit(wake);
+    return changed;
+  }
+
+  return {
+    async list(filter, { beforeId, afterId, limit = DEFAULT_PAGE, tx } = {}) {
+      let query = select(jobTables(tx?.db ?? store.read), filter).selectAll();
+      if (beforeId !== undefined) query = query.where('id', '<', beforeId);
+      if (afterId !== undefined) query = query.where('id', '>', afterId);
+      const rows = await query
+        .orderBy('id', afterId === undefined ? 'desc' : 'asc')
+        .limit(Math.min(Math.max(1, limit), LONGEST_PAGE))
+        .execute();
+      return rows.map(rowOf);
+    },
+    async get(kind, key) {
+      const row = await select(jobTables(store.read), { kind, keys: [key] })
+        .selectAll()
+        .executeTakeFirst();
+      return row === undefined ? null : rowOf(row);
+    },
+    async count(filter, { atMost = MOST_COUNTED, tx } = {}) {
+      const db = jobTables(tx?.db ?? store.read);
+      if (filter.states === undefined) return await countRows(db, select(db, filter), atMost);
+      const { states, ...rest } = filter;
+      let sum = 0;
+      for (const state of new Set(states)) {
+        if (sum < atMost) sum += await countRows(db, ofState(select(db, rest), state), atMost - sum);
+      }
+      return sum;
+    },
+    async total({ states = STATES, ...rest }, member, { tx } = {}) {
+      const db = jobTables(tx?.db ?? store.read);
+      const number =
+        store.dialect === 'sqlite'
+          ? sql<number | string | null>`sum(json_extract(payload, ${`$.${member}`}))`
+          : sql<number | string | null>`sum((payload::json->>${member})::bigint)`;
+      const all = { rows: 0, sum: 0 };
+      for (const state of new Set(states)) {
+        const found = await ofState(select(db, rest), state)
+          .select(({ fn }) => [fn.countAll<number>().as('rows'), number.as('sum')])
+          .executeTakeFirstOrThrow();
+        all.rows += Number(found.rows);
+        all.sum += Number(found.sum ?? 0);
+      }
+      return all;
+    },
+    requeue: (tx, change, { runAt = clock.now(), once = false } = {}) => {
+      const fresh = { state: 'pending', attempts: 0, lost: 0, finished_at: null, error: null } as const;
+      const values = { ...fresh, lane: once ? ONCE_LANE : 0, run_at: Math.trunc(runAt) };
+      return update(tx, change, ['done', 'failed', 'discarded'], values, { isForkedToo: false });
+    },
+    hold: (tx, change, reason) => update(tx, change, ['pending'], { state: 'held', error: reason }),
+    async take(tx, { kind, group, limit }, reason) {
+      const db = jobTables(tx.db);
+      let due = select(db, { kind, group })
+        .where(sql<boolean>`state = 'pending'`)
+        .where('lane', '=', 0)
+        .where('attempts', '=', 0)
+        .where('run_at', '<=', clock.now())
+        .selectAll()
+        .orderBy(sql`coalesce(position, 0)`)
+        .orderBy('id')
+        .limit(limit);
+      // Rows that are being claimed at this moment are left to whoever claims them.
+      if (tx.dialect === 'postgres') due = due.forUpdate().skipLocked();
+      const rows = await due.execute();
+      const ids = rows.map(({ id }) => id);
+      if (ids.length > 0)
+        await db
+          .updateTable('outbox')
+          .set((row) => ({ state: 'held', error: reason, claims: row('claims', '+', 1) }))
+          .where('id', 'in', ids)
+          .execute();
+      return rows.map((row) => rowOf({ ...row, state: 'held', error: reason }));
+    },
+    async giveBack(tx, { kind, ids }, reason) {
+      if (ids.length === 0) return;
+      await jobTables(tx.db)
+        .updateTable('outbox')
+        .set((row) => ({ state: 'pending', error: null, claims: row('claims', '-', 1) }))
+        .where('kind', '=', kind)
+        .where('id', 'in', [...ids])
+        .where('state', '=', 'held')
+        .where('error', '=', reason)
+        .execute();
+      tx.onCommit(wake);
+    },
+    finish: (tx, change, end) =>
+      update(tx, change, ['held'], {
+        state: end.state,
+        finished_at: clock.now(),
+        error: end.state === 'failed' ? end.error : null,
+      }),
+    release: (tx, change, { attempts } = {}) => {
+      const behind = attempts === undefined ? {} : { attempts, lane: laneOf(attempts) };
+      return update(tx, change, ['held'], { state: 'pending', run_at: clock.now(), error: null, ...behind });
+    },
+    discard: (tx, change, reason) =>
+      update(tx, change, ['pending', 'held'], { state: 'discarded', finished_at: clock.now(), error: reason }),
+    discardUntried: (tx, range) => discardForked(tx, range, clock.now()),
+    async moveSlot(tx, kind, keys, slot) {
+      if (keys.length === 0) return 0;
+      const query = jobTables(tx.db)
+        .updateTable('outbox')
+        .set({ slot, error: sql<string | null>`${sql.raw(withoutMark)}` });
+      const { numUpdatedRows } = await query
+        .where('kind', '=', kind)
+        .where('key', 'in', [...keys])
+        .executeTakeFirst();
+      return Number(numUpdatedRows);
+    },
+    async prune(tx, { kind, state, finishedBefore, limit = PRUNE_BATCH }) {
+      const db = jobTables(tx.db);
+      const ids = db
+        .selectFrom('outbox')
+        .select('id')
+        .where('kind', '=', kind)
+        .where('state', '=', state)
+        .where('finished_at', '<', finishedBefore)
+        .orderBy('finished_at')
+        .limit(limit);
+      return await db.deleteFrom('outbox').where('id', 'in', ids).returning(['id', 'key']).execute();
+    },
+  };
+}
+
+function select(db: Queries<JobTables>, filter: OutboxFilter) {
+  let query = db.selectFrom('outbox').where('kind', '=', filter.kind);
+  if (filter.group !== undefined) query = query.where('grp', '=', filter.group);
+  if (filter.ids !== undefined) query = query.where('id', 'in', [...filter.ids]);
+  if (filter.keys !== undefined) query = query.where('key', 'in', [...filter.keys]);
+  if (filter.states !== undefined) query = query.where('state', 'in', [...filter.states]);
+  if (filter.reason !== undefined) query = query.where('error', '=', filter.reason);
+  if (filter.createdFrom !== undefined) query = query.where('created_at', '>=', filter.createdFrom);
+  if (filter.createdBefore !== undefined) query = query.where('created_at', '<', filter.createdBefore);
+  return query;
+}
+
+type Selection = ReturnType<typeof select>;
+
+/** One state at a time and written out, because a partial index is only found by its very condition. */
+function ofState(query: Selection, state: OutboxState): Selection {
+  const found = query.where(sql<boolean>`state = ${sql.lit(state)}`);
+  // True of all rows: these lead to the index of the state.
+  if (state === 'pending') return found.where('lane', 'in', [0, 1]);
+  if (state === 'held') return found.where('run_at', '>=', 0);
+  return state === 'running' ? found.where('lease_until', '>', 0) : found;
+}
+
+async function countRows(db: Queries<JobTables>, rows: Selection, atMost: number): Promise<number> {
+  const { count } = await db
+    .selectFrom(rows.select('id').limit(atMost).as('found'))
+    .select(({ fn }) => fn.countAll<number>().as('count'))
+    .executeTakeFirstOrThrow();
+  return count;
+}
+
+function rowOf(row: OutboxTable): OutboxRow {
+  return {
+    id: row.id,
+    kind: row.kind,
+    key: row.key,
+    group: row.grp,
+    payload: JSON.parse(row.payload),
+    slot: row.slot,
+    position: row.position,
+    state: row.state,
+    attempts: row.attempts,
+    runAt: row.run_at,
+    createdAt: row.created_at,
+    finishedAt: row.finished_at,
+    error: row.error,
+  };
+}
+
+const COLUMNS = [
+  'kind',
+  'key',
+  'grp',
+  'payload',
+  'slot',
+  'position',
+  'state',
+  'lane',
+  'attempts',
+  'claims',
+  'lost',
+  'run_at',
+  'created_at',
+  'error',
+] as const;
+
+/** Adds jobs to the running transaction; those whose (kind, key) exists are left out. Returns how many were added. */
+export async function insertJobs(tx: StoreTx, jobs: readonly NewJob[], now: number): Promise<number> {
+  const rows = jobs.map((job): SqlValue[] => [
+    job.kind,
+    job.key,
+    job.group,
+    JSON.stringify(job.payload) ?? 'null',
+    job.slot ?? null,
+    job.position ?? null,
+    job.held === undefined ? 'pending' : 'held',
+    0,
+    0,
+    0,
+    0,
+    Math.trunc(job.runAt ?? now),
+    now,
+    job.held ?? null,
+  ]);
+  return await tx.insertMany('outbox', COLUMNS, rows, 'ignore');
+}
+
+/** Why jobs of a block that was rolled back are over; their keys are free again. */
+const FORKED = 'forked';
+/** The same of jobs that were claimed at that moment: whether they were begun shows when their claim ends. */
+const MAYBE = 'forked while claimed';
+const FREED_KEY = "outbox.key || '#forked#' || outbox.id";
+
+/** For rows whose claim ends with nothing done: whether their block is gone, so that they are over as well. */
+const isGone = `outbox.claims = 1 and outbox.error = '${MAYBE}'`;
+
+/**
+ * Columns of a claim that ends. `undone`: condition, in SQL, for one with which nothing was done; `now`: placeholder of a time; the others
+ * are the values where the block still stands.
+ */
+export function endOfClaim(
+  undone: string,
+  now: string,
+  values: { readonly state: string; readonly finishedAt: string; readonly error: string },
+): string {
+  const gone = `${undone} and ${isGone}`;
+  return `state = case when ${gone} then 'discarded' else ${values.state} end,
+    finished_at = case when ${gone} then cast(${now} as bigint) else ${values.finishedAt} end,
+    error = case when ${gone} then '${FORKED}' else ${values.error} end,
+    key = case when ${gone} then ${FREED_KEY} else outbox.key end`;
+}
+
+interface ForkedRange {
+  readonly kind: string;
+  readonly fromSlot: number;
+  /** Inclusive. */
+  readonly toSlot: number;
+  readonly groups?: readonly string[];
+}
+
+/** Written out, because a partial index is only found by its very condition. */
+const UNTRIED = "claims = 0 and state in ('pending', 'held')";
+const FIRST_CLAIM = "state = 'running' and claims = 1";
+
+/**
+ * Discards the jobs of blocks that were rolled back, unless they were begun, and marks those that are claimed for the first time. Where
+ * others write beside this it is one statement, which sees a row that is claimed, or whose claim ends, as it is then.
+ */
+async function discardForked(tx: StoreTx, range: ForkedRange, now: number): Promise<number> {
+  const pieces = tx.dialect === 'sqlite' ? [[UNTRIED], [FIRST_CLAIM]] : [[UNTRIED, FIRST_CLAIM]];
+  let discarded = 0;
+  if (range.groups?.length === 0) return discarded;
+  for (const conditions of pieces) {
+    const parameters = createParameters(tx.dialect);
+    const at = parameters.add(now);
+    const where = conditions.map((condition) => `(${condition} and ${inRange(range, parameters)})`);
+    const text = `update outbox set
+        state = case when claims = 0 then 'discarded' else state end,
+        finished_at = case when claims = 0 then cast(${at} as bigint) else finished_at end,
+        error = case when claims = 0 then '${FORKED}' else '${MAYBE}' end,
+        key = case when claims = 0 then ${FREED_KEY} else key end
+      where ${where.join(' or ')} returning claims`;
+    const rows = await query<{ readonly claims: number }>(tx.db, text, parameters);
+    discarded += rows.filter(({ claims }) => Number(claims) === 0).length;
+  }
+  return discarded;
+}
+
+function inRange({ kind, fromSlot, toSlot, groups }: ForkedRange, { add }: Parameters): string {
+  // Not by the index of the kind, which has every row there is.
+  const base = `slot >= ${add(fromSlot)} and slot <= ${add(toSlot)} and kind || '' = ${add(kind)}`;
+  return groups === undefined ? base : `${base} and grp in (${groups.map(add).join(',')})`;
+}
+
+/** The event of a job is in another block now: SQL of its `error`. */
+const withoutMark = `case when error = '${MAYBE}' then null else error end`;

@@ -1,0 +1,298 @@
+import type { CoreConfig } from '../config/core.ts';
+import { messageOf } from '../lib/coded-error.ts';
+import type { JobKind, NewJob } from '../plugin/plugin.ts';
+import type { Clock, Random } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import type { Metrics } from '../ports/metrics.ts';
+import type { Owner } from '../ports/owner.ts';
+import type { Store, StoreTx } from '../ports/store.ts';
+import { type AheadRoom, type ClaimedJob, claimJobs } from './claim.ts';
+import { createDispatcher, createStopper, stopped } from './dispatch.ts';
+import { type GroupWalk, nextDueAt } from './due.ts';
+import { createRenewer, createSweeper, giveBack } from './leases.ts';
+import { createJobMetrics } from './metrics.ts';
+import { insertJobs } from './outbox.ts';
+import { type Finished, isPassingTrouble, isStoreTrouble, settleAll, settleSingly } from './outcomes.ts';
+import { createSlots } from './slots.ts';
+import { createWaker } from './waker.ts';
+
+interface JobRunnerOptions {
+  readonly store: Store;
+  readonly kinds: readonly JobKind[];
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly config: CoreConfig['jobs'];
+  /** Shows others when this process has ended; null where that cannot be shown, so that its leases have to run out. */
+  readonly owner: Owner | null;
+  /** Told when outcomes can't be written any more: the process has to end. */
+  readonly fatal?: (error: unknown) => void;
+}
+
+export interface JobRunner {
+  /** Adds jobs to a transaction; returns how many were new. They are looked at when it commits. */
+  enqueue(tx: StoreTx, jobs: readonly NewJob[]): Promise<number>;
+  /** Something may be due. */
+  wake(): void;
+  start(): Promise<void>;
+  /** Claims nothing more; resolves when running jobs are over and written. */
+  drain(): Promise<void>;
+  /** Aborts what still runs, writes what is over, gives leases back. An aborted `signal` ends the waiting. Never rejects. */
+  stop(signal?: AbortSignal): Promise<void>;
+}
+
+const MOST_OUTCOMES = 256;
+/** How many times the settle time outcomes may wait for one transaction while claimed jobs keep the slots busy. */
+const FED_PATIENCE = 20;
+/** This part of what may wait is for groups that hold nothing; and a kind may hold so many times its concurrency. */
+const AHEAD_RESERVE = 4;
+const KIND_AHEAD = 8;
+const BLOCKED_POLL_MS = 100;
+const FIRST_PAUSE_MS = 50;
+const LONGEST_PAUSE_MS = 5_000;
+
+/** Claim tokens of what this process has, by row id. */
+type HeldClaims = Map<number, number>;
+
+/**
+ * Runs the jobs of the outbox: each at least once, its outcome written exactly once. Outcomes are collected for a moment and written
+ * together with the next claim in one transaction.
+ */
+export function createJobRunner(options: JobRunnerOptions): JobRunner {
+  const { store, clock, random, log, config, owner } = options;
+  const kinds = new Map(options.kinds.map((kind) => [kind.kind, kind]));
+  const slots = createSlots(kinds, config.concurrency);
+  const metrics = createJobMetrics(options.metrics, slots);
+  const sweeper = createSweeper({ ...options, kinds, metrics, maxLost: config.maxAttempts, wake: () => waker.wake() });
+  const renewer = createRenewer({ store, clock, log, kinds, running: slots.running });
+  const waker = createWaker(clock);
+  const walk: GroupWalk = new Map();
+  const stopper = createStopper();
+  const held: HeldClaims = new Map();
+  let outcomes: Finished[] = [];
+  let returns: ClaimedJob[] = [];
+  let state: 'new' | 'claiming' | 'draining' | 'ended' = 'new';
+  let loop: Promise<void> = Promise.resolve();
+  let cancelFlush: (() => void) | null = null;
+  /** Due rows wait for a limit of their group that time may lift, such as a rate. */
+  let isBlocked = false;
+  let lookedAtMs = Number.NEGATIVE_INFINITY;
+
+  const dispatcher = createDispatcher({
+    ...{ kinds, slots, clock, random, metrics, stopper, maxAttempts: config.maxAttempts, finish },
+    isOpen: () => state === 'claiming',
+    giveBack(jobs) {
+      returns.push(...jobs);
+      waker.wake();
+    },
+  });
+
+  options.metrics.observe('waiting', 'jobs that were claimed ahead and wait for a slot', () => dispatcher.waiting);
+  /** One transaction: what is over, and what comes next. Returns whether there may be more to claim. */
+  async function turn(): Promise<boolean> {
+    cancelFlush?.();
+    cancelFlush = null;
+    if (state === 'claiming') dispatcher.pump();
+    else returns.push(...dispatcher.clear());
+    const finished = outcomes;
+    outcomes = [];
+    // Leases to be given back.
+    const back = returns;
+    returns = [];
+    const isClaiming = state === 'claiming';
+    const room = slots.room(isClaiming ? config.claimBatch : 0);
+    const ahead = aheadRoom(isClaiming ? config.claimBatch - Math.max(0, room.total) : 0);
+    if (finished.length + back.length === 0 && room.total <= 0 && ahead.total <= 0) return false;
+    const now = clock.now();
+    const startedMs = clock.monotonic();
+    sweeper.saw(now, startedMs);
+    // Every commit of new jobs wakes the runner: while it has plenty to do, a look now and then is enough.
+    const isIdle = finished.length + back.length === 0 && room.total <= 0 && isFed();
+    if (isIdle && startedMs - lookedAtMs < BLOCKED_POLL_MS) return false;
+    lookedAtMs = startedMs;
+    try {
+      const { recorded, claim } = await store.write(async (tx) => {
+        const recorded = await settleAll(tx, kinds, finished, now);
+        await giveBack(tx, back, now);
+        return { recorded, claim: await claimJobs(tx, { kinds, room, ahead, walk, now, owner: owner?.id ?? null }) };
+      });
+      isBlocked = claim.isMoreDue || dispatcher.waiting > 0;
+      metrics.late(finished.length - recorded.length);
+      release([...finished.map(({ claimed }) => claimed), ...back]);
+      for (const { job, claim: token } of [...claim.jobs, ...claim.ahead]) held.set(job.id, token);
+      if (state === 'claiming') dispatcher.launch(claim, now, startedMs);
+      else {
+        returns.push(...claim.ahead);
+        dispatcher.launch({ ...claim, ahead: [] }, now, startedMs);
+      }
+      return claim.jobs.length > 0 && claim.jobs.length === room.total && claim.ahead.length === 0;
+    } catch (error) {
+      metrics.failedTurn();
+      returns.push(...back);
+      await settleAfter(error, finished, now);
+      return true;
+    }
+  }
+
+  /** Rows that are neither settled nor given back yet; whatever else is running is another process's. */
+  function release(jobs: readonly ClaimedJob[]): void {
+    for (const { job, claim } of jobs) if (held.get(job.id) === claim) held.delete(job.id);
+  }
+
+  function aheadRoom(limit: number): AheadRoom {
+    const most = config.claimAhead;
+    return {
+      total: Math.max(0, Math.min(limit, most - dispatcher.waiting)),
+      reserved: Math.floor(most / AHEAD_RESERVE),
+      kind: (kind) => Math.min(most, KIND_AHEAD * (kinds.get(kind)?.concurrency ?? 0)) - dispatcher.waitingOfKind(kind),
+      isOwn: (id, claim) => held.get(id) === claim,
+    };
+  }
+
+  /** Outcomes that are written twice do no harm: the second time they show a token that is no longer the row's. */
+  async function settleAfter(error: unknown, finished: readonly Finished[], now: number): Promise<void> {
+    try {
+      if (isStoreTrouble(error) || finished.length === 0) throw error;
+      log.warn({ error: messageOf(error) }, 'outcomes of jobs could not be written together');
+      await settleSingly(store, kinds, finished, now, log);
+      release(finished.map(({ claimed }) => claimed));
+    } catch (failure) {
+      outcomes = [...finished.map((one) => ({ ...one, isUnsure: true as const })), ...outcomes];
+      throw failure;
+    }
+  }
+
+  function finish(finished: Finished): void {
+    if (!slots.running.has(finished.claimed)) return;
+    slots.free(finished.claimed);
+    outcomes.push(finished);
+    // While claimed jobs wait for slots nothing stands idle: more outcomes may go into one transaction.
+    if (outcomes.length >= flushAt() || slots.running.size === 0) waker.wake();
+    else cancelFlush ??= clock.timeout(isFed() ? config.settleMs * FED_PATIENCE : config.settleMs, () => waker.wake());
+  }
+
+  const isFed = () => dispatcher.waiting > config.concurrency;
+  const flushAt = () => (isFed() ? MOST_OUTCOMES : Math.min(MOST_OUTCOMES, Math.ceil(config.concurrency / 2)));
+
+  const isOver = () =>
+    state !== 'claiming' && slots.running.size + outcomes.length + returns.length + dispatcher.waiting === 0;
+
+  async function work(): Promise<void> {
+    let pauseMs = FIRST_PAUSE_MS;
+    while (state !== 'ended' && !isOver()) {
+      try {
+        const isMore = await turn();
+        pauseMs = FIRST_PAUSE_MS;
+        if (!isMore && !isOver()) await waker.sleep(await idleMs());
+      } catch (error) {
+        const isFinal = isStoreTrouble(error) && !isPassingTrouble(error);
+        log.error({ error: messageOf(error), isFinal }, 'outcomes of jobs, or claims, cannot be written');
+        if (isFinal) {
+          state = 'ended';
+          options.fatal?.(error);
+          return;
+        }
+        await waker.pause(pauseMs);
+        pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2);
+      }
+    }
+  }
+
+  /** Until the next due row, as far as this process could take it. */
+  async function idleMs(): Promise<number> {
+    if (state !== 'claiming' || (slots.isFull() && dispatcher.waiting === 0)) return config.pollMs;
+    if (isBlocked) return Math.min(config.pollMs, BLOCKED_POLL_MS);
+    const now = clock.now();
+    const next = await nextDueAt(store, [...kinds.keys()], now);
+    return next === null ? config.pollMs : Math.max(1, Math.min(config.pollMs, next - now));
+  }
+
+  async function end(signal: AbortSignal | undefined): Promise<void> {
+    state = state === 'new' ? 'ended' : 'draining';
+    await sweeper.stop();
+    stopper.stop();
+    waker.wake();
+    await Promise.race([loop, whenAborted(signal)]);
+    renewer.stop();
+    state = 'ended';
+    waker.wake();
+    const running = [...slots.running];
+    for (const one of running) slots.free(one);
+    const waiting = [...returns, ...dispatcher.clear()];
+    const left = { outcomes, running, loading: dispatcher.loading(), waiting };
+    if (await leaveJobs({ store, kinds, clock, log }, left)) owner?.close();
+  }
+
+  return {
+    async enqueue(tx, jobs) {
+      const added = await insertJobs(tx, jobs, clock.now());
+      if (added > 0) tx.onCommit(waker.wake);
+      return added;
+    },
+    wake: waker.wake,
+    async start() {
+      await sweeper.start();
+      renewer.start();
+      state = 'claiming';
+      loop = work();
+    },
+    async drain() {
+      if (state === 'claiming') state = 'draining';
+      returns.push(...dispatcher.clear());
+      waker.wake();
+      await loop;
+    },
+    stop: (signal) => end(signal),
+  };
+}
+
+function whenAborted(signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted) resolve();
+    signal?.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
+
+/** What a process has when it stops. */
+interface Left {
+  /** Over, and not written yet. */
+  readonly outcomes: readonly Finished[];
+  /** With a slot. */
+  readonly running: readonly ClaimedJob[];
+  /** Those of them that were not begun. */
+  readonly loading: readonly ClaimedJob[];
+  /** Claimed, without a slot. */
+  readonly waiting: readonly ClaimedJob[];
+}
+
+interface LeaveParts {
+  readonly store: Store;
+  readonly kinds: ReadonlyMap<string, JobKind>;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/**
+ * The last write of a process. What was begun may have had its effect, and is not left as if it had never been claimed. Never rejects:
+ * what cannot be written keeps its lease until that runs out, or until others see that this process has ended. Whether nothing is left.
+ */
+async function leaveJobs({ store, kinds, clock, log }: LeaveParts, left: Left): Promise<boolean> {
+  const { outcomes, running, loading, waiting } = left;
+  const unbegun = new Set(loading);
+  const begun = running.filter((one) => !unbegun.has(one));
+  const finished = [...outcomes, ...begun.map((claimed): Finished => ({ claimed, outcome: stopped(claimed) }))];
+  const back = [...unbegun, ...waiting];
+  if (finished.length + back.length === 0) return true;
+  const now = clock.now();
+  try {
+    await store.write(async (tx) => {
+      await settleAll(tx, kinds, finished, now);
+      await giveBack(tx, back, now);
+    });
+    return true;
+  } catch (error) {
+    log.warn({ jobs: finished.length + back.length, error: messageOf(error) }, 'leases are left to run out');
+    return false;
+  }
+}

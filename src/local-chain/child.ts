@@ -1,0 +1,40 @@
+/**
+ * Entry of the chain's own process: the engine is synchronous work, and a panic in native code ends the process it runs in.
+ * Options arrive as the first message; the answer is `{ready}` or `{failed}`. A second message sets the demo going.
+ */
+import { codeOf, messageOf } from '../lib/coded-error.ts';
+import { goLive } from './demo/live.ts';
+import { runDemo } from './demo/scenario.ts';
+import type { ChildMessage, LocalChainProcessOptions } from './host.ts';
+import { startChainWithInternals } from './in-process.ts';
+
+async function start(options: LocalChainProcessOptions): Promise<void> {
+  const { handle, chain } = await startChainWithInternals({ ...options, warn: (text) => console.error(text) });
+  const demo = options.demo === true ? await runDemo(chain) : null;
+  const { rpcUrl, wsUrl, socketPort, genesisHash } = handle;
+  tell({ ready: { rpcUrl, wsUrl, socketPort, genesisHash, hasLight: chain.hasLight, demo } });
+  let stopDemo = (): void => undefined;
+  process.once('message', () => {
+    if (demo !== null) stopDemo = goLive(chain);
+  });
+  process.once('SIGTERM', () => {
+    stopDemo();
+    handle.stop().finally(() => process.exit(0));
+  });
+}
+
+function tell(message: ChildMessage): void {
+  process.send?.(message);
+}
+
+// Ctrl-C reaches the whole group: the daemon drains first and ends this process itself.
+process.on('SIGINT', () => undefined);
+// Without its parent nobody could ever stop it.
+process.once('disconnect', () => process.exit(0));
+process.once('message', (options) => {
+  start(options as LocalChainProcessOptions).catch((error: unknown) => {
+    tell({ failed: { code: codeOf(error) ?? 'LOCAL_CHILD', message: messageOf(error) } });
+    process.exitCode = 1;
+    process.disconnect?.();
+  });
+});

@@ -1,0 +1,251 @@
+import { CodedError } from '../../lib/coded-error.ts';
+import type { TransactionError } from '../vm/errors.ts';
+import type { DecodedTransaction } from '../vm/transaction.ts';
+import type { Vm, VmAccount } from '../vm/vm.ts';
+import { type Accounts, createAccounts, keyBytes } from './accounts.ts';
+import { type ChainState, createChainState } from './chain-state.ts';
+import type { createChainTime } from './chain-time.ts';
+import { blockhashOf } from './hashes.ts';
+import { advanceNonce, isLoadingError, isSanitizeError, nodeError, payFee } from './loading.ts';
+import { nonceKeyOf, nonceOf } from './nonce.ts';
+import { keepPreImage, markOverwritten, newPending, type Pending } from './pending.ts';
+import { makeRecord, readBalances, resolveKeys } from './record.ts';
+import type { LedgerBlock, LedgerListener, TransactionRecord, UnplacedRecord } from './types.ts';
+
+const SLOT_HASHES = 512;
+const SYSVAR_OWNER = 'Sysvar1111111111111111111111111111111111111';
+
+export interface BankOptions {
+  readonly vm: Vm;
+  readonly time: ReturnType<typeof createChainTime>;
+  readonly genesisHash: string;
+  readonly firstSlot: number;
+  readonly finalityDepth: number;
+  readonly maxBlocks: number;
+}
+
+/** Landed (also with an error of its own), or refused without a trace. */
+export type Submission =
+  | { readonly landed: true; readonly record: TransactionRecord }
+  | { readonly landed: false; readonly err: TransactionError };
+
+/** What a node still shows of the branch that a fork has left, so and so many times per method. */
+export interface OldBranch {
+  readonly bank: Bank;
+  readonly times: number;
+  readonly served: Map<string, number>;
+}
+
+/** The parts that several files of the ledger work on. Its changing fields are the last five. */
+export interface Bank {
+  readonly options: BankOptions;
+  readonly vm: Vm;
+  readonly accounts: Accounts;
+  readonly state: ChainState;
+  readonly listeners: Set<LedgerListener>;
+  branch: number;
+  pending: Pending;
+  fixtures: number;
+  /** Answers are given as of so many slots ago: a node that is behind (0 but for the time of one call under a fault). */
+  lagSlots: number;
+  /** The branch that the last fork has left, while it is still shown. */
+  old: OldBranch | null;
+}
+
+export function createBank(options: BankOptions): Bank {
+  const { genesisHash, firstSlot, time, vm } = options;
+  const genesis: LedgerBlock = {
+    slot: firstSlot,
+    parentSlot: firstSlot - 1,
+    blockhash: blockhashOf(genesisHash, firstSlot, 0, []),
+    previousBlockhash: genesisHash,
+    height: 0,
+    time: time.at(0),
+    records: [],
+    written: new Set(),
+    preImages: new Map(),
+  };
+  const bank: Bank = {
+    options,
+    vm,
+    accounts: createAccounts(vm),
+    state: createChainState(genesis, options),
+    listeners: new Set(),
+    branch: 0,
+    pending: newPending(firstSlot + 1, 0),
+    fixtures: 0,
+    lagSlots: 0,
+    old: null,
+  };
+  openSlot(bank, firstSlot + 1);
+  return bank;
+}
+
+/** Makes `slot` the one under construction, with clock and slot hashes of the engine as programs see them in it. */
+export function openSlot(bank: Bank, slot: number): void {
+  const tip = bank.state.tip();
+  bank.pending = newPending(slot, 0);
+  refreshClock(bank);
+  const newest = bank.state.blocks().slice(-SLOT_HASHES).toReversed();
+  bank.vm.setSlotHashes(newest.map((block) => ({ slot: block.slot, hash: block.blockhash })));
+  for (const listener of bank.listeners) listener.slotOpened?.(slot, tip.slot);
+}
+
+/** A slot that waits for its first transaction has no time yet: it is that of the transaction. */
+export function refreshClock(bank: Bank): void {
+  if (bank.pending.records.length > 0) return;
+  const tip = bank.state.tip();
+  bank.pending.time = Math.max(tip.time, bank.options.time.at(tip.height + 1));
+  bank.vm.setClock(bank.pending.slot, bank.pending.time);
+}
+
+/** Checks a transaction as a cluster would (duplicate, recent blockhash or nonce) and runs it in the open slot. */
+export function submit(bank: Bank, transaction: DecodedTransaction): Submission {
+  if (bank.state.record(transaction.signatures[0]!) !== undefined) {
+    return { landed: false, err: 'AlreadyProcessed' };
+  }
+  if (!isFresh(bank, transaction)) return { landed: false, err: 'BlockhashNotFound' };
+  return run(bank, transaction);
+}
+
+/** Whether the blockhash, or the nonce that stands for it, is still good on top of `block` with its accounts. */
+export function isFresh(
+  bank: Bank,
+  transaction: DecodedTransaction,
+  block: LedgerBlock = bank.state.tip(),
+  account: (key: string) => VmAccount | null = bank.accounts.get,
+): boolean {
+  return (
+    bank.state.isRecentHash(transaction.recentBlockhash, block) ||
+    nonceOf(transaction, account) === transaction.recentBlockhash
+  );
+}
+
+/** Runs a transaction in the open slot without asking how old it is: a fork runs dropped ones again by decree. */
+export function run(bank: Bank, transaction: DecodedTransaction): Submission {
+  refreshClock(bank);
+  const { accounts, pending } = bank;
+  const keys = resolveKeys(transaction, accounts.get);
+  const written = keys.all.filter((_, index) => keys.writable[index]);
+  const before = readBalances(accounts, keys, false);
+  if (bank.options.finalityDepth > 0) {
+    for (const key of written) keepState(bank, key);
+  }
+  const usesNonce = !bank.state.isRecentHash(transaction.recentBlockhash);
+  const executed = bank.vm.execute(transaction);
+  const err = nodeError(executed.err, transaction, keys.all, accounts.get);
+  const outcome = { ...executed, err };
+  if (err !== null) {
+    const refused = isLoadingError(err)
+      ? !payFee(accounts, transaction)
+      : typeof err === 'string' || isSanitizeError(err);
+    if (refused) return { landed: false, err };
+    const nonceKey = usesNonce ? nonceKeyOf(transaction) : null;
+    if (nonceKey !== null) advanceNonce(accounts, nonceKey, bank.state.tip().blockhash);
+  }
+  const after = readBalances(accounts, keys, true);
+  const input = { transaction, keys, slot: pending.slot, unixSeconds: pending.time, outcome, before, after };
+  return { landed: true, record: land(bank, makeRecord(input, accounts), written) };
+}
+
+/** Sysvars have setters of their own, and the engine lets no transaction write a program: neither takes part in rollback. */
+function keepState(bank: Bank, key: string): void {
+  const { preImages } = bank.pending;
+  if (preImages.has(key)) return;
+  const state = bank.accounts.get(key);
+  if (state === null || (!state.executable && state.owner !== SYSVAR_OWNER)) keepPreImage(preImages, key, () => state);
+}
+
+/** Puts a finished record into the open slot. */
+export function land(bank: Bank, unplaced: UnplacedRecord, written: readonly string[]): TransactionRecord {
+  const record = { ...unplaced, index: bank.pending.records.length };
+  bank.pending.records.push(record);
+  for (const key of written) bank.pending.written.add(key);
+  bank.accounts.see(written);
+  bank.state.addRecord(record);
+  for (const listener of bank.listeners) listener.executed?.(record, written);
+  return record;
+}
+
+/** Closes the open slot as a block and opens the next one. */
+export function seal(bank: Bank): LedgerBlock {
+  refreshClock(bank);
+  const { pending, state } = bank;
+  const tip = state.tip();
+  const signatures = pending.records.map((record) => record.signature);
+  const block: LedgerBlock = {
+    slot: pending.slot,
+    parentSlot: tip.slot,
+    blockhash: blockhashOf(tip.blockhash, pending.slot, bank.branch, signatures),
+    previousBlockhash: tip.blockhash,
+    height: tip.height + 1,
+    time: pending.time,
+    records: pending.records,
+    written: pending.written,
+    preImages: pending.preImages,
+  };
+  const finalizedBefore = state.finalized();
+  state.append(block);
+  // Settled before anybody hears of the block: a listener may read at every commitment.
+  bank.pending = newPending(block.slot + 1, block.time);
+  for (const listener of bank.listeners) listener.sealed?.(block);
+  settle(bank, finalizedBefore);
+  openSlot(bank, block.slot + 1);
+  return block;
+}
+
+function settle(bank: Bank, before: LedgerBlock): void {
+  const finalized = bank.state.finalized();
+  if (finalized === before) return;
+  for (const listener of bank.listeners) listener.finalized?.(finalized);
+  finalized.preImages.clear();
+  finalized.written.clear();
+}
+
+/** Leaves `count` slots without a block. */
+export function skip(bank: Bank, count: number): void {
+  if (bank.pending.records.length > 0) seal(bank);
+  moveTo(bank, bank.pending.slot + count);
+}
+
+/** Moves the open slot, with what was set by hand in it. */
+export function moveTo(bank: Bank, slot: number): void {
+  const { preImages, written } = bank.pending;
+  openSlot(bank, slot);
+  Object.assign(bank.pending, { preImages, written });
+}
+
+/** Sets an account without a transaction. Takes part in rollback; readers of every commitment see it at once. */
+export function setAccount(bank: Bank, key: string, account: Omit<VmAccount, 'owner'> | null): void {
+  overwrite(bank, key, () => bank.accounts.set(key, account));
+}
+
+export function deploy(bank: Bank, programId: string, bytes: Uint8Array): void {
+  overwrite(bank, programId, () => {
+    try {
+      bank.vm.deploy(keyBytes(programId), bytes);
+    } catch (error) {
+      throw new CodedError('LOCAL_BAD_PROGRAM', `the engine refused the program ${programId}`, { cause: error });
+    }
+    bank.accounts.forget(programId);
+  });
+}
+
+function overwrite(bank: Bank, key: string, write: () => void): void {
+  const before = bank.accounts.get(key);
+  write();
+  if (bank.options.finalityDepth > 0) {
+    keepPreImage(bank.pending.preImages, key, () => before);
+    const finalized = bank.state.finalized().slot;
+    for (const block of [...unfinalized(bank, finalized), bank.pending]) markOverwritten(block.preImages, key);
+  }
+  bank.fixtures += 1;
+  for (const listener of bank.listeners) listener.accountSet?.(key);
+}
+
+function unfinalized(bank: Bank, finalizedSlot: number): LedgerBlock[] {
+  return bank.state
+    .blocks()
+    .slice(-bank.options.finalityDepth)
+    .filter((block) => block.slot > finalizedSlot);
+}

@@ -1,0 +1,132 @@
+import { CodedError } from '../../lib/coded-error.ts';
+import { type Bank, land, moveTo, type OldBranch, openSlot, run, seal } from './bank.ts';
+import { createChainState } from './chain-state.ts';
+import { newPending } from './pending.ts';
+import type { ForkReport, ForkRequest, LedgerBlock, TransactionRecord } from './types.ts';
+
+const MAX_FILL_BLOCKS = 64;
+const MAX_STEPS = 10_000;
+
+/** Drops the newest blocks with everything they did and grows another branch from their parent. */
+export function fork(bank: Bank, request: ForkRequest): ForkReport {
+  const { depth, extraBlocks = 1, gap = 0, servesOld = 0 } = request;
+  for (const [name, value] of [
+    ['extraBlocks', extraBlocks],
+    ['gap', gap],
+    ['servesOld', servesOld],
+  ] as const) {
+    if (!Number.isInteger(value) || value < 0 || value > MAX_STEPS) {
+      throw new CodedError('LOCAL_FORK_DEPTH', `${name} must be an integer from 0 to ${MAX_STEPS}`);
+    }
+  }
+  if (bank.pending.records.length > 0) seal(bank);
+  const limit = Math.min(bank.options.finalityDepth - 1, bank.state.blocks().length - 1);
+  if (!Number.isInteger(depth) || depth < 1 || depth > limit) {
+    throw new CodedError('LOCAL_FORK_DEPTH', `a fork of ${depth} blocks is beyond finalized (at most ${limit})`);
+  }
+  const oldTip = bank.state.tip();
+  bank.old = servesOld === 0 ? null : keepBranch(bank, servesOld);
+  const dropped = rollBack(bank, depth);
+  const ancestor = bank.state.tip();
+  bank.branch += 1;
+  for (const listener of bank.listeners) listener.rolledBack?.(ancestor);
+  openSlot(bank, ancestor.slot + 1 + gap);
+  const plan = planReplay(dropped, request.replay ?? 'all', depth + extraBlocks);
+  const added = plan.map((records) => {
+    for (const record of records) replay(bank, record);
+    return seal(bank);
+  });
+  // The slots of a chain never go back for long: the new branch ends above the old one.
+  if (oldTip.slot - bank.pending.slot > MAX_FILL_BLOCKS) moveTo(bank, oldTip.slot);
+  while (bank.state.tip().slot <= oldTip.slot) added.push(seal(bank));
+  return reportOf(bank, ancestor, dropped, added);
+}
+
+/** Takes `depth` blocks away, newest first, and puts every account back. Answers them oldest first. */
+function rollBack(bank: Bank, depth: number): LedgerBlock[] {
+  restore(bank, bank.pending);
+  const dropped: LedgerBlock[] = [];
+  for (let index = 0; index < depth; index += 1) {
+    const block = bank.state.dropNewest();
+    restore(bank, block);
+    dropped.unshift(block);
+  }
+  return dropped;
+}
+
+function restore(bank: Bank, block: Pick<LedgerBlock, 'preImages'>): void {
+  for (const [key, image] of block.preImages) bank.accounts.set(key, image.state);
+}
+
+/** Which records go into which new block: one block later than before, so that every one of them changes its slot. */
+function planReplay(
+  dropped: readonly LedgerBlock[],
+  replayed: NonNullable<ForkRequest['replay']>,
+  count: number,
+): TransactionRecord[][] {
+  const plan = Array.from({ length: Math.max(1, count) }, (): TransactionRecord[] => []);
+  if (replayed === 'none') return plan;
+  const kept = (record: TransactionRecord) => !Array.isArray(replayed) || replayed.includes(record.signature);
+  const lists = dropped.map((block) => block.records.filter(kept));
+  const ordered = replayed === 'reverse' ? lists.toReversed().map((list) => list.toReversed()) : lists;
+  ordered.forEach((list, index) => {
+    plan[Math.min(index + 1, plan.length - 1)]!.push(...list);
+  });
+  return plan;
+}
+
+function replay(bank: Bank, record: TransactionRecord): void {
+  if (record.recorded) land(bank, { ...record, slot: bank.pending.slot }, []);
+  else run(bank, record.transaction);
+}
+
+function reportOf(
+  bank: Bank,
+  ancestor: LedgerBlock,
+  dropped: readonly LedgerBlock[],
+  added: readonly LedgerBlock[],
+): ForkReport {
+  const before = dropped.flatMap((block) => block.records);
+  const after = (record: TransactionRecord) => bank.state.record(record.signature);
+  return {
+    commonAncestor: ancestor.slot,
+    dropped: dropped.map(summary),
+    added: added.map(summary),
+    lost: before.filter((record) => after(record) === undefined).map((record) => record.signature),
+    moved: before.flatMap((record) => {
+      const to = after(record)?.slot;
+      return to === undefined || to === record.slot ? [] : [{ signature: record.signature, from: record.slot, to }];
+    }),
+  };
+}
+
+function summary(block: LedgerBlock) {
+  return {
+    slot: block.slot,
+    blockhash: block.blockhash,
+    signatures: block.records.map((record) => record.signature),
+  };
+}
+
+/** The chain as it is now, kept apart from what happens to it. Only blocks and their transactions are: accounts are not. */
+function keepBranch(bank: Bank, times: number): OldBranch {
+  const [first, ...rest] = bank.state.blocks();
+  if (first === undefined) throw new TypeError('a chain has a first block');
+  const state = createChainState(first, bank.options);
+  for (const record of first.records) state.addRecord(record);
+  for (const block of rest) {
+    state.append(block);
+    for (const record of block.records) state.addRecord(record);
+  }
+  const pending = newPending(bank.pending.slot, bank.pending.time);
+  return { bank: { ...bank, state, pending, listeners: new Set() }, times, served: new Map() };
+}
+
+/** The bank that answers this call: the old one until it has answered the method often enough. */
+export function bankFor(bank: Bank, method: string): Bank {
+  const { old } = bank;
+  if (old === null) return bank;
+  const count = (old.served.get(method) ?? 0) + 1;
+  old.served.set(method, count);
+  return count <= old.times ? old.bank : bank;
+}

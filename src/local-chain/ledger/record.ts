@@ -1,0 +1,222 @@
+import { encode, encode32 } from '../../lib/base58.ts';
+import { type DecodedTransaction, isStaticWritable, type MessageParts } from '../vm/transaction.ts';
+import type { VmAccount, VmOutcome } from '../vm/vm.ts';
+import type { Accounts } from './accounts.ts';
+import { isLoadingError } from './loading.ts';
+import { type TokenState, uiAmountOf } from './token-state.ts';
+import type { TokenBalanceEntry, TransactionMeta, UnplacedRecord } from './types.ts';
+
+/** Balances of all keys of a transaction at one moment. */
+export interface BalanceSheet {
+  readonly lamports: readonly bigint[];
+  readonly tokens: readonly (TokenState | null)[];
+}
+
+/** Reads the sheet; `after` the run only what may have been written is read anew. */
+export function readBalances(accounts: Accounts, keys: ResolvedKeys, after: boolean): BalanceSheet {
+  return {
+    lamports: keys.all.map((key) => accounts.balance(key)),
+    tokens: keys.all.map((key, index) => accounts.token(key, after && keys.writable[index] === true)),
+  };
+}
+
+interface RecordInput {
+  readonly transaction: DecodedTransaction;
+  readonly keys: ResolvedKeys;
+  readonly slot: number;
+  readonly unixSeconds: number;
+  readonly outcome: VmOutcome;
+  readonly before: BalanceSheet;
+  readonly after: BalanceSheet;
+}
+
+export function makeRecord(input: RecordInput, accounts: Accounts): UnplacedRecord {
+  const { transaction, keys, slot } = input;
+  return {
+    signature: transaction.signatures[0]!,
+    slot,
+    transaction,
+    keys: keys.all,
+    meta: makeMeta(input, accounts),
+    memo: memoOf(transaction, keys.all),
+    recorded: false,
+  };
+}
+
+function makeMeta(input: RecordInput, accounts: Accounts): TransactionMeta {
+  const { transaction, keys, outcome, before, after, unixSeconds } = input;
+  const { err, returnData } = outcome;
+  const wasRun = err === null || !isLoadingError(err);
+  return {
+    err,
+    status: err === null ? { Ok: null } : { Err: err },
+    fee: Number(feeOf(keys.all, before.lamports, after.lamports)),
+    preBalances: before.lamports.map(exact),
+    postBalances: after.lamports.map(exact),
+    preTokenBalances: stored(tokenBalances(before.tokens, accounts, unixSeconds)),
+    postTokenBalances: stored(tokenBalances(after.tokens, accounts, unixSeconds)),
+    innerInstructions: wasRun ? innerJson(outcome) : null,
+    logMessages: wasRun ? outcome.logs : null,
+    rewards: [],
+    loadedAddresses: keys.loaded,
+    computeUnitsConsumed: outcome.computeUnits,
+    costUnits: costOf(
+      transaction,
+      keys.writable.filter(Boolean).length,
+      outcome.computeUnits,
+      loadedBytes(accounts, transaction, keys.all),
+    ),
+    ...(returnData === null
+      ? {}
+      : { returnData: { programId: returnData.programId, data: [base64(returnData.data), 'base64'] as const } }),
+  };
+}
+
+export function innerJson(outcome: VmOutcome) {
+  return outcome.inner.flatMap((group, index) =>
+    group.length === 0 ? [] : [{ index, instructions: group.map((item) => ({ ...item, data: encode(item.data) })) }],
+  );
+}
+
+/** The engine conserves lamports apart from the fee, so the fee is what is missing afterwards. */
+function feeOf(keys: readonly string[], before: readonly bigint[], after: readonly bigint[]): bigint {
+  const seen = new Set<string>();
+  let fee = 0n;
+  keys.forEach((key, index) => {
+    if (seen.has(key)) return;
+    seen.add(key);
+    fee += before[index]! - after[index]!;
+  });
+  return fee;
+}
+
+export function tokenBalances(
+  states: readonly (TokenState | null)[],
+  accounts: Accounts,
+  unixSeconds: number,
+): TokenBalanceEntry[] {
+  return states.flatMap((state, accountIndex) => {
+    if (state === null) return [];
+    const { mint, owner, programId, amount } = state;
+    return [
+      { accountIndex, mint, owner, programId, uiTokenAmount: uiAmountOf(amount, accounts.get(mint), unixSeconds) },
+    ];
+  });
+}
+
+/** What a node has kept of a transaction does not tell an amount of 0 from none. */
+function stored(balances: readonly TokenBalanceEntry[]): TokenBalanceEntry[] {
+  return balances.map((balance) => {
+    const { uiTokenAmount } = balance;
+    return uiTokenAmount.uiAmount === 0 ? { ...balance, uiTokenAmount: { ...uiTokenAmount, uiAmount: null } } : balance;
+  });
+}
+
+/** A number where it is exact, else a bigint, which the JSON writer prints as a bare integer. */
+export function exact(value: bigint): number | bigint {
+  return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : value;
+}
+
+export function base64(data: Uint8Array): string {
+  return Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString('base64');
+}
+
+const MEMO_PROGRAMS = new Set([
+  'Memo1UhkJRfHyvLMcVucJwxXeuD728EqVDDwQDxFMNo',
+  'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr',
+]);
+
+/** `[bytes] text` of each memo instruction, joined the way signature lists show them; null without any. */
+export function memoOf(message: MessageParts, keys: readonly string[]): string | null {
+  const memos = message.instructions
+    .filter((item) => MEMO_PROGRAMS.has(keys[item.programIdIndex] ?? ''))
+    .map((item) => `[${item.data.length}] ${Buffer.from(item.data).toString('utf8')}`);
+  return memos.length === 0 ? null : memos.join('; ');
+}
+
+const SIGNATURE_UNITS = 720;
+const WRITE_LOCK_UNITS = 300;
+const DATA_BYTES_PER_UNIT = 4;
+const PAGE_BYTES = 32 * 1024;
+const PAGE_UNITS = 8;
+/** Bytes that each loaded account counts with, beside its data. */
+const ACCOUNT_BYTES = 64;
+const TABLE_BYTES = 8_248;
+const UPGRADEABLE_LOADER = 'BPFLoaderUpgradeab1e11111111111111111111111';
+/** Programs that check signatures, and what one costs; their first data byte counts them. */
+const CHECKER_UNITS: Readonly<Record<string, number>> = {
+  Ed25519SigVerify111111111111111111111111111: 2_400,
+  KeccakSecp256k11111111111111111111111111111: 6_690,
+  Secp256r1SigVerify1111111111111111111111111: 4_800,
+};
+
+/** What a transaction takes of a block's limit. */
+function costOf(message: MessageParts, writable: number, computeUnits: number, loadedBytes: number): number {
+  let units = SIGNATURE_UNITS * message.header.numRequiredSignatures + WRITE_LOCK_UNITS * writable + computeUnits;
+  let dataBytes = 0;
+  for (const { programIdIndex, data } of message.instructions) {
+    dataBytes += data.length;
+    units += (CHECKER_UNITS[message.staticKeys[programIdIndex] ?? ''] ?? 0) * (data[0] ?? 0);
+  }
+  return units + Math.floor(dataBytes / DATA_BYTES_PER_UNIT) + PAGE_UNITS * Math.ceil(loadedBytes / PAGE_BYTES);
+}
+
+/** Bytes of all accounts that a transaction loads: the data of upgradeable programs counts too, and each lookup table. */
+export function loadedBytes(accounts: Accounts, message: MessageParts, keys: readonly string[]): number {
+  const counted = new Set<string>();
+  let total = TABLE_BYTES * message.lookups.length;
+  const count = (key: string): void => {
+    if (counted.has(key)) return;
+    counted.add(key);
+    const size = accounts.size(key);
+    if (size !== null) total += ACCOUNT_BYTES + size;
+  };
+  for (const key of keys) count(key);
+  for (const { programIdIndex } of message.instructions) {
+    const program = accounts.small(keys[programIdIndex] ?? '');
+    if (program?.owner === UPGRADEABLE_LOADER && program.data.length === 36) count(encode32(program.data, 4));
+  }
+  return total;
+}
+
+const TABLE_PROGRAM = 'AddressLookupTab1e1111111111111111111111111';
+const TABLE_HEADER_BYTES = 56;
+
+export interface ResolvedKeys {
+  /** Static, loaded writable, loaded readonly. */
+  readonly all: readonly string[];
+  readonly writable: readonly boolean[];
+  readonly loaded: { readonly writable: readonly string[]; readonly readonly: readonly string[] };
+}
+
+/**
+ * All keys of a message in the order in which instructions count them. Entries that no table holds are left out: the engine
+ * refuses such a transaction, so nobody counts in the result.
+ */
+export function resolveKeys(message: MessageParts, account: (key: string) => VmAccount | null): ResolvedKeys {
+  const loaded = { writable: [] as string[], readonly: [] as string[] };
+  for (const lookup of message.lookups) {
+    const table = account(lookup.accountKey);
+    if (table === null || table.owner !== TABLE_PROGRAM) continue;
+    loaded.writable.push(...entries(table.data, lookup.writableIndexes));
+    loaded.readonly.push(...entries(table.data, lookup.readonlyIndexes));
+  }
+  return {
+    all: [...message.staticKeys, ...loaded.writable, ...loaded.readonly],
+    writable: [
+      ...message.staticKeys.map((_, index) => isStaticWritable(message, index)),
+      ...loaded.writable.map(() => true),
+      ...loaded.readonly.map(() => false),
+    ],
+    loaded,
+  };
+}
+
+function entries(data: Uint8Array, indexes: readonly number[]): string[] {
+  const found: string[] = [];
+  for (const index of indexes) {
+    const at = TABLE_HEADER_BYTES + 32 * index;
+    if (at + 32 <= data.length) found.push(encode32(data, at));
+  }
+  return found;
+}

@@ -1,0 +1,164 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { Duplex } from 'node:stream';
+import { codeOf } from '../../lib/coded-error.ts';
+import { stringify } from '../../lib/json.ts';
+import { answer, failure, idOf, isCall, parseError, type RpcResponse, readRequest } from './dispatch.ts';
+import type { LocalNode, Methods } from './node.ts';
+
+const BODY_LIMIT_BYTES = 1024 * 1024;
+const GOODBYE_MS = 250;
+const HOST = '127.0.0.1';
+const JSON_TYPE = 'application/json; charset=utf-8';
+
+export interface ServedCall {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** The parsed body. */
+  readonly body: unknown;
+}
+
+/** Answers a whole HTTP call; the plain one is `answerPlainly`, and a fault layer may stand before it. */
+export type Responder = (call: ServedCall) => void | Promise<void>;
+
+interface RpcServer {
+  readonly server: Server;
+  readonly port: number;
+  stop(): Promise<void>;
+}
+
+/** Listens on loopback only; there is no option for another address. */
+export async function startRpcServer(
+  port: number,
+  respond: Responder,
+  upgrade: (request: IncomingMessage, socket: Duplex, head: Buffer) => void,
+): Promise<RpcServer> {
+  const server = createServer((request, response) => {
+    serve(request, response, respond).catch(() => response.destroy());
+  });
+  server.on('upgrade', upgrade);
+  try {
+    await listen(server, port);
+  } catch (error) {
+    // Another run may hold the fixed port: a free one, which the caller shows, is better than no chain.
+    if (port === 0 || codeOf(error) !== 'EADDRINUSE') throw error;
+    await listen(server, 0);
+  }
+  const address = server.address() as { port: number };
+  return {
+    server,
+    port: address.port,
+    stop: () =>
+      new Promise((resolve) => {
+        // Calls in flight get their answer; a client that keeps one open does not hold up the end.
+        const timer = setTimeout(() => server.closeAllConnections(), GOODBYE_MS);
+        server.close(() => {
+          clearTimeout(timer);
+          resolve();
+        });
+      }),
+  };
+}
+
+function listen(server: Server, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, HOST, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+async function serve(request: IncomingMessage, response: ServerResponse, respond: Responder): Promise<void> {
+  if (request.url?.split('?')[0] === '/health') return end(response, 200, 'ok', null);
+  if (request.method === 'OPTIONS') return end(response, 200, '', JSON_TYPE);
+  if (request.method !== 'POST') {
+    return end(response, 405, 'Used HTTP Method is not allowed. POST or OPTIONS is required\n');
+  }
+  if (!/^application\/json\s*(;|$)/i.test(request.headers['content-type'] ?? '')) {
+    return end(response, 415, 'Supplied content type is not allowed. Content-Type: application/json is required\n');
+  }
+  const text = await readBody(request);
+  if (text === null) return end(response, 413, 'request body too large\n');
+  const body = parseBody(text);
+  if (body === undefined) return end(response, 200, `${stringify(failure(null, parseError()))}\n`, JSON_TYPE);
+  await respond({ request, response, body });
+}
+
+/** The value of a body that is a call or a list of calls; undefined for anything else. */
+export function parseBody(text: string): unknown {
+  try {
+    const body = readJson(text);
+    return (Array.isArray(body) ? body : [body]).every(isCall) ? body : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function readBody(request: IncomingMessage): Promise<string | null> {
+  const parts: Buffer[] = [];
+  let bytes = 0;
+  for await (const part of request as AsyncIterable<Buffer>) {
+    bytes += part.length;
+    if (bytes > BODY_LIMIT_BYTES) return null;
+    parts.push(part);
+  }
+  return Buffer.concat(parts).toString('utf8');
+}
+
+export function end(
+  response: ServerResponse,
+  status: number,
+  text: string,
+  type: string | null = 'text/plain; charset=utf-8',
+): void {
+  const length = { 'content-length': Buffer.byteLength(text) };
+  response.writeHead(status, type === null ? length : { 'content-type': type, ...length });
+  response.end(text);
+}
+
+/** Sends what `answerBody` gave: the empty text where nobody waits for an answer. */
+export function endJson(response: ServerResponse, answers: RpcResponse | readonly RpcResponse[] | null): void {
+  end(response, 200, answerText(answers), JSON_TYPE);
+}
+
+export function answerText(answers: RpcResponse | readonly RpcResponse[] | null): string {
+  return answers === null ? '' : `${stringify(answers)}\n`;
+}
+
+/** Answers a body of calls: one, or a batch in the order of its items. Null where nobody waits for an answer. */
+export function answerBody(node: LocalNode, methods: Methods, body: unknown): RpcResponse | RpcResponse[] | null {
+  if (!Array.isArray(body)) return answerItem(node, methods, body);
+  const answers = body.flatMap((item) => answerItem(node, methods, item) ?? []);
+  return answers.length === 0 ? null : answers;
+}
+
+/** Answers one call; null for a notification. */
+export function answerItem(node: LocalNode, methods: Methods, item: unknown): RpcResponse | null {
+  try {
+    const request = readRequest(item);
+    const response = answer(node, methods, request);
+    return request.isNotification ? null : response;
+  } catch (error) {
+    return failure(idOf(item), error);
+  }
+}
+
+/** Whole numbers that a double may not hold, and strings, which are passed over. */
+const LONG_INTEGERS = /"(?:[^"\\]|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g;
+
+/** Parses JSON text; whole numbers that a double does not hold become bigints. Throws SyntaxError. */
+export function readJson(text: string): unknown {
+  if (!/\d{16}/.test(text)) return JSON.parse(text);
+  const mark = `\u0000${text.length}:`;
+  const marked = text.replace(LONG_INTEGERS, (token) => {
+    // Leading zeros are no JSON: they stay as they are and fail below.
+    const rounds = token[0] !== '"' && !/^-?0/.test(token) && !Number.isSafeInteger(Number(token));
+    return rounds ? JSON.stringify(mark + token) : token;
+  });
+  return JSON.parse(marked, (_key, value: unknown) =>
+    typeof value === 'string' && value.startsWith(mark) && /^-?\d+$/.test(value.slice(mark.length))
+      ? BigInt(value.slice(mark.length))
+      : value,
+  );
+}

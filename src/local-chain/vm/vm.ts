@@ -1,0 +1,178 @@
+import type * as Litesvm from 'litesvm/dist/internal.js';
+import { encode32 } from '../../lib/base58.ts';
+import { CodedError } from '../../lib/coded-error.ts';
+import { type TransactionError, toTransactionError } from './errors.ts';
+import { loadNative, type Native } from './load.ts';
+import type { DecodedTransaction } from './transaction.ts';
+
+/** An account as the engine holds it. `data` is a copy. */
+export interface VmAccount {
+  readonly lamports: bigint;
+  readonly data: Uint8Array;
+  /** base58 */
+  readonly owner: string;
+  readonly ownerBytes: Uint8Array;
+  readonly executable: boolean;
+  readonly rentEpoch: bigint;
+}
+
+export interface VmInnerInstruction {
+  readonly programIdIndex: number;
+  readonly accounts: readonly number[];
+  readonly data: Uint8Array;
+  readonly stackHeight: number;
+}
+
+export interface VmOutcome {
+  readonly err: TransactionError | null;
+  readonly logs: readonly string[];
+  /** By outer instruction; entries may be empty. */
+  readonly inner: readonly (readonly VmInnerInstruction[])[];
+  readonly computeUnits: number;
+  readonly returnData: { readonly programId: string; readonly data: Uint8Array } | null;
+}
+
+export interface VmSimulation extends VmOutcome {
+  /** Accounts after the run; empty where it failed. */
+  readonly accounts: ReadonlyMap<string, VmAccount>;
+}
+
+/** The guard around the engine: the only way to it, and no input of a caller can abort the process through it. */
+export type Vm = Awaited<ReturnType<typeof createVm>>;
+
+const ZERO_KEY = new Uint8Array(32);
+export const MAX_RENT_EPOCH = 18446744073709551615n;
+const EPOCH_SLOTS = 432_000;
+
+/** Starts an engine without a chain: no blockhash check and no history of its own, because the ledger keeps both. */
+export async function createVm() {
+  const native = await loadNative();
+  const engine = new native.LiteSvm();
+  engine.setBlockhashCheck(false);
+  engine.setTransactionHistory(0n);
+  engine.setSigverify(true);
+  engine.withNativeMints();
+  removeAirdropAccount(native, engine);
+  return { ...accountAccess(native, engine), ...execution(engine), ...sysvars(native, engine) };
+}
+
+/** The engine's own airdrop wallet has a random key: with it no two chains of one seed would be equal. */
+function removeAirdropAccount(native: Native, engine: Litesvm.LiteSvm): void {
+  for (const item of engine.getProgramAccounts(ZERO_KEY)) {
+    if (!item.account().executable())
+      engine.setAccount(item.address, new native.Account(0n, new Uint8Array(0), ZERO_KEY, false, 0n));
+  }
+}
+
+function accountAccess(native: Native, engine: Litesvm.LiteSvm) {
+  return {
+    /** Lamports of an account, 0 where there is none. Cheap, whatever the size of the account. */
+    balance: (key: Uint8Array): bigint => engine.getBalance(checked(key)) ?? 0n,
+    /** A copy of an account, or null. Costly for large accounts. */
+    account(key: Uint8Array): VmAccount | null {
+      const account = engine.getAccount(checked(key));
+      return account === null || account.lamports() === 0n ? null : plain(account);
+    },
+    /** Writes an account; null removes it. */
+    write(key: Uint8Array, account: Omit<VmAccount, 'owner'> | null): void {
+      const value =
+        account === null
+          ? new native.Account(0n, new Uint8Array(0), ZERO_KEY, false, 0n)
+          : new native.Account(
+              account.lamports,
+              account.data,
+              checked(account.ownerBytes),
+              account.executable,
+              account.rentEpoch,
+            );
+      engine.setAccount(checked(key), value);
+    },
+    programAccounts(program: Uint8Array): Map<string, VmAccount> {
+      const found = new Map<string, VmAccount>();
+      for (const item of engine.getProgramAccounts(checked(program))) {
+        found.set(encode32(item.address), plain(item.account()));
+      }
+      return found;
+    },
+    deploy: (program: Uint8Array, bytes: Uint8Array): void => engine.addProgram(checked(program), bytes),
+    rentExemptLamports: (dataBytes: number): bigint => engine.minimumBalanceForRentExemption(BigInt(dataBytes)),
+  };
+}
+
+function execution(engine: Litesvm.LiteSvm) {
+  return {
+    execute(transaction: DecodedTransaction): VmOutcome {
+      const answer = engine.sendVersionedTransaction(transaction.bytes);
+      return 'err' in answer ? outcome(answer.meta(), toTransactionError(answer.err())) : outcome(answer, null);
+    },
+    /** Runs without effect. `verify` = check the signatures. */
+    simulate(transaction: DecodedTransaction, verify: boolean): VmSimulation {
+      engine.setSigverify(verify);
+      try {
+        const answer = engine.simulateVersionedTransaction(transaction.bytes);
+        if ('err' in answer)
+          return { ...outcome(answer.meta(), toTransactionError(answer.err())), accounts: new Map() };
+        const accounts = new Map<string, VmAccount>();
+        for (const item of answer.postAccounts()) accounts.set(encode32(item.address), plain(item.account()));
+        return { ...outcome(answer.meta(), null), accounts };
+      } finally {
+        engine.setSigverify(true);
+      }
+    },
+    /** For histories built in bulk by tests only. */
+    setSignatureCheck: (on: boolean): void => engine.setSigverify(on),
+  };
+}
+
+function sysvars(native: Native, engine: Litesvm.LiteSvm) {
+  return {
+    setClock(slot: number, unixSeconds: number): void {
+      const epoch = Math.floor(slot / EPOCH_SLOTS);
+      engine.setClock(new native.Clock(BigInt(slot), 0n, BigInt(epoch), BigInt(epoch + 1), BigInt(unixSeconds)));
+    },
+    /** Newest first. */
+    setSlotHashes(hashes: readonly { readonly slot: number; readonly hash: string }[]): void {
+      engine.setSlotHashes(hashes.map(({ slot, hash }) => ({ slot: BigInt(slot), hash })));
+      engine.expireBlockhash();
+    },
+  };
+}
+
+function checked(key: Uint8Array): Uint8Array {
+  if (key.length !== 32) throw new CodedError('LOCAL_BAD_KEY', `a key has 32 bytes, not ${key.length}`);
+  return key;
+}
+
+function plain(account: Litesvm.Account): VmAccount {
+  const ownerBytes = account.owner();
+  return {
+    lamports: account.lamports(),
+    data: account.data(),
+    owner: encode32(ownerBytes),
+    ownerBytes,
+    executable: account.executable(),
+    rentEpoch: account.rentEpoch(),
+  };
+}
+
+function outcome(meta: Litesvm.TransactionMetadata, err: TransactionError | null): VmOutcome {
+  const returned = meta.returnData();
+  const data = returned.data();
+  return {
+    err,
+    logs: meta.logs(),
+    inner: meta.innerInstructions().map((group) =>
+      group.map((item) => {
+        const instruction = item.instruction();
+        return {
+          programIdIndex: instruction.programIdIndex(),
+          accounts: [...instruction.accounts()],
+          data: instruction.data(),
+          stackHeight: item.stackHeight(),
+        };
+      }),
+    ),
+    computeUnits: Number(meta.computeUnitsConsumed()),
+    returnData: data.length === 0 ? null : { programId: encode32(returned.programId()), data },
+  };
+}
