@@ -15,26 +15,35 @@ import { patient, stage } from './stage.ts';
 /** The connection breaks when an outcome has been committed, so many times: nobody hears of it, and nothing that waited for it runs. */
 function losingAnswers(store: Store, times: number): Store {
   let left = times;
+  /** One transaction at a time: else one would see the attempts of another that commits meanwhile, and be taken for it. */
+  let last: Promise<unknown> = Promise.resolve();
   const attempts = async (tx: StoreTx) =>
     Number((await sql<{ n: number }>`select coalesce(sum(attempts), 0) as n from outbox`.execute(tx.db)).rows[0]?.n);
   return {
     ...store,
-    async write<T>(work: (tx: StoreTx) => Promise<T>): Promise<T> {
-      if (left === 0) return await store.write(work);
-      const toldLater: (() => void)[] = [];
-      const { result, isOutcome } = await store.write(async (tx) => {
-        const before = left > 0 && (await isMade(tx)) ? await attempts(tx) : 0;
-        const result = await work({ ...tx, onCommit: (tell) => void toldLater.push(tell) });
-        return { result, isOutcome: (await isMade(tx)) && (await attempts(tx)) > before };
-      });
-      if (isOutcome) {
-        left -= 1;
-        throw new CodedError('STORE_UNREACHABLE', 'the connection broke', { exitCode: 75, retryable: true });
-      }
-      for (const tell of toldLater) tell();
-      return result;
+    write<T>(work: (tx: StoreTx) => Promise<T>): Promise<T> {
+      if (left === 0) return store.write(work);
+      const written = last.then(() => writeOne(work));
+      last = written.catch(() => undefined);
+      return written;
     },
   };
+
+  async function writeOne<T>(work: (tx: StoreTx) => Promise<T>): Promise<T> {
+    if (left === 0) return await store.write(work);
+    const afterCommit: (() => void)[] = [];
+    const { result, isOutcome } = await store.write(async (tx) => {
+      const before = (await isMade(tx)) ? await attempts(tx) : 0;
+      const result = await work({ ...tx, onCommit: (run) => void afterCommit.push(run) });
+      return { result, isOutcome: (await isMade(tx)) && (await attempts(tx)) > before };
+    });
+    if (isOutcome) {
+      left -= 1;
+      throw new CodedError('STORE_UNREACHABLE', 'the connection broke', { exitCode: 75, retryable: true });
+    }
+    for (const run of afterCommit) run();
+    return result;
+  }
 }
 
 /** Whether there is an outbox yet. */
