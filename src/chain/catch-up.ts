@@ -2,19 +2,22 @@ import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import { backoffMs } from './backoff.ts';
-import { createBlockBuffer, type Held } from './buffer.ts';
-import { releaseToLane } from './commit-block.ts';
-import { decide, type Position } from './decide.ts';
-import { dropForeign } from './doubt.ts';
-import { createFetcher } from './fetcher.ts';
-import type { Lane } from './follow-state.ts';
-import { countGaps } from './gap-count.ts';
-import { isInGap, recordProcessorGap } from './gaps.ts';
-import { faultOfProcessor, stackOf, wordsOfFault } from './guard-processor.ts';
-import { cursorWaits, laneWaits } from './lanes.ts';
-import { revertPending } from './pending-reverts.ts';
-import { readCursor, readHeader, readOldestSlot } from './positions.ts';
+import { dropForeign, releaseToLane } from './commit.ts';
+import {
+  decide,
+  hasPendingReverts,
+  type Position,
+  readCursor,
+  readHeader,
+  readOldestSlot,
+  readPendingReverts,
+  removePendingReverts,
+} from './cursor.ts';
+import { faultOfProcessor, stackOf, wordsOfFault } from './faults.ts';
+import { createBlockBuffer, createFetcher, type Held } from './fetch.ts';
+import { countGaps, isInGap, recordProcessorGap } from './gaps.ts';
 import type { Run } from './run.ts';
+import type { FollowState, Lane } from './state.ts';
 import { createWake } from './wake.ts';
 
 /** Little, so that those at the tip are never delayed by it. */
@@ -247,4 +250,62 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
   }
 
   return { step, wait: () => wake.wait(follow.pollMs, signal), settled: () => fetcher.settled() };
+}
+
+/**
+ * Reverts the blocks that a roll-back left to this processor, newest first, in one transaction. False when there were none.
+ * Errors: those of the store, those of the processor.
+ */
+async function revertPending({ store, chain, turn }: Run, processor: BlockProcessor): Promise<boolean> {
+  if (!(await hasPendingReverts(store.read, chain, processor))) return false;
+  await turn(() =>
+    store.write(async (tx) => {
+      for (const header of await readPendingReverts(tx.db, chain, processor)) await processor.revert(tx, header, chain);
+      await removePendingReverts(tx, chain, processor);
+    }),
+  );
+  return true;
+}
+
+/** Nobody waits for one that has not moved for so long. */
+const PATIENCE_MS = 30_000;
+/** How far the first of several that go together may be ahead of the last. */
+const LEAD_SLOTS = 8;
+/** One that is behind by less is waited for in any case. */
+const NEAR_SLOTS = 1_000;
+
+const isMoving = ({ movedAt }: Lane, now: number) => now - movedAt < PATIENCE_MS;
+
+/**
+ * Whether the chain's own cursor waits for processors behind it, so that they go on together and each block is fetched once: only while
+ * the cursor itself is farther behind the tip than they are behind the cursor, never for those at the tip.
+ */
+export function cursorWaits({ cursor, tip, lanes }: FollowState, now: number): boolean {
+  if (cursor === null || tip === null) return false;
+  const lag = tip - cursor.slot;
+  return [...lanes.values()].some(
+    (lane) => lag > 0 && isMoving(lane, now) && (lane.slot === null || cursor.slot - lane.slot <= lag),
+  );
+}
+
+/** Whether a processor that catches up waits for one farther behind, which is to come along: not when that would take long. */
+function laneWaits({ cursor, lanes }: FollowState, name: string, now: number): boolean {
+  const own = lanes.get(name)?.slot ?? null;
+  if (own === null || cursor === null) return false;
+  const most = Math.max(NEAR_SLOTS, cursor.slot - own);
+  return [...lanes].some(([other, lane]) => {
+    if (other === name || lane.slot === null || !isMoving(lane, now)) return false;
+    const behind = own - lane.slot;
+    return behind > LEAD_SLOTS && behind <= most;
+  });
+}
+
+/** How many have yet to come to the block of a slot: the chain itself, those that catch up, open gaps. */
+export function readersOf({ cursor, lanes, gaps }: FollowState, slot: number): number {
+  const isBelow = (at: number | null) => at === null || at < slot;
+  const behind = [...lanes.values()].filter((lane) => isBelow(lane.slot)).length;
+  const missing = gaps.filter(
+    ({ fromSlot, toSlot, filledTo }) => fromSlot <= slot && slot <= toSlot && isBelow(filledTo),
+  ).length;
+  return behind + missing + (isBelow(cursor?.slot ?? null) ? 1 : 0);
 }

@@ -2,8 +2,7 @@ import { createSlotLength } from '../lib/slot-length.ts';
 import type { ChainId, ChainReader } from '../ports/chain.ts';
 import type { Following } from '../ports/following.ts';
 import type { Store } from '../ports/store.ts';
-import { readMarks, writeFirstFloor } from './chain-row.ts';
-import { readHeaders } from './positions.ts';
+import { readHeaders, readMarks, writeFirstFloor } from './cursor.ts';
 
 export interface FollowingParts {
   readonly store: Store;

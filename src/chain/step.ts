@@ -1,22 +1,17 @@
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockHeader, ChainBlock } from '../ports/block.ts';
 import { backoffMs } from './backoff.ts';
-import type { Held } from './buffer.ts';
-import { releaseBlock } from './commit-block.ts';
-import { decide, samePosition } from './decide.ts';
-import { dropForeign, isSameChain, moveChain } from './doubt.ts';
-import { meetFault } from './faulty-processor.ts';
-import { STREAM } from './follow-state.ts';
-import { countGaps } from './gap-count.ts';
-import { type Gap, recordGap } from './gaps.ts';
-import { faultOfProcessor, stackOf, wordsOfFault } from './guard-processor.ts';
-import { cursorWaits } from './lanes.ts';
-import { missedBy } from './members.ts';
-import { listInTime } from './poll.ts';
+import { cursorWaits } from './catch-up.ts';
+import { dropForeign, isSameChain, moveChain, releaseBlock } from './commit.ts';
+import { decide, samePosition } from './cursor.ts';
+import { faultOfProcessor, reasonOf, stackOf, wordsOfFault } from './faults.ts';
+import type { Held } from './fetch.ts';
+import { countGaps, type Gap, recordGap } from './gaps.ts';
+import { meetFault, missedBy } from './processors.ts';
 import { healFork } from './reorg.ts';
 import type { Run } from './run.ts';
-import { distrustStream } from './stream.ts';
-import { reasonOf } from './trouble.ts';
+import { STREAM } from './state.ts';
+import { distrustStream, listInTime } from './tip.ts';
 
 /** Does the next thing that can be done; false when there is nothing to do but wait. Errors: see `afterFailure`. */
 export async function step(run: Run): Promise<boolean> {

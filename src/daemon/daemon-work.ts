@@ -1,6 +1,5 @@
-import type { Follower } from '../chain/contract.ts';
-import { createFollower } from '../chain/create-follower.ts';
-import { createElection } from '../chain/lead/election.ts';
+import { createElection } from '../chain/election.ts';
+import { createFollower, type Follower } from '../chain/follower.ts';
 import { createOutboxGauges, type OutboxGauges } from '../jobs/metrics.ts';
 import { createJobRunner, type JobRunner } from '../jobs/runner.ts';
 import { CodedError } from '../lib/coded-error.ts';

@@ -1,5 +1,5 @@
-import type { Follower } from '../chain/contract.ts';
-import type { Election } from '../chain/lead/election.ts';
+import type { Election } from '../chain/election.ts';
+import type { Follower } from '../chain/follower.ts';
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { ChainId, ChainStatus } from '../ports/chain.ts';

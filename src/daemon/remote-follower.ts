@@ -1,6 +1,5 @@
-import { readMarks } from '../chain/chain-row.ts';
-import { type Position, samePosition } from '../chain/decide.ts';
-import { readCursor, readHeader, readHeaders } from '../chain/positions.ts';
+import { type Position, readCursor, readHeader, readHeaders, readMarks, samePosition } from '../chain/cursor.ts';
+
 import { insertJobs } from '../jobs/outbox.ts';
 import { messageOf } from '../lib/coded-error.ts';
 import { createSlotLength } from '../lib/slot-length.ts';

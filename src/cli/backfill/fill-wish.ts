@@ -1,6 +1,6 @@
-import type { FillOptions } from '../../chain/backfill/contract.ts';
-import { createFillSchedule } from '../../chain/backfill/fill-schedule.ts';
-import { type GapRecord, gapView, missingSlots, readGaps } from '../../chain/backfill/gap-record.ts';
+import { createFillSchedule } from '../../chain/backfill.ts';
+import type { FillOptions } from '../../chain/fill-blocks.ts';
+import { type GapRecord, gapView, missingSlots, readGaps } from '../../chain/gaps.ts';
 import { createTurn } from '../../chain/turn.ts';
 import type { AssembledChain, Assembly } from '../../daemon/assemble.ts';
 import { bindStoreToChain } from '../../daemon/chain-identity.ts';

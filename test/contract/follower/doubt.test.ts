@@ -1,10 +1,10 @@
 /** A write of the chain's cursor whose answer was lost, or whose adoption in memory failed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { moveChain, settleDoubt } from '../../../src/chain/doubt.ts';
-import { type Doubt, newState } from '../../../src/chain/follow-state.ts';
-import { moveCursors } from '../../../src/chain/positions.ts';
+import { moveChain, settleDoubt } from '../../../src/chain/commit.ts';
+import { moveCursors } from '../../../src/chain/cursor.ts';
 import type { Run } from '../../../src/chain/run.ts';
+import { type Doubt, newState } from '../../../src/chain/state.ts';
 import { followerMigrations, MAIN } from '../../../src/chain/tables.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import { migrate } from '../../../src/store/schema/migrations.ts';

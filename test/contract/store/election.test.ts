@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'kysely';
-import { createElection } from '../../../src/chain/lead/election.ts';
+import { createElection } from '../../../src/chain/election.ts';
 import { followerMigrations } from '../../../src/chain/tables.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { migrate } from '../../../src/store/schema/migrations.ts';

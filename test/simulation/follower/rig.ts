@@ -1,6 +1,6 @@
 import { createRpcChainSource, createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
-import type { Follower } from '../../../src/chain/contract.ts';
-import { createFollower } from '../../../src/chain/create-follower.ts';
+import { createFollower, type Follower } from '../../../src/chain/follower.ts';
+
 import { followerMigrations } from '../../../src/chain/tables.ts';
 import type { CoreConfig } from '../../../src/config/core.ts';
 import type { BlockProcessor } from '../../../src/plugin/plugin.ts';

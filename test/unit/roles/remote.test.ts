@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createBus } from '../../../src/adapters/bus/index.ts';
-import { insertHeader, moveCursors } from '../../../src/chain/positions.ts';
+import { insertHeader, moveCursors } from '../../../src/chain/cursor.ts';
 import { followerMigrations, MAIN } from '../../../src/chain/tables.ts';
 import { createAnnouncer } from '../../../src/daemon/chain-run.ts';
 import { createRemoteFollower, createRemoteRunner, TOPICS } from '../../../src/daemon/remote-follower.ts';

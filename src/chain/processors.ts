@@ -1,14 +1,58 @@
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
-import { finishFills } from './backfill/gap-changes.ts';
-import { readGaps } from './backfill/gap-record.ts';
-import type { Held } from './buffer.ts';
-import { countGaps } from './gap-count.ts';
-import { recordProcessorGap } from './gaps.ts';
-import { faultOfProcessor, type ProcessorFault, stackOf, wordsOfFault } from './guard-processor.ts';
-import { readCursor } from './positions.ts';
+import type { ChainId } from '../ports/chain.ts';
+import type { Queries } from '../ports/store.ts';
+import { hasPendingReverts, type Position, readCursor } from './cursor.ts';
+import { faultOfProcessor, type ProcessorFault, stackOf, wordsOfFault } from './faults.ts';
+import type { Held } from './fetch.ts';
+import { countGaps, finishFills, readGaps, recordProcessorGap } from './gaps.ts';
 import type { Run } from './run.ts';
+import type { FollowState } from './state.ts';
 import { followTables } from './tables.ts';
+
+export type Members = Pick<FollowState, 'live' | 'joining' | 'catchingUp' | 'stuck'>;
+
+/**
+ * Sorts the processors by where they stand: at the chain's cursor, at none, or behind it. One that is new, or whose start lies
+ * not below the cursor, begins with the next block; one that asked for an earlier start catches up from there.
+ */
+export async function readMembers(
+  db: Queries,
+  chain: ChainId,
+  processors: readonly BlockProcessor[],
+  main: Position | null,
+  floor: number,
+): Promise<Members> {
+  const members = {
+    live: [] as BlockProcessor[],
+    joining: [] as BlockProcessor[],
+    catchingUp: [] as BlockProcessor[],
+    stuck: [] as string[],
+  };
+  for (const processor of processors) {
+    const own = await readCursor(db, chain, processor);
+    if (await hasPendingReverts(db, chain, processor)) members.catchingUp.push(processor);
+    else if (own === null) {
+      const start = processor.startSlot ?? Number.POSITIVE_INFINITY;
+      (start < (main === null ? floor : main.slot + 1) ? members.catchingUp : members.joining).push(processor);
+    } else if (main !== null && own.slot === main.slot && own.blockhash === main.blockhash)
+      members.live.push(processor);
+    else if (main !== null && own.slot < main.slot) members.catchingUp.push(processor);
+    else members.stuck.push(`processor ${processor.name} stands at slot ${own.slot} of another branch: index it again`);
+  }
+  return members;
+}
+
+/** Those that would have got the blocks of a range which the chain passes over. */
+export function missedBy(
+  { cursor, live, joining }: Pick<FollowState, 'cursor' | 'live' | 'joining'>,
+  { toSlot }: { readonly toSlot: number },
+): readonly BlockProcessor[] {
+  const wanted = joining.filter(
+    ({ startSlot }) => cursor === null || (startSlot ?? Number.POSITIVE_INFINITY) <= toSlot,
+  );
+  return [...live, ...wanted].filter(({ wantsGaps }) => wantsGaps !== false);
+}
 
 /** Failures after which the block is fetched once more: all answers so far may have been wrong. */
 const FETCH_AGAIN_EVERY = 8;

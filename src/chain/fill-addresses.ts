@@ -1,9 +1,8 @@
-import type { ChainBlock } from '../../ports/block.ts';
-import type { AddressEntry, AddressHistory, AskOptions } from '../../ports/chain.ts';
-import { prepareBlock } from '../commit-block.ts';
-import type { FillMember, FillOptions, FillOutcome } from './contract.ts';
-import { finishFills, moveFills } from './gap-changes.ts';
-import type { GapRecord } from './gap-record.ts';
+import type { ChainBlock } from '../ports/block.ts';
+import type { AddressEntry, AddressHistory, AskOptions } from '../ports/chain.ts';
+import { prepareBlock } from './commit.ts';
+import type { FillMember, FillOptions, FillOutcome } from './fill-blocks.ts';
+import { finishFills, type GapRecord, moveFills } from './gaps.ts';
 
 /** Signatures of one gap that are held in memory; a gap with more is not for this mode. */
 const MOST_SIGNATURES = 250_000;

@@ -1,12 +1,57 @@
-import type { BlockHeader } from '../../ports/block.ts';
-import { type BlockBuffer, createBlockBuffer } from '../buffer.ts';
-import { prepareBlock } from '../commit-block.ts';
-import { decide, type Position } from '../decide.ts';
-import { createFetcher, type Fetcher } from '../fetcher.ts';
-import { createWake } from '../wake.ts';
-import type { FillMember, FillOptions, FillOutcome } from './contract.ts';
-import { finishFills, moveFills } from './gap-changes.ts';
-import type { GapEnd, GapFill, GapRecord } from './gap-record.ts';
+import type { CoreConfig } from '../config/core.ts';
+import type { BlockProcessor } from '../plugin/plugin.ts';
+import type { BlockHeader } from '../ports/block.ts';
+import type { ChainId, ChainSource } from '../ports/chain.ts';
+import type { Clock, Random } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import type { Store } from '../ports/store.ts';
+import { prepareBlock } from './commit.ts';
+import { decide, type Position } from './cursor.ts';
+import { type BlockBuffer, createBlockBuffer, createFetcher, type Fetcher } from './fetch.ts';
+import { finishFills, type GapEnd, type GapFill, type GapRecord, moveFills } from './gaps.ts';
+import type { Turn } from './turn.ts';
+import { createWake } from './wake.ts';
+
+export interface FillOptions {
+  readonly chain: ChainId;
+  readonly source: ChainSource;
+  readonly store: Store;
+  /** Those of this chain. */
+  readonly processors: readonly BlockProcessor[];
+  readonly follow: CoreConfig['follow'];
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  /** Every write takes its turn. */
+  readonly turn: Turn;
+  /** What was given for a slot is not believed. */
+  readonly forget?: (slot: number) => void;
+  /** Blocks fetched at once. */
+  readonly concurrency: number;
+  /** Why filling has to wait at this moment; null when it has not. */
+  hindrance(): string | null;
+  /** Newest final slot. What is filled cannot be taken back, so only slots below it are. */
+  finalSlot(): Promise<number>;
+  /** Told after each commit. */
+  filled(progress: { readonly blocks: number; readonly slots: number }): void;
+}
+
+/** A processor with its place in the gap. */
+export interface FillMember {
+  readonly processor: BlockProcessor;
+  readonly fill: GapFill;
+}
+
+/** How a try to fill a gap ended. */
+export type FillOutcome =
+  /** There is more to do at once. */
+  | { readonly kind: 'more' }
+  | { readonly kind: 'filled' }
+  /** It goes on by itself when that is over. */
+  | { readonly kind: 'waits'; readonly reason: string }
+  /** Something outside has to change. */
+  | { readonly kind: 'stuck'; readonly reason: string };
 
 export type BlocksOutcome =
   | FillOutcome
@@ -249,4 +294,34 @@ export function judgeFill({ cursor, fromSlot, end, next, child }: FillSituation)
   return child.parentSlot === next.slot && child.previousBlockhash === next.blockhash
     ? { kind: 'apply' }
     : { kind: 'again', slots: [next.slot, child.slot] };
+}
+
+const LONGEST_REACH_SLOTS = 100_000;
+
+/**
+ * Asks for the first final block above a slot, and walks down along the links to be sure that none comes before it. Null when it is
+ * not to be had now. Errors: those of the source.
+ */
+export async function findEnd(
+  source: ChainSource,
+  slot: number,
+  limits: { readonly finalSlot: number; readonly window: number; readonly signal: AbortSignal },
+): Promise<GapEnd | null> {
+  const ask = { commitment: 'finalized', signal: limits.signal } as const;
+  let above: number | undefined;
+  let reach = limits.window;
+  for (let from = slot + 1; above === undefined && from <= limits.finalSlot; from += reach) {
+    reach = Math.min(reach * 2, LONGEST_REACH_SLOTS);
+    [above] = await source.produced(from, Math.min(limits.finalSlot, from + reach - 1), ask);
+  }
+  if (above === undefined) return null;
+  let block: BlockHeader | null = await source.header(above, ask);
+  while (block !== null && block.parentSlot > slot) {
+    const parent: BlockHeader | null = await source.header(block.parentSlot, ask);
+    if (parent !== null && parent.blockhash !== block.previousBlockhash) return null;
+    block = parent;
+  }
+  return block === null
+    ? null
+    : { slot: block.slot, parentSlot: block.parentSlot, previousBlockhash: block.previousBlockhash };
 }

@@ -1,13 +1,12 @@
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockHeader } from '../ports/block.ts';
-import { findEnd } from './backfill/find-end.ts';
-import { writeFinalized } from './chain-row.ts';
-import { countGaps } from './gap-count.ts';
-import { faultOfProcessor } from './guard-processor.ts';
-import { readCursor, readHeader, readHeaders } from './positions.ts';
+import { readCursor, readHeader, readHeaders, writeFinalized } from './cursor.ts';
+import { faultOfProcessor, reasonOf } from './faults.ts';
+import { findEnd } from './fill-blocks.ts';
+import { countGaps } from './gaps.ts';
+
 import { type ChildLink, healBelowGap, healFork } from './reorg.ts';
 import type { Run } from './run.ts';
-import { reasonOf } from './trouble.ts';
 
 /** Looks from time to time whether what was released is what became final. Errors go to `onError`. */
 export async function auditLoop(run: Run, onError: (error: unknown) => void): Promise<void> {

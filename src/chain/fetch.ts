@@ -1,9 +1,10 @@
 import { codeOf } from '../lib/coded-error.ts';
-import type { BlockAnswer, ChainSource, Commitment } from '../ports/chain.ts';
+import type { ChainBlock } from '../ports/block.ts';
+import type { AskOptions, BlockAnswer, ChainSource, Commitment } from '../ports/chain.ts';
 import type { Clock, Random } from '../ports/clock.ts';
+import { orAborted } from '../runtime/deadline.ts';
 import { backoffMs } from './backoff.ts';
-import type { BlockBuffer } from './buffer.ts';
-import { STREAM } from './follow-state.ts';
+import { STREAM } from './state.ts';
 
 /** What is known of a slot whose block is wanted. */
 export interface Ask {
@@ -210,3 +211,168 @@ const newAsk = (slot: number): Ask => ({
   dueAt: Number.NEGATIVE_INFINITY,
   inFlight: false,
 });
+
+export interface Held {
+  readonly block: ChainBlock;
+  readonly upstream: string;
+}
+
+/** Blocks that were fetched and not yet released, by slot, within a bound of count and bytes. */
+export interface BlockBuffer {
+  readonly size: number;
+  /** The one with the lowest slot. */
+  first(): Held | null;
+  /** The one with the lowest slot above this one. */
+  after(slot: number): Held | null;
+  get(slot: number): Held | null;
+  has(slot: number): boolean;
+  /** Replaces what was held for the slot. */
+  put(held: Held): void;
+  remove(slot: number): void;
+  /** Forgets everything at or below a slot. */
+  dropThrough(slot: number): void;
+  /** Whether a block of this slot may come while `coming` others are on their way. One below all others always may. */
+  hasRoomFor(slot: number, coming?: number): boolean;
+  clear(): void;
+}
+
+/** Wire, meta and decoded form of an average transaction together; what a block occupies is not known exactly. */
+const BYTES_PER_TRANSACTION = 8_192;
+/** Blocks below all others that come although there is no room. */
+const SLACK_BLOCKS = 32;
+const sizeOf = ({ block }: Held) => 65_536 + block.transactions.length * BYTES_PER_TRANSACTION;
+
+export function createBlockBuffer(maxBlocks: number, maxBytes: number): BlockBuffer {
+  const held = new Map<number, Held>();
+  let bytes = 0;
+
+  const lowest = () => (held.size === 0 ? Number.POSITIVE_INFINITY : Math.min(...held.keys()));
+
+  function remove(slot: number): void {
+    const known = held.get(slot);
+    if (known === undefined) return;
+    bytes -= sizeOf(known);
+    held.delete(slot);
+  }
+
+  return {
+    get size() {
+      return held.size;
+    },
+    first: () => held.get(lowest()) ?? null,
+    after: (slot) => held.get(Math.min(...[...held.keys()].filter((known) => known > slot))) ?? null,
+    get: (slot) => held.get(slot) ?? null,
+    has: (slot) => held.has(slot),
+    put(entry) {
+      remove(entry.block.slot);
+      // What was fetched and thrown away would be fetched again: only what comes far beyond the bound goes.
+      while (held.size >= maxBlocks + SLACK_BLOCKS || (held.size > 0 && bytes + sizeOf(entry) > maxBytes * 2)) {
+        const highest = Math.max(...held.keys());
+        if (highest < entry.block.slot) return;
+        remove(highest);
+      }
+      held.set(entry.block.slot, entry);
+      bytes += sizeOf(entry);
+    },
+    remove,
+    dropThrough(slot) {
+      for (const known of [...held.keys()]) if (known <= slot) remove(known);
+    },
+    hasRoomFor(slot, coming = 0) {
+      const expected = held.size === 0 ? 0 : (bytes / held.size) * coming;
+      return (held.size + coming < maxBlocks && bytes + expected < maxBytes) || slot < lowest();
+    },
+    clear() {
+      held.clear();
+      bytes = 0;
+    },
+  };
+}
+
+/**
+ * The blocks of a chain for all who read them: the chain's own cursor, processors that catch up, gaps that are filled. Whoever asks first
+ * fetches; who asks meanwhile gets the same answer, and who comes later the same block, while somebody besides the one that fetched it still
+ * has to come to it.
+ */
+export interface SharedBlocks {
+  /** As `ChainSource.block`. */
+  block(slot: number, options: AskOptions): Promise<BlockAnswer>;
+  /** What was given for this slot is not believed any more. */
+  forget(slot: number): void;
+  /** Blocks above this one were rolled back. */
+  forgetAbove(slot: number): void;
+  /** Drops what nobody has to come to any more. */
+  trim(): void;
+}
+
+export interface SharedBlocksOptions {
+  readonly source: Pick<ChainSource, 'block' | 'outOfService'>;
+  /** Of the follower: who gives up one shared call does not end it for the others. */
+  readonly signal: AbortSignal;
+  /** How many have yet to come to this slot. */
+  readonly readers: (slot: number) => number;
+  readonly maxBytes: number;
+}
+
+export function createSharedBlocks({ source, signal, readers, maxBytes }: SharedBlocksOptions): SharedBlocks {
+  const kept = new Map<number, Held>();
+  const flights = new Map<number, Map<string, Promise<BlockAnswer>>>();
+  let bytes = 0;
+
+  function drop(slot: number): void {
+    const held = kept.get(slot);
+    if (held === undefined) return;
+    bytes -= sizeOf(held);
+    kept.delete(slot);
+  }
+
+  function keep(held: Held): void {
+    drop(held.block.slot);
+    if (readers(held.block.slot) < 2) return;
+    kept.set(held.block.slot, held);
+    bytes += sizeOf(held);
+    // All read upwards: the highest one is needed last.
+    while (bytes > maxBytes) drop(Math.max(...kept.keys()));
+  }
+
+  function forget(slot: number): void {
+    drop(slot);
+    flights.delete(slot);
+  }
+
+  function fetch(slot: number, { commitment, avoid = [] }: AskOptions): Promise<BlockAnswer> {
+    const ofSlot = flights.get(slot) ?? new Map<string, Promise<BlockAnswer>>();
+    const key = [commitment, ...avoid.toSorted()].join(' ');
+    const known = ofSlot.get(key);
+    if (known !== undefined) return known;
+    flights.set(slot, ofSlot);
+    const flight = source.block(slot, { commitment, avoid, signal }).then((answer) => {
+      if (answer.kind === 'block' && flights.get(slot) === ofSlot) keep(answer);
+      return answer;
+    });
+    ofSlot.set(key, flight);
+    const end = () => {
+      ofSlot.delete(key);
+      if (ofSlot.size === 0 && flights.get(slot) === ofSlot) flights.delete(slot);
+    };
+    flight.then(end, end);
+    return flight;
+  }
+
+  return {
+    async block(slot, options) {
+      const held = kept.get(slot);
+      const isGood = held !== undefined && !source.outOfService().includes(held.upstream);
+      if (isGood && options.avoid?.includes(held.upstream) !== true) return { kind: 'block', ...held };
+      if (held !== undefined && !isGood) drop(slot);
+      return await orAborted(fetch(slot, options), options.signal);
+    },
+    forget,
+    forgetAbove(slot) {
+      for (const known of [...kept.keys(), ...flights.keys()]) if (known > slot) forget(known);
+    },
+    trim() {
+      for (const slot of [...kept.keys()]) if (readers(slot) === 0) drop(slot);
+    },
+  };
+}

@@ -2,6 +2,7 @@ import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { Clock } from '../ports/clock.ts';
 import { DeadlinePassed, withDeadline } from '../runtime/deadline.ts';
+import { EXIT } from '../runtime/errors.ts';
 
 export interface GuardOptions {
   /** Id of the plugin that contributes it. */
@@ -130,4 +131,29 @@ export const stackOf = (error: unknown): string | null =>
 export function wordsOfFault({ plugin, processor, slot, call, reason, stack }: ProcessorFault): string {
   const where = slot === null ? '' : ` at slot ${slot}`;
   return `processor ${processor} of plugin ${plugin} fails${where} (${call}): ${reason}${stack.length === 0 ? '' : `, ${stack.join(', ')}`}`;
+}
+
+const FATAL = new Set([
+  'FOLLOW_FENCED',
+  'FOLLOW_REWIND',
+  'STORE_IO',
+  'STORE_FULL',
+  'STORE_READ_ONLY',
+  'STORE_CORRUPT',
+  'STORE_CLOSED',
+]);
+
+/** The error that ends the process when a write failed for good; null when trying again may help. */
+export function fatalOf(error: unknown): CodedError | null {
+  const code = codeOf(error);
+  if (!(error instanceof CodedError) || code === undefined || !FATAL.has(code)) return null;
+  if (error.exitCode !== undefined) return error;
+  return new CodedError(code, error.message, { cause: error, facts: error.facts, exitCode: EXIT.temporary });
+}
+
+/** What readiness says of a failed attempt. The message of the error goes to the log only. */
+export function reasonOf(error: unknown, doing: string): string {
+  const fault = faultOfProcessor(error);
+  if (fault !== null) return wordsOfFault(fault);
+  return `${doing} failed: ${codeOf(error) ?? 'unexpected error, see the log'}`;
 }
