@@ -67,7 +67,7 @@ module.exports = {
     {
       name: 'sqlite-only-in-the-version-for-this-node',
       severity: 'error',
-      from: { path: '^(src|plugins)/', pathNot: '^src/store/sqlite/library' },
+      from: { path: '^(src|plugins)/', pathNot: '^src/store/sqlite-connection\\.ts$' },
       to: { path: '(^|/)better-sqlite3', dependencyTypesNot: ['type-only'] },
     },
     {

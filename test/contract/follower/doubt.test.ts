@@ -7,7 +7,7 @@ import type { Run } from '../../../src/chain/run.ts';
 import { type Doubt, newState } from '../../../src/chain/state.ts';
 import { followerMigrations, MAIN } from '../../../src/chain/tables.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { sqliteStore } from '../../helpers/store.ts';
 
 const TO = { slot: 5, blockhash: 'five', blockTime: null };

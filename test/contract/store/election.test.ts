@@ -6,7 +6,7 @@ import { sql } from 'kysely';
 import { createElection } from '../../../src/chain/election.ts';
 import { followerMigrations } from '../../../src/chain/tables.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { eachStore, type TestDatabase } from '../../helpers/store.ts';

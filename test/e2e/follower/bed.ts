@@ -11,7 +11,7 @@ import { followerMigrations } from '../../../src/chain/tables.ts';
 import type { CoreConfig } from '../../../src/config/core.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { followConfig } from '../../helpers/follow-config.ts';
 import { GEYSER_DIR } from '../../helpers/geyser.ts';
 import {

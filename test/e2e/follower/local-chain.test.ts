@@ -8,7 +8,7 @@ import { createFollower } from '../../../src/chain/follower.ts';
 import { followerMigrations } from '../../../src/chain/tables.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { followConfig } from '../../helpers/follow-config.ts';
 import {

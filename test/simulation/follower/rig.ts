@@ -8,7 +8,7 @@ import type { Random } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import type { UpstreamPool } from '../../../src/ports/upstream.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { followConfig } from '../../helpers/follow-config.ts';
 import {
   createLedgerProcessor,

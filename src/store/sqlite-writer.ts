@@ -1,9 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type Database from 'better-sqlite3';
-import { CodedError, codeOf } from '../../lib/coded-error.ts';
-import type { SqliteConnection } from './connection.ts';
-import { sqliteError } from './errors.ts';
-import { openDatabase, prepareFiles } from './files.ts';
+import { CodedError, codeOf } from '../lib/coded-error.ts';
+import { openDatabase, prepareFiles, type SqliteConnection, sqliteError } from './sqlite-connection.ts';
 
 /** The three steps of a write transaction. */
 interface Writer {

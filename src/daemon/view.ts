@@ -7,8 +7,7 @@ import { stringify } from '../lib/json.ts';
 import { lazy } from '../lib/lru.ts';
 import { type Gate, JsonText, type Reply, RequestError, type Route, type RouteRequest } from '../plugin/plugin.ts';
 import type { DaemonView, InnerCall, InnerReply, PluginView } from '../ports/daemon-view.ts';
-import type { Merged } from './plugins/merge-contributions.ts';
-import type { ProvisionedPlugin } from './plugins/provision.ts';
+import type { Merged, ProvisionedPlugin } from './provision.ts';
 
 interface DaemonViewParts {
   readonly version: string;

@@ -1,17 +1,18 @@
-import { createElection } from '../chain/election.ts';
+import { createElection, type Election } from '../chain/election.ts';
 import { createFollower, type Follower } from '../chain/follower.ts';
 import { createOutboxGauges, type OutboxGauges } from '../jobs/metrics.ts';
 import { createJobRunner, type JobRunner } from '../jobs/runner.ts';
-import { CodedError } from '../lib/coded-error.ts';
-import type { ChainId } from '../ports/chain.ts';
+import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import type { BlockHeader } from '../ports/block.ts';
+import type { ChainId, ChainStatus } from '../ports/chain.ts';
+import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Store } from '../ports/store.ts';
 import { EXIT } from '../runtime/errors.ts';
 import type { AssembledChain, Assembly } from './assemble.ts';
-import { type ChainRun, createAnnouncer, createChainRun, type FollowerRun } from './chain-run.ts';
-import { createElectedFollower } from './elected-follower.ts';
-import type { DaemonParts } from './parts.ts';
-import { createRemoteFollower, createRemoteRunner, TOPICS } from './remote-follower.ts';
+import { type Announcer, type ChainRun, createAnnouncer, createChainRun, type FollowerRun } from './chains.ts';
+import type { DaemonParts, FollowerView } from './parts.ts';
+import { createRemoteFollower, createRemoteRunner, type RemoteFollower, TOPICS } from './remote.ts';
 
 /** What a daemon does without being asked: jobs and following, as far as its roles go. */
 export interface DaemonWork {
@@ -185,4 +186,96 @@ const rewindRefused = (chain: ChainId) =>
 function tipOf({ pool }: AssembledChain): number | null {
   const slots = pool.states().flatMap(({ healthy, slot }) => (healthy && slot !== null ? [slot] : []));
   return slots.length === 0 ? null : Math.max(...slots);
+}
+
+export interface ElectedFollowerOptions {
+  readonly chain: ChainId;
+  readonly election: Election;
+  /** Made when this process leads: one that stands by has no numbers of a follower. */
+  readonly makeFollower: () => Follower;
+  /** Shows what the leader does as long as that is another process. */
+  readonly remote: RemoteFollower;
+  readonly announce: (follower: FollowerView) => Announcer;
+  readonly log: Log;
+  readonly fatal: (error: unknown) => void;
+}
+
+/** The follower of a chain that one of several processes follows: this one once it is elected, until then it stands by. */
+export interface ElectedFollower extends FollowerRun, FollowerView {
+  readonly leads: boolean;
+}
+
+function createElectedFollower(options: ElectedFollowerOptions): ElectedFollower {
+  const { chain, election, remote, log, fatal } = options;
+  const listeners = new Set<(header: BlockHeader) => void>();
+  const released = (header: BlockHeader) => {
+    for (const listener of listeners) {
+      try {
+        listener(header);
+      } catch (error) {
+        log.error({ error: messageOf(error), slot: header.slot }, 'a listener for released blocks threw');
+      }
+    }
+  };
+  let leading: { readonly follower: Follower; readonly announcer: Announcer } | null = null;
+  let waiting: Promise<void> = Promise.resolve();
+
+  const status = (): Partial<ChainStatus> => {
+    const leader = election.leader();
+    const led = leader === null ? {} : { leader };
+    return leading === null
+      ? { ...remote.status(), ...led, isStandby: true }
+      : { ...leading.follower.status(), ...led };
+  };
+  const view: FollowerView = {
+    status,
+    onReleased(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+
+  async function lead(): Promise<void> {
+    const follower = options.makeFollower();
+    follower.onReleased(released);
+    leading = { follower, announcer: options.announce(view) };
+    await follower.start();
+    leading.announcer.start();
+  }
+
+  async function standBy(): Promise<void> {
+    if (!(await election.won())) return;
+    await remote.stop();
+    await lead();
+  }
+
+  return {
+    ...view,
+    get leads() {
+      return leading !== null;
+    },
+    async start() {
+      const isElected = await election.look().catch((error: unknown) => {
+        log.warn({ chain, code: codeOf(error) }, 'who leads is unknown');
+        return false;
+      });
+      if (isElected) return await lead();
+      log.info({ chain, leader: election.leader()?.name ?? null }, 'standing by: another process follows the chain');
+      remote.onReleased(released);
+      await remote.start();
+      waiting = standBy().catch(fatal);
+    },
+    async drain() {
+      election.stop();
+      await leading?.follower.drain();
+    },
+    async stop() {
+      election.stop();
+      await waiting;
+      if (leading === null) await remote.stop();
+      leading?.announcer.stop();
+      await leading?.follower.stop();
+      await election.resign();
+    },
+  };
 }

@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { existsSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type Database from 'better-sqlite3';
-import type { Owner } from '../../ports/owner.ts';
-import { openDatabase, prepareFiles } from './files.ts';
+import type { Owner } from '../ports/owner.ts';
+import { openDatabase, prepareFiles } from './sqlite-connection.ts';
 
 const FOLDER = 'owners';
 const ID = /^[0-9a-f-]{36}$/;

@@ -3,14 +3,14 @@ import * as nodeModule from 'node:module';
 import { dirname, extname, isAbsolute, join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { TObject } from '@sinclair/typebox';
-import type { PluginEntry } from '../../config/load.ts';
-import { coreSections, sectionProblems } from '../../config/schema.ts';
-import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
-import { nearest } from '../../lib/edit-distance.ts';
-import { isPlainObject } from '../../lib/json.ts';
-import { API_VERSION, type PluginDefinition } from '../../plugin/plugin.ts';
-import type { Roles } from '../../ports/daemon-view.ts';
-import { EXIT } from '../../runtime/errors.ts';
+import type { PluginEntry } from '../config/load.ts';
+import { coreSections, sectionProblems } from '../config/schema.ts';
+import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import { nearest } from '../lib/edit-distance.ts';
+import { isPlainObject } from '../lib/json.ts';
+import { API_VERSION, type PluginDefinition } from '../plugin/plugin.ts';
+import type { Roles } from '../ports/daemon-view.ts';
+import { EXIT } from '../runtime/errors.ts';
 
 export interface FoundPlugin {
   readonly id: string;
@@ -192,7 +192,7 @@ async function prepareFor(path: string): Promise<void> {
  */
 function bindPluginApi(path: string): void {
   const extension = extname(fileURLToPath(import.meta.url));
-  const api = new URL(`../plugin${extension}`, import.meta.url).href;
+  const api = new URL(`../plugin/plugin${extension}`, import.meta.url).href;
   const folder = `${pathToFileURL(dirname(path)).href}/`;
   const hook = `import { readFileSync } from 'node:fs';
   import { fileURLToPath } from 'node:url';

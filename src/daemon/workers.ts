@@ -1,10 +1,10 @@
-import type { CoreConfig } from '../../config/core.ts';
-import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
-import type { CheckResult, ConfigValues, CrewDuties, CrewMember, MetricFamily } from '../../ports/crew.ts';
-import type { Role } from '../../ports/daemon-view.ts';
-import type { Log } from '../../ports/log.ts';
-import type { Metrics } from '../../ports/metrics.ts';
-import { metricsText } from '../../runtime/metrics-text.ts';
+import type { CoreConfig } from '../config/core.ts';
+import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import type { CheckResult, ConfigValues, CrewDuties, CrewMember, MetricFamily } from '../ports/crew.ts';
+import type { Role } from '../ports/daemon-view.ts';
+import type { Log } from '../ports/log.ts';
+import type { Metrics } from '../ports/metrics.ts';
+import { metricsText } from '../runtime/metrics-text.ts';
 
 interface CrewOptions {
   readonly members: readonly CrewMember[];

@@ -1,14 +1,14 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type CoreConfig, TLS_SECTIONS } from '../../config/core.ts';
-import type { LoadedConfig } from '../../config/load.ts';
-import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
-import { isPlainObject } from '../../lib/json.ts';
-import type { Clock } from '../../ports/clock.ts';
-import type { ConfigValues } from '../../ports/crew.ts';
-import type { Log } from '../../ports/log.ts';
-import type { MetricsRegistry } from '../../runtime/metrics.ts';
-import type { Crew } from '../crew/crew.ts';
+import { type CoreConfig, TLS_SECTIONS } from '../config/core.ts';
+import type { LoadedConfig } from '../config/load.ts';
+import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import { isPlainObject } from '../lib/json.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { ConfigValues } from '../ports/crew.ts';
+import type { Log } from '../ports/log.ts';
+import type { MetricsRegistry } from '../runtime/metrics.ts';
 import type { Lifecycle } from './lifecycle.ts';
+import type { Crew } from './workers.ts';
 
 /** Keys of the kernel that a running daemon can change. */
 const LIVE_KEYS: readonly string[] = [

@@ -1,8 +1,8 @@
 import { followerMigrations } from '../chain/tables.ts';
 import { jobMigrations } from '../jobs/table.ts';
 import type { MigrationScope } from '../ports/store.ts';
-import { identityMigrations } from './chain-identity.ts';
-import type { ProvisionedPlugin } from './plugins/provision.ts';
+import { identityMigrations } from './chains.ts';
+import type { ProvisionedPlugin } from './provision.ts';
 
 /** All schemas of a daemon in the order in which they are brought up to date: the kernel's first. */
 export function migrationScopes(

@@ -1,16 +1,23 @@
-import { type Position, readCursor, readHeader, readHeaders, readMarks, samePosition } from '../chain/cursor.ts';
-
+import {
+  type Position,
+  readCursor,
+  readHeader,
+  readHeaders,
+  readMarks,
+  samePosition,
+  writeFirstFloor,
+} from '../chain/cursor.ts';
 import { insertJobs } from '../jobs/outbox.ts';
 import { messageOf } from '../lib/coded-error.ts';
 import { createSlotLength } from '../lib/slot-length.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { Bus } from '../ports/bus.ts';
-import type { ChainId, ChainStatus } from '../ports/chain.ts';
+import type { ChainId, ChainReader, ChainStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
+import type { Following } from '../ports/following.ts';
 import type { Log } from '../ports/log.ts';
 import type { Queries, Store } from '../ports/store.ts';
-import type { OutboxParts } from './assemble.ts';
-import type { FollowerView } from './parts.ts';
+import type { FollowerView, OutboxParts } from './parts.ts';
 
 interface RemoteFollowerOptions {
   readonly chain: ChainId;
@@ -170,3 +177,37 @@ export const TOPICS = {
   /** `{chain, status}`: where the follower stands, about every second. */
   status: 'chain.status',
 } as const;
+
+export interface FollowingParts {
+  readonly store: Store;
+  readonly follow: { readonly commitment: string; readonly startSlot: number | 'latest' };
+  chain(id: ChainId): ChainReader | null;
+}
+
+const TIMEOUT_MS = 2_000;
+
+/** What a process that does not follow a chain can fix and learn of it. */
+export function createFollowing({ store, follow, chain }: FollowingParts): Following {
+  const begun = new Set<ChainId>();
+  return {
+    async begin(id, signal) {
+      const reader = chain(id);
+      if (begun.has(id) || reader === null) return;
+      if ((await readMarks(store.read, id)) === null) {
+        const options = { timeoutMs: TIMEOUT_MS, ...(signal === undefined ? {} : { signal }) };
+        const slot =
+          follow.startSlot === 'latest'
+            ? await reader.call<number>('getSlot', [{ commitment: follow.commitment }], options)
+            : follow.startSlot;
+        await store.write((tx) => writeFirstFloor(tx, id, slot));
+      }
+      begun.add(id);
+    },
+    async slotMs(id) {
+      const length = createSlotLength();
+      for (const { slot, blockTime } of (await readHeaders(store.read, id, 0)).reverse())
+        length.sawBlock(slot, blockTime);
+      return length.ms();
+    },
+  };
+}

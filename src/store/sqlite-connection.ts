@@ -1,8 +1,12 @@
+import { chmodSync, closeSync, mkdirSync, openSync, statSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname } from 'node:path';
 import type Database from 'better-sqlite3';
 import type { QueryResult } from 'kysely';
-import { type Connection, insertText } from '../dialect.ts';
-import type { InsertRows } from '../transaction.ts';
-import { sqliteError } from './errors.ts';
+import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import { EXIT } from '../runtime/errors.ts';
+import { isDescriptorCode, isOutOfDescriptors, outOfDescriptors } from './descriptors.ts';
+import { type Connection, type InsertRows, insertText } from './transaction.ts';
 
 type Statement = Database.Statement<unknown[], unknown>;
 
@@ -130,4 +134,87 @@ export function createVersionReader(path: string, open: () => SqliteConnection):
     },
     close: () => connection?.close(),
   };
+}
+
+const PRIVATE_FILE = 0o600;
+const PRIVATE_DIRECTORY = 0o700;
+const OTHERS = 0o077;
+
+/**
+ * Makes the database file, and its directory, for this user alone; SQLite gives its side files the same mode. An existing file
+ * that others could read is closed to them. Errors: STORE_READ_ONLY, STORE_FULL, STORE_IO, STORE_DESCRIPTORS.
+ */
+export function prepareFiles(path: string): void {
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: PRIVATE_DIRECTORY });
+    closeSync(openSync(path, 'a', PRIVATE_FILE));
+    if ((statSync(path).mode & OTHERS) !== 0) chmodSync(path, PRIVATE_FILE);
+  } catch (error) {
+    const reason = codeOf(error);
+    if (isDescriptorCode(reason)) throw outOfDescriptors(error);
+    const options = { cause: error, exitCode: EXIT.temporary, facts: { path, reason } };
+    const message = `the database file ${path} cannot be opened: ${messageOf(error)}`;
+    if (reason === 'EROFS' || reason === 'EACCES' || reason === 'EPERM') {
+      throw new CodedError('STORE_READ_ONLY', message, options);
+    }
+    throw new CodedError(reason === 'ENOSPC' ? 'STORE_FULL' : 'STORE_IO', message, options);
+  }
+}
+
+const load = createRequire(import.meta.url);
+
+/**
+ * Which better-sqlite3: 13 does not run on Node 20, and 12 aborts the process from Node 24.19 on, when a statement is collected. Both have
+ * the same interface.
+ */
+const NAME = Number.parseInt(process.versions.node, 10) >= 24 ? 'better-sqlite3-13' : 'better-sqlite3';
+
+/** Path of the library, for a process of its own. */
+export const libraryPath = (): string => load.resolve(NAME);
+
+export function openDatabase(path: string, options: Database.Options): Database.Database {
+  const Library = load(NAME) as typeof Database;
+  return new Library(path, options);
+}
+
+/** Turns an error of better-sqlite3 on `file` into a coded one; what is no database condition (bad SQL) stays as it is. */
+export function sqliteError(error: unknown, file: string): unknown {
+  if (error instanceof CodedError) return error;
+  const code = codeOf(error);
+  if (code === undefined || !code.startsWith('SQLITE_')) return error;
+  const options = { cause: error, facts: { sqlite: code } };
+  if (code === 'SQLITE_FULL')
+    return new CodedError('STORE_FULL', 'the disk or the database is full', { ...options, exitCode: EXIT.temporary });
+  if (code.startsWith('SQLITE_READONLY') || code === 'SQLITE_PERM') {
+    return new CodedError('STORE_READ_ONLY', 'the database cannot be written', {
+      ...options,
+      exitCode: EXIT.temporary,
+    });
+  }
+  if (code.startsWith('SQLITE_BUSY') || code.startsWith('SQLITE_LOCKED')) {
+    return new CodedError('STORE_BUSY', 'the database is locked by another process', {
+      ...options,
+      exitCode: EXIT.temporary,
+      retryable: true,
+    });
+  }
+  // SQLite reports a file that it cannot open without the reason.
+  if (code.startsWith('SQLITE_CANTOPEN') && isOutOfDescriptors()) return outOfDescriptors(error);
+  if (code.startsWith('SQLITE_IOERR') || code.startsWith('SQLITE_CANTOPEN')) {
+    return new CodedError('STORE_IO', `the database could not read or write its files (${code})`, {
+      ...options,
+      exitCode: EXIT.temporary,
+    });
+  }
+  if (code.startsWith('SQLITE_CORRUPT') || code === 'SQLITE_NOTADB') {
+    const message = `the database file ${file} is damaged or no database (${code})`;
+    return new CodedError('STORE_CORRUPT', message, { ...options, exitCode: EXIT.config });
+  }
+  if (code === 'SQLITE_CONSTRAINT_UNIQUE' || code === 'SQLITE_CONSTRAINT_PRIMARYKEY') {
+    return new CodedError('STORE_CONFLICT', 'a row with this key exists', options);
+  }
+  if (code.startsWith('SQLITE_CONSTRAINT')) {
+    return new CodedError('STORE_CONSTRAINT', `a row breaks a rule of its table (${code})`, options);
+  }
+  return error;
 }

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from 'node:util';
-import { CodedError, messageOf } from '../../lib/coded-error.ts';
-import type { Clock } from '../../ports/clock.ts';
-import type { Log } from '../../ports/log.ts';
-import { DeadlinePassed, withDeadline } from '../../runtime/deadline.ts';
-import { EXIT } from '../../runtime/errors.ts';
+import { CodedError, messageOf } from '../lib/coded-error.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import { DeadlinePassed, withDeadline } from '../runtime/deadline.ts';
+import { EXIT } from '../runtime/errors.ts';
 import type { ProvisionedPlugin } from './provision.ts';
 
 export interface LifecycleOptions {
