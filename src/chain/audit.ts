@@ -48,7 +48,7 @@ async function audit(run: Run): Promise<void> {
     if ((await healFork(run, theirs)) === 'rolled-back') state.mismatch = null;
     return;
   }
-  await run.turn(() => advance(run, newest.slot, newest.blockhash));
+  await run.exclusive(() => advance(run, newest.slot, newest.blockhash));
   state.mismatch = null;
 }
 

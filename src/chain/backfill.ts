@@ -1,7 +1,7 @@
 import { isLagBeyond } from '../lib/chain-lag.ts';
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
-import { backoffMs } from './backoff.ts';
+import { backoffMs } from '../runtime/backoff.ts';
 import { fatalOf, reasonOf } from './faults.ts';
 import { fillAddresses } from './fill-addresses.ts';
 import {
@@ -54,9 +54,9 @@ export async function fillLoop(run: Run, onError: (error: unknown) => void): Pro
 
 function fillOptions(run: Run): FillOptions {
   const { state, follow, source, meter } = run;
-  const { chain, store, processors, clock, random, log, signal, turn } = run;
+  const { chain, store, processors, clock, random, log, signal, exclusive } = run;
   return {
-    ...{ chain, source, store, processors, follow, clock, random, log, signal, turn },
+    ...{ chain, source, store, processors, follow, clock, random, log, signal, exclusive },
     forget: run.shared.forget,
     concurrency: follow.gapBackfill.concurrency,
     finalSlot: async () => await source.tip({ commitment: 'finalized', signal }),
@@ -94,9 +94,9 @@ interface Pause {
   readonly wantedAt: number | null;
 }
 
-/** Takes the open gaps in turn, a piece of each, and lets rest those that cannot be filled now. */
+/** Takes the open gaps in exclusive, a piece of each, and lets rest those that cannot be filled now. */
 export function createFillSchedule(options: FillOptions, wants: (gap: GapRecord) => boolean): FillSchedule {
-  const { store, chain, clock, random, follow, log, turn } = options;
+  const { store, chain, clock, random, follow, log, exclusive } = options;
   const pauses = new Map<number, Pause>();
   let lastId = -1;
 
@@ -115,7 +115,7 @@ export function createFillSchedule(options: FillOptions, wants: (gap: GapRecord)
 
   async function tell(gap: GapRecord, reason: string, isTry: boolean): Promise<void> {
     if (!isTry && gap.trouble === reason) return;
-    await turn(() => store.write((tx) => noteTrouble(tx, gap, reason, isTry ? clock.now() : null)));
+    await exclusive(() => store.write((tx) => noteTrouble(tx, gap, reason, isTry ? clock.now() : null)));
   }
 
   async function take(gap: GapRecord, outcome: FillOutcome): Promise<boolean> {
@@ -172,13 +172,13 @@ export function createFillSchedule(options: FillOptions, wants: (gap: GapRecord)
  * Errors: FOLLOW_GAP_TAKEN, those of source, store and processors.
  */
 async function fillGap(options: FillOptions, gap: GapRecord): Promise<FillOutcome> {
-  const { store, clock, turn } = options;
+  const { store, clock, exclusive } = options;
   if (gap.reason === 'skipped') return { kind: 'waits', reason: 'its processor fails, or catches up' };
   // Nothing that is filled can be taken back.
   if (!(await options.source.confirmChain(options.signal)))
     return { kind: 'waits', reason: 'no upstream is known to serve this chain' };
   const { ready, over, reason } = sortFills(gap, options.processors);
-  if (over.length > 0 && (await turn(() => store.write((tx) => finishFills(tx, gap, over, clock.now())))))
+  if (over.length > 0 && (await exclusive(() => store.write((tx) => finishFills(tx, gap, over, clock.now())))))
     return { kind: 'filled' };
   if (ready.length === 0) return { kind: 'stuck', reason: reason ?? 'no processor wants it' };
   const finalSlot = await options.finalSlot();
@@ -199,24 +199,24 @@ async function goOn(
   members: readonly FillMember[],
   outcome: BlocksOutcome,
 ): Promise<FillOutcome> {
-  const { store, turn, log, chain } = options;
+  const { store, exclusive, log, chain } = options;
   switch (outcome.kind) {
     case 'pruned': {
       const { first, slot } = outcome;
       const isCut = first !== null && gap.fills.filter(({ isDone }) => !isDone).length === members.length;
       if (isCut) {
-        await turn(() => store.write((tx) => splitGap(tx, gap, first)));
+        await exclusive(() => store.write((tx) => splitGap(tx, gap, first)));
         log.warn({ chain, gap: gap.id, prunedTo: slot }, 'a gap was cut in two: only its upper part can be had');
         return { kind: 'more' };
       }
       return await fillAddresses(options, gap, members, `no upstream has the block at slot ${slot} any more`);
     }
     case 'false-end':
-      await turn(() => store.write((tx) => setAskedEnd(tx, gap, null)));
+      await exclusive(() => store.write((tx) => setAskedEnd(tx, gap, null)));
       return { kind: 'stuck', reason: outcome.reason };
     case 'mismatch':
       log.error({ chain, gap: gap.id }, `a gap cannot be closed: ${outcome.reason}`);
-      await turn(() =>
+      await exclusive(() =>
         store.write(async (tx) => {
           await restartFills(tx, gap, gap.fills);
           await setAskedEnd(tx, gap, null);
@@ -229,9 +229,9 @@ async function goOn(
 }
 
 async function askEnd(options: FillOptions, gap: GapRecord, finalSlot: number): Promise<GapEnd | null> {
-  const { source, store, turn, follow, signal } = options;
+  const { source, store, exclusive, follow, signal } = options;
   const end = await findEnd(source, gap.toSlot, { finalSlot, window: follow.window, signal });
-  if (end !== null) await turn(() => store.write((tx) => setAskedEnd(tx, gap, end)));
+  if (end !== null) await exclusive(() => store.write((tx) => setAskedEnd(tx, gap, end)));
   return end;
 }
 

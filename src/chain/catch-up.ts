@@ -1,7 +1,8 @@
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { BlockHeader } from '../ports/block.ts';
-import { backoffMs } from './backoff.ts';
+import { backoffMs } from '../runtime/backoff.ts';
+import { createWakeup } from '../runtime/wakeup.ts';
 import { dropForeign, releaseToLane } from './commit.ts';
 import {
   decide,
@@ -18,7 +19,6 @@ import { createBlockBuffer, createFetcher, type Held } from './fetch.ts';
 import { countGaps, isInGap, recordProcessorGap } from './gaps.ts';
 import type { Run } from './run.ts';
 import type { FollowState, Lane } from './state.ts';
-import { createWake } from './wake.ts';
 
 /** Little, so that those at the tip are never delayed by it. */
 const LANE_BLOCKS = 8;
@@ -53,7 +53,7 @@ export async function catchUp(
   }
   state.lanes.delete(processor.name);
   run.shared.trim();
-  run.wake.call();
+  run.wake.wake();
   await lane.settled();
 }
 
@@ -78,7 +78,7 @@ function tellFailure(
 
 function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
   const { state, source, follow, clock, random, signal, store, chain, log } = run;
-  const wake = createWake(clock);
+  const wake = createWakeup(clock);
   const buffer = createBlockBuffer(LANE_BLOCKS, follow.bufferBytes);
   let position: Position | null = null;
   let floor = firstFloor;
@@ -95,7 +95,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
     ...{ source, buffer, clock, random, signal, commitment: follow.commitment, forget: run.shared.forget },
     concurrency: () => (cursorWaits(state, clock.monotonic()) ? follow.catchUpConcurrency : LANE_FETCHES),
     releasedSlot: () => position?.slot ?? -1,
-    wake: wake.call,
+    wake: wake.wake,
     count: () => {},
   });
 
@@ -127,7 +127,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
       below: position,
     } as const;
     if (processor.wantsGaps !== false)
-      await run.turn(() => store.write((tx) => recordProcessorGap(tx, chain, processor, gap, clock.now())));
+      await run.exclusive(() => store.write((tx) => recordProcessorGap(tx, chain, processor, gap, clock.now())));
     await countGaps(store.read, chain, state);
     log.error({ chain, processor: processor.name, ...gap }, 'slots are missing in this processor');
     floor = slot + 1;
@@ -165,7 +165,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
     const { block } = held;
     const isUnlinked = position === null || position.slot < floor;
     if (isUnlinked && !(await isTrusted())) return;
-    await run.turn(async () => {
+    await run.exclusive(async () => {
       const main = state.cursor;
       // Never another branch than the chain's own cursor is on, also where that one has no block, and never beyond it.
       if (main === null || block.slot > main.slot || !(await isOfChain(block))) {
@@ -241,7 +241,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
 
   async function joinIfEqual(): Promise<boolean> {
     if (startsFailing && !hasMoved) return false;
-    return await run.turn(async () => {
+    return await run.exclusive(async () => {
       const main = state.cursor;
       if (main === null || position?.slot !== main.slot || position.blockhash !== main.blockhash) return false;
       join();
@@ -249,16 +249,16 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
     });
   }
 
-  return { step, wait: () => wake.wait(follow.pollMs, signal), settled: () => fetcher.settled() };
+  return { step, wait: () => wake.sleep(follow.pollMs, signal), settled: () => fetcher.settled() };
 }
 
 /**
  * Reverts the blocks that a roll-back left to this processor, newest first, in one transaction. False when there were none.
  * Errors: those of the store, those of the processor.
  */
-async function revertPending({ store, chain, turn }: Run, processor: BlockProcessor): Promise<boolean> {
+async function revertPending({ store, chain, exclusive }: Run, processor: BlockProcessor): Promise<boolean> {
   if (!(await hasPendingReverts(store.read, chain, processor))) return false;
-  await turn(() =>
+  await exclusive(() =>
     store.write(async (tx) => {
       for (const header of await readPendingReverts(tx.db, chain, processor)) await processor.revert(tx, header, chain);
       await removePendingReverts(tx, chain, processor);

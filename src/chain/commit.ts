@@ -14,7 +14,7 @@ import {
 } from './cursor.ts';
 import { noteEnd } from './gaps.ts';
 import type { Run } from './run.ts';
-import type { Doubt } from './state.ts';
+import type { UnverifiedCommit } from './state.ts';
 import { MAIN } from './tables.ts';
 
 /** Headers beyond the window are dropped every so many slots, not at each block. */
@@ -87,29 +87,29 @@ const isFirst = (cursor: Position | null, floor: number) => cursor === null || c
  * Moves the chain's own cursor, inside a turn. `adopt` runs once the write is known to be committed, if need be only after the next
  * look at the store. Errors: those of `write`.
  */
-export async function moveChain(run: Run, write: () => Promise<void>, doubt: Doubt): Promise<void> {
+export async function moveChain(run: Run, write: () => Promise<void>, unverified: UnverifiedCommit): Promise<void> {
   try {
     await write();
   } catch (error) {
-    if (codeOf(error)?.startsWith('STORE_')) run.state.doubt = doubt;
+    if (codeOf(error)?.startsWith('STORE_')) run.state.unverified = unverified;
     throw error;
   }
   // Committed: should the adoption fail, the next turn has to repeat it.
-  run.state.doubt = doubt;
-  await doubt.adopt();
-  run.state.doubt = null;
+  run.state.unverified = unverified;
+  await unverified.adopt();
+  run.state.unverified = null;
 }
 
 /**
  * Looks where the cursor really stands. Only our own write is taken over: any other position is left to the next write, which finds
  * out the rival. Errors: those of the store.
  */
-export async function settleDoubt({ state, store, chain }: Run): Promise<void> {
-  const { doubt } = state;
-  if (doubt === null) return;
+export async function verifyCommit({ state, store, chain }: Run): Promise<void> {
+  const { unverified } = state;
+  if (unverified === null) return;
   const stored = await readCursor(store.read, chain);
-  if (samePosition(stored, doubt.to)) await doubt.adopt();
-  state.doubt = null;
+  if (samePosition(stored, unverified.to)) await unverified.adopt();
+  state.unverified = null;
 }
 
 /**

@@ -2,8 +2,8 @@ import { codeOf } from '../lib/coded-error.ts';
 import type { ChainBlock } from '../ports/block.ts';
 import type { AskOptions, BlockAnswer, ChainSource, Commitment } from '../ports/chain.ts';
 import type { Clock, Random } from '../ports/clock.ts';
+import { backoffMs } from '../runtime/backoff.ts';
 import { orAborted } from '../runtime/deadline.ts';
-import { backoffMs } from './backoff.ts';
 import { STREAM } from './state.ts';
 
 /** What is known of a slot whose block is wanted. */

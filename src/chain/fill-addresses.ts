@@ -19,7 +19,7 @@ export async function fillAddresses(
   members: readonly FillMember[],
   pruned: string | null,
 ): Promise<FillOutcome> {
-  const { follow, source, store, turn, clock, log, chain } = options;
+  const { follow, source, store, exclusive, clock, log, chain } = options;
   const { history } = source;
   const able = members.filter(({ processor }) => processor.addresses !== undefined);
   const isAllowed = pruned === null || follow.gapBackfill.addressMode;
@@ -41,7 +41,7 @@ export async function fillAddresses(
   const trouble = await applySlots(options, history, gap, able, slots);
   if (trouble !== null) return { kind: 'stuck', reason: trouble };
   const owners = able.map(({ fill }) => fill);
-  const isFilled = await turn(() => store.write((tx) => finishFills(tx, gap, owners, clock.now())));
+  const isFilled = await exclusive(() => store.write((tx) => finishFills(tx, gap, owners, clock.now())));
   options.filled({ blocks: 0, slots: gap.toSlot - gap.fromSlot + 1 });
   return { kind: isFilled ? 'filled' : 'more' };
 }
@@ -105,7 +105,7 @@ async function applySlots(
 }
 
 async function applyOne(
-  { store, turn, chain, filled }: FillOptions,
+  { store, exclusive, chain, filled }: FillOptions,
   gap: GapRecord,
   members: readonly FillMember[],
   block: ChainBlock,
@@ -117,7 +117,7 @@ async function applyOne(
     block,
     chain,
   );
-  await turn(() =>
+  await exclusive(() =>
     store.write(async (tx) => {
       await moveFills(tx, gap, fills, position);
       for (const { processor } of members) await processor.apply(tx, block, chain, { isFinal: true });

@@ -5,12 +5,11 @@ import type { ChainId, ChainSource } from '../ports/chain.ts';
 import type { Clock, Random } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import type { Store } from '../ports/store.ts';
+import { createWakeup } from '../runtime/wakeup.ts';
 import { prepareBlock } from './commit.ts';
 import { decide, type Position } from './cursor.ts';
 import { type BlockBuffer, createBlockBuffer, createFetcher, type Fetcher } from './fetch.ts';
 import { finishFills, type GapEnd, type GapFill, type GapRecord, moveFills } from './gaps.ts';
-import type { Turn } from './turn.ts';
-import { createWake } from './wake.ts';
 
 export interface FillOptions {
   readonly chain: ChainId;
@@ -24,7 +23,7 @@ export interface FillOptions {
   readonly log: Log;
   readonly signal: AbortSignal;
   /** Every write takes its turn. */
-  readonly turn: Turn;
+  readonly exclusive: <T>(work: () => Promise<T>) => Promise<T>;
   /** What was given for a slot is not believed. */
   readonly forget?: (slot: number) => void;
   /** Blocks fetched at once. */
@@ -107,9 +106,9 @@ function pressureOf(members: readonly FillMember[]): string | null {
 }
 
 function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members: readonly FillMember[]) {
-  const { source, follow, clock, random, signal, store, chain, turn } = options;
+  const { source, follow, clock, random, signal, store, chain, exclusive } = options;
   const ask = { commitment: follow.commitment, signal } as const;
-  const wake = createWake(clock);
+  const wake = createWakeup(clock);
   const buffer: BlockBuffer = createBlockBuffer(BUFFER_BLOCKS, follow.bufferBytes);
   let fills: readonly GapFill[] = members.map(({ fill }) => fill);
   let position: Position | null = fills[0]?.position ?? null;
@@ -129,7 +128,7 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
     ...(options.forget === undefined ? {} : { forget: options.forget }),
     concurrency: () => options.concurrency,
     releasedSlot: doneTo,
-    wake: wake.call,
+    wake: wake.wake,
     count: () => {},
   });
 
@@ -155,7 +154,7 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
 
   async function finish(): Promise<BlocksOutcome> {
     const slots = gap.toSlot - doneTo();
-    const isFilled = await turn(() => store.write((tx) => finishFills(tx, gap, fills, clock.now())));
+    const isFilled = await exclusive(() => store.write((tx) => finishFills(tx, gap, fills, clock.now())));
     options.filled({ blocks: 0, slots });
     return { kind: isFilled ? 'filled' : 'more' };
   }
@@ -175,7 +174,7 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
       block,
       chain,
     );
-    await turn(() =>
+    await exclusive(() =>
       store.write(async (tx) => {
         await moveFills(tx, gap, fills, to);
         for (const { processor } of members) await processor.apply(tx, block, chain, { isFinal: true });
@@ -252,7 +251,7 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
     return await act(judgeFill({ cursor, fromSlot: gap.fromSlot, end, next, child }));
   }
 
-  return { step, wait: () => wake.wait(follow.pollMs, signal), settled: () => fetcher.settled() };
+  return { step, wait: () => wake.sleep(follow.pollMs, signal), settled: () => fetcher.settled() };
 }
 
 interface FillSituation {

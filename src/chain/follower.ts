@@ -2,11 +2,13 @@ import { setMaxListeners } from 'node:events';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { ChainSource, ChainStatus } from '../ports/chain.ts';
+import { backoffMs } from '../runtime/backoff.ts';
+import { createSemaphore } from '../runtime/semaphore.ts';
+import { createWakeup } from '../runtime/wakeup.ts';
 import { auditLoop } from './audit.ts';
 import { fillLoop } from './backfill.ts';
-import { backoffMs } from './backoff.ts';
 import { catchUp, readersOf } from './catch-up.ts';
-import { isSameChain, settleDoubt } from './commit.ts';
+import { isSameChain, verifyCommit } from './commit.ts';
 import { type Position, readCursor, readHeaders, readMarks, writeFirstFloor } from './cursor.ts';
 import { fatalOf, guardProcessor, reasonOf } from './faults.ts';
 import { createBlockBuffer, createFetcher, createSharedBlocks } from './fetch.ts';
@@ -17,8 +19,6 @@ import type { FollowerOptions, Run } from './run.ts';
 import { createFollowMeter, lagOf, newState } from './state.ts';
 import { afterFailure, step } from './step.ts';
 import { isStreamLeading, pollLoop, streamLoop } from './tip.ts';
-import { createTurn } from './turn.ts';
-import { createWake } from './wake.ts';
 
 /** What the follower adds to the status of its chain. */
 export type FollowerStatus = Pick<
@@ -67,13 +67,13 @@ export function createFollower(options: FollowerOptions): Follower {
   return {
     async start() {
       offHint = run.source.onHint(() => {
-        if (!isStreamLeading(run)) run.pollWake.call();
+        if (!isStreamLeading(run)) run.pollWake.wake();
       });
       running = main(run, isOver);
     },
     async drain() {
       run.state.draining = true;
-      await run.turn(async () => undefined).catch(() => undefined);
+      await run.exclusive(async () => undefined).catch(() => undefined);
     },
     async stop() {
       run.state.draining = true;
@@ -81,7 +81,7 @@ export function createFollower(options: FollowerOptions): Follower {
       stopped.abort(new Error('the follower stops'));
       await running;
       await run.fetcher.settled();
-      await run.turn(async () => undefined).catch(() => undefined);
+      await run.exclusive(async () => undefined).catch(() => undefined);
     },
     status: (): FollowerStatus => statusOf(run),
     onReleased(listener) {
@@ -96,7 +96,7 @@ function createRun(options: FollowerOptions, signal: AbortSignal, told: (header:
   const { follow } = core;
   const state = newState(clock.monotonic());
   const meter = createFollowMeter(options.metrics, state, clock);
-  const wake = createWake(clock);
+  const wake = createWakeup(clock);
   const shared = createSharedBlocks({
     ...{ source: options.source, signal, readers: (slot) => readersOf(state, slot) },
     maxBytes: follow.bufferBytes / 2,
@@ -108,7 +108,7 @@ function createRun(options: FollowerOptions, signal: AbortSignal, told: (header:
     concurrency: () =>
       (state.tip ?? 0) - (state.cursor?.slot ?? 0) > follow.window ? follow.catchUpConcurrency : follow.concurrency,
     releasedSlot: () => state.cursor?.slot ?? -1,
-    wake: wake.call,
+    wake: wake.wake,
     timed: (seconds) => meter.fetchSeconds.record(seconds),
     count(what, code) {
       if (what === 'retried') meter.retried.with(code ?? 'unknown').add();
@@ -120,13 +120,13 @@ function createRun(options: FollowerOptions, signal: AbortSignal, told: (header:
   const processors = options.processors
     .filter(({ chains }) => chains.includes(chain))
     .map((processor) => guardProcessor(processor, { plugin: pluginOf(processor.name), timeoutMs, clock, signal }));
-  const pollWake = createWake(clock);
-  const turn = createTurn();
+  const pollWake = createWakeup(clock);
+  const writes = createSemaphore({ concurrency: 1 });
   const run: Run = {
     ...options,
     startLane: () => undefined,
     ...{ source, shared, processors, pluginOf, follow, signal, state, buffer, fetcher, meter, wake, pollWake, told },
-    turn: (work) => turn(() => settleDoubt(run).then(work)),
+    exclusive: (work) => writes.run(() => verifyCommit(run).then(work)),
   };
   return run;
 }
@@ -179,7 +179,7 @@ async function releaseLoop(run: Run, isOver: (error: unknown) => boolean): Promi
     // What is due already waits for room or for a call that runs: their end wakes the loop.
     const dueInMs = (run.fetcher.nextDueAt() ?? 0) - clock.monotonic();
     const pauses = [follow.pollMs, waitMs, dueInMs].filter((ms) => ms > 0);
-    await run.wake.wait(Math.min(...pauses), signal);
+    await run.wake.sleep(Math.min(...pauses), signal);
   }
 }
 

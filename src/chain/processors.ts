@@ -82,7 +82,7 @@ export async function meetFault(run: Run, { block, upstream }: Held, error: unkn
 /** The chain goes on without the processors of a plugin; each keeps its place, tries on in a lane of its own, and has a gap on record. */
 async function leaveBehind(run: Run, fault: ProcessorFault, error: unknown): Promise<void> {
   const { state, chain, store, clock } = run;
-  const leaving = await run.turn(async () => {
+  const leaving = await run.exclusive(async () => {
     const { cursor } = state;
     const seen = state.live.filter(({ name }) => run.pluginOf(name) === fault.plugin);
     const fromSlot = cursor === null ? state.floor : cursor.slot + 1;
@@ -137,15 +137,15 @@ export async function announceLeft(
 }
 
 /** Keeps the records of what processors were left behind true: they grow with the chain, and end where the processor has come to. */
-export async function tendSkipped({ state, store, chain, turn, clock }: Run): Promise<void> {
+export async function tendSkipped({ state, store, chain, exclusive, clock }: Run): Promise<void> {
   const open = await readGaps(store.read, { chain, isOpen: true, limit: 1_000 });
   for (const gap of open.filter(({ reason }) => reason === 'skipped')) {
     const at = gap.owner === null ? null : ((await readCursor(store.read, chain, gap.owner))?.slot ?? null);
     const top = state.cursor?.slot ?? gap.toSlot;
     if (at !== null && at >= Math.max(gap.toSlot, top - 1))
-      await turn(() => store.write((tx) => finishFills(tx, gap, gap.fills, clock.now())));
+      await exclusive(() => store.write((tx) => finishFills(tx, gap, gap.fills, clock.now())));
     else if (top > gap.toSlot)
-      await turn(() =>
+      await exclusive(() =>
         store.write(async (tx) => {
           await followTables(tx.db).updateTable('follow_gaps').set({ to_slot: top }).where('id', '=', gap.id).execute();
         }),

@@ -120,7 +120,7 @@ async function tryBack(
   faulty: ReadonlyMap<string, Faulty>,
 ): Promise<boolean> {
   const { state, store, chain, clock, pluginOf } = run;
-  return await run.turn(async () => {
+  return await run.exclusive(async () => {
     const { cursor } = state;
     if (cursor === null || !samePosition(cursor, seen)) return false;
     const processors = [...state.live, ...state.catchingUp];
@@ -160,7 +160,7 @@ async function wentBack(run: Run, to: Position | null, gone: readonly BlockHeade
     { chain, depth: gone.length, ancestor: to?.slot ?? null, newest: gone[0]?.slot ?? null },
     'rolled back a fork',
   );
-  run.pollWake.call();
+  run.pollWake.wake();
 }
 
 type AncestorVerdict =

@@ -6,11 +6,9 @@ import type { Clock, Random } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Store } from '../ports/store.ts';
+import type { Wakeup } from '../runtime/wakeup.ts';
 import type { BlockBuffer, Fetcher, SharedBlocks } from './fetch.ts';
-
 import type { FollowMeter, FollowState } from './state.ts';
-import type { Turn } from './turn.ts';
-import type { Wake } from './wake.ts';
 
 export interface FollowerOptions {
   readonly chain: ChainId;
@@ -38,12 +36,12 @@ export interface Run extends FollowerOptions {
   readonly fetcher: Fetcher;
   readonly shared: SharedBlocks;
   /** Every write of the follower takes its turn: releases, roll-backs, lanes, audits. It begins by clearing up what a lost answer left. */
-  readonly turn: Turn;
+  readonly exclusive: <T>(work: () => Promise<T>) => Promise<T>;
   readonly meter: FollowMeter;
   /** Of the loop that releases. */
-  readonly wake: Wake;
+  readonly wake: Wakeup;
   /** Of the loop that looks at the tip. */
-  readonly pollWake: Wake;
+  readonly pollWake: Wakeup;
   readonly pluginOf: (processor: string) => string;
   /** Lets a processor that is behind catch up by itself. `fromSlot`: where one begins that has seen nothing. */
   startLane(processor: BlockProcessor, fromSlot?: number): void;

@@ -7,7 +7,7 @@ import type { Metrics } from '../ports/metrics.ts';
 import type { Position } from './cursor.ts';
 
 /** A write of the chain's own cursor whose answer was lost: it may have been committed or not. */
-export interface Doubt {
+export interface UnverifiedCommit {
   readonly to: Position | null;
   /** Takes over in memory what the write did; may be called again when it threw. */
   readonly adopt: () => Promise<void> | void;
@@ -50,7 +50,7 @@ export interface FollowState {
   /** The block that is missing, and since when. */
   hole: { readonly slot: number; readonly since: number; denied: boolean } | null;
   /** Set while it is not known whether the last move of the cursor was committed. */
-  doubt: Doubt | null;
+  unverified: UnverifiedCommit | null;
   /** Why the last attempt failed or has to wait; null while things go well. */
   trouble: string | null;
   /** What the finality audit found wrong and could not heal yet. */
@@ -101,7 +101,7 @@ export const newState = (now: number): FollowState => ({
   listFrom: 0,
   listedTo: -1,
   hole: null,
-  doubt: null,
+  unverified: null,
   trouble: null,
   mismatch: null,
   halted: null,

@@ -1,7 +1,7 @@
 import { isLagBeyond } from '../lib/chain-lag.ts';
 import { codeOf } from '../lib/coded-error.ts';
 import type { ChainBlock } from '../ports/block.ts';
-import { backoffMs } from './backoff.ts';
+import { backoffMs } from '../runtime/backoff.ts';
 import { isSameChain } from './commit.ts';
 import { samePosition } from './cursor.ts';
 import type { Run } from './run.ts';
@@ -65,17 +65,17 @@ export async function pollLoop(run: Run): Promise<void> {
       if (signal.aborted) return;
       log.debug({ code: codeOf(error) }, 'the tip could not be read');
     }
-    run.wake.call();
+    run.wake.wake();
     const behind = (state.tip ?? 0) - (state.cursor?.slot ?? 0) > follow.window;
     const isSlow = behind || isStreamLeading(run);
-    await run.pollWake.wait(isSlow ? SLOW_POLL_MS : follow.pollMs, signal);
+    await run.pollWake.sleep(isSlow ? SLOW_POLL_MS : follow.pollMs, signal);
   }
 }
 
 /** Has the next slots listed before the fetcher runs dry. */
 export function listInTime({ state, follow, pollWake }: Run): void {
   const ahead = state.listedTo - (state.cursor?.slot ?? 0);
-  if (state.listedTo >= 0 && (state.tip ?? 0) > state.listedTo && ahead <= follow.window / 2) pollWake.call();
+  if (state.listedTo >= 0 && (state.tip ?? 0) > state.listedTo && ahead <= follow.window / 2) pollWake.wake();
 }
 
 /** Silence after which polling takes over again. */
@@ -99,7 +99,7 @@ export function isStreamLeading({ state, clock }: Run): boolean {
 export function distrustStream({ state, pollWake }: Run): void {
   if (state.stream === null || !state.stream.leads) return;
   state.stream.leads = false;
-  pollWake.call();
+  pollWake.wake();
 }
 
 /** Keeps a subscription open. Pushed blocks go into the buffer beside the fetched ones and are proven by their links like them. */
@@ -177,7 +177,7 @@ function takePushed(run: Run, block: ChainBlock): void {
     return;
   }
   buffer.put({ block, upstream: STREAM });
-  run.wake.call();
+  run.wake.wake();
 }
 
 /** Whatever was pushed above a dead block may descend from it: those that do not are fetched. */
