@@ -1,21 +1,24 @@
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { BlockHeader } from '../ports/block.ts';
-import { backoffMs } from './backoff.ts';
-import { createBlockBuffer, type Held } from './buffer.ts';
-import { releaseToLane } from './commit-block.ts';
-import { decide, type Position } from './decide.ts';
-import { dropForeign } from './doubt.ts';
-import { createFetcher } from './fetcher.ts';
-import type { Lane } from './follow-state.ts';
-import { countGaps } from './gap-count.ts';
-import { isInGap, recordProcessorGap } from './gaps.ts';
-import { faultOfProcessor, stackOf, wordsOfFault } from './guard-processor.ts';
-import { cursorWaits, laneWaits } from './lanes.ts';
-import { revertPending } from './pending-reverts.ts';
-import { readCursor, readHeader, readOldestSlot } from './positions.ts';
+import { backoffMs } from '../runtime/backoff.ts';
+import { createWakeup } from '../runtime/wakeup.ts';
+import { dropForeign, releaseToLane } from './commit.ts';
+import {
+  decide,
+  hasPendingReverts,
+  type Position,
+  readCursor,
+  readHeader,
+  readOldestSlot,
+  readPendingReverts,
+  removePendingReverts,
+} from './cursor.ts';
+import { faultOfProcessor, stackOf, wordsOfFault } from './faults.ts';
+import { createBlockBuffer, createFetcher, type Held } from './fetch.ts';
+import { countGaps, isInGap, recordProcessorGap } from './gaps.ts';
 import type { Run } from './run.ts';
-import { createWake } from './wake.ts';
+import type { FollowState, Lane } from './state.ts';
 
 /** Little, so that those at the tip are never delayed by it. */
 const LANE_BLOCKS = 8;
@@ -50,7 +53,7 @@ export async function catchUp(
   }
   state.lanes.delete(processor.name);
   run.shared.trim();
-  run.wake.call();
+  run.wake.wake();
   await lane.settled();
 }
 
@@ -75,7 +78,7 @@ function tellFailure(
 
 function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
   const { state, source, follow, clock, random, signal, store, chain, log } = run;
-  const wake = createWake(clock);
+  const wake = createWakeup(clock);
   const buffer = createBlockBuffer(LANE_BLOCKS, follow.bufferBytes);
   let position: Position | null = null;
   let floor = firstFloor;
@@ -92,7 +95,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
     ...{ source, buffer, clock, random, signal, commitment: follow.commitment, forget: run.shared.forget },
     concurrency: () => (cursorWaits(state, clock.monotonic()) ? follow.catchUpConcurrency : LANE_FETCHES),
     releasedSlot: () => position?.slot ?? -1,
-    wake: wake.call,
+    wake: wake.wake,
     count: () => {},
   });
 
@@ -124,7 +127,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
       below: position,
     } as const;
     if (processor.wantsGaps !== false)
-      await run.turn(() => store.write((tx) => recordProcessorGap(tx, chain, processor, gap, clock.now())));
+      await run.exclusive(() => store.write((tx) => recordProcessorGap(tx, chain, processor, gap, clock.now())));
     await countGaps(store.read, chain, state);
     log.error({ chain, processor: processor.name, ...gap }, 'slots are missing in this processor');
     floor = slot + 1;
@@ -162,7 +165,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
     const { block } = held;
     const isUnlinked = position === null || position.slot < floor;
     if (isUnlinked && !(await isTrusted())) return;
-    await run.turn(async () => {
+    await run.exclusive(async () => {
       const main = state.cursor;
       // Never another branch than the chain's own cursor is on, also where that one has no block, and never beyond it.
       if (main === null || block.slot > main.slot || !(await isOfChain(block))) {
@@ -238,7 +241,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
 
   async function joinIfEqual(): Promise<boolean> {
     if (startsFailing && !hasMoved) return false;
-    return await run.turn(async () => {
+    return await run.exclusive(async () => {
       const main = state.cursor;
       if (main === null || position?.slot !== main.slot || position.blockhash !== main.blockhash) return false;
       join();
@@ -246,5 +249,63 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
     });
   }
 
-  return { step, wait: () => wake.wait(follow.pollMs, signal), settled: () => fetcher.settled() };
+  return { step, wait: () => wake.sleep(follow.pollMs, signal), settled: () => fetcher.settled() };
+}
+
+/**
+ * Reverts the blocks that a roll-back left to this processor, newest first, in one transaction. False when there were none.
+ * Errors: those of the store, those of the processor.
+ */
+async function revertPending({ store, chain, exclusive }: Run, processor: BlockProcessor): Promise<boolean> {
+  if (!(await hasPendingReverts(store.read, chain, processor))) return false;
+  await exclusive(() =>
+    store.write(async (tx) => {
+      for (const header of await readPendingReverts(tx.db, chain, processor)) await processor.revert(tx, header, chain);
+      await removePendingReverts(tx, chain, processor);
+    }),
+  );
+  return true;
+}
+
+/** Nobody waits for one that has not moved for so long. */
+const PATIENCE_MS = 30_000;
+/** How far the first of several that go together may be ahead of the last. */
+const LEAD_SLOTS = 8;
+/** One that is behind by less is waited for in any case. */
+const NEAR_SLOTS = 1_000;
+
+const isMoving = ({ movedAt }: Lane, now: number) => now - movedAt < PATIENCE_MS;
+
+/**
+ * Whether the chain's own cursor waits for processors behind it, so that they go on together and each block is fetched once: only while
+ * the cursor itself is farther behind the tip than they are behind the cursor, never for those at the tip.
+ */
+export function cursorWaits({ cursor, tip, lanes }: FollowState, now: number): boolean {
+  if (cursor === null || tip === null) return false;
+  const lag = tip - cursor.slot;
+  return [...lanes.values()].some(
+    (lane) => lag > 0 && isMoving(lane, now) && (lane.slot === null || cursor.slot - lane.slot <= lag),
+  );
+}
+
+/** Whether a processor that catches up waits for one farther behind, which is to come along: not when that would take long. */
+function laneWaits({ cursor, lanes }: FollowState, name: string, now: number): boolean {
+  const own = lanes.get(name)?.slot ?? null;
+  if (own === null || cursor === null) return false;
+  const most = Math.max(NEAR_SLOTS, cursor.slot - own);
+  return [...lanes].some(([other, lane]) => {
+    if (other === name || lane.slot === null || !isMoving(lane, now)) return false;
+    const behind = own - lane.slot;
+    return behind > LEAD_SLOTS && behind <= most;
+  });
+}
+
+/** How many have yet to come to the block of a slot: the chain itself, those that catch up, open gaps. */
+export function readersOf({ cursor, lanes, gaps }: FollowState, slot: number): number {
+  const isBelow = (at: number | null) => at === null || at < slot;
+  const behind = [...lanes.values()].filter((lane) => isBelow(lane.slot)).length;
+  const missing = gaps.filter(
+    ({ fromSlot, toSlot, filledTo }) => fromSlot <= slot && slot <= toSlot && isBelow(filledTo),
+  ).length;
+  return behind + missing + (isBelow(cursor?.slot ?? null) ? 1 : 0);
 }

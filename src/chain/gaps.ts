@@ -1,14 +1,152 @@
+import { CodedError } from '../lib/coded-error.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { GapBook, GapReason } from '../ports/gaps.ts';
+import type { ChainGap, GapBook, GapFilter, GapReason, GapStatus } from '../ports/gaps.ts';
 import type { Queries, Store, StoreTx } from '../ports/store.ts';
-import { recordManualGap, wantGaps } from './backfill/gap-changes.ts';
-import { gapView, readGaps } from './backfill/gap-record.ts';
-import { writeFloor } from './chain-row.ts';
-import type { Position } from './decide.ts';
-import type { CursorOwner } from './positions.ts';
-import { followTables, MAIN } from './tables.ts';
+import { type CursorOwner, type Position, writeFloor } from './cursor.ts';
+import type { FollowState } from './state.ts';
+import { followTables, type GapFillRow, type GapRow, MAIN } from './tables.ts';
+
+/** How far one processor has come in a gap. */
+export interface GapFill {
+  readonly name: string;
+  readonly version: number;
+  /** The last block it has seen there; null before the first. An empty hash stands for single transactions of that slot. */
+  readonly position: Position | null;
+  readonly isDone: boolean;
+}
+
+/** What the first block behind a gap says of the gap's last block. */
+export interface GapEnd {
+  readonly slot: number;
+  readonly parentSlot: number;
+  readonly previousBlockhash: string;
+}
+
+export interface GapRecord {
+  readonly id: number;
+  readonly chain: ChainId;
+  /** Null when the whole chain passed over it. */
+  readonly owner: { readonly name: string; readonly version: number } | null;
+  readonly fromSlot: number;
+  /** Inclusive. */
+  readonly toSlot: number;
+  readonly reason: GapReason;
+  readonly detectedAt: number;
+  readonly status: GapStatus;
+  readonly below: Position | null;
+  readonly end: GapEnd | null;
+  /** Whether the end is what an upstream said, and not a released block. */
+  readonly isEndAsked: boolean;
+  readonly trouble: string | null;
+  readonly triedAt: number | null;
+  readonly wantedAt: number | null;
+  /** Instead of its blocks, the transactions of these addresses are read; null for blocks. */
+  readonly addresses: readonly string[] | null;
+  readonly fills: readonly GapFill[];
+}
+
+const MOST = 1_000;
+
+/** Newest first. */
+export async function readGaps(db: Queries, filter: GapFilter = {}): Promise<GapRecord[]> {
+  const tables = followTables(db);
+  let query = tables
+    .selectFrom('follow_gaps')
+    .selectAll()
+    .orderBy('id', 'desc')
+    .limit(Math.min(MOST, filter.limit ?? 100));
+  if (filter.chain !== undefined) query = query.where('chain', '=', filter.chain);
+  if (filter.isOpen === true) query = query.where('status', 'in', ['open', 'filling']);
+  if (filter.beforeId !== undefined) query = query.where('id', '<', filter.beforeId);
+  const { processor } = filter;
+  if (processor !== undefined)
+    query = query.where((eb) =>
+      eb.exists(
+        eb
+          .selectFrom('follow_gap_fills')
+          .select('follow_gap_fills.slot')
+          .whereRef('follow_gap_fills.gap_id', '=', 'follow_gaps.id')
+          .where('follow_gap_fills.processor', '=', processor),
+      ),
+    );
+  const rows = await query.execute();
+  if (rows.length === 0) return [];
+  const fills = await tables
+    .selectFrom('follow_gap_fills')
+    .selectAll()
+    .where(
+      'gap_id',
+      'in',
+      rows.map(({ id }) => id),
+    )
+    .orderBy('processor')
+    .execute();
+  const byGap = new Map<number, GapFillRow[]>();
+  for (const fill of fills) byGap.set(fill.gap_id, [...(byGap.get(fill.gap_id) ?? []), fill]);
+  return rows.map((row) => recordOf(row, byGap.get(row.id) ?? []));
+}
+
+export async function readGap(db: Queries, id: number): Promise<GapRecord | null> {
+  const [found] = await readGaps(db, { beforeId: id + 1, limit: 1 });
+  return found?.id === id ? found : null;
+}
+
+function recordOf(row: GapRow, fills: readonly GapFillRow[]): GapRecord {
+  return {
+    id: row.id,
+    chain: row.chain as ChainId,
+    owner: row.processor === MAIN.name ? null : { name: row.processor, version: row.version },
+    fromSlot: row.from_slot,
+    toSlot: row.to_slot,
+    reason: row.reason as GapReason,
+    detectedAt: row.detected_at,
+    status: row.status as GapStatus,
+    below:
+      row.below_slot === null || row.below_hash === null ? null : { slot: row.below_slot, blockhash: row.below_hash },
+    end:
+      row.above_slot === null || row.above_parent_slot === null || row.above_parent_hash === null
+        ? null
+        : { slot: row.above_slot, parentSlot: row.above_parent_slot, previousBlockhash: row.above_parent_hash },
+    isEndAsked: row.is_end_asked !== 0,
+    trouble: row.trouble,
+    triedAt: row.tried_at,
+    wantedAt: row.wanted_at,
+    addresses: row.addresses === null ? null : (JSON.parse(row.addresses) as string[]),
+    fills: fills.map((fill) => ({
+      name: fill.processor,
+      version: fill.version,
+      position: fill.slot === null ? null : { slot: fill.slot, blockhash: fill.blockhash ?? '' },
+      isDone: fill.is_done !== 0,
+    })),
+  };
+}
+
+/** Up to which slot all processors have seen the gap's blocks; null before the first one. */
+export function filledTo({ fills, status, toSlot }: GapRecord): number | null {
+  if (status === 'filled') return toSlot;
+  const slots = fills.map(({ isDone, position }) => (isDone ? toSlot : (position?.slot ?? -1)));
+  const least = slots.length === 0 ? -1 : Math.min(...slots);
+  return least < 0 ? null : least;
+}
+
+/** Slots that some processor has not seen yet. */
+export const missingSlots = (gap: GapRecord): number =>
+  Math.max(0, gap.toSlot - Math.max(gap.fromSlot - 1, filledTo(gap) ?? -1));
+
+export const gapView = (gap: GapRecord): ChainGap => ({
+  id: gap.id,
+  chain: gap.chain,
+  fromSlot: gap.fromSlot,
+  toSlot: gap.toSlot,
+  reason: gap.reason,
+  detectedAt: gap.detectedAt,
+  status: gap.status,
+  processors: gap.fills.map(({ name }) => name),
+  filledTo: filledTo(gap),
+  trouble: gap.trouble,
+});
 
 export interface Gap {
   readonly fromSlot: number;
@@ -170,3 +308,226 @@ export const createGapBook = (store: Store, clock: Pick<Clock, 'now'>): GapBook 
     return same.id;
   },
 });
+
+const OPEN = ['open', 'filling'] as const;
+
+/**
+ * Moves processors on inside a gap and proves on the way that they stood where we think and that the gap is still to be filled. Comes
+ * first in a transaction. Errors: FOLLOW_GAP_TAKEN.
+ */
+export async function moveFills(
+  tx: StoreTx,
+  gap: Pick<GapRecord, 'id'>,
+  fills: readonly GapFill[],
+  to: Position,
+): Promise<void> {
+  const tables = followTables(tx.db);
+  const { numUpdatedRows: opened } = await tables
+    .updateTable('follow_gaps')
+    .set({ status: 'filling', trouble: null })
+    .where('id', '=', gap.id)
+    .where('status', 'in', OPEN)
+    .executeTakeFirst();
+  if (Number(opened) !== 1) throw taken(gap.id);
+  for (const { name, version, position } of fills) {
+    const { numUpdatedRows } = await tables
+      .updateTable('follow_gap_fills')
+      .set({ slot: to.slot, blockhash: to.blockhash })
+      .where('gap_id', '=', gap.id)
+      .where('processor', '=', name)
+      .where('version', '=', version)
+      .where('is_done', '=', 0)
+      .where('slot', position === null ? 'is' : '=', position?.slot ?? null)
+      .where('blockhash', position === null ? 'is' : '=', position?.blockhash ?? null)
+      .executeTakeFirst();
+    if (Number(numUpdatedRows) !== 1) throw taken(gap.id);
+  }
+}
+
+const taken = (id: number) =>
+  new CodedError('FOLLOW_GAP_TAKEN', `gap ${id} was changed by another process while it was being filled`, {
+    retryable: true,
+    facts: { gap: id },
+  });
+
+/** Notes that processors have seen all of a gap; once none is left it is filled. Returns whether it is. */
+export async function finishFills(
+  tx: StoreTx,
+  { id }: Pick<GapRecord, 'id'>,
+  owners: readonly CursorOwner[],
+  now: number,
+): Promise<boolean> {
+  const tables = followTables(tx.db);
+  for (const { name, version } of owners)
+    await tables
+      .updateTable('follow_gap_fills')
+      .set({ is_done: 1 })
+      .where('gap_id', '=', id)
+      .where('processor', '=', name)
+      .where('version', '=', version)
+      .execute();
+  const left = await tables
+    .selectFrom('follow_gap_fills')
+    .select('gap_id')
+    .where('gap_id', '=', id)
+    .where('is_done', '=', 0)
+    .executeTakeFirst();
+  if (left !== undefined) return false;
+  await tables
+    .updateTable('follow_gaps')
+    .set({ status: 'filled', trouble: null, tried_at: now, filled_at: now })
+    .where('id', '=', id)
+    .where('status', 'in', OPEN)
+    .execute();
+  return true;
+}
+
+/** Lets processors begin the gap anew. */
+export async function restartFills(tx: StoreTx, { id }: Pick<GapRecord, 'id'>, fills: readonly GapFill[]) {
+  for (const { name, version } of fills)
+    await followTables(tx.db)
+      .updateTable('follow_gap_fills')
+      .set({ slot: null, blockhash: null })
+      .where('gap_id', '=', id)
+      .where('processor', '=', name)
+      .where('version', '=', version)
+      .where('is_done', '=', 0)
+      .execute();
+}
+
+/** Notes what an upstream says of the gap's end; null: it is to be asked for. */
+export async function setAskedEnd(tx: StoreTx, { id }: Pick<GapRecord, 'id'>, end: GapEnd | null): Promise<void> {
+  await followTables(tx.db)
+    .updateTable('follow_gaps')
+    .set({
+      above_slot: end?.slot ?? null,
+      above_parent_slot: end?.parentSlot ?? null,
+      above_parent_hash: end?.previousBlockhash ?? null,
+      is_end_asked: 1,
+    })
+    .where('id', '=', id)
+    .execute();
+}
+
+/** Notes why a gap is not being filled; `triedAt` (unix ms) when something outside has to change first. */
+export async function noteTrouble(
+  tx: StoreTx,
+  { id }: Pick<GapRecord, 'id'>,
+  trouble: string,
+  triedAt: number | null,
+): Promise<void> {
+  await followTables(tx.db)
+    .updateTable('follow_gaps')
+    .set({ trouble, ...(triedAt === null ? {} : { tried_at: triedAt }) })
+    .where('id', '=', id)
+    .where('status', 'in', OPEN)
+    .execute();
+}
+
+/**
+ * Cuts a gap in two below a block that can be had, `first`: what nobody has any more stays as it is, the rest becomes a gap of its
+ * own. Returns its id.
+ */
+export async function splitGap(tx: StoreTx, gap: GapRecord, first: GapEnd): Promise<number> {
+  const fromSlot = first.parentSlot + 1;
+  const tables = followTables(tx.db);
+  const { numUpdatedRows } = await tables
+    .updateTable('follow_gaps')
+    .set({ to_slot: first.parentSlot })
+    .where('id', '=', gap.id)
+    .where('to_slot', '=', gap.toSlot)
+    .where('status', 'in', OPEN)
+    .executeTakeFirst();
+  if (Number(numUpdatedRows) !== 1) throw taken(gap.id);
+  await setAskedEnd(tx, gap, first);
+  const owner = gap.owner ?? MAIN;
+  return await insertGap(
+    tx,
+    {
+      ...{ chain: gap.chain, processor: owner.name, version: owner.version, from_slot: fromSlot, to_slot: gap.toSlot },
+      ...{ reason: gap.reason, detected_at: gap.detectedAt, wanted_at: gap.wantedAt },
+      ...{ above_slot: gap.end?.slot ?? null, above_parent_slot: gap.end?.parentSlot ?? null },
+      ...{ above_parent_hash: gap.end?.previousBlockhash ?? null, is_end_asked: gap.isEndAsked ? 1 : 0 },
+    },
+    gap.fills.filter(({ isDone }) => !isDone),
+  );
+}
+
+/**
+ * Records that someone wants a range to be read, again if need be: its blocks, or only the transactions of some addresses. Returns the
+ * id.
+ */
+export async function recordManualGap(
+  tx: StoreTx,
+  chain: ChainId,
+  range: { readonly fromSlot: number; readonly toSlot: number },
+  owners: readonly CursorOwner[],
+  now: number,
+  addresses: readonly string[] | null = null,
+): Promise<number> {
+  return await insertGap(
+    tx,
+    {
+      ...{ chain, processor: MAIN.name, version: MAIN.version, from_slot: range.fromSlot, to_slot: range.toSlot },
+      ...{ reason: 'manual', detected_at: now, wanted_at: now, is_end_asked: 1 },
+      addresses: addresses === null ? null : JSON.stringify(addresses),
+    },
+    owners,
+  );
+}
+
+type NewGap = Pick<
+  GapRow,
+  'processor' | 'version' | 'from_slot' | 'to_slot' | 'reason' | 'detected_at' | 'wanted_at' | 'is_end_asked'
+> &
+  Partial<Pick<GapRow, 'above_slot' | 'above_parent_slot' | 'above_parent_hash' | 'addresses'>> & {
+    readonly chain: ChainId;
+  };
+
+async function insertGap(tx: StoreTx, gap: NewGap, owners: readonly CursorOwner[]): Promise<number> {
+  const { id } = await followTables(tx.db)
+    .insertInto('follow_gaps')
+    .values({ id: undefined as never, status: 'open', ...gap })
+    .returning('id')
+    .executeTakeFirstOrThrow();
+  await tx.insertMany(
+    'follow_gap_fills',
+    ['gap_id', 'processor', 'version', 'is_done'],
+    owners.map(({ name, version }) => [id, name, version, 0]),
+  );
+  return id;
+}
+
+/** Has gaps looked at at once, whatever pause they are in. Returns how many there are. */
+export async function wantGaps(tx: StoreTx, ids: readonly number[], now: number): Promise<number> {
+  if (ids.length === 0) return 0;
+  const { numUpdatedRows } = await followTables(tx.db)
+    .updateTable('follow_gaps')
+    .set({ wanted_at: now })
+    .where('id', 'in', ids)
+    .where('status', 'in', OPEN)
+    .executeTakeFirst();
+  return Number(numUpdatedRows);
+}
+
+/** Gives a gap up for good. Returns whether it was open. */
+export async function abandonGap(tx: StoreTx, id: number): Promise<boolean> {
+  const { numUpdatedRows } = await followTables(tx.db)
+    .updateTable('follow_gaps')
+    .set({ status: 'abandoned' })
+    .where('id', '=', id)
+    .where('status', 'in', OPEN)
+    .executeTakeFirst();
+  return Number(numUpdatedRows) === 1;
+}
+
+/** Gaps that the status shows one by one. */
+const MOST_SHOWN = 20;
+
+/** Reads anew which gaps are open. */
+export async function countGaps(db: Queries, chain: ChainId, state: FollowState): Promise<void> {
+  const open = await readGaps(db, { chain, isOpen: true, limit: 1_000 });
+  state.openGaps = open.length;
+  state.gapSlots = open.reduce((sum, gap) => sum + missingSlots(gap), 0);
+  state.gaps = open.slice(-MOST_SHOWN).reverse().map(gapView);
+}

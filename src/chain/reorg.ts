@@ -4,15 +4,24 @@ import type { BlockHeader } from '../ports/block.ts';
 import type { ChainId, ChainSource, Commitment } from '../ports/chain.ts';
 import type { Store, StoreTx } from '../ports/store.ts';
 import { EXIT } from '../runtime/errors.ts';
-import { readMarks, resetFinalized } from './chain-row.ts';
-import { type Position, samePosition } from './decide.ts';
-import { isSameChain, moveChain } from './doubt.ts';
-import { announceLeft, type Leaving, leaveChain } from './faulty-processor.ts';
+import { isSameChain, moveChain } from './commit.ts';
+import {
+  type CursorOwner,
+  deferRevert,
+  hasPendingReverts,
+  moveCursors,
+  type Position,
+  readCursor,
+  readHeaders,
+  readMarks,
+  removeCursors,
+  resetFinalized,
+  samePosition,
+} from './cursor.ts';
+import { faultOfProcessor, type ProcessorFault } from './faults.ts';
 import { forgetEnds, recordGap, recordProcessorGap } from './gaps.ts';
-import { faultOfProcessor, type ProcessorFault } from './guard-processor.ts';
-import { readMembers } from './members.ts';
-import { deferRevert, hasPendingReverts } from './pending-reverts.ts';
-import { type CursorOwner, moveCursors, readCursor, readHeaders, removeCursors } from './positions.ts';
+import { announceLeft, type Leaving, leaveChain, readMembers } from './processors.ts';
+
 import type { Run } from './run.ts';
 import { followTables, MAIN } from './tables.ts';
 
@@ -111,7 +120,7 @@ async function tryBack(
   faulty: ReadonlyMap<string, Faulty>,
 ): Promise<boolean> {
   const { state, store, chain, clock, pluginOf } = run;
-  return await run.turn(async () => {
+  return await run.exclusive(async () => {
     const { cursor } = state;
     if (cursor === null || !samePosition(cursor, seen)) return false;
     const processors = [...state.live, ...state.catchingUp];
@@ -151,7 +160,7 @@ async function wentBack(run: Run, to: Position | null, gone: readonly BlockHeade
     { chain, depth: gone.length, ancestor: to?.slot ?? null, newest: gone[0]?.slot ?? null },
     'rolled back a fork',
   );
-  run.pollWake.call();
+  run.pollWake.wake();
 }
 
 type AncestorVerdict =

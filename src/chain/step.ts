@@ -1,27 +1,22 @@
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockHeader, ChainBlock } from '../ports/block.ts';
-import { backoffMs } from './backoff.ts';
-import type { Held } from './buffer.ts';
-import { releaseBlock } from './commit-block.ts';
-import { decide, samePosition } from './decide.ts';
-import { dropForeign, isSameChain, moveChain } from './doubt.ts';
-import { meetFault } from './faulty-processor.ts';
-import { STREAM } from './follow-state.ts';
-import { countGaps } from './gap-count.ts';
-import { type Gap, recordGap } from './gaps.ts';
-import { faultOfProcessor, stackOf, wordsOfFault } from './guard-processor.ts';
-import { cursorWaits } from './lanes.ts';
-import { missedBy } from './members.ts';
-import { listInTime } from './poll.ts';
+import { backoffMs } from '../runtime/backoff.ts';
+import { cursorWaits } from './catch-up.ts';
+import { dropForeign, isSameChain, moveChain, releaseBlock } from './commit.ts';
+import { decide, samePosition } from './cursor.ts';
+import { faultOfProcessor, reasonOf, stackOf, wordsOfFault } from './faults.ts';
+import type { Held } from './fetch.ts';
+import { countGaps, type Gap, recordGap } from './gaps.ts';
+import { meetFault, missedBy } from './processors.ts';
 import { healFork } from './reorg.ts';
 import type { Run } from './run.ts';
-import { distrustStream } from './stream.ts';
-import { reasonOf } from './trouble.ts';
+import { STREAM } from './state.ts';
+import { distrustStream, listInTime } from './tip.ts';
 
 /** Does the next thing that can be done; false when there is nothing to do but wait. Errors: see `afterFailure`. */
 export async function step(run: Run): Promise<boolean> {
   const { state, buffer, fetcher } = run;
-  if (state.doubt !== null) await run.turn(async () => undefined);
+  if (state.unverified !== null) await run.exclusive(async () => undefined);
   dropForeign(run);
   buffer.dropThrough(state.cursor?.slot ?? -1);
   if (state.cursor === null || state.cursor.slot < state.floor) buffer.dropThrough(state.floor - 1);
@@ -83,7 +78,7 @@ async function giveUp(run: Run, slot: number, reason: Gap['reason']): Promise<bo
   const seen = state.cursor;
   const fromSlot = seen === null ? Math.min(state.floor, slot) : seen.slot + 1;
   const gap = { fromSlot, toSlot: slot, reason, below: seen };
-  const isNoted = await run.turn(async () => {
+  const isNoted = await run.exclusive(async () => {
     if (!samePosition(state.cursor, seen)) return false;
     await store.write((tx) => recordGap(tx, chain, gap, missedBy(state, gap), clock.now()));
     return true;
@@ -124,7 +119,7 @@ async function release(run: Run, next: Held): Promise<boolean> {
     run.fetcher.again(block.slot, upstream);
     return true;
   }
-  const write = run.turn(async () => {
+  const write = run.exclusive(async () => {
     // An audit may have rolled back meanwhile: then the block has to prove itself anew.
     if (!samePosition(state.cursor, seen)) return;
     const { live, joining, floor } = state;

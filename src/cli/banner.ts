@@ -1,5 +1,5 @@
-import type { DaemonAddresses } from '../daemon/daemon.ts';
-import type { FirstStart } from '../daemon/first-start.ts';
+import type { FirstStart } from '../daemon/daemon.ts';
+import type { DaemonAddresses } from '../daemon/fronts.ts';
 
 const RULE = '='.repeat(62);
 

@@ -18,7 +18,7 @@ import type { DaemonParts } from '../daemon/parts.ts';
 import type { Bus } from '../ports/bus.ts';
 import type { BlockStream, ChainId } from '../ports/chain.ts';
 import { openStore } from '../store/index.ts';
-import { openOwner } from '../store/sqlite/owner.ts';
+import { openOwner } from '../store/owner.ts';
 import type { WriteLock } from '../store/write-lock.ts';
 
 /** What the roles of a process share; a daemon that runs all of them in one thread needs nothing of it. */

@@ -6,7 +6,7 @@ import type { RootLog } from '../adapters/log.ts';
 import { hireMember } from '../adapters/workers/hire.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import type { ChainSetup } from '../daemon/parts.ts';
-import { type FoundPlugin, hasDuty } from '../daemon/plugins/registry.ts';
+import { type FoundPlugin, hasDuty } from '../daemon/registry.ts';
 import type { CrewMember } from '../ports/crew.ts';
 import type { Role } from '../ports/daemon-view.ts';
 import { createWriteLock, forgetLockMember, type LockMemory, makeLockMemory } from '../store/write-lock.ts';

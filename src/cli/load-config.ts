@@ -3,7 +3,7 @@ import { checkUpstream, type UpstreamChoice } from '../config/check-upstream.ts'
 import { TLS_SECTIONS } from '../config/core.ts';
 import type { Override } from '../config/env.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
-import { type FoundPlugin, findPlugins } from '../daemon/plugins/registry.ts';
+import { type FoundPlugin, findPlugins } from '../daemon/registry.ts';
 import { readTlsFiles } from '../http/tls-files.ts';
 import { CodedError, messageOf } from '../lib/coded-error.ts';
 import { EXIT } from '../runtime/errors.ts';

@@ -1,7 +1,7 @@
 import { dirname } from 'node:path';
 import { type LoadedConfig, pluginEntries } from '../config/load.ts';
 import { assembleSchema } from '../config/schema.ts';
-import { type FoundPlugin, findPlugins } from '../daemon/plugins/registry.ts';
+import { type FoundPlugin, findPlugins } from '../daemon/registry.ts';
 import { builtInDir, packageDirs } from './built-in-dir.ts';
 
 /**

@@ -1,11 +1,10 @@
 import { answerRoom, type BudgetLedger, createBudgets, type Rooms } from '../budgets.ts';
-import { createFollowing } from '../chain/following.ts';
 import { createGapBook } from '../chain/gaps.ts';
 import { type CoreConfig, coreConfig } from '../config/core.ts';
 import { maskSecrets } from '../config/dump.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import { createOutbox } from '../jobs/outbox.ts';
-import type { JobRunner } from '../jobs/runner.ts';
+import { CodedError } from '../lib/coded-error.ts';
 import { storedBudgets } from '../ports/access.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../ports/chain.ts';
@@ -18,16 +17,12 @@ import { kernelParsers, type ParserBook } from '../ports/parsers.ts';
 import type { Store } from '../ports/store.ts';
 import type { UpstreamPool } from '../ports/upstream.ts';
 import { createMetricsRegistry, type MetricsRegistry } from '../runtime/metrics.ts';
-import { createDaemonView } from './daemon-view.ts';
-import { createLate, createLateStore, type Late } from './late.ts';
-import type { ChainSetup, DaemonParts, FollowerView } from './parts.ts';
-import { type Merged, mergeContributions } from './plugins/merge-contributions.ts';
-import { type ProvisionedPlugin, provisionPlugins } from './plugins/provision.ts';
-import { type FoundPlugin, hasDuty } from './plugins/registry.ts';
+import type { ChainSetup, DaemonParts, FollowerView, OutboxParts } from './parts.ts';
+import { type Merged, mergeContributions, type ProvisionedPlugin, provisionPlugins } from './provision.ts';
+import { type FoundPlugin, hasDuty } from './registry.ts';
+import { createFollowing } from './remote.ts';
 import { type TracerSlot, traceContributions, traceOutbound, tracePool } from './tracing.ts';
-
-/** The parts of the job runner that plugins reach. */
-export type OutboxParts = Pick<JobRunner, 'enqueue' | 'wake'>;
+import { createDaemonView } from './view.ts';
 
 export interface AssembledChain {
   readonly setup: ChainSetup;
@@ -184,5 +179,55 @@ function lateFollower(follower: Late<FollowerView>): FollowerView {
         stop?.();
       };
     },
+  };
+}
+
+/** A value that exists only after provisioning, such as the store. It is set once. */
+export interface Late<T> {
+  /** Errors: PLUGIN_TOO_EARLY. */
+  get(): T;
+  isSet(): boolean;
+  set(value: T): void;
+  /** Calls `fn` once the value is there, at once if it is. The returned function takes the wish back. */
+  whenSet(fn: (value: T) => void): () => void;
+}
+
+export function createLate<T>(name: string): Late<T> {
+  const waiting = new Set<(value: T) => void>();
+  let held: { readonly value: T } | null = null;
+  return {
+    get() {
+      if (held === null) {
+        throw new CodedError('PLUGIN_TOO_EARLY', `${name} is there from start on, not while plugins are provisioned`);
+      }
+      return held.value;
+    },
+    isSet: () => held !== null,
+    set(value) {
+      held = { value };
+      for (const fn of waiting) fn(value);
+      waiting.clear();
+    },
+    whenSet(fn) {
+      if (held === null) waiting.add(fn);
+      else fn(held.value);
+      return () => void waiting.delete(fn);
+    },
+  };
+}
+
+/** A store that plugins can hold on to before it is open. */
+export function createLateStore(store: Late<Store>): Store {
+  return {
+    get dialect() {
+      return store.get().dialect;
+    },
+    get read() {
+      return store.get().read;
+    },
+    version: () => store.get().version(),
+    write: (work) => store.get().write(work),
+    probe: () => store.get().probe(),
+    close: () => Promise.reject(new CodedError('PLUGIN_SERVICE', 'the store is closed by the kernel alone')),
   };
 }

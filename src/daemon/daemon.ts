@@ -1,17 +1,28 @@
-import type { ConfigValues, CrewDuties } from '../ports/crew.ts';
+import { createHealth, type Health } from '../http/health.ts';
+import { messageOf } from '../lib/coded-error.ts';
+import type { HealthCheck } from '../plugin/plugin.ts';
+import { accessBootstrap, type FirstKey } from '../ports/access.ts';
+import type { ChainId } from '../ports/chain.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { ConfigValues, CrewDuties, CrewMember } from '../ports/crew.ts';
+import { operatorBootstrap } from '../ports/dashboard.ts';
+import type { InheritedSockets } from '../ports/inherited-sockets.ts';
+import type { Log } from '../ports/log.ts';
+import type { ServiceToken } from '../ports/service.ts';
 import type { Store } from '../ports/store.ts';
-import { createSchemaWatch, ensureSchema } from '../store/schema/ensure-schema.ts';
-import type { AssembledChain, Assembly } from './assemble.ts';
-import { readChainIdentity, refuseOtherChain } from './chain-identity.ts';
-import { createDuties } from './crew/duties.ts';
-import type { DaemonAddresses } from './daemon-fronts.ts';
-import type { DaemonLoad } from './daemon-summary.ts';
-import { type FirstStart, type FirstStartOptions, makeFirstThings } from './first-start.ts';
-import { type MachineryOptions, makeMachinery } from './machinery.ts';
-import { migrationScopes } from './migration-scopes.ts';
+import { wordsOf } from '../runtime/errors.ts';
+import type { MetricsRegistry } from '../runtime/metrics.ts';
+import { createSchemaWatch, ensureSchema } from '../store/migrate.ts';
+import { type AssembledChain, type AssembleOptions, type Assembly, assemble } from './assemble.ts';
+import { readChainIdentity, refuseOtherChain } from './chains.ts';
+import type { DaemonAddresses } from './fronts.ts';
+import { createLifecycle } from './lifecycle.ts';
+import { migrationScopes } from './migrations.ts';
+import { createReloader, type Reloader } from './reload.ts';
 import { createStageRunner, type Stage } from './stages.ts';
-
-export type { DaemonAddresses } from './daemon-fronts.ts';
+import type { DaemonLoad } from './supervision.ts';
+import { createWork } from './work.ts';
+import { createCrew, renderMetrics } from './workers.ts';
 
 export interface DaemonOptions extends MachineryOptions, FirstStartOptions {
   /** Folder of store and caches. */
@@ -143,6 +154,190 @@ function connectUpstreams({ chains, roles, store }: Assembly): Stage {
     async stop() {
       await Promise.all(sources.map(({ source }) => source.stop()));
       await Promise.all(chains.map(({ pool }) => pool.stop()));
+    },
+  };
+}
+
+interface DutiesOptions {
+  readonly daemon: { start(): Promise<void>; stop(): Promise<void> };
+  readonly drain: () => Promise<void>;
+  readonly health: Pick<Health, 'checks'>;
+  readonly metrics: Pick<MetricsRegistry, 'families'>;
+  readonly reloader: Pick<Reloader, 'check' | 'take'>;
+}
+
+/** What a daemon that is a member of a crew does for the main thread. */
+function createDuties({ daemon, drain, health, metrics, reloader }: DutiesOptions): CrewDuties {
+  return {
+    start: daemon.start,
+    async ping() {},
+    checks: () => health.checks(),
+    metrics: () => metrics.families(),
+    async checkConfig(next) {
+      reloader.check(next);
+    },
+    takeConfig: (next) => reloader.take(next),
+    drain,
+    stop: daemon.stop,
+  };
+}
+
+export interface MachineryOptions extends AssembleOptions {
+  /** Listeners that the service manager holds open. */
+  readonly sockets?: InheritedSockets;
+  /** Roles of this process in threads of their own; they start and stop with the daemon. */
+  readonly crew?: readonly CrewMember[];
+  /** Whether this daemon is itself such a thread: then it neither listens nor migrates. */
+  readonly isMember?: boolean;
+}
+
+/** The parts that the stages of a daemon start and stop; nothing is open yet. Errors: those of `assemble`. */
+async function makeMachinery(options: MachineryOptions) {
+  const isMember = options.isMember ?? false;
+  const assembly = await assemble({ ...options, processMetrics: options.processMetrics ?? !isMember });
+  const { parts, config } = options;
+  const { clock, log } = parts;
+  const { core } = config;
+  const { metrics, merged } = assembly;
+  const end = createEnd();
+  const crew = createCrew({
+    ...{ members: options.crew ?? [], lifecycle: core.lifecycle, metrics: metrics.scope('roles'), log },
+  });
+  void crew.failed.then(end.fail);
+  const storeCheck = createStoreCheck(() => assembly.store.get().probe());
+  const health = createHealth({
+    // Members are asked by the main thread, whose own look at the store is enough.
+    checks: isMember ? merged.checks : [storeCheck, ...merged.checks],
+    ...{ crew: crew.checks, version: options.version, clock, log },
+    chains: () => assembly.chains.map(({ reader }) => reader.status()),
+    answers: (id) => answersOf(assembly, id),
+    maxReadyLag: { seconds: core.follow.maxReadyLagSeconds, slots: core.follow.maxReadyLagSlots },
+  });
+  void end.failed.then(health.setFailed);
+  const lifecycle = createLifecycle({ plugins: assembly.plugins, clock, log, ...core.lifecycle });
+  const metricsText = async () =>
+    await renderMetrics([{ role: null, families: await metrics.families() }, ...(await crew.metrics())]);
+  tellChainKinds(assembly);
+  const fronts = isMember
+    ? null
+    : (await loadFronts())({ assembly, parts, health, metricsText, sockets: options.sockets });
+  return {
+    ...{ assembly, end, crew, health, lifecycle },
+    fronts,
+    work: createWork(assembly, parts, end.fail),
+    reloader: createReloader({
+      ...{ config, lifecycle, crew, setLogLevel: parts.setLogLevel, metrics, clock, log },
+      prepareTls: (next) => fronts?.prepareTls(next) ?? (() => undefined),
+    }),
+    drain: createDrain({ timeoutMs: core.lifecycle.drainTimeoutMs, clock, log }),
+  };
+}
+
+/** A thread that does not listen does without router, validator and all else that stands behind a listener. */
+const loadFronts = async () => (await import('./fronts.ts')).createFronts;
+
+/** Who only delivers needs no upstream to be ready. */
+async function answersOf({ chains, roles }: Assembly, id: ChainId): Promise<boolean> {
+  if (!roles.has('api') && !roles.has('indexer')) return true;
+  return (await chains.find(({ setup }) => setup.id === id)?.pool.answers()) ?? true;
+}
+
+/** `parhelion_chain_info{kind="local"} 1`: nobody should have to guess whether the data is of a public network. */
+function tellChainKinds({ chains, metrics }: Assembly): void {
+  const info = metrics.scope('chain').gauge('info', 'which kind of chain is served', ['chain', 'kind']);
+  for (const { setup } of chains) info.with(setup.id, setup.kind).set(1);
+}
+
+/** The first fatal error; later ones only follow from it. */
+function createEnd() {
+  let fail: (error: unknown) => void = () => undefined;
+  const failed = new Promise<unknown>((resolve) => {
+    fail = resolve;
+  });
+  return { failed, fail: (error: unknown) => fail(error) };
+}
+
+interface DrainOptions {
+  /** For all of it. */
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** One time limit for everything that finishes what it has begun. */
+interface Drain {
+  /** Aborts at the end of the time. */
+  readonly deadline: AbortSignal;
+  /** Waits for work to be over, until the deadline. Never rejects. */
+  wait(works: readonly Promise<unknown>[]): Promise<void>;
+  /** Everything is closed: the time no longer matters. */
+  end(): void;
+}
+
+/** The time begins to run at the first wait. */
+export function createDrain({ timeoutMs, clock, log }: DrainOptions): Drain {
+  const controller = new AbortController();
+  let cancel: (() => void) | null = null;
+  return {
+    deadline: controller.signal,
+    async wait(works) {
+      cancel ??= clock.timeout(timeoutMs, () => controller.abort(new Error('the drain deadline has passed')));
+      const late = new Promise<void>((resolve) => {
+        if (controller.signal.aborted) resolve();
+        controller.signal.addEventListener('abort', () => resolve(), { once: true });
+      });
+      const over = Promise.all(works).catch((error: unknown) => {
+        log.error({ error: messageOf(error) }, 'drain failed');
+      });
+      await Promise.race([over, late]);
+    },
+    end: () => cancel?.(),
+  };
+}
+
+export interface FirstStartOptions {
+  /** Makes the first project and key when the store has none: with this key, or with a random one. */
+  readonly firstProject: { readonly key?: string } | null;
+  /** Makes the operators' token when there is none: only where somebody is told of it. */
+  readonly firstOperator?: boolean;
+}
+
+/** What a start made because it was the first one; null where it was not. Both are shown once. */
+export interface FirstStart {
+  readonly key: FirstKey | null;
+  readonly operatorToken: string | null;
+}
+
+async function makeFirstThings(assembly: Assembly, options: FirstStartOptions): Promise<FirstStart> {
+  const { firstProject, firstOperator = false } = options;
+  const access = firstProject === null ? undefined : find(assembly, accessBootstrap);
+  const dashboard = firstOperator ? find(assembly, operatorBootstrap) : undefined;
+  return {
+    key: (await access?.ensureFirstProject(firstProject ?? {})) ?? null,
+    operatorToken: (await dashboard?.ensureOperatorToken()) ?? null,
+  };
+}
+
+function find<T>({ plugins }: Assembly, token: ServiceToken<T>): T | undefined {
+  const services = plugins.flatMap(({ contribution }) => contribution.services ?? []);
+  return services.find((one) => one.token.id === token.id)?.service as T | undefined;
+}
+
+/**
+ * Whether the store takes a write: a daemon on a full or read-only disk answers reads, and must not get traffic all the same.
+ */
+export function createStoreCheck(probe: () => Promise<void>): HealthCheck {
+  return {
+    name: 'store',
+    async run() {
+      try {
+        await probe();
+        return { ok: true, detail: 'takes writes' };
+      } catch (error) {
+        const words = wordsOf(error);
+        if (words === null) throw error;
+        return { ok: false, detail: words };
+      }
     },
   };
 }

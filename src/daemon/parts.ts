@@ -1,5 +1,6 @@
 import type { CoreConfig } from '../config/core.ts';
 import type { Validator } from '../http/calls/validation.ts';
+import type { JobRunner } from '../jobs/runner.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { Bus } from '../ports/bus.ts';
 import type { ChainId, ChainReader, ChainSource, ChainStatus } from '../ports/chain.ts';
@@ -23,6 +24,9 @@ export interface FollowerView {
   status(): Partial<ChainStatus>;
   onReleased(listener: (header: BlockHeader) => void): () => void;
 }
+
+/** The parts of the job runner that plugins reach. */
+export type OutboxParts = Pick<JobRunner, 'enqueue' | 'wake'>;
 
 export interface ChainParts {
   readonly source: ChainSource;

@@ -4,7 +4,7 @@ import type { JobKind, RpcFallback, RpcMethod } from '../plugin/plugin.ts';
 import type { Outbound, OutboundClient } from '../ports/outbound.ts';
 import type { Facts, Span, Tracer, Work } from '../ports/tracing.ts';
 import type { Upstream, UpstreamPool, UpstreamRequest } from '../ports/upstream.ts';
-import type { Merged } from './plugins/merge-contributions.ts';
+import type { Merged } from './provision.ts';
 
 /** Does a piece of work in sight of the tracer. `outcome` tells how a result counts; a throw counts as a failure. */
 async function observe<T>(

@@ -22,11 +22,11 @@ export async function openStore(config: StoreConfig, dataDir: string, lock?: Wri
   const { url, poolSize, busyTimeoutMs, statementTimeoutMs } = config;
   const file = sqliteFile(url, dataDir);
   if (file !== null) {
-    const { openSqliteStore } = await import('./sqlite/index.ts');
+    const { openSqliteStore } = await import('./sqlite.ts');
     return openSqliteStore({ path: file, busyTimeoutMs, ...(lock === undefined ? {} : { lock }) });
   }
   if (url.startsWith('postgres://') || url.startsWith('postgresql://')) {
-    const { openPostgresStore } = await import('./postgres/index.ts');
+    const { openPostgresStore } = await import('./postgres.ts');
     return await openPostgresStore({ url, poolSize, statementTimeoutMs });
   }
   // The address itself may hold a password: it is not repeated.

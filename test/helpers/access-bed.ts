@@ -15,7 +15,7 @@ import type { Credentials, Gate, GateItem } from '../../src/plugin/plugin.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { createMetricsRegistry } from '../../src/runtime/metrics.ts';
-import { migrate } from '../../src/store/schema/migrations.ts';
+import { migrate } from '../../src/store/migrate.ts';
 import { createManualClock, type ManualClock } from './manual-clock.ts';
 import { createMemoryLog } from './memory-log.ts';
 

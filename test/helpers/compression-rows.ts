@@ -8,7 +8,7 @@ import {
   u64Bytes,
 } from '../../plugins/compression/store/tables.ts';
 import type { Store } from '../../src/ports/store.ts';
-import { migrate } from '../../src/store/schema/migrations.ts';
+import { migrate } from '../../src/store/migrate.ts';
 
 /** 32 bytes that tell which test key they are. */
 export const keyOf = (kind: number, number = 0): Uint8Array => {

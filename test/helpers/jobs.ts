@@ -9,7 +9,7 @@ import type { Clock, Random } from '../../src/ports/clock.ts';
 import type { Owner } from '../../src/ports/owner.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { createMetricsRegistry } from '../../src/runtime/metrics.ts';
-import { migrate } from '../../src/store/schema/migrations.ts';
+import { migrate } from '../../src/store/migrate.ts';
 import { createMemoryLog } from './memory-log.ts';
 
 const JOBS_CONFIG = {

@@ -1,8 +1,8 @@
 /** All schema steps of the kernel and of the built-in plugins, those too that are not among the usual ones. */
 
 import { builtInDir } from '../../src/cli/built-in-dir.ts';
-import { migrationScopes } from '../../src/daemon/migration-scopes.ts';
-import { findPlugins } from '../../src/daemon/plugins/registry.ts';
+import { migrationScopes } from '../../src/daemon/migrations.ts';
+import { findPlugins } from '../../src/daemon/registry.ts';
 import type { MigrationScope } from '../../src/ports/store.ts';
 import { findProjectRoot } from './project-root.ts';
 

@@ -1,8 +1,8 @@
 /** Stores as older versions left them: their schema, made by the steps they had, and the rows of a newer one as they wrote them. */
 import { sql } from 'kysely';
 import type { MigrationScope, SqlValue, Store } from '../../src/ports/store.ts';
-import { migrate } from '../../src/store/schema/migrations.ts';
-import { advanceIdentities, readTableShapes, type TableShape } from '../../src/store/table-shapes.ts';
+import { advanceIdentities, readTableShapes, type TableShape } from '../../src/store/inspect.ts';
+import { migrate } from '../../src/store/migrate.ts';
 import { type SchemaVersions, scopesOf } from './migration-steps.ts';
 
 type Row = Readonly<Record<string, SqlValue>>;

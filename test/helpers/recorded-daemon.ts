@@ -8,7 +8,7 @@ import type { TestContext } from 'node:test';
 import type { TSchema } from '@sinclair/typebox';
 import { createValidator } from '../../src/http/calls/validation.ts';
 import type { ChainBlock, Store } from '../../src/plugin/plugin.ts';
-import { openSqliteStore } from '../../src/store/sqlite/index.ts';
+import { openSqliteStore } from '../../src/store/sqlite.ts';
 import { createIndexingBed, type IndexingOptions } from './compression.ts';
 import { type DaemonInProcess, startDaemon } from './daemon.ts';
 import { startUpstream, type TestUpstream } from './upstream.ts';

@@ -6,7 +6,7 @@
 import { closeSync, openSync } from 'node:fs';
 import { sql } from 'kysely';
 import { type CodedError, codeOf } from '../../src/lib/coded-error.ts';
-import { openSqliteStore } from '../../src/store/sqlite/index.ts';
+import { openSqliteStore } from '../../src/store/sqlite.ts';
 
 const ROWS_PER_BLOCK = 5;
 const [path = '', mode] = process.argv.slice(2);

@@ -6,8 +6,8 @@ import { join } from 'node:path';
 import { after, before, describe, type TestContext } from 'node:test';
 import pg from 'pg';
 import type { Dialect, Store } from '../../src/ports/store.ts';
-import { openPostgresStore } from '../../src/store/postgres/index.ts';
-import { openSqliteStore } from '../../src/store/sqlite/index.ts';
+import { openPostgresStore } from '../../src/store/postgres.ts';
+import { openSqliteStore } from '../../src/store/sqlite.ts';
 import { type PostgresServer, startPostgresServer } from './postgres-server.ts';
 
 /** One empty database. It can be opened more than once, as several processes would. */

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { builtInDir } from '../../src/cli/built-in-dir.ts';
 import { renderConfigDocument } from '../../src/config/document.ts';
 import { assembleSchema } from '../../src/config/schema.ts';
-import { findPlugins } from '../../src/daemon/plugins/registry.ts';
+import { findPlugins } from '../../src/daemon/registry.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 

@@ -9,7 +9,7 @@ import { builtInDir } from '../../src/cli/built-in-dir.ts';
 import { type CoreConfig, coreConfig } from '../../src/config/core.ts';
 import { readEnvironment } from '../../src/config/env.ts';
 import { assembleSchema } from '../../src/config/schema.ts';
-import { findPlugins } from '../../src/daemon/plugins/registry.ts';
+import { findPlugins } from '../../src/daemon/registry.ts';
 import { findProjectRoot } from '../helpers/project-root.ts';
 import { contextEntries } from './build-context.ts';
 

@@ -1,17 +1,17 @@
-import type { FillOptions } from '../../chain/backfill/contract.ts';
-import { createFillSchedule } from '../../chain/backfill/fill-schedule.ts';
-import { type GapRecord, gapView, missingSlots, readGaps } from '../../chain/backfill/gap-record.ts';
-import { createTurn } from '../../chain/turn.ts';
+import { createFillSchedule } from '../../chain/backfill.ts';
+import type { FillOptions } from '../../chain/fill-blocks.ts';
+import { type GapRecord, gapView, missingSlots, readGaps } from '../../chain/gaps.ts';
 import type { AssembledChain, Assembly } from '../../daemon/assemble.ts';
-import { bindStoreToChain } from '../../daemon/chain-identity.ts';
+import { bindStoreToChain } from '../../daemon/chains.ts';
+import { createLifecycle } from '../../daemon/lifecycle.ts';
 import type { DaemonParts } from '../../daemon/parts.ts';
-import { createLifecycle } from '../../daemon/plugins/lifecycle.ts';
-import { createRemoteRunner } from '../../daemon/remote-follower.ts';
+import { createRemoteRunner } from '../../daemon/remote.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import type { ChainId } from '../../ports/chain.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Store } from '../../ports/store.ts';
 import { EXIT } from '../../runtime/errors.ts';
+import { createSemaphore } from '../../runtime/semaphore.ts';
 import { type CliIo, createProgress, type Progress } from '../io.ts';
 import { findRunFiles } from '../run-file.ts';
 import { type BackfillRequest, gapLine, recordWish, type Wanted } from './request.ts';
@@ -180,7 +180,7 @@ function fillOptions(
   return {
     ...{ chain: setup.id, source, store, follow, clock, random, log, signal },
     processors: assembly.merged.processors.filter(({ chains }) => chains.includes(setup.id)),
-    turn: createTurn(),
+    exclusive: createSemaphore({ concurrency: 1 }).run,
     concurrency: follow.catchUpConcurrency,
     hindrance: () => (source.isLimited?.() === true ? 'an upstream asks for fewer calls' : null),
     finalSlot: async () => await source.tip({ commitment: 'finalized', signal }),

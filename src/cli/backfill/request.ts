@@ -1,5 +1,5 @@
-import { recordManualGap, wantGaps } from '../../chain/backfill/gap-changes.ts';
-import { filledTo, type GapRecord, readGap, readGaps } from '../../chain/backfill/gap-record.ts';
+import { filledTo, type GapRecord, readGap, readGaps, recordManualGap, wantGaps } from '../../chain/gaps.ts';
+
 import type { Assembly } from '../../daemon/assemble.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import type { BlockProcessor } from '../../plugin/plugin.ts';

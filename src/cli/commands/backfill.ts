@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { createLog } from '../../adapters/log.ts';
-import { abandonGap } from '../../chain/backfill/gap-changes.ts';
-import { gapView, readGaps } from '../../chain/backfill/gap-record.ts';
+import { abandonGap, gapView, readGaps } from '../../chain/gaps.ts';
+
 import { assemble } from '../../daemon/assemble.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import { EXIT } from '../../runtime/errors.ts';

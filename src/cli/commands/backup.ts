@@ -35,7 +35,7 @@ export async function backUp(
   files: { readonly from: string; readonly to: string },
   io: CliIo,
 ): Promise<{ readonly bytes: number }> {
-  const { copyDatabaseFile } = await import('../../store/sqlite/backup.ts');
+  const { copyDatabaseFile } = await import('../../store/sqlite-backup.ts');
   let shown: Progress | null = null;
   try {
     await copyDatabaseFile({

@@ -2,7 +2,7 @@ import { existsSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { renderConfigDocument } from '../../config/document.ts';
 import { assembleSchema } from '../../config/schema.ts';
-import { findPlugins } from '../../daemon/plugins/registry.ts';
+import { findPlugins } from '../../daemon/registry.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import { builtInDir, packageDirs } from '../built-in-dir.ts';

@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { migrationScopes } from '../../daemon/migration-scopes.ts';
+import { migrationScopes } from '../../daemon/migrations.ts';
 import type { MigrationScope } from '../../ports/store.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import { openStore, sqliteFile } from '../../store/index.ts';
-import { type AppliedStep, migrate } from '../../store/schema/migrations.ts';
+import { type AppliedStep, migrate } from '../../store/migrate.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
 import { assembleOffline, needStoreDir } from '../offline.ts';

@@ -1,12 +1,12 @@
 import { existsSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { migrationScopes } from '../../daemon/migration-scopes.ts';
+import { migrationScopes } from '../../daemon/migrations.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import type { MigrationScope, Store } from '../../ports/store.ts';
 import { EXIT } from '../../runtime/errors.ts';
-import { migrate } from '../../store/schema/migrations.ts';
-import { foreignObjects } from '../../store/schema/schema-objects.ts';
-import { openSqliteStore } from '../../store/sqlite/index.ts';
+import { foreignObjects } from '../../store/inspect.ts';
+import { migrate } from '../../store/migrate.ts';
+import { openSqliteStore } from '../../store/sqlite.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';
 import { assembleOffline } from '../offline.ts';

@@ -7,7 +7,7 @@ import type { CoreConfig } from '../../config/core.ts';
 import type { LoadedConfig } from '../../config/load.ts';
 import { createDaemon, type Daemon } from '../../daemon/daemon.ts';
 import type { DaemonParts } from '../../daemon/parts.ts';
-import type { FoundPlugin } from '../../daemon/plugins/registry.ts';
+import type { FoundPlugin } from '../../daemon/registry.ts';
 import { handleSignals } from '../../daemon/signals.ts';
 import { createSupervision, type Supervision } from '../../daemon/supervision.ts';
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { createSystemClock } from '../../adapters/clock.ts';
-import { migrationScopes } from '../../daemon/migration-scopes.ts';
+import { migrationScopes } from '../../daemon/migrations.ts';
 import { CodedError } from '../../lib/coded-error.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import { openStore, sqliteFile } from '../../store/index.ts';

@@ -1,15 +1,15 @@
 import { existsSync } from 'node:fs';
 import { sql } from 'kysely';
 import type { Assembly } from '../../daemon/assemble.ts';
-import { migrationScopes } from '../../daemon/migration-scopes.ts';
+import { migrationScopes } from '../../daemon/migrations.ts';
 import type { Readiness } from '../../http/health.ts';
 import { isLagBeyond, type LagLimit, lagText } from '../../lib/chain-lag.ts';
 import { codeOf, messageOf } from '../../lib/coded-error.ts';
 import type { Queries, Store } from '../../ports/store.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import { openStore, sqliteFile } from '../../store/index.ts';
-import { migrate } from '../../store/schema/migrations.ts';
-import { quickCheck } from '../../store/sqlite/quick-check.ts';
+import { migrate } from '../../store/migrate.ts';
+import { quickCheck } from '../../store/sqlite-backup.ts';
 import { askReadiness } from '../ask-daemon.ts';
 import type { RunFile } from '../run-file.ts';
 import { type Finding, fail, failedBy, ok, warn } from './finding.ts';

@@ -3,8 +3,8 @@ import { sql } from 'kysely';
 import { CodedError } from '../../lib/coded-error.ts';
 import type { SqlValue, Store, StoreTx } from '../../ports/store.ts';
 import { EXIT } from '../../runtime/errors.ts';
-import { COPY_TABLE } from '../../store/schema/ensure-schema.ts';
-import type { TableShape } from '../../store/table-shapes.ts';
+import type { TableShape } from '../../store/inspect.ts';
+import { COPY_TABLE } from '../../store/migrate.ts';
 
 /** How far a table has come. */
 export interface TableNote {

@@ -1,8 +1,7 @@
 import { sql } from 'kysely';
 import type { MigrationScope, Store } from '../../ports/store.ts';
-import { COPY_TABLE } from '../../store/schema/ensure-schema.ts';
-import { migrate } from '../../store/schema/migrations.ts';
-import { advanceIdentities, insertAsTheyAre, readTableShapes, type TableShape } from '../../store/table-shapes.ts';
+import { advanceIdentities, insertAsTheyAre, readTableShapes, type TableShape } from '../../store/inspect.ts';
+import { COPY_TABLE, migrate } from '../../store/migrate.ts';
 import {
   beginNotes,
   type Checksum,

@@ -8,7 +8,7 @@ import { createPageCache, createPathReader } from '../../../plugins/compression/
 import type { Db } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { eachSibling } from '../../../src/solana/merkle/path.ts';
-import { openSqliteStore } from '../../../src/store/sqlite/index.ts';
+import { openSqliteStore } from '../../../src/store/sqlite.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { ratioOf } from '../paired.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';

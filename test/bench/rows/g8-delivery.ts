@@ -7,7 +7,7 @@ import { sql } from 'kysely';
 import { Webhook } from 'standardwebhooks';
 import { Pool } from 'undici';
 import type { ChainBlock } from '../../../src/ports/block.ts';
-import { openSqliteStore } from '../../../src/store/sqlite/index.ts';
+import { openSqliteStore } from '../../../src/store/sqlite.ts';
 import { addressOf, makeBlock } from '../../conformance/webhooks/blocks.ts';
 import { type Harness, startHarness } from '../../conformance/webhooks/harness.ts';
 import { startBenchServer } from '../http.ts';

@@ -9,7 +9,7 @@ import { type Db, type KeyNumbers, readKeyNumbers } from '../../../plugins/walle
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
-import { openSqliteStore } from '../../../src/store/sqlite/index.ts';
+import { openSqliteStore } from '../../../src/store/sqlite.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';
 import { createHistoryBlocks } from '../samples/history-blocks.ts';
 

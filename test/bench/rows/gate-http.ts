@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { openSqliteStore } from '../../../src/store/sqlite/index.ts';
+import { openSqliteStore } from '../../../src/store/sqlite.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { type BenchServer, measureServers, startBenchServer } from '../http.ts';
 import { ratioOf } from '../paired.ts';

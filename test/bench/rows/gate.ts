@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
-import { openSqliteStore } from '../../../src/store/sqlite/index.ts';
+import { openSqliteStore } from '../../../src/store/sqlite.ts';
 import { pricedItem, startAccess } from '../../helpers/access-bed.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { ratioOf } from '../paired.ts';

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Store } from '../../../src/ports/store.ts';
-import { openSqliteStore } from '../../../src/store/sqlite/index.ts';
+import { openSqliteStore } from '../../../src/store/sqlite.ts';
 import { addressOf, makeBlock } from '../../conformance/webhooks/blocks.ts';
 import { type Harness, startHarness } from '../../conformance/webhooks/harness.ts';
 import { ratioOf } from '../paired.ts';

@@ -33,7 +33,7 @@ function oneKeyGate(isOpen = false): Gate {
 
 /** The gate of the access plugin; it writes usage every second. */
 async function realGate(path: string): Promise<Gate> {
-  const { openSqliteStore } = await import('../../../src/store/sqlite/index.ts');
+  const { openSqliteStore } = await import('../../../src/store/sqlite.ts');
   const { startAccess } = await import('../../helpers/access-bed.ts');
   return startAccess(openSqliteStore({ path, busyTimeoutMs: 5_000 }), createSystemClock()).gate;
 }

@@ -5,7 +5,7 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
-import { openSqliteStore } from '../../../src/store/sqlite/index.ts';
+import { openSqliteStore } from '../../../src/store/sqlite.ts';
 import { startDaemon } from '../../helpers/daemon.ts';
 import { plantWorld } from './proof-world.ts';
 import { PROXY_KEY } from './proxy-answers.ts';

@@ -5,8 +5,8 @@ import { createHashing, type Hashing } from '../../../plugins/compression/trees/
 import { createPageBook } from '../../../plugins/compression/trees/page-book.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import type { UpdatedTree } from '../../../src/solana/merkle/update-trees.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
-import { openSqliteStore } from '../../../src/store/sqlite/index.ts';
+import { migrate } from '../../../src/store/migrate.ts';
+import { openSqliteStore } from '../../../src/store/sqlite.ts';
 
 export const TREE = 1;
 export const HEIGHT = 26;

@@ -21,7 +21,7 @@ import type { Outbound } from '../../../src/ports/outbound.ts';
 import { kernelOutbox, type Outbox } from '../../../src/ports/outbox.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import type { ApiAnswer } from './daemon.ts';
 

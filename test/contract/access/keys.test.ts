@@ -6,7 +6,7 @@ import { hashKey } from '../../../plugins/access/projects/keys.ts';
 import { tables } from '../../../plugins/access/tables.ts';
 import { type Admission, GateRefusal } from '../../../src/plugin/plugin.ts';
 import type { Queries } from '../../../src/ports/store.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { accessBed, pricedItem, startAccess } from '../../helpers/access-bed.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { eachStore } from '../../helpers/store.ts';

@@ -9,7 +9,7 @@ import {
 import { migrations } from '../../../plugins/dashboard/store/tables.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { eachStore } from '../../helpers/store.ts';
 

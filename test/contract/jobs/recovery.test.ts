@@ -6,7 +6,7 @@ import { test } from 'node:test';
 import { LEASE_EXTRA_MS } from '../../../src/jobs/claim.ts';
 import { createOutbox } from '../../../src/jobs/outbox.ts';
 import type { Owner } from '../../../src/ports/owner.ts';
-import { openOwner } from '../../../src/store/sqlite/owner.ts';
+import { openOwner } from '../../../src/store/owner.ts';
 import { DONE, makeKind, makeRunner, migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { eachStore } from '../../helpers/store.ts';

@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import type { Log } from '../../../src/ports/log.ts';
 import type { Migration, Store } from '../../../src/ports/store.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { eachStore } from '../../helpers/store.ts';
 
 const step = (version: number, options: Partial<Migration> = {}): Migration => ({

@@ -11,7 +11,7 @@ import { test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { sql } from 'kysely';
 import type { Dialect, Store } from '../../../src/ports/store.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { allScopes, newestVersions, type SchemaVersions, scopesOf } from '../../helpers/migration-steps.ts';
 import { findProjectRoot } from '../../helpers/project-root.ts';
 import { eachStore } from '../../helpers/store.ts';

@@ -7,9 +7,8 @@ import { test } from 'node:test';
 import { sql } from 'kysely';
 import { copyStore } from '../../../src/cli/store-copy/copy-store.ts';
 import type { SqlValue, Store, StoreTx } from '../../../src/ports/store.ts';
-import { ensureSchema } from '../../../src/store/schema/ensure-schema.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
-import { readTableShapes, type TableShape } from '../../../src/store/table-shapes.ts';
+import { readTableShapes, type TableShape } from '../../../src/store/inspect.ts';
+import { ensureSchema, migrate } from '../../../src/store/migrate.ts';
 import { allScopes } from '../../helpers/migration-steps.ts';
 import { postgresDatabase, sqliteStore } from '../../helpers/store.ts';
 

@@ -5,8 +5,8 @@ import { sql } from 'kysely';
 import { copyStore } from '../../../src/cli/store-copy/copy-store.ts';
 import { jobMigrations } from '../../../src/jobs/table.ts';
 import type { Migration, MigrationScope, Store } from '../../../src/ports/store.ts';
-import { ensureSchema } from '../../../src/store/schema/ensure-schema.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { ensureSchema, migrate } from '../../../src/store/migrate.ts';
+
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { eachStore, postgresDatabase, type StoreEngine, sqliteStore } from '../../helpers/store.ts';
 

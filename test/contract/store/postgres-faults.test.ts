@@ -4,7 +4,7 @@ import { sql } from 'kysely';
 import pg from 'pg';
 import { codeOf } from '../../../src/lib/coded-error.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { openPostgresStore } from '../../../src/store/postgres/index.ts';
+import { openPostgresStore } from '../../../src/store/postgres.ts';
 import { type PostgresServer, startPostgresServer } from '../../helpers/postgres-server.ts';
 
 const isCode = (code: string) => (error: unknown) => codeOf(error) === code;

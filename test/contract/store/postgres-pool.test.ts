@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { sql } from 'kysely';
 import pg from 'pg';
-import { openPostgresStore } from '../../../src/store/postgres/index.ts';
+import { openPostgresStore } from '../../../src/store/postgres.ts';
 import { postgresDatabase } from '../../helpers/store.ts';
 
 for (const poolSize of [2, 5])

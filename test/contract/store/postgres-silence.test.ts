@@ -4,8 +4,8 @@ import { createServer, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { sql } from 'kysely';
 import type { CodedError } from '../../../src/lib/coded-error.ts';
-import { postgresError } from '../../../src/store/postgres/errors.ts';
-import { openPostgresStore } from '../../../src/store/postgres/index.ts';
+import { openPostgresStore, postgresError } from '../../../src/store/postgres.ts';
+
 import { startFaultProxy } from '../../helpers/fault-proxy.ts';
 import { postgresDatabase } from '../../helpers/store.ts';
 

@@ -10,7 +10,7 @@ import { sql } from 'kysely';
 import { type CodedError, codeOf } from '../../../src/lib/coded-error.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { openStore } from '../../../src/store/index.ts';
-import { openSqliteStore } from '../../../src/store/sqlite/index.ts';
+import { openSqliteStore } from '../../../src/store/sqlite.ts';
 
 const WRITER = new URL('../../helpers/store-writer.ts', import.meta.url).pathname;
 const isCode = (code: string) => (error: unknown) => codeOf(error) === code;

@@ -13,7 +13,7 @@ import type { ChainStatus } from '../../../src/ports/chain.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import type { MintFacts } from '../../../src/ports/token-facts.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { blockOf, entryOf, sampleMessage } from '../../helpers/rpc-block.ts';

@@ -10,7 +10,7 @@ import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { blockOf, entryOf, sampleMessage } from '../../helpers/rpc-block.ts';
 import { eachStore } from '../../helpers/store.ts';
 

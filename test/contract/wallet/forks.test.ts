@@ -22,7 +22,7 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { blockOf, entryOf, sampleMessage } from '../../helpers/rpc-block.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
 import { eachStore } from '../../helpers/store.ts';

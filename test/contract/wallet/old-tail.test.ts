@@ -5,7 +5,7 @@ import { createRowReader, mergeTail, migrations, type TailRow, writeRows } from 
 import { positionOf } from '../../../plugins/wallet/store/tables.ts';
 import { forgetSlot } from '../../../plugins/wallet/store/transactions.ts';
 import type { Store } from '../../../src/ports/store.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { eachStore } from '../../helpers/store.ts';
 

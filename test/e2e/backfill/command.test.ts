@@ -3,7 +3,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { filledTo, readGaps } from '../../../src/chain/backfill/gap-record.ts';
+import { filledTo, readGaps } from '../../../src/chain/gaps.ts';
 import { chainMissing } from '../../helpers/chain.ts';
 import { cliArguments, runCommand, startDaemonProcess } from '../../helpers/daemon.ts';
 import { eachStore } from '../../helpers/store.ts';

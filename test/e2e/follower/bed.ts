@@ -6,12 +6,12 @@ import { createYellowstoneStream } from '../../../src/adapters/chain/geyser/bloc
 import { loadClientPackage } from '../../../src/adapters/chain/geyser/client-package.ts';
 import { createRpcChainSource, createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
-import { createFollower } from '../../../src/chain/create-follower.ts';
+import { createFollower } from '../../../src/chain/follower.ts';
 import { followerMigrations } from '../../../src/chain/tables.ts';
 import type { CoreConfig } from '../../../src/config/core.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { followConfig } from '../../helpers/follow-config.ts';
 import { GEYSER_DIR } from '../../helpers/geyser.ts';
 import {

@@ -4,11 +4,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { createRpcChainSource, createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
-import { createFollower } from '../../../src/chain/create-follower.ts';
+import { createFollower } from '../../../src/chain/follower.ts';
 import { followerMigrations } from '../../../src/chain/tables.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
 import { followConfig } from '../../helpers/follow-config.ts';
 import {

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createElection } from '../../../src/chain/lead/election.ts';
+import { createElection } from '../../../src/chain/election.ts';
 import { codeOf } from '../../../src/lib/coded-error.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';

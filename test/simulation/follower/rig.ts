@@ -1,6 +1,6 @@
 import { createRpcChainSource, createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
-import type { Follower } from '../../../src/chain/contract.ts';
-import { createFollower } from '../../../src/chain/create-follower.ts';
+import { createFollower, type Follower } from '../../../src/chain/follower.ts';
+
 import { followerMigrations } from '../../../src/chain/tables.ts';
 import type { CoreConfig } from '../../../src/config/core.ts';
 import type { BlockProcessor } from '../../../src/plugin/plugin.ts';
@@ -8,7 +8,7 @@ import type { Random } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import type { UpstreamPool } from '../../../src/ports/upstream.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { followConfig } from '../../helpers/follow-config.ts';
 import {
   createLedgerProcessor,

@@ -20,7 +20,7 @@ import { type JsonText, type Reply, RequestError } from '../../../src/plugin/req
 import type { ChainReader, ChainStatus } from '../../../src/ports/chain.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
 import { blockText, createWorld, FIRST_SLOT, type World, type WorldBlock } from '../follower/world.ts';

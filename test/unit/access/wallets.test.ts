@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { migrations } from '../../../plugins/access/migrations.ts';
 import { createWallets, listWallets } from '../../../plugins/access/projects/wallets.ts';
 import { encode, encode32 } from '../../../src/lib/base58.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { accessBed } from '../../helpers/access-bed.ts';
 import { eachStore } from '../../helpers/store.ts';
 

@@ -8,7 +8,7 @@ import { renderConfigDocument } from '../../../src/config/document.ts';
 import { loadConfig } from '../../../src/config/load.ts';
 import type { SchemaNode } from '../../../src/config/node.ts';
 import { assembleSchema, sectionProblems } from '../../../src/config/schema.ts';
-import { findPlugins } from '../../../src/daemon/plugins/registry.ts';
+import { findPlugins } from '../../../src/daemon/registry.ts';
 import { configDocument } from '../../helpers/write-config-document.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));

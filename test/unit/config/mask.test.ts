@@ -7,7 +7,7 @@ import { coreConfig, secret } from '../../../src/config/core.ts';
 import { maskSecrets, maskText } from '../../../src/config/dump.ts';
 import { fillDefaults, type SchemaNode } from '../../../src/config/node.ts';
 import { assembleSchema } from '../../../src/config/schema.ts';
-import { findPlugins } from '../../../src/daemon/plugins/registry.ts';
+import { findPlugins } from '../../../src/daemon/registry.ts';
 
 test('addresses keep scheme and host only', () => {
   assert.equal(maskText('https://rpc.example.com/v2/abcdef?api-key=k'), 'https://rpc.example.com/***');

@@ -8,7 +8,7 @@ import { loadCliConfig } from '../../../src/cli/load-config.ts';
 import { assembleOffline } from '../../../src/cli/offline.ts';
 import type { SchemaNode } from '../../../src/config/node.ts';
 import { assembleSchema } from '../../../src/config/schema.ts';
-import { findPlugins } from '../../../src/daemon/plugins/registry.ts';
+import { findPlugins } from '../../../src/daemon/registry.ts';
 import { allDocuments, type Document, docsPages } from '../../helpers/documents.ts';
 import { findProjectRoot } from '../../helpers/project-root.ts';
 import { errorTables } from '../../helpers/write-errors-document.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { collectHistory } from '../../../src/chain/backfill/fill-addresses.ts';
+import { collectHistory } from '../../../src/chain/fill-addresses.ts';
 import type { AddressEntry, AddressHistory } from '../../../src/ports/chain.ts';
 
 const ask = { commitment: 'confirmed', signal: new AbortController().signal } as const;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { decide } from '../../../src/chain/decide.ts';
+import { decide } from '../../../src/chain/cursor.ts';
 import type { BlockHeader } from '../../../src/ports/block.ts';
 
 /** A chain as a list of gaps between its blocks; hashes are names. */

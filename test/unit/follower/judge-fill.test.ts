@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { judgeFill } from '../../../src/chain/backfill/fill-blocks.ts';
+import { judgeFill } from '../../../src/chain/fill-blocks.ts';
 import type { BlockHeader } from '../../../src/ports/block.ts';
 
 const header = (slot: number, parentSlot: number, parentHash = `hash-${parentSlot}`): BlockHeader => ({

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createInnerCalls } from '../../../src/daemon/daemon-view.ts';
+import { createInnerCalls } from '../../../src/daemon/view.ts';
 import { defineRoute, empty, JsonText, json, RequestError, type Route, Type } from '../../../src/plugin/plugin.ts';
 import type { Caller } from '../../../src/ports/access.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';

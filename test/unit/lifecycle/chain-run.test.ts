@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { AssembledChain } from '../../../src/daemon/assemble.ts';
-import { identityMigrations } from '../../../src/daemon/chain-identity.ts';
-import { createChainRun } from '../../../src/daemon/chain-run.ts';
+import { createChainRun, identityMigrations } from '../../../src/daemon/chains.ts';
+
 import { CodedError } from '../../../src/plugin/plugin.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { eachStore } from '../../helpers/store.ts';

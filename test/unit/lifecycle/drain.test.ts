@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createDrain } from '../../../src/daemon/machinery.ts';
+import { createDrain } from '../../../src/daemon/daemon.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Type } from '@sinclair/typebox';
-import { createLate, createLateStore } from '../../../src/daemon/late.ts';
-import { mergeContributions } from '../../../src/daemon/plugins/merge-contributions.ts';
-import { type PluginSurroundings, provisionPlugins } from '../../../src/daemon/plugins/provision.ts';
+import { createLate, createLateStore } from '../../../src/daemon/assemble.ts';
+import { mergeContributions, type PluginSurroundings, provisionPlugins } from '../../../src/daemon/provision.ts';
+
 import {
   API_VERSION,
   type Contribution,

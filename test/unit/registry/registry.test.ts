@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { test } from 'node:test';
 import { Type } from '@sinclair/typebox';
 import fc from 'fast-check';
-import { checkDefinition, findPlugins, orderPlugins } from '../../../src/daemon/plugins/registry.ts';
+import { checkDefinition, findPlugins, orderPlugins } from '../../../src/daemon/registry.ts';
 import { API_VERSION, type CodedError, type PluginDefinition, serviceToken } from '../../../src/plugin/plugin.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'parhelion-registry-'));

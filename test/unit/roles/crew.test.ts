@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createCrew, renderMetrics } from '../../../src/daemon/crew/crew.ts';
+import { createCrew, renderMetrics } from '../../../src/daemon/workers.ts';
 import { CodedError, codeOf } from '../../../src/lib/coded-error.ts';
 import type { ConfigValues, CrewDuties, CrewMember } from '../../../src/ports/crew.ts';
 import type { Role } from '../../../src/ports/daemon-view.ts';

@@ -5,10 +5,10 @@ import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { createBus } from '../../../src/adapters/bus/index.ts';
 import type { Line, Parcel } from '../../../src/adapters/bus/line.ts';
-import { beat } from '../../../src/store/probe.ts';
-import type { SqliteConnection } from '../../../src/store/sqlite/connection.ts';
-import { openSqliteStore } from '../../../src/store/sqlite/index.ts';
-import { createReaderPool } from '../../../src/store/sqlite/readers.ts';
+import { createReaderPool, openSqliteStore } from '../../../src/store/sqlite.ts';
+import type { SqliteConnection } from '../../../src/store/sqlite-connection.ts';
+
+import { beat } from '../../../src/store/transaction.ts';
 import type { WriteLock } from '../../../src/store/write-lock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 

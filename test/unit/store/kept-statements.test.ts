@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import Database from 'better-sqlite3';
-import { createSqliteConnection } from '../../../src/store/sqlite/connection.ts';
+import { createSqliteConnection } from '../../../src/store/sqlite-connection.ts';
 
 test('a statement is prepared once, and only so many are kept', async (t) => {
   const db = new Database(':memory:');

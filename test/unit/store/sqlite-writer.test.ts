@@ -2,13 +2,12 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { describe, test } from 'node:test';
-import { createStoreCheck } from '../../../src/daemon/store-check.ts';
+import { createStoreCheck } from '../../../src/daemon/daemon.ts';
 import { CodedError, codeOf } from '../../../src/lib/coded-error.ts';
-import { postgresError } from '../../../src/store/postgres/errors.ts';
-import type { SqliteConnection } from '../../../src/store/sqlite/connection.ts';
-import { sqliteError } from '../../../src/store/sqlite/errors.ts';
-import { createWriter } from '../../../src/store/sqlite/writer.ts';
-import { createWriteQueue } from '../../../src/store/write-queue.ts';
+import { postgresError } from '../../../src/store/postgres.ts';
+import { type SqliteConnection, sqliteError } from '../../../src/store/sqlite-connection.ts';
+import { createWriter } from '../../../src/store/sqlite-writer.ts';
+import { createWriteQueue } from '../../../src/store/write-lock.ts';
 
 const WAIT = { timeout: 20_000 };
 const coded = (code: string) => Object.assign(new Error(code), { code });

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { summarize } from '../../../src/daemon/daemon-summary.ts';
-import { createSupervision } from '../../../src/daemon/supervision.ts';
+import { createSupervision, summarize } from '../../../src/daemon/supervision.ts';
+
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import type { ChainStatus } from '../../../src/ports/chain.ts';
 import type { Notice } from '../../../src/ports/notify.ts';

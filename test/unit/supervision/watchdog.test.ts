@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createWatchdog } from '../../../src/daemon/watchdog.ts';
+import { createWatchdog } from '../../../src/daemon/supervision.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';

@@ -14,7 +14,7 @@ import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { METADATA_PROGRAM, metadataAddress, TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../../../src/solana/addresses.ts';
-import { migrate } from '../../../src/store/schema/migrations.ts';
+import { migrate } from '../../../src/store/migrate.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 import { sqliteStore } from '../../helpers/store.ts';
 import { writeMetadata } from '../../helpers/write-metadata.ts';

@@ -1,0 +1,107 @@
+import { codeOf, messageOf } from '../lib/coded-error.ts';
+import type { BlockHeader } from '../ports/block.ts';
+import { readCursor, readHeader, readHeaders, writeFinalized } from './cursor.ts';
+import { faultOfProcessor, reasonOf } from './faults.ts';
+import { findEnd } from './fill-blocks.ts';
+import { countGaps } from './gaps.ts';
+
+import { type ChildLink, healBelowGap, healFork } from './reorg.ts';
+import type { Run } from './run.ts';
+
+/** Looks from time to time whether what was released is what became final. Errors go to `onError`. */
+export async function auditLoop(run: Run, onError: (error: unknown) => void): Promise<void> {
+  const { signal, clock, follow, log } = run;
+  while (!signal.aborted) {
+    try {
+      await clock.sleep(follow.auditIntervalMs, signal);
+      if (run.state.begun && run.state.halted === null && !run.state.draining) await audit(run);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (codeOf(error) === 'FOLLOW_DEEP_FORK' || codeOf(error)?.startsWith('STORE_')) onError(error);
+      else if (faultOfProcessor(error) !== null) {
+        run.state.mismatch = reasonOf(error, 'rolling back');
+        log.error({ chain: run.chain, ...faultOfProcessor(error), error: messageOf(error) }, 'a block processor fails');
+      } else log.debug({ code: codeOf(error), error: messageOf(error) }, 'the finality audit has to wait');
+    }
+  }
+}
+
+/**
+ * One audit. Released blocks are linked by their hashes, so that one equal hash proves all blocks below it as well, down to a gap:
+ * each side of one is proven by itself. A slot without an answer proves nothing: the mark stays.
+ */
+async function audit(run: Run): Promise<void> {
+  const { state, source, chain, store, signal } = run;
+  const finalized = await source.tip({ commitment: 'finalized', signal });
+  const headers = await readHeaders(store.read, chain, Math.max(0, (state.finalizedSlot ?? -1) + 1));
+  const [newest, ...lower] = topsOf(headers.filter((header) => header.slot <= finalized));
+  if (newest === undefined) return;
+  for (const top of lower) if (!(await isProvenBelowGap(run, top))) return;
+  const theirs = await source.header(newest.slot, { commitment: 'finalized', signal });
+  if (theirs === null) return;
+  if (theirs.blockhash !== newest.blockhash) {
+    // A roll-back may have taken it while the answer was on its way: then there is nothing to alarm about.
+    if ((await readHeader(store.read, chain, newest.slot))?.blockhash !== newest.blockhash) return;
+    run.meter.mismatches.add();
+    run.log.error({ chain, slot: newest.slot }, 'a finalized block is not the one that was released');
+    state.mismatch = `the finalized block at slot ${newest.slot} is not the one that was released`;
+    if ((await healFork(run, theirs)) === 'rolled-back') state.mismatch = null;
+    return;
+  }
+  await run.exclusive(() => advance(run, newest.slot, newest.blockhash));
+  state.mismatch = null;
+}
+
+/** The newest header of each linked run, newest first. */
+function topsOf(headers: readonly BlockHeader[]): readonly BlockHeader[] {
+  return headers.filter((header, index) => {
+    const above = headers[index - 1];
+    return above === undefined || above.parentSlot !== header.slot || above.previousBlockhash !== header.blockhash;
+  });
+}
+
+/**
+ * What no upstream has any more cannot be proven; the gap record above it says that something is missing there. A block that is not
+ * the final one is taken back with all that is above it. False: to be looked at again.
+ */
+async function isProvenBelowGap(run: Run, top: BlockHeader): Promise<boolean> {
+  const { source, signal, chain, meter, state, log } = run;
+  const theirs = await source.header(top.slot, { commitment: 'finalized', signal });
+  if (theirs?.blockhash === top.blockhash) return true;
+  if (theirs === null && top.slot < (await source.firstAvailable(signal))) return true;
+  // Where the final chain has no block at this slot, the next one above tells.
+  const above = theirs ?? (await blockAbove(run, top.slot));
+  if (above === null) return false;
+  if (theirs === null && above.parentSlot === top.slot && above.previousBlockhash === top.blockhash) return true;
+  if ((await readHeader(run.store.read, chain, top.slot))?.blockhash !== top.blockhash) return false;
+  meter.mismatches.add();
+  log.error({ chain, slot: top.slot }, 'the last block below a gap is not the finalized one');
+  state.mismatch = `the last block below a gap, at slot ${top.slot}, is not the finalized one`;
+  if ((await healBelowGap(run, above)) === 'rolled-back') state.mismatch = null;
+  return false;
+}
+
+async function blockAbove({ source, follow, signal }: Run, slot: number): Promise<ChildLink | null> {
+  const finalSlot = await source.tip({ commitment: 'finalized', signal });
+  return await findEnd(source, slot, { finalSlot, window: follow.window, signal });
+}
+
+/** Moves the mark; processors drop undo data, each only as far as it has come itself. */
+async function advance(run: Run, slot: number, blockhash: string): Promise<void> {
+  const { state, store, chain } = run;
+  const isOurs = await store.write(async (tx) => {
+    // The block may have been rolled back while the answer was on its way.
+    const still = await readHeaders(tx.db, chain, slot);
+    if (!still.some((header) => header.slot === slot && header.blockhash === blockhash)) return false;
+    await writeFinalized(tx, chain, slot);
+    for (const processor of [...state.live, ...state.catchingUp]) {
+      const own = await readCursor(tx.db, chain, processor);
+      if (own !== null) await processor.finalized?.(tx, Math.min(slot, own.slot), chain);
+    }
+    return true;
+  });
+  // Who keeps what is final in memory must not be told of another block.
+  if (!isOurs) return;
+  state.finalizedSlot = Math.max(slot, state.finalizedSlot ?? 0);
+  await countGaps(store.read, chain, state);
+}

@@ -1,0 +1,267 @@
+import { isLagBeyond } from '../lib/chain-lag.ts';
+import { codeOf, messageOf } from '../lib/coded-error.ts';
+import type { BlockProcessor } from '../plugin/plugin.ts';
+import { backoffMs } from '../runtime/backoff.ts';
+import { fatalOf, reasonOf } from './faults.ts';
+import { fillAddresses } from './fill-addresses.ts';
+import {
+  type BlocksOutcome,
+  type FillMember,
+  type FillOptions,
+  type FillOutcome,
+  fillBlocks,
+  findEnd,
+} from './fill-blocks.ts';
+import {
+  countGaps,
+  finishFills,
+  type GapEnd,
+  type GapFill,
+  type GapRecord,
+  noteTrouble,
+  readGaps,
+  restartFills,
+  setAskedEnd,
+  splitGap,
+} from './gaps.ts';
+import { tendSkipped } from './processors.ts';
+import type { Run } from './run.ts';
+
+const LOOK_MS = 2_000;
+
+/** Fills gaps beside the following, which always comes first. Errors go to `onError`. */
+export async function fillLoop(run: Run, onError: (error: unknown) => void): Promise<void> {
+  const { signal, clock, random, log, state, store, chain, follow } = run;
+  const isAutomatic = follow.gapBackfill.enabled;
+  const schedule = createFillSchedule(fillOptions(run), ({ wantedAt }) => isAutomatic || wantedAt !== null);
+  let failures = 0;
+  while (!signal.aborted) {
+    try {
+      await tendSkipped(run);
+      const hasWorked = await schedule.pass();
+      failures = 0;
+      await countGaps(store.read, chain, state);
+      if (!hasWorked) await clock.sleep(LOOK_MS, signal);
+    } catch (error) {
+      if (signal.aborted) return;
+      failures += 1;
+      onError(error);
+      log.warn({ chain, code: codeOf(error), error: messageOf(error) }, 'gaps cannot be looked at');
+      await clock.sleep(backoffMs(failures, random), signal).catch(() => undefined);
+    }
+  }
+}
+
+function fillOptions(run: Run): FillOptions {
+  const { state, follow, source, meter } = run;
+  const { chain, store, processors, clock, random, log, signal, exclusive } = run;
+  return {
+    ...{ chain, source, store, processors, follow, clock, random, log, signal, exclusive },
+    forget: run.shared.forget,
+    concurrency: follow.gapBackfill.concurrency,
+    finalSlot: async () => await source.tip({ commitment: 'finalized', signal }),
+    hindrance() {
+      if (!state.begun || state.draining || state.halted !== null) return 'the chain is not followed now';
+      if (source.isLimited?.() === true) return 'an upstream asks for fewer calls';
+      const { maxLagSeconds: seconds, maxLagSlots: slots } = follow.gapBackfill;
+      const lag = { lagSlots: (state.tip ?? 0) - (state.cursor?.slot ?? 0), slotMs: state.slotLength.ms() };
+      return isLagBeyond(lag, { seconds, slots }) ? 'the chain is behind the tip' : null;
+    },
+    filled({ blocks, slots }) {
+      meter.gapBlocks.add(blocks);
+      meter.gapSlots.add(slots);
+    },
+  };
+}
+
+/** Pauses of what waits for something that happens by itself, and of what something outside has to heal. */
+const WAIT_MS = 2_000;
+const FIRST_PAUSE_MS = 60_000;
+/** Failures in a row after which the record says so. */
+const FAILURES_TO_TELL = 3;
+
+interface FillSchedule {
+  /** Works on the next gap that is due for one piece; false when none is. Errors: those that trying again does not heal. */
+  pass(): Promise<boolean>;
+}
+
+interface Pause {
+  /** Monotonic ms. */
+  readonly until: number;
+  readonly kind: 'waits' | 'stuck' | 'failed';
+  /** In a row, of this kind. */
+  readonly tries: number;
+  readonly wantedAt: number | null;
+}
+
+/** Takes the open gaps in exclusive, a piece of each, and lets rest those that cannot be filled now. */
+export function createFillSchedule(options: FillOptions, wants: (gap: GapRecord) => boolean): FillSchedule {
+  const { store, chain, clock, random, follow, log, exclusive } = options;
+  const pauses = new Map<number, Pause>();
+  let lastId = -1;
+
+  function isDue(gap: GapRecord): boolean {
+    const pause = pauses.get(gap.id);
+    // An operator who asks for it ends the pause.
+    return wants(gap) && (pause === undefined || pause.until <= clock.monotonic() || pause.wantedAt !== gap.wantedAt);
+  }
+
+  function rest(gap: GapRecord, kind: Pause['kind'], pauseMs: (tries: number) => number): number {
+    const before = pauses.get(gap.id);
+    const tries = before?.kind === kind && before.wantedAt === gap.wantedAt ? before.tries + 1 : 1;
+    pauses.set(gap.id, { kind, until: clock.monotonic() + pauseMs(tries), tries, wantedAt: gap.wantedAt });
+    return tries;
+  }
+
+  async function tell(gap: GapRecord, reason: string, isTry: boolean): Promise<void> {
+    if (!isTry && gap.trouble === reason) return;
+    await exclusive(() => store.write((tx) => noteTrouble(tx, gap, reason, isTry ? clock.now() : null)));
+  }
+
+  async function take(gap: GapRecord, outcome: FillOutcome): Promise<boolean> {
+    if (outcome.kind === 'more' || outcome.kind === 'filled') {
+      pauses.delete(gap.id);
+      if (outcome.kind === 'filled') {
+        const { fromSlot, toSlot, reason } = gap;
+        log.info({ chain, gap: gap.id, fromSlot, toSlot, reason }, 'a gap is filled');
+      }
+      return true;
+    }
+    if (outcome.kind === 'waits') {
+      rest(gap, 'waits', () => WAIT_MS);
+      await tell(gap, outcome.reason, false);
+      return false;
+    }
+    const longestMs = follow.gapBackfill.retryMaxSeconds * 1_000;
+    rest(gap, 'stuck', (tries) => Math.min(longestMs, FIRST_PAUSE_MS * 2 ** Math.min(tries - 1, 16)));
+    if (gap.trouble !== outcome.reason)
+      log.warn({ chain, gap: gap.id, reason: outcome.reason }, 'a gap cannot be filled now');
+    await tell(gap, outcome.reason, true);
+    return false;
+  }
+
+  async function fail(gap: GapRecord, error: unknown): Promise<boolean> {
+    if (options.signal.aborted || fatalOf(error) !== null) throw error;
+    const tries = rest(gap, 'failed', (count) => backoffMs(count, random));
+    log.warn({ chain, gap: gap.id, code: codeOf(error), error: messageOf(error) }, 'filling a gap failed');
+    if (tries >= FAILURES_TO_TELL) await tell(gap, reasonOf(error, 'filling it'), true);
+    return false;
+  }
+
+  return {
+    async pass() {
+      if (options.hindrance() !== null) return false;
+      const open = (await readGaps(store.read, { chain, isOpen: true, limit: 1_000 })).reverse();
+      for (const id of pauses.keys()) if (!open.some((gap) => gap.id === id)) pauses.delete(id);
+      const due = open.filter(isDue);
+      const gap = due.find(({ id }) => id > lastId) ?? due[0];
+      if (gap === undefined) return false;
+      lastId = gap.id;
+      try {
+        return await take(gap, await fillGap(options, gap));
+      } catch (error) {
+        return await fail(gap, error);
+      }
+    },
+  };
+}
+
+/**
+ * Tries to fill a gap for a while: with blocks, or with what upstreams tell of single addresses, where that is what is wanted or where
+ * blocks are gone and the configuration allows it.
+ * Errors: FOLLOW_GAP_TAKEN, those of source, store and processors.
+ */
+async function fillGap(options: FillOptions, gap: GapRecord): Promise<FillOutcome> {
+  const { store, clock, exclusive } = options;
+  if (gap.reason === 'skipped') return { kind: 'waits', reason: 'its processor fails, or catches up' };
+  // Nothing that is filled can be taken back.
+  if (!(await options.source.confirmChain(options.signal)))
+    return { kind: 'waits', reason: 'no upstream is known to serve this chain' };
+  const { ready, over, reason } = sortFills(gap, options.processors);
+  if (over.length > 0 && (await exclusive(() => store.write((tx) => finishFills(tx, gap, over, clock.now())))))
+    return { kind: 'filled' };
+  if (ready.length === 0) return { kind: 'stuck', reason: reason ?? 'no processor wants it' };
+  const finalSlot = await options.finalSlot();
+  if (gap.toSlot >= finalSlot) return { kind: 'waits', reason: `slot ${gap.toSlot} is not final` };
+  const members = lowest(ready);
+  if (gap.addresses !== null) return await fillAddresses(options, gap, members, null);
+  const end = gap.end ?? (gap.isEndAsked ? await askEnd(options, gap, finalSlot) : null);
+  if (end === null && gap.isEndAsked)
+    return { kind: 'stuck', reason: `no upstream has the blocks behind slot ${gap.toSlot}` };
+  if (end === null) return { kind: 'waits', reason: `no block behind slot ${gap.toSlot} was released yet` };
+  if (end.slot > finalSlot) return { kind: 'waits', reason: `the block behind it, at slot ${end.slot}, is not final` };
+  return await goOn(options, gap, members, await fillBlocks(options, gap, end, members));
+}
+
+async function goOn(
+  options: FillOptions,
+  gap: GapRecord,
+  members: readonly FillMember[],
+  outcome: BlocksOutcome,
+): Promise<FillOutcome> {
+  const { store, exclusive, log, chain } = options;
+  switch (outcome.kind) {
+    case 'pruned': {
+      const { first, slot } = outcome;
+      const isCut = first !== null && gap.fills.filter(({ isDone }) => !isDone).length === members.length;
+      if (isCut) {
+        await exclusive(() => store.write((tx) => splitGap(tx, gap, first)));
+        log.warn({ chain, gap: gap.id, prunedTo: slot }, 'a gap was cut in two: only its upper part can be had');
+        return { kind: 'more' };
+      }
+      return await fillAddresses(options, gap, members, `no upstream has the block at slot ${slot} any more`);
+    }
+    case 'false-end':
+      await exclusive(() => store.write((tx) => setAskedEnd(tx, gap, null)));
+      return { kind: 'stuck', reason: outcome.reason };
+    case 'mismatch':
+      log.error({ chain, gap: gap.id }, `a gap cannot be closed: ${outcome.reason}`);
+      await exclusive(() =>
+        store.write(async (tx) => {
+          await restartFills(tx, gap, gap.fills);
+          await setAskedEnd(tx, gap, null);
+        }),
+      );
+      return { kind: 'stuck', reason: outcome.reason };
+    default:
+      return outcome;
+  }
+}
+
+async function askEnd(options: FillOptions, gap: GapRecord, finalSlot: number): Promise<GapEnd | null> {
+  const { source, store, exclusive, follow, signal } = options;
+  const end = await findEnd(source, gap.toSlot, { finalSlot, window: follow.window, signal });
+  if (end !== null) await exclusive(() => store.write((tx) => setAskedEnd(tx, gap, end)));
+  return end;
+}
+
+interface Sorted {
+  readonly ready: readonly FillMember[];
+  /** Of versions that are not in use any more: the new one was indexed anew. */
+  readonly over: readonly GapFill[];
+  /** Why the others cannot be filled. */
+  readonly reason: string | null;
+}
+
+function sortFills(gap: GapRecord, processors: readonly BlockProcessor[]): Sorted {
+  const ready: FillMember[] = [];
+  const over: GapFill[] = [];
+  let reason: string | null = null;
+  for (const fill of gap.fills.filter(({ isDone }) => !isDone)) {
+    const processor = processors.find(({ name }) => name === fill.name);
+    if (processor === undefined) reason = `processor ${fill.name} is not loaded`;
+    else if (processor.version > fill.version) over.push(fill);
+    else if (processor.version < fill.version) reason = `processor ${fill.name} is older than the one that missed it`;
+    else if (processor.outOfOrder !== true)
+      reason = `processor ${fill.name} takes blocks in their order only: index it again`;
+    else ready.push({ processor, fill });
+  }
+  return { ready, over, reason };
+}
+
+/** Those that have come least far, all at one place. */
+function lowest(members: readonly FillMember[]): readonly FillMember[] {
+  const slotOf = ({ fill }: FillMember) => fill.position?.slot ?? -1;
+  const least = Math.min(...members.map(slotOf));
+  return members.filter((member) => slotOf(member) === least);
+}

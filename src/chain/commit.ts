@@ -1,0 +1,139 @@
+import { codeOf } from '../lib/coded-error.ts';
+import type { BlockProcessor } from '../plugin/plugin.ts';
+import type { ChainBlock } from '../ports/block.ts';
+import type { ChainId } from '../ports/chain.ts';
+import type { Store } from '../ports/store.ts';
+import {
+  insertHeader,
+  moveCursors,
+  type Position,
+  pruneHeaders,
+  readCursor,
+  samePosition,
+  writeFinalized,
+} from './cursor.ts';
+import { noteEnd } from './gaps.ts';
+import type { Run } from './run.ts';
+import type { UnverifiedCommit } from './state.ts';
+import { MAIN } from './tables.ts';
+
+/** Headers beyond the window are dropped every so many slots, not at each block. */
+const PRUNE_EVERY_SLOTS = 64;
+
+export interface ReleaseOptions {
+  readonly store: Store;
+  readonly chain: ChainId;
+  readonly headers: number;
+  /** As in `Situation`. */
+  readonly floor: number;
+  /** The chain is followed at `finalized`: nothing that is released is ever taken back. */
+  readonly isFinal?: boolean;
+}
+
+/**
+ * Writes one block: the rows of all live processors, the header and the cursors commit together or not at all.
+ * Errors: FOLLOW_FENCED, those of the store, those of a processor.
+ */
+export async function releaseBlock(
+  { store, chain, headers, floor, isFinal = false }: ReleaseOptions,
+  block: ChainBlock,
+  cursor: Position | null,
+  live: readonly BlockProcessor[],
+  joining: readonly BlockProcessor[],
+): Promise<void> {
+  await prepareBlock([...live, ...joining], block, chain);
+  await store.write(async (tx) => {
+    await moveCursors(tx, chain, [MAIN, ...live], cursor, block);
+    await moveCursors(tx, chain, joining, null, block);
+    await insertHeader(tx, chain, block);
+    if (isFirst(cursor, floor)) await noteEnd(tx, chain, MAIN, block);
+    for (const processor of [...live, ...joining]) await processor.apply(tx, block, chain, { isFinal });
+    if (isFinal) {
+      await writeFinalized(tx, chain, block.slot);
+      for (const processor of [...live, ...joining]) await processor.finalized?.(tx, block.slot, chain);
+    }
+    if (block.slot % PRUNE_EVERY_SLOTS === 0) await pruneHeaders(tx, chain, headers);
+  });
+}
+
+/** The same for one processor that is catching up; the header is known already, or older than the window. */
+export async function releaseToLane(
+  { store, chain, floor }: ReleaseOptions,
+  block: ChainBlock,
+  cursor: Position | null,
+  processor: BlockProcessor,
+): Promise<void> {
+  await processor.prepare?.(block, chain);
+  await store.write(async (tx) => {
+    await moveCursors(tx, chain, [processor], cursor, block);
+    if (isFirst(cursor, floor)) await noteEnd(tx, chain, processor, block);
+    await processor.apply(tx, block, chain);
+  });
+}
+
+/** What processors ask others for must not hold a transaction open. */
+export async function prepareBlock(
+  processors: readonly BlockProcessor[],
+  block: ChainBlock,
+  chain: ChainId,
+): Promise<void> {
+  for (const processor of processors) await processor.prepare?.(block, chain);
+}
+
+/** Behind a gap, or of all. */
+const isFirst = (cursor: Position | null, floor: number) => cursor === null || cursor.slot < floor;
+
+/**
+ * Moves the chain's own cursor, inside a turn. `adopt` runs once the write is known to be committed, if need be only after the next
+ * look at the store. Errors: those of `write`.
+ */
+export async function moveChain(run: Run, write: () => Promise<void>, unverified: UnverifiedCommit): Promise<void> {
+  try {
+    await write();
+  } catch (error) {
+    if (codeOf(error)?.startsWith('STORE_')) run.state.unverified = unverified;
+    throw error;
+  }
+  // Committed: should the adoption fail, the next turn has to repeat it.
+  run.state.unverified = unverified;
+  await unverified.adopt();
+  run.state.unverified = null;
+}
+
+/**
+ * Looks where the cursor really stands. Only our own write is taken over: any other position is left to the next write, which finds
+ * out the rival. Errors: those of the store.
+ */
+export async function verifyCommit({ state, store, chain }: Run): Promise<void> {
+  const { unverified } = state;
+  if (unverified === null) return;
+  const stored = await readCursor(store.read, chain);
+  if (samePosition(stored, unverified.to)) await unverified.adopt();
+  state.unverified = null;
+}
+
+/**
+ * To be asked before anything is written that no link to a released block proves: a roll-back, a gap record, the first block behind a gap
+ * or of all. An upstream may have become another chain since it was last asked, and what came from it goes. False: nothing may be
+ * concluded from what was read so far.
+ */
+export async function isSameChain(run: Run): Promise<boolean> {
+  const isSame = await run.source.confirmChain(run.signal);
+  const dropped = dropForeign(run);
+  return isSame && !dropped;
+}
+
+/** Forgets what upstreams gave that are out of service now. Returns whether there was something. */
+export function dropForeign({ source, buffer, state }: Pick<Run, 'source' | 'buffer' | 'state'>): boolean {
+  const out = source.outOfService();
+  if (out.length === 0) return false;
+  let dropped = false;
+  for (let held = buffer.after(-1); held !== null; held = buffer.after(held.block.slot))
+    if (out.includes(held.upstream)) {
+      buffer.remove(held.block.slot);
+      dropped = true;
+    }
+  // What was listed may be of the other chain: it is listed again.
+  if (dropped) state.listedTo = -1;
+  return dropped;
+}

@@ -1,0 +1,208 @@
+import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import type { ChainId } from '../ports/chain.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import type { Queries, Store, StoreTx } from '../ports/store.ts';
+import { withDeadline } from '../runtime/deadline.ts';
+import { EXIT } from '../runtime/errors.ts';
+import { followTables, type LeaderRow } from './tables.ts';
+
+interface ElectionOptions {
+  readonly chain: ChainId;
+  readonly store: Store;
+  /** How this process is shown to others; what counts is the epoch. */
+  readonly name: string;
+  /** Silence after which a leader is taken for dead. */
+  readonly leaseMs: number;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Told once, with FOLLOW_FENCED, when another process leads after all. */
+  readonly lost: (error: unknown) => void;
+  /** Told once, when another process is seen to lead and to live. */
+  readonly rival?: () => void;
+}
+
+interface Leader {
+  /** Null while nobody leads. */
+  readonly name: string | null;
+  readonly epoch: number;
+}
+
+/**
+ * One leader per chain among the processes on a store. The leader's row counts its epochs, and a beat that every write of the leader moves.
+ * Whoever sees the same beat for `leaseMs` takes the next epoch. Clocks are never compared, and being too early does no harm: each write of
+ * the leader proves its epoch in its own transaction, so that one that was paused, or cut off, writes nothing any more.
+ */
+export interface Election {
+  /** Looks once. Whether this process leads. */
+  look(): Promise<boolean>;
+  /** Looks until this process leads; false when `stop` came first. */
+  won(): Promise<boolean>;
+  /** Writes only while this process leads. Errors of a write besides: FOLLOW_FENCED. */
+  readonly store: Store;
+  /** As last seen. */
+  leader(): Leader | null;
+  /** Ends the candidacy; who leads goes on until `resign`. */
+  stop(): void;
+  /** After the last write: the next process need not wait for the lease to run out. */
+  resign(): Promise<void>;
+}
+
+const LOOKS_PER_LEASE = 5;
+const LONGEST_PAUSE_MS = 1_000;
+
+export function createElection(options: ElectionOptions): Election {
+  const { chain, store, name, leaseMs, clock, log, lost } = options;
+  const pauseMs = Math.min(LONGEST_PAUSE_MS, leaseMs / LOOKS_PER_LEASE);
+  const stopped = new AbortController();
+  const resigned = new AbortController();
+  let seen: { readonly row: LeaderRow | null; readonly since: number } | null = null;
+  let epoch: number | null = null;
+  let provenAt = Number.NEGATIVE_INFINITY;
+  let writing = 0;
+  let beating: Promise<void> = Promise.resolve();
+  let rival = (): void => {
+    rival = () => undefined;
+    options.rival?.();
+  };
+
+  const fenced: Store['write'] = async (work) => {
+    writing += 1;
+    try {
+      return await store.write(async (tx) => {
+        await proveLead(tx, chain, epoch ?? -1);
+        tx.onCommit(() => {
+          provenAt = clock.monotonic();
+        });
+        return await work(tx);
+      });
+    } finally {
+      writing -= 1;
+    }
+  };
+
+  async function look(): Promise<boolean> {
+    const row = await readLeader(store.read, chain).catch((error: unknown) => {
+      // The leader cannot be heard now: its silence counts from the next look on.
+      seen = null;
+      throw error;
+    });
+    const now = clock.monotonic();
+    const isAlive = seen !== null && (row?.epoch !== seen.row?.epoch || row?.beat !== seen.row?.beat);
+    if (seen === null || isAlive) seen = { row, since: now };
+    if (isAlive && row !== null && row.holder !== null) rival();
+    const isFree = row === null || row.holder === null || now - seen.since >= leaseMs;
+    if (!isFree) return false;
+    const taken = await store.write((tx) => takeLead(tx, chain, row, name));
+    if (taken === null) return false;
+    epoch = taken;
+    provenAt = clock.monotonic();
+    log.info({ chain, epoch, before: row?.holder ?? null }, 'this process leads the following of the chain');
+    beating = keepBeating();
+    return true;
+  }
+
+  /** Only where nothing else is written: a write that waits for its end holds the row itself. */
+  async function keepBeating(): Promise<void> {
+    while (!resigned.signal.aborted) {
+      await clock.sleep(pauseMs, resigned.signal).catch(() => undefined);
+      if (resigned.signal.aborted) return;
+      if (writing > 0 || clock.monotonic() - provenAt < pauseMs) continue;
+      try {
+        await fenced(async () => undefined);
+      } catch (error) {
+        if (codeOf(error) === 'FOLLOW_FENCED') return lost(error);
+        log.debug({ chain, code: codeOf(error) }, 'the store does not take the beat of the leader');
+      }
+    }
+  }
+
+  return {
+    store: { ...store, write: fenced },
+    look,
+    async won() {
+      while (!stopped.signal.aborted) {
+        try {
+          if (await look()) return !stopped.signal.aborted;
+        } catch (error) {
+          log.warn({ chain, code: codeOf(error), error: messageOf(error) }, 'who leads is unknown');
+        }
+        await clock.sleep(pauseMs, stopped.signal).catch(() => undefined);
+      }
+      return false;
+    },
+    leader() {
+      if (epoch !== null) return { name, epoch };
+      const row = seen?.row ?? null;
+      return row === null ? null : { name: row.holder, epoch: row.epoch };
+    },
+    stop: () => stopped.abort(new Error('no candidate any more')),
+    async resign() {
+      stopped.abort(new Error('no candidate any more'));
+      resigned.abort(new Error('no leader any more'));
+      if (epoch === null) return;
+      const own = epoch;
+      // After a lease it makes no difference any more.
+      await withDeadline(clock, leaseMs, async () => {
+        await beating;
+        await store.write((tx) => resignLead(tx, chain, own));
+      }).catch(() => undefined);
+    },
+  };
+}
+
+async function readLeader(db: Queries, chain: ChainId): Promise<LeaderRow | null> {
+  const row = await followTables(db)
+    .selectFrom('follow_leaders')
+    .selectAll()
+    .where('chain', '=', chain)
+    .executeTakeFirst();
+  return row ?? null;
+}
+
+/** Takes the lead under the next epoch, unless the row is no longer as it was seen. Gives the epoch, or null. */
+async function takeLead(tx: StoreTx, chain: ChainId, seen: LeaderRow | null, holder: string): Promise<number | null> {
+  if (seen === null) {
+    const columns = ['chain', 'epoch', 'holder', 'beat'];
+    const written = await tx.insertMany('follow_leaders', columns, [[chain, 1, holder, 0]], 'ignore');
+    return written === 1 ? 1 : null;
+  }
+  const epoch = seen.epoch + 1;
+  const { numUpdatedRows } = await followTables(tx.db)
+    .updateTable('follow_leaders')
+    .set({ epoch, holder, beat: 0 })
+    .where('chain', '=', chain)
+    .where('epoch', '=', seen.epoch)
+    // A leader that still writes holds the row until it commits, and has moved the beat then.
+    .where('beat', '=', seen.beat)
+    .executeTakeFirst();
+  return Number(numUpdatedRows) === 1 ? epoch : null;
+}
+
+/**
+ * Proves inside a transaction that the epoch still leads, and shows others that its holder lives. Nobody can take the lead before the
+ * transaction has ended. Errors: FOLLOW_FENCED, exit 75.
+ */
+async function proveLead(tx: StoreTx, chain: ChainId, epoch: number): Promise<void> {
+  const { numUpdatedRows } = await followTables(tx.db)
+    .updateTable('follow_leaders')
+    .set((eb) => ({ beat: eb('beat', '+', 1) }))
+    .where('chain', '=', chain)
+    .where('epoch', '=', epoch)
+    .executeTakeFirst();
+  if (Number(numUpdatedRows) === 1) return;
+  throw new CodedError('FOLLOW_FENCED', `another process has taken over the following of the ${chain} chain`, {
+    exitCode: EXIT.temporary,
+    facts: { chain, epoch },
+  });
+}
+
+/** Lets the next one lead without a wait. */
+async function resignLead(tx: StoreTx, chain: ChainId, epoch: number): Promise<void> {
+  await followTables(tx.db)
+    .updateTable('follow_leaders')
+    .set({ holder: null })
+    .where('chain', '=', chain)
+    .where('epoch', '=', epoch)
+    .execute();
+}

@@ -1,0 +1,159 @@
+import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import type { BlockProcessor } from '../plugin/plugin.ts';
+import type { Clock } from '../ports/clock.ts';
+import { DeadlinePassed, withDeadline } from '../runtime/deadline.ts';
+import { EXIT } from '../runtime/errors.ts';
+
+export interface GuardOptions {
+  /** Id of the plugin that contributes it. */
+  readonly plugin: string;
+  /** Of each call. */
+  readonly timeoutMs: number;
+  readonly clock: Clock;
+  /** Ends the wait for a call that runs; what it wrote is rolled back. */
+  readonly signal: AbortSignal;
+}
+
+/** What a processor did wrong; the facts of PROCESSOR_FAILED and PROCESSOR_TIMEOUT. */
+export interface ProcessorFault {
+  readonly plugin: string;
+  readonly processor: string;
+  /** Null where the call is about no block. */
+  readonly slot: number | null;
+  /** Which of its functions. */
+  readonly call: string;
+  /** Code or name of what it threw. */
+  readonly reason: string;
+  /** Where that was thrown, without its message, which may hold what is nobody's business. */
+  readonly stack: readonly string[];
+}
+
+const FRAMES = 5;
+
+/**
+ * The same processor, whose calls have a deadline and whose errors name plugin, processor and slot. Errors that say something about the
+ * store or an upstream are passed on as they are. Errors besides: PROCESSOR_FAILED, PROCESSOR_TIMEOUT.
+ */
+export function guardProcessor(inner: BlockProcessor, options: GuardOptions): BlockProcessor {
+  async function guarded<T>(call: string, slot: number | null, work: () => Promise<T>): Promise<T> {
+    try {
+      return await withDeadline(options.clock, options.timeoutMs, work, options.signal);
+    } catch (error) {
+      throw options.signal.aborted || isOfOthers(error) ? error : faultyCall(error, inner, options, call, slot);
+    }
+  }
+  const { prepare, finalized, addresses, pressure } = inner;
+  return {
+    name: inner.name,
+    version: inner.version,
+    chains: inner.chains,
+    // They may be known only later.
+    get startSlot() {
+      return inner.startSlot as number;
+    },
+    get outOfOrder() {
+      return inner.outOfOrder as boolean;
+    },
+    get wantsGaps() {
+      return inner.wantsGaps as boolean;
+    },
+    apply: (tx, block, chain, how) => guarded('apply', block.slot, () => inner.apply(tx, block, chain, how)),
+    revert: (tx, header, chain) => guarded('revert', header.slot, () => inner.revert(tx, header, chain)),
+    ...(prepare === undefined
+      ? {}
+      : { prepare: (block, chain) => guarded('prepare', block.slot, () => prepare.call(inner, block, chain)) }),
+    ...(finalized === undefined
+      ? {}
+      : { finalized: (tx, slot, chain) => guarded('finalized', slot, () => finalized.call(inner, tx, slot, chain)) }),
+    ...(addresses === undefined
+      ? {}
+      : { addresses: (db, chain, limit) => guarded('addresses', null, () => addresses.call(inner, db, chain, limit)) }),
+    ...(pressure === undefined
+      ? {}
+      : {
+          pressure() {
+            try {
+              return pressure.call(inner);
+            } catch (error) {
+              throw faultyCall(error, inner, options, 'pressure', null);
+            }
+          },
+        }),
+  };
+}
+
+/** A conflict is what a processor makes of a block; all else of a store, and what upstreams refuse, is not its doing. */
+function isOfOthers(error: unknown): boolean {
+  const code = codeOf(error) ?? '';
+  if (code === 'STORE_CONFLICT' || code === 'STORE_CONSTRAINT' || code.startsWith('CHAIN_BAD_')) return false;
+  return /^(STORE|CHAIN|UPSTREAM|FOLLOW)_/.test(code) || (error instanceof CodedError && error.retryable);
+}
+
+function faultyCall(
+  error: unknown,
+  { name: processor }: BlockProcessor,
+  { plugin, timeoutMs }: GuardOptions,
+  call: string,
+  slot: number | null,
+): CodedError {
+  const isLate = error instanceof DeadlinePassed;
+  const reason = isLate
+    ? `no end within ${timeoutMs / 1_000} s`
+    : (codeOf(error) ?? (error instanceof Error ? error.name : typeof error));
+  const facts: ProcessorFault = { plugin, processor, slot, call, reason, stack: isLate ? [] : framesOf(error) };
+  const where = `processor ${processor} of plugin ${plugin}, ${call}${slot === null ? '' : ` at slot ${slot}`}`;
+  return new CodedError(
+    isLate ? 'PROCESSOR_TIMEOUT' : 'PROCESSOR_FAILED',
+    `${where}: ${isLate ? reason : messageOf(error)}`,
+    { cause: error, facts: { ...facts } },
+  );
+}
+
+function framesOf(error: unknown): readonly string[] {
+  const lines = error instanceof Error ? (error.stack ?? '').split('\n') : [];
+  return lines
+    .map((line) => line.trim())
+    .filter((line) => line.startsWith('at '))
+    .slice(0, FRAMES);
+}
+
+/** Null for an error that is not a processor's. */
+export function faultOfProcessor(error: unknown): ProcessorFault | null {
+  const isOne = error instanceof CodedError && /^PROCESSOR_(FAILED|TIMEOUT)$/.test(error.code);
+  return isOne ? (error.facts as unknown as ProcessorFault) : null;
+}
+
+/** Of what it threw, for the log. */
+export const stackOf = (error: unknown): string | null =>
+  error instanceof Error && error.cause instanceof Error ? (error.cause.stack ?? null) : null;
+
+/** What readiness says of it. */
+export function wordsOfFault({ plugin, processor, slot, call, reason, stack }: ProcessorFault): string {
+  const where = slot === null ? '' : ` at slot ${slot}`;
+  return `processor ${processor} of plugin ${plugin} fails${where} (${call}): ${reason}${stack.length === 0 ? '' : `, ${stack.join(', ')}`}`;
+}
+
+const FATAL = new Set([
+  'FOLLOW_FENCED',
+  'FOLLOW_REWIND',
+  'STORE_IO',
+  'STORE_FULL',
+  'STORE_READ_ONLY',
+  'STORE_CORRUPT',
+  'STORE_CLOSED',
+]);
+
+/** The error that ends the process when a write failed for good; null when trying again may help. */
+export function fatalOf(error: unknown): CodedError | null {
+  const code = codeOf(error);
+  if (!(error instanceof CodedError) || code === undefined || !FATAL.has(code)) return null;
+  if (error.exitCode !== undefined) return error;
+  return new CodedError(code, error.message, { cause: error, facts: error.facts, exitCode: EXIT.temporary });
+}
+
+/** What readiness says of a failed attempt. The message of the error goes to the log only. */
+export function reasonOf(error: unknown, doing: string): string {
+  const fault = faultOfProcessor(error);
+  if (fault !== null) return wordsOfFault(fault);
+  return `${doing} failed: ${codeOf(error) ?? 'unexpected error, see the log'}`;
+}

@@ -1,0 +1,326 @@
+import type { CoreConfig } from '../config/core.ts';
+import type { BlockProcessor } from '../plugin/plugin.ts';
+import type { BlockHeader } from '../ports/block.ts';
+import type { ChainId, ChainSource } from '../ports/chain.ts';
+import type { Clock, Random } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import type { Store } from '../ports/store.ts';
+import { createWakeup } from '../runtime/wakeup.ts';
+import { prepareBlock } from './commit.ts';
+import { decide, type Position } from './cursor.ts';
+import { type BlockBuffer, createBlockBuffer, createFetcher, type Fetcher } from './fetch.ts';
+import { finishFills, type GapEnd, type GapFill, type GapRecord, moveFills } from './gaps.ts';
+
+export interface FillOptions {
+  readonly chain: ChainId;
+  readonly source: ChainSource;
+  readonly store: Store;
+  /** Those of this chain. */
+  readonly processors: readonly BlockProcessor[];
+  readonly follow: CoreConfig['follow'];
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+  /** Every write takes its turn. */
+  readonly exclusive: <T>(work: () => Promise<T>) => Promise<T>;
+  /** What was given for a slot is not believed. */
+  readonly forget?: (slot: number) => void;
+  /** Blocks fetched at once. */
+  readonly concurrency: number;
+  /** Why filling has to wait at this moment; null when it has not. */
+  hindrance(): string | null;
+  /** Newest final slot. What is filled cannot be taken back, so only slots below it are. */
+  finalSlot(): Promise<number>;
+  /** Told after each commit. */
+  filled(progress: { readonly blocks: number; readonly slots: number }): void;
+}
+
+/** A processor with its place in the gap. */
+export interface FillMember {
+  readonly processor: BlockProcessor;
+  readonly fill: GapFill;
+}
+
+/** How a try to fill a gap ended. */
+export type FillOutcome =
+  /** There is more to do at once. */
+  | { readonly kind: 'more' }
+  | { readonly kind: 'filled' }
+  /** It goes on by itself when that is over. */
+  | { readonly kind: 'waits'; readonly reason: string }
+  /** Something outside has to change. */
+  | { readonly kind: 'stuck'; readonly reason: string };
+
+export type BlocksOutcome =
+  | FillOutcome
+  /** No upstream has the block at this slot any more; `first` is the lowest block above it that can be had. */
+  | { readonly kind: 'pruned'; readonly slot: number; readonly first: GapEnd | null }
+  /** The last block is not what the block behind the gap is said to name: a released one may have come with a false link. */
+  | { readonly kind: 'false-end'; readonly reason: string }
+  /** What was filled does not lead to the block above the gap. */
+  | { readonly kind: 'mismatch'; readonly reason: string };
+
+const BUFFER_BLOCKS = 32;
+/** Contradictions about one slot after which asking again at once is of no use. */
+const MOST_CONTRADICTIONS = 12;
+
+/**
+ * Fills up to `follow.maxGapSlots` slots of a gap with blocks, ascending, each with the places of its processors in one transaction.
+ * All members stand at the same place. Errors: FOLLOW_GAP_TAKEN, those of source, store and processors.
+ */
+export async function fillBlocks(
+  options: FillOptions,
+  gap: GapRecord,
+  end: GapEnd,
+  members: readonly FillMember[],
+): Promise<BlocksOutcome> {
+  const over = new AbortController();
+  const signal = AbortSignal.any([options.signal, over.signal]);
+  const piece = createPiece({ ...options, signal }, gap, end, members);
+  const { clock, follow } = options;
+  let actedAt = clock.monotonic();
+  try {
+    for (;;) {
+      options.signal.throwIfAborted();
+      const reason = options.hindrance() ?? pressureOf(members);
+      if (reason !== null) return { kind: 'waits', reason };
+      const outcome = await piece.step();
+      if (outcome !== 'acted' && outcome !== 'idle') return outcome;
+      if (outcome === 'acted') actedAt = clock.monotonic();
+      else if (clock.monotonic() - actedAt < follow.requestTimeoutMs * 2) await piece.wait();
+      else return { kind: 'stuck', reason: 'no upstream gives the next block' };
+    }
+  } finally {
+    over.abort(new Error('the piece is over'));
+    await piece.settled();
+  }
+}
+
+function pressureOf(members: readonly FillMember[]): string | null {
+  for (const { processor } of members) {
+    const pressure = processor.pressure?.() ?? { ok: true };
+    if (!pressure.ok) return `${processor.name}: ${pressure.reason}`;
+  }
+  return null;
+}
+
+function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members: readonly FillMember[]) {
+  const { source, follow, clock, random, signal, store, chain, exclusive } = options;
+  const ask = { commitment: follow.commitment, signal } as const;
+  const wake = createWakeup(clock);
+  const buffer: BlockBuffer = createBlockBuffer(BUFFER_BLOCKS, follow.bufferBytes);
+  let fills: readonly GapFill[] = members.map(({ fill }) => fill);
+  let position: Position | null = fills[0]?.position ?? null;
+  // Where single transactions stood for blocks, the blocks are all read.
+  if (position?.blockhash === '') position = null;
+  /** Everything below is done, with or without blocks. */
+  const doneTo = () => position?.slot ?? gap.fromSlot - 1;
+  const startedTo = doneTo();
+  const own = new Set(members.map(({ fill }) => fill.name));
+  const meetAt = new Set(
+    gap.fills.flatMap(({ name, isDone, position: at }) => (own.has(name) || isDone || at === null ? [] : [at.slot])),
+  );
+  let listedTo = doneTo();
+  const contradictions = new Map<number, number>();
+  const fetcher: Fetcher = createFetcher({
+    ...{ source, buffer, clock, random, signal, commitment: follow.commitment },
+    ...(options.forget === undefined ? {} : { forget: options.forget }),
+    concurrency: () => options.concurrency,
+    releasedSlot: doneTo,
+    wake: wake.wake,
+    count: () => {},
+  });
+
+  /** Whether it got further. */
+  async function list(): Promise<boolean> {
+    const from = Math.max(listedTo + 1, await source.firstAvailable(signal));
+    const to = Math.min(end.parentSlot, from + follow.window - 1);
+    // One block alone is none: its child may be behind a long stretch without blocks.
+    const hasWork = buffer.size > 1 || fetcher.openBelow(from);
+    if (to < from || (hasWork && from > doneTo() + follow.window)) return false;
+    for (const slot of await source.produced(from, to, ask)) if (slot > doneTo() && slot <= to) fetcher.want(slot);
+    listedTo = to;
+    return true;
+  }
+
+  /** Null while it is not known whether there is an end to come to. */
+  function ending(): 'here' | 'beyond' | null {
+    const cursor = position ?? gap.below;
+    if (cursor === null) return end.parentSlot < gap.fromSlot ? 'here' : null;
+    if (cursor.slot < end.parentSlot) return null;
+    return cursor.slot === end.parentSlot && cursor.blockhash === end.previousBlockhash ? 'here' : 'beyond';
+  }
+
+  async function finish(): Promise<BlocksOutcome> {
+    const slots = gap.toSlot - doneTo();
+    const isFilled = await exclusive(() => store.write((tx) => finishFills(tx, gap, fills, clock.now())));
+    options.filled({ blocks: 0, slots });
+    return { kind: isFilled ? 'filled' : 'more' };
+  }
+
+  async function apply(): Promise<'acted' | 'idle'> {
+    const { block, upstream } = buffer.first()!;
+    // Linked to its child alone: both may be of another chain.
+    const isUnlinked = position === null && gap.below === null;
+    if (isUnlinked && !(await source.confirmChain(signal))) return 'idle';
+    if (source.outOfService().includes(upstream)) {
+      fetcher.again(block.slot, upstream);
+      return 'idle';
+    }
+    const to = { slot: block.slot, blockhash: block.blockhash };
+    await prepareBlock(
+      members.map(({ processor }) => processor),
+      block,
+      chain,
+    );
+    await exclusive(() =>
+      store.write(async (tx) => {
+        await moveFills(tx, gap, fills, to);
+        for (const { processor } of members) await processor.apply(tx, block, chain, { isFinal: true });
+      }),
+    ).catch((error: unknown) => {
+      // The next try gets an answer of its own.
+      options.forget?.(block.slot);
+      throw error;
+    });
+    options.filled({ blocks: 1, slots: block.slot - doneTo() });
+    position = to;
+    fills = fills.map((fill) => ({ ...fill, position: to }));
+    buffer.remove(block.slot);
+    return 'acted';
+  }
+
+  const stuckAt = (slot: number, reason: string): BlocksOutcome =>
+    slot === end.parentSlot ? { kind: 'false-end', reason } : { kind: 'stuck', reason };
+
+  function again(slots: readonly number[]): BlocksOutcome | 'idle' {
+    for (const slot of slots) {
+      const count = (contradictions.get(slot) ?? 0) + 1;
+      contradictions.set(slot, count);
+      if (count > MOST_CONTRADICTIONS)
+        return stuckAt(slot, `the upstreams contradict each other about the block at slot ${slot}`);
+      fetcher.again(slot, buffer.get(slot)?.upstream ?? '');
+    }
+    return 'idle';
+  }
+
+  function need(slot: number): BlocksOutcome | 'idle' {
+    const wanted = fetcher.need(slot);
+    fetcher.pump();
+    const next = buffer.first()?.block ?? null;
+    if (fetcher.isPruned(slot)) {
+      if (fetcher.openBelow(slot)) return 'idle';
+      const { parentSlot, previousBlockhash } = next ?? {};
+      const isSplit = next !== null && parentSlot === slot && previousBlockhash !== undefined;
+      return { kind: 'pruned', slot, first: isSplit ? { slot: next.slot, parentSlot: slot, previousBlockhash } : null };
+    }
+    if (wanted.deniedRounds === 0) return 'idle';
+    wanted.deniedRounds = 0;
+    const named = next !== null && next.parentSlot === slot ? next : (buffer.after(next?.slot ?? -1)?.block ?? null);
+    if (named?.parentSlot === slot) return again([named.slot]);
+    return stuckAt(slot, `the block at slot ${slot} exists and no upstream has it`);
+  }
+
+  function act(verdict: FillVerdict): Promise<'acted' | 'idle'> | BlocksOutcome | 'idle' {
+    if (verdict.kind === 'apply') return apply();
+    if (verdict.kind === 'again') return again(verdict.slots);
+    if (verdict.kind === 'need') return need(verdict.slot);
+    // Nothing that is listed can be the child: the last block of the gap is above it in any case.
+    if (listedTo >= end.parentSlot && !fetcher.openBelow(end.parentSlot)) return need(end.parentSlot);
+    return 'idle';
+  }
+
+  async function step(): Promise<BlocksOutcome | 'acted' | 'idle'> {
+    const at = ending();
+    if (at === 'here') return await finish();
+    if (at === 'beyond')
+      return { kind: 'mismatch', reason: `its blocks do not lead to the block at slot ${end.slot} behind it` };
+    // At the place of others that go on from here: together, so that each block is fetched once.
+    if (doneTo() - startedTo >= follow.maxGapSlots || (doneTo() > startedTo && meetAt.has(doneTo())))
+      return { kind: 'more' };
+    buffer.dropThrough(doneTo());
+    fetcher.dropThrough(doneTo());
+    const hasListed = await list();
+    fetcher.pump();
+    const next = buffer.first()?.block ?? null;
+    const child = next === null ? null : (buffer.after(next.slot)?.block ?? null);
+    const cursor = position ?? gap.below;
+    if (hasListed) return 'acted';
+    if (next === null && fetcher.openBelow(end.parentSlot)) return 'idle';
+    return await act(judgeFill({ cursor, fromSlot: gap.fromSlot, end, next, child }));
+  }
+
+  return { step, wait: () => wake.sleep(follow.pollMs, signal), settled: () => fetcher.settled() };
+}
+
+interface FillSituation {
+  /** The block below the next one: of the gap, or the one that stands below the gap; null when that is not known. */
+  readonly cursor: Position | null;
+  /** First slot of the gap. */
+  readonly fromSlot: number;
+  readonly end: GapEnd;
+  /** The lowest block at hand above the cursor. */
+  readonly next: BlockHeader | null;
+  /** The lowest one at hand above `next`. */
+  readonly child: BlockHeader | null;
+}
+
+type FillVerdict =
+  /** `next` continues the cursor, and what comes after it names it as its parent. */
+  | { readonly kind: 'apply' }
+  /** The block at this slot exists: another block names it as its parent. */
+  | { readonly kind: 'need'; readonly slot: number }
+  /** What comes after `next` is not at hand. */
+  | { readonly kind: 'child' }
+  /** These contradict each other or the cursor. */
+  | { readonly kind: 'again'; readonly slots: readonly number[] };
+
+/**
+ * Decides from links alone, and one block later than the follower does: nothing that was filled can be taken back, so a block counts
+ * only when its child names it.
+ */
+export function judgeFill({ cursor, fromSlot, end, next, child }: FillSituation): FillVerdict {
+  if (next === null) return { kind: 'need', slot: end.parentSlot };
+  if (next.slot > end.parentSlot) return { kind: 'again', slots: [next.slot] };
+  const decision = decide({ cursor, floor: cursor === null ? fromSlot : 0, next });
+  if (decision.kind === 'hole') return { kind: 'need', slot: decision.slot };
+  if (decision.kind === 'fork') return { kind: 'again', slots: [next.slot] };
+  if (next.slot === end.parentSlot)
+    return next.blockhash === end.previousBlockhash ? { kind: 'apply' } : { kind: 'again', slots: [next.slot] };
+  if (child === null) return { kind: 'child' };
+  if (child.parentSlot > next.slot) return { kind: 'need', slot: child.parentSlot };
+  return child.parentSlot === next.slot && child.previousBlockhash === next.blockhash
+    ? { kind: 'apply' }
+    : { kind: 'again', slots: [next.slot, child.slot] };
+}
+
+const LONGEST_REACH_SLOTS = 100_000;
+
+/**
+ * Asks for the first final block above a slot, and walks down along the links to be sure that none comes before it. Null when it is
+ * not to be had now. Errors: those of the source.
+ */
+export async function findEnd(
+  source: ChainSource,
+  slot: number,
+  limits: { readonly finalSlot: number; readonly window: number; readonly signal: AbortSignal },
+): Promise<GapEnd | null> {
+  const ask = { commitment: 'finalized', signal: limits.signal } as const;
+  let above: number | undefined;
+  let reach = limits.window;
+  for (let from = slot + 1; above === undefined && from <= limits.finalSlot; from += reach) {
+    reach = Math.min(reach * 2, LONGEST_REACH_SLOTS);
+    [above] = await source.produced(from, Math.min(limits.finalSlot, from + reach - 1), ask);
+  }
+  if (above === undefined) return null;
+  let block: BlockHeader | null = await source.header(above, ask);
+  while (block !== null && block.parentSlot > slot) {
+    const parent: BlockHeader | null = await source.header(block.parentSlot, ask);
+    if (parent !== null && parent.blockhash !== block.previousBlockhash) return null;
+    block = parent;
+  }
+  return block === null
+    ? null
+    : { slot: block.slot, parentSlot: block.parentSlot, previousBlockhash: block.previousBlockhash };
+}

@@ -1,0 +1,154 @@
+import { codeOf, messageOf } from '../lib/coded-error.ts';
+import type { BlockProcessor } from '../plugin/plugin.ts';
+import type { ChainId } from '../ports/chain.ts';
+import type { Queries } from '../ports/store.ts';
+import { hasPendingReverts, type Position, readCursor } from './cursor.ts';
+import { faultOfProcessor, type ProcessorFault, stackOf, wordsOfFault } from './faults.ts';
+import type { Held } from './fetch.ts';
+import { countGaps, finishFills, readGaps, recordProcessorGap } from './gaps.ts';
+import type { Run } from './run.ts';
+import type { FollowState } from './state.ts';
+import { followTables } from './tables.ts';
+
+export type Members = Pick<FollowState, 'live' | 'joining' | 'catchingUp' | 'stuck'>;
+
+/**
+ * Sorts the processors by where they stand: at the chain's cursor, at none, or behind it. One that is new, or whose start lies
+ * not below the cursor, begins with the next block; one that asked for an earlier start catches up from there.
+ */
+export async function readMembers(
+  db: Queries,
+  chain: ChainId,
+  processors: readonly BlockProcessor[],
+  main: Position | null,
+  floor: number,
+): Promise<Members> {
+  const members = {
+    live: [] as BlockProcessor[],
+    joining: [] as BlockProcessor[],
+    catchingUp: [] as BlockProcessor[],
+    stuck: [] as string[],
+  };
+  for (const processor of processors) {
+    const own = await readCursor(db, chain, processor);
+    if (await hasPendingReverts(db, chain, processor)) members.catchingUp.push(processor);
+    else if (own === null) {
+      const start = processor.startSlot ?? Number.POSITIVE_INFINITY;
+      (start < (main === null ? floor : main.slot + 1) ? members.catchingUp : members.joining).push(processor);
+    } else if (main !== null && own.slot === main.slot && own.blockhash === main.blockhash)
+      members.live.push(processor);
+    else if (main !== null && own.slot < main.slot) members.catchingUp.push(processor);
+    else members.stuck.push(`processor ${processor.name} stands at slot ${own.slot} of another branch: index it again`);
+  }
+  return members;
+}
+
+/** Those that would have got the blocks of a range which the chain passes over. */
+export function missedBy(
+  { cursor, live, joining }: Pick<FollowState, 'cursor' | 'live' | 'joining'>,
+  { toSlot }: { readonly toSlot: number },
+): readonly BlockProcessor[] {
+  const wanted = joining.filter(
+    ({ startSlot }) => cursor === null || (startSlot ?? Number.POSITIVE_INFINITY) <= toSlot,
+  );
+  return [...live, ...wanted].filter(({ wantsGaps }) => wantsGaps !== false);
+}
+
+/** Failures after which the block is fetched once more: all answers so far may have been wrong. */
+const FETCH_AGAIN_EVERY = 8;
+
+/**
+ * Deals with a block that was not committed. What a processor cannot take is fetched again once, from another upstream where there is
+ * one, before it counts as the processor's fault; then the chain waits, or goes on without the processors of that plugin.
+ * Throws the error unless something else is to be done now.
+ */
+export async function meetFault(run: Run, { block, upstream }: Held, error: unknown): Promise<void> {
+  const { state, follow, log, chain } = run;
+  const fault = faultOfProcessor(error);
+  if (fault === null || fault.slot === null) throw error;
+  run.meter.processorFailures.with(fault.plugin).add();
+  if (fault.slot === block.slot && state.fetchedAgain !== block.slot) {
+    state.fetchedAgain = block.slot;
+    const facts = { chain, ...fault, code: codeOf(error), error: messageOf(error), stack: stackOf(error), upstream };
+    log.warn(facts, 'a block processor cannot take a block: it is fetched again');
+    run.fetcher.again(block.slot, upstream);
+    return;
+  }
+  if (follow.onError === 'skip-plugin') return await leaveBehind(run, fault, error);
+  if (state.failures % FETCH_AGAIN_EVERY === FETCH_AGAIN_EVERY - 1) run.fetcher.again(block.slot, upstream);
+  throw error;
+}
+
+/** The chain goes on without the processors of a plugin; each keeps its place, tries on in a lane of its own, and has a gap on record. */
+async function leaveBehind(run: Run, fault: ProcessorFault, error: unknown): Promise<void> {
+  const { state, chain, store, clock } = run;
+  const leaving = await run.exclusive(async () => {
+    const { cursor } = state;
+    const seen = state.live.filter(({ name }) => run.pluginOf(name) === fault.plugin);
+    const fromSlot = cursor === null ? state.floor : cursor.slot + 1;
+    const gap = {
+      fromSlot,
+      toSlot: Math.max(fromSlot, fault.slot ?? fromSlot),
+      reason: 'skipped',
+      below: cursor,
+    } as const;
+    await store.write(async (tx) => {
+      for (const owner of seen) await recordProcessorGap(tx, chain, owner, gap, clock.now());
+    });
+    return leaveChain(run, fault.plugin, fromSlot);
+  });
+  await announceLeft(run, fault, error, leaving);
+}
+
+export interface Leaving {
+  readonly processor: BlockProcessor;
+  /** Where one begins that has seen nothing. */
+  readonly fromSlot: number;
+}
+
+/** From now on the chain does not wait for the processors of this plugin. Inside a turn. */
+export function leaveChain({ state, pluginOf }: Run, plugin: string, fromSlot: number): readonly Leaving[] {
+  const isIts = ({ name }: BlockProcessor) => pluginOf(name) === plugin;
+  const leaving = [...state.live, ...state.joining].filter(isIts);
+  state.live = state.live.filter((processor) => !isIts(processor));
+  state.joining = state.joining.filter((processor) => !isIts(processor));
+  state.catchingUp = [...state.catchingUp, ...leaving];
+  return leaving.map((processor) => ({ processor, fromSlot }));
+}
+
+/** Names those that left in log and status, and lets each try on in a lane of its own. */
+export async function announceLeft(
+  run: Run,
+  fault: ProcessorFault,
+  error: unknown,
+  leaving: readonly Leaving[],
+): Promise<void> {
+  const { state, chain, store, log } = run;
+  const words = wordsOfFault(fault);
+  log.error(
+    { chain, ...fault, code: codeOf(error), error: messageOf(error), stack: stackOf(error) },
+    'the chain goes on without the processors of a plugin',
+  );
+  for (const { processor, fromSlot } of leaving) {
+    state.leftBehind.set(processor.name, processor.name === fault.processor ? words : `left behind with it: ${words}`);
+    run.startLane(processor, fromSlot);
+  }
+  await countGaps(store.read, chain, state);
+}
+
+/** Keeps the records of what processors were left behind true: they grow with the chain, and end where the processor has come to. */
+export async function tendSkipped({ state, store, chain, exclusive, clock }: Run): Promise<void> {
+  const open = await readGaps(store.read, { chain, isOpen: true, limit: 1_000 });
+  for (const gap of open.filter(({ reason }) => reason === 'skipped')) {
+    const at = gap.owner === null ? null : ((await readCursor(store.read, chain, gap.owner))?.slot ?? null);
+    const top = state.cursor?.slot ?? gap.toSlot;
+    if (at !== null && at >= Math.max(gap.toSlot, top - 1))
+      await exclusive(() => store.write((tx) => finishFills(tx, gap, gap.fills, clock.now())));
+    else if (top > gap.toSlot)
+      await exclusive(() =>
+        store.write(async (tx) => {
+          await followTables(tx.db).updateTable('follow_gaps').set({ to_slot: top }).where('id', '=', gap.id).execute();
+        }),
+      );
+  }
+}

@@ -1,0 +1,188 @@
+import { isDeepStrictEqual } from 'node:util';
+import { CodedError, messageOf } from '../lib/coded-error.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import { DeadlinePassed, withDeadline } from '../runtime/deadline.ts';
+import { EXIT } from '../runtime/errors.ts';
+import type { ProvisionedPlugin } from './provision.ts';
+
+export interface LifecycleOptions {
+  /** In the order of provisioning. */
+  readonly plugins: readonly ProvisionedPlugin[];
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly startTimeoutMs: number;
+  readonly drainTimeoutMs: number;
+  readonly stopTimeoutMs: number;
+}
+
+export interface Lifecycle {
+  /**
+   * Starts one after the other, each with its own time limit. A failure stops the started ones in reverse and rejects with
+   * PLUGIN_START_FAILED or PLUGIN_START_TIMEOUT, which name the plugin.
+   */
+  start(): Promise<void>;
+  /** Whether `reload` may be tried: every plugin whose section differs can take another one. Errors: PLUGIN_RELOAD_REFUSED. */
+  checkReload(sections: Readonly<Record<string, unknown>>): void;
+  /** All or nothing, by plugin id. Errors: PLUGIN_RELOAD_REFUSED; the old configuration is in force then. */
+  reload(sections: Readonly<Record<string, unknown>>): Promise<void>;
+  /** Tells all plugins, in reverse, to take no new work. */
+  drain(): Promise<void>;
+  /** Stops every plugin whose start was called, in reverse, under one deadline. Never rejects; runs once. */
+  stop(): Promise<void>;
+}
+
+export function createLifecycle(options: LifecycleOptions): Lifecycle {
+  const { plugins, clock, log } = options;
+  const begun: ProvisionedPlugin[] = [];
+  const stopAsked = new AbortController();
+  let sections = Object.fromEntries(plugins.map(({ id, section }) => [id, section]));
+  let starting: Promise<void> | null = null;
+  let stopping: Promise<void> | null = null;
+
+  async function startAll(): Promise<void> {
+    for (const plugin of plugins) {
+      if (stopAsked.signal.aborted) throw startFailed(plugin.id, stopAsked.signal.reason, options.startTimeoutMs);
+      begun.push(plugin);
+      try {
+        await withDeadline(clock, options.startTimeoutMs, (signal) => startOne(plugin, signal), stopAsked.signal);
+      } catch (error) {
+        throw startFailed(plugin.id, error, options.startTimeoutMs);
+      }
+      log.debug({ plugin: plugin.id }, 'plugin started');
+    }
+  }
+
+  async function stopAll(): Promise<void> {
+    stopAsked.abort(new CodedError('PLUGIN_START_FAILED', 'the daemon is stopping'));
+    await starting?.catch(() => undefined);
+    const deadline = new AbortController();
+    const cancel = clock.timeout(options.stopTimeoutMs, () =>
+      deadline.abort(new DeadlinePassed(options.stopTimeoutMs)),
+    );
+    for (const plugin of begun.toReversed()) {
+      await stopOne(plugin, deadline.signal).catch((error: unknown) => {
+        log.error({ plugin: plugin.id, error: messageOf(error) }, 'plugin did not stop cleanly');
+      });
+    }
+    cancel();
+  }
+
+  return {
+    async start() {
+      starting = startAll();
+      try {
+        await starting;
+      } catch (error) {
+        await this.stop();
+        throw error;
+      }
+    },
+    checkReload: (next) => void changedPlugins(plugins, sections, next),
+    async reload(next) {
+      await reloadAll(plugins, sections, next, log);
+      sections = { ...sections, ...next };
+    },
+    async drain() {
+      const waits = begun.toReversed().map(async ({ id, contribution }) => {
+        await withDeadline(clock, options.drainTimeoutMs, () => contribution.drain?.()).catch((error: unknown) => {
+          log.warn({ plugin: id, error: messageOf(error) }, 'plugin did not drain cleanly');
+        });
+      });
+      await Promise.all(waits);
+    },
+    stop() {
+      stopping ??= stopAll();
+      return stopping;
+    },
+  };
+}
+
+async function startOne({ contribution, pools }: ProvisionedPlugin, signal: AbortSignal): Promise<void> {
+  for (const pool of pools) await pool.start();
+  await contribution.start?.(signal);
+}
+
+/** Calls stop even when the deadline has passed, but does not wait for it then. */
+async function stopOne({ contribution, pools }: ProvisionedPlugin, deadline: AbortSignal): Promise<void> {
+  const work = (async () => {
+    try {
+      await contribution.stop?.(deadline);
+    } finally {
+      await Promise.all(pools.map((pool) => pool.stop()));
+    }
+  })();
+  work.catch(() => undefined);
+  let onAbort = () => {};
+  const late = new Promise<never>((_, reject) => {
+    // One turn of the loop: whoever stops without waiting for anything is not called late.
+    onAbort = () => setImmediate(() => reject(deadline.reason as Error));
+    if (deadline.aborted) onAbort();
+    else deadline.addEventListener('abort', onAbort, { once: true });
+  });
+  try {
+    await Promise.race([work, late]);
+  } finally {
+    deadline.removeEventListener('abort', onAbort);
+  }
+}
+
+function startFailed(plugin: string, error: unknown, startTimeoutMs: number): CodedError {
+  if (error instanceof DeadlinePassed) {
+    return new CodedError('PLUGIN_START_TIMEOUT', `plugin ${plugin} did not start within ${startTimeoutMs} ms`, {
+      exitCode: EXIT.temporary,
+      facts: { plugin },
+    });
+  }
+  const exitCode = error instanceof CodedError ? error.exitCode : undefined;
+  return new CodedError('PLUGIN_START_FAILED', `plugin ${plugin} failed to start: ${messageOf(error)}`, {
+    exitCode: exitCode ?? EXIT.bug,
+    cause: error,
+    facts: { plugin },
+  });
+}
+
+async function reloadAll(
+  plugins: readonly ProvisionedPlugin[],
+  before: Readonly<Record<string, unknown>>,
+  next: Readonly<Record<string, unknown>>,
+  log: Log,
+): Promise<void> {
+  const changed = changedPlugins(plugins, before, next);
+  const accepted: ProvisionedPlugin[] = [];
+  for (const plugin of changed) {
+    try {
+      await plugin.contribution.reload?.(next[plugin.id]);
+      accepted.push(plugin);
+    } catch (error) {
+      for (const { id, contribution } of accepted.toReversed()) {
+        try {
+          await contribution.reload?.(before[id]);
+        } catch (failure) {
+          log.error({ plugin: id, error: messageOf(failure) }, 'plugin did not take its old configuration back');
+        }
+      }
+      throw new CodedError(
+        'PLUGIN_RELOAD_REFUSED',
+        `plugin ${plugin.id} refused the new configuration: ${messageOf(error)}`,
+        {
+          cause: error,
+          facts: { plugins: [plugin.id] },
+        },
+      );
+    }
+  }
+}
+
+function changedPlugins(
+  plugins: readonly ProvisionedPlugin[],
+  before: Readonly<Record<string, unknown>>,
+  next: Readonly<Record<string, unknown>>,
+): readonly ProvisionedPlugin[] {
+  const changed = plugins.filter(({ id }) => id in next && !isDeepStrictEqual(next[id], before[id]));
+  const fixed = changed.filter(({ contribution }) => contribution.reload === undefined).map(({ id }) => id);
+  if (fixed.length === 0) return changed;
+  throw new CodedError('PLUGIN_RELOAD_REFUSED', `changes of these sections need a restart: ${fixed.join(', ')}`, {
+    facts: { plugins: fixed },
+  });
+}

@@ -1,0 +1,325 @@
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import * as nodeModule from 'node:module';
+import { dirname, extname, isAbsolute, join, resolve } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import type { TObject } from '@sinclair/typebox';
+import type { PluginEntry } from '../config/load.ts';
+import { coreSections, sectionProblems } from '../config/schema.ts';
+import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import { nearest } from '../lib/edit-distance.ts';
+import { isPlainObject } from '../lib/json.ts';
+import { API_VERSION, type PluginDefinition } from '../plugin/plugin.ts';
+import type { Roles } from '../ports/daemon-view.ts';
+import { EXIT } from '../runtime/errors.ts';
+
+export interface FoundPlugin {
+  readonly id: string;
+  readonly config: TObject;
+  readonly definition: PluginDefinition;
+  /** False for built-in plugins that are not listed and for listed ones that are switched off: only their section counts. */
+  readonly enabled: boolean;
+  /** As the configuration names it. */
+  readonly use: string;
+  readonly builtIn: boolean;
+}
+
+/** Whether there is something for it to do in a thread or process with these roles. */
+export function hasDuty({ definition }: Pick<FoundPlugin, 'definition'>, roles: Roles): boolean {
+  return definition.roles === undefined || definition.roles.some((role) => roles.has(role));
+}
+
+/** Takes the error of one plugin; the others are looked at all the same. */
+type ReportPlugin = (error: CodedError) => void;
+
+const throwIt: ReportPlugin = (error) => {
+  throw error;
+};
+
+/**
+ * Loads the plugins of the configuration and, for their sections, the other built-in ones; enabled ones come in the order of
+ * provisioning. Loading runs no plugin code but the module itself; those to be left out, as `use` names them, are not even loaded. Errors (exit 78) go to `report`, without one the first is
+ * thrown: PLUGIN_NOT_FOUND, PLUGIN_INVALID, PLUGIN_CONFLICT, PLUGIN_CYCLE.
+ */
+export async function findPlugins(
+  entries: readonly PluginEntry[],
+  places: PluginPlaces,
+  report: ReportPlugin = throwIt,
+  leaveOut: readonly string[] = [],
+): Promise<FoundPlugin[]> {
+  const builtIns = builtInNames(places.builtInDir);
+  const listed = new Set(entries.map(({ use }) => use));
+  const wanted = entries.filter(({ use }) => !leaveOut.includes(use));
+  const loaded = await loadAll(wanted, { places, builtIns, report });
+  const found = withoutTwins(loaded, report);
+  const taken = new Set(found.map(({ id }) => id));
+  const silent = builtIns
+    .filter((name) => !listed.has(name) && !leaveOut.includes(name))
+    .map((use) => ({ use, enabled: false }));
+  // A listed plugin may take the id, and with it the section, of a built-in one: that is how a capability is replaced.
+  found.push(...(await loadAll(silent, { places, builtIns, report })).filter(({ id }) => !taken.has(id)));
+  const enabled = found.filter((plugin) => plugin.enabled);
+  const ordered = await attempt(() => orderPlugins(enabled), report);
+  return [...(ordered ?? enabled), ...found.filter((plugin) => !plugin.enabled)];
+}
+
+/** Null when it failed; errors of the configuration are reported, others are passed on. */
+async function attempt<T>(run: () => T | Promise<T>, report: ReportPlugin): Promise<T | null> {
+  try {
+    return await run();
+  } catch (error) {
+    if (!(error instanceof CodedError) || error.exitCode !== EXIT.config) throw error;
+    report(error);
+    return null;
+  }
+}
+
+interface Loading {
+  readonly places: PluginPlaces;
+  readonly builtIns: readonly string[];
+  readonly report: ReportPlugin;
+}
+
+async function loadAll(entries: readonly PluginEntry[], loading: Loading): Promise<FoundPlugin[]> {
+  const { places, builtIns, report } = loading;
+  const found: FoundPlugin[] = [];
+  for (const entry of entries) {
+    const plugin = await attempt(() => loadOne(entry, places, builtIns), report);
+    if (plugin !== null) found.push(plugin);
+  }
+  return found;
+}
+
+async function loadOne(
+  entry: PluginEntry,
+  places: PluginPlaces,
+  builtIns: readonly string[],
+): Promise<FoundPlugin | null> {
+  const builtIn = builtIns.includes(entry.use);
+  const path = locatePlugin(entry.use, places);
+  if (path === null) {
+    if (!entry.enabled) return null;
+    const meant = nearest(entry.use, builtIns);
+    throw new CodedError(
+      'PLUGIN_NOT_FOUND',
+      `plugin "${entry.use}" is neither built in, nor a path, nor an installed package` +
+        (meant === null ? '' : `; did you mean "${meant}"?`),
+      { exitCode: EXIT.config, facts: { use: entry.use } },
+    );
+  }
+  let exported: unknown;
+  try {
+    exported = await importPlugin(path, builtIn);
+  } catch (error) {
+    if (!entry.enabled) return null;
+    throw new CodedError('PLUGIN_NOT_FOUND', `plugin "${entry.use}" cannot be loaded: ${messageOf(error)}`, {
+      exitCode: EXIT.config,
+      cause: error,
+      facts: { use: entry.use, reason: codeOf(error) ?? null },
+    });
+  }
+  const definition = checkDefinition(exported, entry.use);
+  if (builtIn && definition.id !== entry.use) {
+    throw invalid(entry.use, [`its id is "${definition.id}" and its folder "${entry.use}"`]);
+  }
+  return { id: definition.id, config: definition.config, definition, enabled: entry.enabled, use: entry.use, builtIn };
+}
+
+/** Returns the default export of a plugin as a definition. Errors: PLUGIN_INVALID with everything that is wrong. */
+export function checkDefinition(exported: unknown, use: string): PluginDefinition {
+  if (!isPlainObject(exported)) throw invalid(use, ['its default export is not definePlugin({...})']);
+  const problems: string[] = [];
+  const { id, apiVersion, summary, config, provision } = exported;
+  if (typeof id !== 'string' || !/^[a-z][a-z0-9-]{1,31}$/.test(id)) {
+    problems.push('id has to be 2 to 32 characters a-z, 0-9 and "-", with a letter first');
+  } else if (coreSections.includes(id)) {
+    problems.push(`id "${id}" is the name of a section of the kernel`);
+  }
+  if (apiVersion !== API_VERSION)
+    problems.push(`apiVersion is ${String(apiVersion)}, this daemon offers ${API_VERSION}`);
+  if (typeof summary !== 'string' || summary === '') problems.push('summary is missing');
+  if (typeof provision !== 'function') problems.push('provision is not a function');
+  problems.push(...(isPlainObject(config) ? sectionProblems(config) : ['config is not a schema']));
+  if (problems.length > 0) throw invalid(use, problems);
+  return exported as unknown as PluginDefinition;
+}
+
+function invalid(use: string, problems: readonly string[]): CodedError {
+  return new CodedError('PLUGIN_INVALID', `plugin "${use}": ${problems.join('; ')}`, {
+    exitCode: EXIT.config,
+    facts: { use, problems },
+  });
+}
+
+/** The first of each id stays. */
+function withoutTwins(found: readonly FoundPlugin[], report: ReportPlugin): FoundPlugin[] {
+  const byId = new Map<string, FoundPlugin>();
+  for (const plugin of found) {
+    const other = byId.get(plugin.id);
+    if (other === undefined) byId.set(plugin.id, plugin);
+    else {
+      const message = `"${other.use}" and "${plugin.use}" are both plugins with the id "${plugin.id}"`;
+      report(new CodedError('PLUGIN_CONFLICT', message, { exitCode: EXIT.config, facts: { use: plugin.use } }));
+    }
+  }
+  return [...byId.values()];
+}
+
+/**
+ * Imports the entry file of a plugin and returns its default export. Plugins from elsewhere write `import … from
+ * 'parhelion/plugin'`: that name is bound to the plugin API of this very process, whatever copy of parhelion lies in their
+ * node_modules, so that classes and tokens are the same on both sides.
+ *
+ * Built-in plugins need none of that, and go without: the first hook costs every thread a second one with a heap of its own.
+ */
+async function importPlugin(path: string, isBuiltIn: boolean): Promise<unknown> {
+  if (!isBuiltIn) await prepareFor(path);
+  const loaded = (await import(pathToFileURL(path).href)) as { default?: unknown };
+  return loaded.default;
+}
+
+async function prepareFor(path: string): Promise<void> {
+  if (path.endsWith('.ts') && extname(fileURLToPath(import.meta.url)) === '.js') {
+    const { register } = await import('tsx/esm/api');
+    register();
+  }
+  bindPluginApi(path);
+}
+
+/**
+ * Node itself takes a file with `import` or `export` for a module also where no package.json says so; the loader of TypeScript
+ * does not, and its `require` knows no hooks. So the files beside the entry are looked at here. The hooks of the last
+ * registration run first.
+ */
+function bindPluginApi(path: string): void {
+  const extension = extname(fileURLToPath(import.meta.url));
+  const api = new URL(`../plugin/plugin${extension}`, import.meta.url).href;
+  const folder = `${pathToFileURL(dirname(path)).href}/`;
+  const hook = `import { readFileSync } from 'node:fs';
+  import { fileURLToPath } from 'node:url';
+  const isModule = (url) => /^\\s*(import|export)\\b/m.test(readFileSync(fileURLToPath(url), 'utf8'));
+  export async function resolve(specifier, context, next) {
+    if (specifier === 'parhelion/plugin') return { url: ${JSON.stringify(api)}, shortCircuit: true };
+    const found = await next(specifier, context);
+    const file = found.url.split('?')[0];
+    const isOwn = file.startsWith(${JSON.stringify(folder)}) && !file.slice(${folder.length}).includes('node_modules/');
+    if (isOwn && found.format === 'commonjs' && /\\.[jt]s$/.test(file) && isModule(file))
+      return { ...found, format: 'module' };
+    return found;
+  }`;
+  nodeModule.register(`data:text/javascript,${encodeURIComponent(hook)}`);
+}
+
+/** Where plugins are looked for. */
+interface PluginPlaces {
+  /** Folder of the built-in plugins: a folder per plugin with `index.ts` or `index.js`. */
+  readonly builtInDir: string;
+  /** Where relative paths start: the folder of the configuration file. */
+  readonly baseDir: string;
+  /**
+   * Where the search for packages starts, in this order; each goes up through the parent folders. Never the working directory: whoever
+   * can write there would have their code run by the next command.
+   */
+  readonly packageDirs: readonly string[];
+}
+
+/** The entry file of a plugin named in the configuration, or null: a built-in name, a path (`./…`, `/…`), a package name. */
+function locatePlugin(use: string, places: PluginPlaces): string | null {
+  if (use.startsWith('.') || isAbsolute(use)) return entryOf(resolve(places.baseDir, use));
+  if (/^[a-z][a-z0-9-]*$/.test(use)) {
+    const builtIn = indexOf(join(places.builtInDir, use));
+    if (builtIn !== null) return builtIn;
+  }
+  const parts = use.split('/');
+  const depth = use.startsWith('@') ? 2 : 1;
+  if (parts.length !== depth || parts.some((part) => part === '' || part === '..')) return null;
+  for (const start of places.packageDirs)
+    for (let dir = resolve(start); ; dir = dirname(dir)) {
+      const found = join(dir, 'node_modules', use);
+      if (existsSync(found)) return entryOf(found);
+      if (dirname(dir) === dir) break;
+    }
+  return null;
+}
+
+/** Names of all built-in plugins, sorted. */
+function builtInNames(builtInDir: string): string[] {
+  if (!existsSync(builtInDir)) return [];
+  return readdirSync(builtInDir, { withFileTypes: true })
+    .filter((entry) => entry.isDirectory() && indexOf(join(builtInDir, entry.name)) !== null)
+    .map((entry) => entry.name)
+    .sort();
+}
+
+function entryOf(path: string): string | null {
+  if (!existsSync(path)) return null;
+  if (statSync(path).isFile()) return path;
+  const manifest = join(path, 'package.json');
+  if (existsSync(manifest)) {
+    const entry = manifestEntry(JSON.parse(readFileSync(manifest, 'utf8')));
+    if (entry !== null) return existsSync(join(path, entry)) ? join(path, entry) : null;
+  }
+  return indexOf(path);
+}
+
+/** `exports["."]` for importers, else `main`. */
+function manifestEntry(manifest: unknown): string | null {
+  if (!isPlainObject(manifest)) return null;
+  const { exports, main } = manifest;
+  const root = isPlainObject(exports) && '.' in exports ? exports['.'] : exports;
+  const entry = condition(root) ?? main;
+  return typeof entry === 'string' ? entry : null;
+}
+
+function condition(target: unknown): unknown {
+  if (!isPlainObject(target)) return target;
+  for (const [name, inner] of Object.entries(target)) {
+    if (name === 'import' || name === 'node' || name === 'default') return condition(inner);
+  }
+  return undefined;
+}
+
+function indexOf(dir: string): string | null {
+  return ['index.ts', 'index.js', 'index.mjs'].map((name) => join(dir, name)).find((path) => existsSync(path)) ?? null;
+}
+
+/**
+ * Plugins in the order of provisioning: whoever offers a service comes before whoever uses it, otherwise as configured.
+ * Errors: PLUGIN_CYCLE names the plugins of the circle, PLUGIN_CONFLICT the two that offer one service.
+ */
+export function orderPlugins<P extends { readonly definition: PluginDefinition }>(plugins: readonly P[]): P[] {
+  const offeredBy = new Map<string, P>();
+  for (const plugin of plugins) {
+    for (const { id } of plugin.definition.offers ?? []) {
+      const other = offeredBy.get(id);
+      if (other !== undefined) {
+        throw new CodedError(
+          'PLUGIN_CONFLICT',
+          `plugins ${other.definition.id} and ${plugin.definition.id} both offer the service ${id}`,
+          { exitCode: EXIT.config },
+        );
+      }
+      offeredBy.set(id, plugin);
+    }
+  }
+  const ordered: P[] = [];
+  const path: P[] = [];
+  const visit = (plugin: P): void => {
+    if (ordered.includes(plugin)) return;
+    if (path.includes(plugin)) {
+      const circle = [...path.slice(path.indexOf(plugin)), plugin].map((member) => member.definition.id);
+      throw new CodedError('PLUGIN_CYCLE', `plugins use each other in a circle: ${circle.join(' -> ')}`, {
+        exitCode: EXIT.config,
+        facts: { plugins: circle },
+      });
+    }
+    path.push(plugin);
+    for (const { id } of plugin.definition.uses ?? []) {
+      const provider = offeredBy.get(id);
+      if (provider !== undefined) visit(provider);
+    }
+    path.pop();
+    ordered.push(plugin);
+  };
+  for (const plugin of plugins) visit(plugin);
+  return ordered;
+}

@@ -1,0 +1,128 @@
+import { isDeepStrictEqual } from 'node:util';
+import { type CoreConfig, TLS_SECTIONS } from '../config/core.ts';
+import type { LoadedConfig } from '../config/load.ts';
+import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import { isPlainObject } from '../lib/json.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { ConfigValues } from '../ports/crew.ts';
+import type { Log } from '../ports/log.ts';
+import type { MetricsRegistry } from '../runtime/metrics.ts';
+import type { Lifecycle } from './lifecycle.ts';
+import type { Crew } from './workers.ts';
+
+/** Keys of the kernel that a running daemon can change. */
+const LIVE_KEYS: readonly string[] = [
+  'log.level',
+  ...TLS_SECTIONS.flatMap((section) => [`${section}.tls.certFile`, `${section}.tls.keyFile`]),
+];
+
+interface ReloaderOptions {
+  readonly config: LoadedConfig;
+  readonly lifecycle: Lifecycle;
+  /** The roles in other threads. */
+  readonly crew: Pick<Crew, 'checkConfig' | 'takeConfig'>;
+  readonly setLogLevel: (level: CoreConfig['log']['level']) => void;
+  /** Reads the certificates and throws when one cannot be served; the function that comes back serves them. */
+  readonly prepareTls: (next: CoreConfig) => () => void;
+  readonly metrics: MetricsRegistry;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Takes a new configuration, or refuses it as a whole and leaves the old one in force. */
+export interface Reloader {
+  /** For all threads. `load` reads and checks the new configuration; its errors count as a refusal. Calls queue. */
+  reload(load: () => Promise<ConfigValues>): Promise<void>;
+  /** Whether this thread could take it; changes nothing. Errors: PLUGIN_RELOAD_REFUSED. */
+  check(next: ConfigValues): void;
+  /** In this thread alone. Errors: PLUGIN_RELOAD_REFUSED. */
+  take(next: ConfigValues): Promise<void>;
+}
+
+export function createReloader(options: ReloaderOptions): Reloader {
+  const { lifecycle, crew, clock, log } = options;
+  const scope = options.metrics.scope('config');
+  const succeeded = scope.gauge('reload_success', '1 when the last reload was taken, 0 when it was refused');
+  const at = scope.gauge('reload_timestamp_seconds', 'unix time of the last reload that was taken');
+  succeeded.set(1);
+  at.set(clock.now() / 1_000);
+  let current: ConfigValues = pick(options.config);
+  let queue: Promise<void> = Promise.resolve();
+
+  function check(next: ConfigValues): void {
+    const kernelKeys = changedKeys(current.core, next.core).filter((key) => !LIVE_KEYS.includes(key));
+    const pluginKeys = fixedSections(next).flatMap((id) => changedKeys(current.values[id], next.values[id], id));
+    const fixed = [...kernelKeys, ...pluginKeys];
+    if (fixed.length === 0) return;
+    throw new CodedError('PLUGIN_RELOAD_REFUSED', `changes of these keys need a restart: ${fixed.join(', ')}`, {
+      facts: { keys: fixed },
+    });
+  }
+
+  /** Ids of the plugins that cannot take another section while they run. */
+  function fixedSections(next: ConfigValues): readonly string[] {
+    try {
+      lifecycle.checkReload(next.values);
+      return [];
+    } catch (error) {
+      const plugins = error instanceof CodedError ? error.facts['plugins'] : undefined;
+      if (!Array.isArray(plugins)) throw error;
+      return plugins.map(String);
+    }
+  }
+
+  async function take(next: ConfigValues): Promise<void> {
+    check(next);
+    await lifecycle.reload(next.values);
+    options.setLogLevel((next.core as CoreConfig).log.level);
+    current = next;
+    succeeded.set(1);
+    at.set(clock.now() / 1_000);
+  }
+
+  /** First everybody is asked whether it could be, then everybody takes it; a refusal even then takes it back everywhere. */
+  async function takeEverywhere(load: () => Promise<ConfigValues>): Promise<void> {
+    try {
+      const next = pick(await load());
+      const before = current;
+      check(next);
+      const serveCertificates = options.prepareTls(next.core as CoreConfig);
+      await crew.checkConfig(next);
+      await crew.takeConfig(next, before);
+      try {
+        await take(next);
+      } catch (error) {
+        await crew.takeConfig(before, next).catch((failure: unknown) => {
+          log.error({ error: messageOf(failure) }, 'a role did not take its old configuration back');
+        });
+        throw error;
+      }
+      serveCertificates();
+      log.info({}, 'configuration reloaded');
+    } catch (error) {
+      succeeded.set(0);
+      log.error({ code: codeOf(error), error: messageOf(error) }, 'configuration not reloaded; the old one stays');
+      throw error;
+    }
+  }
+  return {
+    check,
+    take,
+    reload(load) {
+      const run = queue.then(() => takeEverywhere(load));
+      queue = run.catch(() => undefined);
+      return run;
+    },
+  };
+}
+
+/** Without schemas and plugins: these are the same, and cannot go to another thread. */
+const pick = ({ core, values }: ConfigValues): ConfigValues => ({ core, values });
+
+/** Dotted paths of the keys in which two configurations differ. */
+function changedKeys(before: unknown, after: unknown, path = ''): string[] {
+  if (isDeepStrictEqual(before, after)) return [];
+  if (!isPlainObject(before) || !isPlainObject(after)) return [path];
+  const keys = new Set([...Object.keys(before), ...Object.keys(after)]);
+  return [...keys].flatMap((key) => changedKeys(before[key], after[key], path === '' ? key : `${path}.${key}`));
+}

@@ -1,0 +1,213 @@
+import {
+  type Position,
+  readCursor,
+  readHeader,
+  readHeaders,
+  readMarks,
+  samePosition,
+  writeFirstFloor,
+} from '../chain/cursor.ts';
+import { insertJobs } from '../jobs/outbox.ts';
+import { messageOf } from '../lib/coded-error.ts';
+import { createSlotLength } from '../lib/slot-length.ts';
+import type { BlockHeader } from '../ports/block.ts';
+import type { Bus } from '../ports/bus.ts';
+import type { ChainId, ChainReader, ChainStatus } from '../ports/chain.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Following } from '../ports/following.ts';
+import type { Log } from '../ports/log.ts';
+import type { Queries, Store } from '../ports/store.ts';
+import type { FollowerView, OutboxParts } from './parts.ts';
+
+interface RemoteFollowerOptions {
+  readonly chain: ChainId;
+  readonly store: Store;
+  readonly bus: Bus;
+  /** Newest slot that the upstreams of this thread know of. */
+  readonly tipSlot: () => number | null;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** The follower of a chain that runs in another thread or process. */
+export interface RemoteFollower extends FollowerView {
+  start(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+const LOOK_MS = 1_000;
+/** A follower tells its status every second: one of this age is no longer believed. */
+const FRESH_MS = 5_000;
+/** Blocks told at once after a silence; listeners that need each one read the store. */
+const MOST_HEADERS = 256;
+
+interface Seen {
+  readonly cursorSlot: number | null;
+  readonly finalizedSlot: number | null;
+}
+
+/** Believes what the follower tells over the bus, and looks into the store every second: a message may be lost, and one may never come. */
+export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFollower {
+  const { chain, store, bus, clock, log } = options;
+  const listeners = new Set<(header: BlockHeader) => void>();
+  let told: { readonly status: Partial<ChainStatus>; readonly at: number } | null = null;
+  let seen: Seen = { cursorSlot: null, finalizedSlot: null };
+  let last: Position | null = null;
+  let messages = 0;
+  const slotLength = createSlotLength();
+  let looking: Promise<void> = Promise.resolve();
+  let cancel = (): void => undefined;
+  let offs: readonly (() => void)[] = [];
+  let isStopped = false;
+
+  function release(header: BlockHeader): void {
+    last = { slot: header.slot, blockhash: header.blockhash };
+    for (const listener of listeners) {
+      try {
+        listener(header);
+      } catch (error) {
+        log.error({ error: messageOf(error), slot: header.slot }, 'a listener for released blocks threw');
+      }
+    }
+  }
+
+  async function look(): Promise<void> {
+    const before = messages;
+    const tipSlot = options.tipSlot();
+    if (tipSlot !== null) slotLength.sawTip(tipSlot, clock.monotonic());
+    const cursor = await readCursor(store.read, chain);
+    const marks = await readMarks(store.read, chain);
+    seen = { cursorSlot: cursor?.slot ?? null, finalizedSlot: marks?.finalizedSlot ?? null };
+    if (cursor === null || samePosition(cursor, last)) return;
+    const missed = last === null ? [] : await headersSince(store.read, chain, last, cursor);
+    // A message that came meanwhile knows better.
+    if (before !== messages || isStopped) return;
+    for (const header of missed) release(header);
+    last = cursor;
+  }
+
+  const keepLooking = () => {
+    looking = look()
+      .catch((error: unknown) => log.warn({ chain, error: messageOf(error) }, 'the place of the follower is unknown'))
+      .finally(() => {
+        if (!isStopped) cancel = clock.timeout(LOOK_MS, keepLooking);
+      });
+  };
+
+  return {
+    status() {
+      if (told !== null && clock.monotonic() - told.at < FRESH_MS) return told.status;
+      const tipSlot = options.tipSlot();
+      const lagSlots = tipSlot === null || seen.cursorSlot === null ? null : Math.max(0, tipSlot - seen.cursorSlot);
+      return { ...seen, tipSlot, lagSlots, slotMs: slotLength.ms() };
+    },
+    onReleased(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    async start() {
+      offs = [
+        bus.subscribe(TOPICS.status, (message) => {
+          const { chain: of, status } = message as { readonly chain: ChainId; readonly status: Partial<ChainStatus> };
+          if (of === chain && typeof status?.openGaps === 'number') told = { status, at: clock.monotonic() };
+        }),
+        bus.subscribe(TOPICS.released, (message) => {
+          const { chain: of, header } = message as { readonly chain: ChainId; readonly header: BlockHeader };
+          if (of !== chain || samePosition(header, last)) return;
+          messages += 1;
+          release(header);
+        }),
+      ];
+      keepLooking();
+      await looking;
+    },
+    async stop() {
+      isStopped = true;
+      for (const off of offs) off();
+      cancel();
+      await looking;
+    },
+  };
+}
+
+/** Ascending; after a roll-back the block at the cursor alone. */
+async function headersSince(db: Queries, chain: ChainId, last: Position, cursor: Position): Promise<BlockHeader[]> {
+  if (cursor.slot <= last.slot) {
+    const header = await readHeader(db, chain, cursor.slot);
+    return header === null ? [] : [header];
+  }
+  const headers = await readHeaders(db, chain, last.slot + 1);
+  return headers.slice(0, MOST_HEADERS).reverse();
+}
+
+/** Stands for the job runner where none runs: jobs go into the store all the same, and whoever runs jobs is told. */
+export function createRemoteRunner({ bus, clock }: { readonly bus: Bus; readonly clock: Clock }): OutboxParts {
+  let isResting = false;
+  let isOwed = false;
+  /** Once a millisecond is enough, however many transactions commit; the last of them counts too. */
+  const wake = () => {
+    isOwed = true;
+    if (isResting) return;
+    isOwed = false;
+    isResting = true;
+    bus.publish(TOPICS.jobsDue, {});
+    clock.timeout(1, () => {
+      isResting = false;
+      if (isOwed) wake();
+    });
+  };
+  return {
+    async enqueue(tx, jobs) {
+      const added = await insertJobs(tx, jobs, clock.now());
+      if (added > 0) tx.onCommit(wake);
+      return added;
+    },
+    wake,
+  };
+}
+
+/** What roles tell each other over the bus. All of it can also be found in the store, a little later. */
+export const TOPICS = {
+  /** `{}`: jobs may be due. */
+  jobsDue: 'jobs.due',
+  /** `{chain, header}`: a block was committed. */
+  released: 'chain.released',
+  /** `{chain}`: an upstream serves another chain, or ours again. */
+  otherChain: 'chain.other',
+  /** `{chain, status}`: where the follower stands, about every second. */
+  status: 'chain.status',
+} as const;
+
+export interface FollowingParts {
+  readonly store: Store;
+  readonly follow: { readonly commitment: string; readonly startSlot: number | 'latest' };
+  chain(id: ChainId): ChainReader | null;
+}
+
+const TIMEOUT_MS = 2_000;
+
+/** What a process that does not follow a chain can fix and learn of it. */
+export function createFollowing({ store, follow, chain }: FollowingParts): Following {
+  const begun = new Set<ChainId>();
+  return {
+    async begin(id, signal) {
+      const reader = chain(id);
+      if (begun.has(id) || reader === null) return;
+      if ((await readMarks(store.read, id)) === null) {
+        const options = { timeoutMs: TIMEOUT_MS, ...(signal === undefined ? {} : { signal }) };
+        const slot =
+          follow.startSlot === 'latest'
+            ? await reader.call<number>('getSlot', [{ commitment: follow.commitment }], options)
+            : follow.startSlot;
+        await store.write((tx) => writeFirstFloor(tx, id, slot));
+      }
+      begun.add(id);
+    },
+    async slotMs(id) {
+      const length = createSlotLength();
+      for (const { slot, blockTime } of (await readHeaders(store.read, id, 0)).reverse())
+        length.sawBlock(slot, blockTime);
+      return length.ms();
+    },
+  };
+}

@@ -1,0 +1,281 @@
+import { createElection, type Election } from '../chain/election.ts';
+import { createFollower, type Follower } from '../chain/follower.ts';
+import { createOutboxGauges, type OutboxGauges } from '../jobs/metrics.ts';
+import { createJobRunner, type JobRunner } from '../jobs/runner.ts';
+import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import type { BlockHeader } from '../ports/block.ts';
+import type { ChainId, ChainStatus } from '../ports/chain.ts';
+import type { Log } from '../ports/log.ts';
+import type { Metrics } from '../ports/metrics.ts';
+import type { Store } from '../ports/store.ts';
+import { EXIT } from '../runtime/errors.ts';
+import type { AssembledChain, Assembly } from './assemble.ts';
+import { type Announcer, type ChainRun, createAnnouncer, createChainRun, type FollowerRun } from './chains.ts';
+import type { DaemonParts, FollowerView } from './parts.ts';
+import { createRemoteFollower, createRemoteRunner, type RemoteFollower, TOPICS } from './remote.ts';
+
+/** What a daemon does without being asked: jobs and following, as far as its roles go. */
+export interface DaemonWork {
+  /** Makes runner and followers on the open store, or what stands for those of other threads and processes. */
+  make(store: Store, dataDir: string): void;
+  startJobs(): Promise<void>;
+  startFollowing(): Promise<void>;
+  /** No new work; what runs may finish. */
+  drain(): Promise<void>;
+  stopFollowing(): Promise<void>;
+  stopJobs(): Promise<void>;
+}
+
+/** What begins and ends with the following of a chain. */
+interface Companion {
+  start(): Promise<void> | void;
+  stop(): Promise<void> | void;
+}
+
+export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error: unknown) => void): DaemonWork {
+  const { clock, log, random, bus } = parts;
+  const { roles } = assembly;
+  const { core } = assembly.config;
+  let jobs: JobRunner | null = null;
+  let gauges: OutboxGauges | null = null;
+  let runs: readonly ChainRun[] = [];
+  const companions: Companion[] = [];
+
+  function makeJobs(store: Store, dataDir: string): void {
+    if (!roles.has('deliverer')) {
+      assembly.outbox.set(createRemoteRunner({ bus, clock }));
+      return;
+    }
+    const metrics = assembly.metrics.scope('jobs');
+    const kinds = assembly.merged.jobs;
+    const owner = parts.openOwner(dataDir);
+    if (owner === null)
+      log.warn({ dataDir }, 'no file can be locked in the data folder: what a crash leaves behind waits for its lease');
+    const runner = createJobRunner({ store, owner, clock, random, log, fatal, kinds, config: core.jobs, metrics });
+    jobs = runner;
+    gauges = createOutboxGauges({ store, kinds: kinds.map(({ kind }) => kind), clock, log, metrics });
+    assembly.outbox.set(runner);
+    bus.subscribe(TOPICS.jobsDue, runner.wake);
+  }
+
+  /** Null when nobody wants the blocks of this chain, because reading them would cost the upstream for nothing, or it is another's part. */
+  function followerOf(chain: AssembledChain, store: Store): FollowerRun | null {
+    const { id } = chain.setup;
+    const processors = assembly.merged.processors.filter(({ chains }) => chains.includes(id));
+    if (!core.follow.enabled || processors.length === 0) return null;
+    if (!roles.has('indexer') && !roles.has('api')) return null;
+    if (!roles.has('indexer')) {
+      const remote = createRemoteFollower({ chain: id, store, bus, clock, log, tipSlot: () => tipOf(chain) });
+      chain.follower.set(remote);
+      companions.push(remote);
+      return null;
+    }
+    const metrics = assembly.metrics.scope(id === 'main' ? 'follow' : `follow_${id}`);
+    const makeFollower = (on: Store) =>
+      createFollower({
+        ...{ chain: id, source: chain.source, store: on, processors, core, clock, random, metrics, log, fatal },
+        pluginOf: (processor) => assembly.merged.processorOwners.get(processor) ?? processor,
+      });
+    if (store.dialect === 'postgres') return electedFollowerOf(chain, store, metrics, makeFollower);
+    const follower = makeFollower(store);
+    tellLead(
+      metrics,
+      () => true,
+      () => 0,
+    );
+    chain.follower.set(follower);
+    companions.push(createAnnouncer({ chain: id, follower, bus, clock }));
+    return follower;
+  }
+
+  /** On a database server there may be other processes with this role: one of them follows the chain. */
+  function electedFollowerOf(
+    chain: AssembledChain,
+    store: Store,
+    metrics: Metrics,
+    makeFollower: (on: Store) => Follower,
+  ): FollowerRun {
+    const { id } = chain.setup;
+    const { leaseMs, rewindTo } = core.follow;
+    const election = createElection({
+      ...{ chain: id, store, name: parts.processName, leaseMs, clock, log, lost: fatal },
+      ...(rewindTo === null ? {} : { rival: () => fatal(rewindRefused(id)) }),
+    });
+    const elected = createElectedFollower({
+      ...{ chain: id, election, log, fatal, makeFollower: () => makeFollower(election.store) },
+      remote: createRemoteFollower({ chain: id, store, bus, clock, log, tipSlot: () => tipOf(chain) }),
+      announce: (follower) => createAnnouncer({ chain: id, follower, bus, clock }),
+    });
+    tellLead(
+      metrics,
+      () => elected.leads,
+      () => election.leader()?.epoch ?? 0,
+    );
+    chain.follower.set(elected);
+    return elected;
+  }
+
+  /** What one role found of an upstream the others look at once, and not when they next would. */
+  function tellOtherChains({ setup, pool }: AssembledChain): Companion {
+    const others = () => JSON.stringify(pool.states().map(({ otherChain }) => otherChain));
+    let told = others();
+    const off = [
+      pool.onChange(() => {
+        if (others() === told) return;
+        told = others();
+        bus.publish(TOPICS.otherChain, { chain: setup.id });
+      }),
+      bus.subscribe(TOPICS.otherChain, (message) => {
+        if ((message as { readonly chain: ChainId }).chain === setup.id) void pool.identify();
+      }),
+    ];
+    return {
+      start: () => undefined,
+      stop() {
+        for (const end of off) end();
+      },
+    };
+  }
+
+  return {
+    make(store, dataDir) {
+      makeJobs(store, dataDir);
+      for (const chain of assembly.chains) companions.push(tellOtherChains(chain));
+      runs = assembly.chains.map((chain) =>
+        createChainRun({ chain, store, follower: followerOf(chain, store), clock, log, fatal }),
+      );
+    },
+    async startJobs() {
+      await jobs?.start();
+      await gauges?.start();
+    },
+    async startFollowing() {
+      await Promise.all(runs.map((run) => run.start()));
+      for (const companion of companions) await companion.start();
+    },
+    async drain() {
+      await Promise.all([...runs.map((run) => run.drain()), jobs?.drain()]);
+    },
+    async stopFollowing() {
+      for (const companion of companions) await companion.stop();
+      await Promise.all(runs.map((run) => run.stop()));
+    },
+    async stopJobs() {
+      gauges?.stop();
+      const deadline = new AbortController();
+      const cancel = clock.timeout(core.lifecycle.stopTimeoutMs, () =>
+        deadline.abort(new Error('the stop deadline has passed')),
+      );
+      await jobs?.stop(deadline.signal);
+      cancel();
+    },
+  };
+}
+
+function tellLead(metrics: Metrics, leads: () => boolean, epoch: () => number): void {
+  metrics.observe('leading', 'whether this process follows the chain, and does not stand by', () => (leads() ? 1 : 0));
+  metrics.observe('leader_epoch', 'how often the lead of the chain was taken; 0 without an election', epoch);
+}
+
+/** A wish for one start must not come true when this process takes over some day. */
+const rewindRefused = (chain: ChainId) =>
+  new CodedError('FOLLOW_REWIND', `cannot rewind: another process follows the ${chain} chain; stop it first`, {
+    exitCode: EXIT.config,
+  });
+
+function tipOf({ pool }: AssembledChain): number | null {
+  const slots = pool.states().flatMap(({ healthy, slot }) => (healthy && slot !== null ? [slot] : []));
+  return slots.length === 0 ? null : Math.max(...slots);
+}
+
+export interface ElectedFollowerOptions {
+  readonly chain: ChainId;
+  readonly election: Election;
+  /** Made when this process leads: one that stands by has no numbers of a follower. */
+  readonly makeFollower: () => Follower;
+  /** Shows what the leader does as long as that is another process. */
+  readonly remote: RemoteFollower;
+  readonly announce: (follower: FollowerView) => Announcer;
+  readonly log: Log;
+  readonly fatal: (error: unknown) => void;
+}
+
+/** The follower of a chain that one of several processes follows: this one once it is elected, until then it stands by. */
+export interface ElectedFollower extends FollowerRun, FollowerView {
+  readonly leads: boolean;
+}
+
+function createElectedFollower(options: ElectedFollowerOptions): ElectedFollower {
+  const { chain, election, remote, log, fatal } = options;
+  const listeners = new Set<(header: BlockHeader) => void>();
+  const released = (header: BlockHeader) => {
+    for (const listener of listeners) {
+      try {
+        listener(header);
+      } catch (error) {
+        log.error({ error: messageOf(error), slot: header.slot }, 'a listener for released blocks threw');
+      }
+    }
+  };
+  let leading: { readonly follower: Follower; readonly announcer: Announcer } | null = null;
+  let waiting: Promise<void> = Promise.resolve();
+
+  const status = (): Partial<ChainStatus> => {
+    const leader = election.leader();
+    const led = leader === null ? {} : { leader };
+    return leading === null
+      ? { ...remote.status(), ...led, isStandby: true }
+      : { ...leading.follower.status(), ...led };
+  };
+  const view: FollowerView = {
+    status,
+    onReleased(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+  };
+
+  async function lead(): Promise<void> {
+    const follower = options.makeFollower();
+    follower.onReleased(released);
+    leading = { follower, announcer: options.announce(view) };
+    await follower.start();
+    leading.announcer.start();
+  }
+
+  async function standBy(): Promise<void> {
+    if (!(await election.won())) return;
+    await remote.stop();
+    await lead();
+  }
+
+  return {
+    ...view,
+    get leads() {
+      return leading !== null;
+    },
+    async start() {
+      const isElected = await election.look().catch((error: unknown) => {
+        log.warn({ chain, code: codeOf(error) }, 'who leads is unknown');
+        return false;
+      });
+      if (isElected) return await lead();
+      log.info({ chain, leader: election.leader()?.name ?? null }, 'standing by: another process follows the chain');
+      remote.onReleased(released);
+      await remote.start();
+      waiting = standBy().catch(fatal);
+    },
+    async drain() {
+      election.stop();
+      await leading?.follower.drain();
+    },
+    async stop() {
+      election.stop();
+      await waiting;
+      if (leading === null) await remote.stop();
+      leading?.announcer.stop();
+      await leading?.follower.stop();
+      await election.resign();
+    },
+  };
+}

@@ -1,0 +1,156 @@
+import { sql } from 'kysely';
+import type { MigrationScope, SqlValue, Store, StoreTx } from '../ports/store.ts';
+import { appliedSteps, migrate } from './migrate.ts';
+
+export interface TableShape {
+  readonly name: string;
+  readonly columns: readonly string[];
+  /** Columns that tell its rows apart: the primary key, else a unique one. */
+  readonly key: readonly string[];
+  /** Tables whose rows have to be there first. */
+  readonly parents: readonly string[];
+}
+
+/** All tables of a store as they are, parents first. */
+export async function readTableShapes(store: Store): Promise<readonly TableShape[]> {
+  const shapes: TableShape[] = [];
+  for (const { name, columns } of await store.read.introspection.getTables()) {
+    const key = await readKey(store, name);
+    shapes.push({ name, columns: columns.map((column) => column.name), key, parents: await readParents(store, name) });
+  }
+  return parentsFirst(shapes);
+}
+
+function parentsFirst(shapes: readonly TableShape[]): readonly TableShape[] {
+  const sorted: TableShape[] = [];
+  const visit = (shape: TableShape | undefined): void => {
+    if (shape === undefined || sorted.includes(shape)) return;
+    for (const parent of shape.parents) if (parent !== shape.name) visit(shapes.find(({ name }) => name === parent));
+    sorted.push(shape);
+  };
+  for (const shape of shapes) visit(shape);
+  return sorted;
+}
+
+interface KeyColumn {
+  readonly index_name: string;
+  readonly name: string;
+}
+
+/** Columns of the first index that has none which may be null. */
+async function readKey({ dialect, read }: Store, table: string): Promise<readonly string[]> {
+  const query =
+    dialect === 'sqlite'
+      ? sql<KeyColumn>`
+          select 'primary' as index_name, name, 0 as place, pk as seq from pragma_table_info(${table}) where pk > 0
+          union all
+          select l.name, i.name, 1, i.seqno from pragma_index_list(${table}) l, pragma_index_info(l.name) i
+          where l."unique" = 1 and l.partial = 0 and not exists (
+            select 1 from pragma_index_info(l.name) c left join pragma_table_info(${table}) t on t.name = c.name
+            where t.name is null or (t."notnull" = 0 and t.pk = 0))
+          order by place, index_name, seq`
+      : sql<KeyColumn>`
+          select i.indexrelid::text as index_name, a.attname as name
+          from pg_index i cross join unnest(i.indkey::int2[]) with ordinality as k (attnum, seq)
+          join pg_attribute a on a.attrelid = i.indrelid and a.attnum = k.attnum
+          where i.indrelid = ${`"${table}"`}::regclass and i.indisunique and i.indpred is null and not exists (
+            select 1 from unnest(i.indkey::int2[]) as c (attnum) left join pg_attribute n
+              on n.attrelid = i.indrelid and n.attnum = c.attnum where n.attnotnull is not true)
+          order by i.indisprimary desc, i.indexrelid, k.seq`;
+  const { rows } = await query.execute(read);
+  const first = rows[0]?.index_name;
+  return rows.filter(({ index_name }) => index_name === first).map(({ name }) => name);
+}
+
+async function readParents({ dialect, read }: Store, table: string): Promise<readonly string[]> {
+  const query =
+    dialect === 'sqlite'
+      ? sql<{ name: string }>`select distinct "table" as name from pragma_foreign_key_list(${table})`
+      : sql<{
+          name: string;
+        }>`select distinct r.relname as name from pg_constraint c join pg_class r on r.oid = c.confrelid
+          where c.contype = 'f' and c.conrelid = ${`"${table}"`}::regclass`;
+  return (await query.execute(read)).rows.map(({ name }) => name);
+}
+
+/**
+ * Inserts rows with the numbers they have. PostgreSQL refuses a value for a column that is `generated always as identity` otherwise, and plugins
+ * may declare one. `rows` times columns stays below the 65,535 parameters of a statement.
+ */
+export async function insertAsTheyAre(
+  tx: StoreTx,
+  { name, columns }: TableShape,
+  rows: readonly (readonly SqlValue[])[],
+): Promise<void> {
+  if (tx.dialect === 'sqlite') return void (await tx.insertMany(name, columns, rows));
+  const values = rows.map((row) => sql`(${sql.join(row)})`);
+  await sql`insert into ${sql.table(name)} (${sql.join(columns.map((column) => sql.ref(column)))})
+    overriding system value values ${sql.join(values)}`.execute(tx.db);
+}
+
+/** Lets numbers that the database gives out by itself go on behind those that are there. SQLite does so anyway. */
+export async function advanceIdentities(store: Store, { name }: TableShape): Promise<void> {
+  if (store.dialect !== 'postgres') return;
+  const { rows } = await sql<{ column_name: string }>`select column_name from information_schema.columns
+    where table_schema = current_schema() and table_name = ${name} and is_identity = 'YES'`.execute(store.read);
+  for (const { column_name: column } of rows)
+    await store.write(({ db }) =>
+      sql`select setval(pg_get_serial_sequence(${`"${name}"`}, ${column}), max(${sql.ref(column)}))
+        from ${sql.table(name)} having max(${sql.ref(column)}) is not null`.execute(db),
+    );
+}
+
+interface SchemaObject {
+  readonly type: string;
+  readonly name: string;
+  readonly sql: string | null;
+}
+
+/** What is in a database beside, or instead of, what migrations made. */
+export interface ForeignObjects {
+  /** `trigger a_name`, sorted. */
+  readonly objects: readonly string[];
+  /** Owners of tables that are not known here, so that only triggers and views were looked for. */
+  readonly unknownScopes: readonly string[];
+}
+
+/** Tables that no migration makes: the probe of the store. */
+const OWN = new Set(['parhelion_probe']);
+
+/**
+ * Compares the schema of an SQLite database with the one that its applied migrations make in the empty database `fresh`. No migration makes
+ * triggers or views: whatever has one, or a table that only looks like ours, would run with each write of the daemon. Errors: of both
+ * stores, STORE_MIGRATION.
+ */
+export async function foreignObjects(
+  store: Store,
+  fresh: Store,
+  scopes: readonly MigrationScope[],
+): Promise<ForeignObjects> {
+  const applied = await appliedSteps(store);
+  const countOf = (scope: string) => applied.filter((row) => row.scope === scope).length;
+  const known = scopes.flatMap(({ scope, migrations }) =>
+    countOf(scope) === 0 ? [] : [{ scope, migrations: migrations.slice(0, countOf(scope)) }],
+  );
+  await migrate(fresh, known);
+  const expected = new Map((await objectsOf(fresh)).map((one) => [one.name, one]));
+  const isKnown = (scope: string) =>
+    (scopes.find((one) => one.scope === scope)?.migrations.length ?? 0) >= countOf(scope);
+  const unknownScopes = [...new Set(applied.map(({ scope }) => scope))].filter((scope) => !isKnown(scope));
+  const foreign = (await objectsOf(store)).filter((one) => {
+    if (one.type !== 'table' && one.type !== 'index') return true;
+    if (unknownScopes.length > 0 || OWN.has(one.name)) return false;
+    const same = expected.get(one.name);
+    return same === undefined || same.type !== one.type || plain(same.sql) !== plain(one.sql);
+  });
+  return { objects: foreign.map(({ type, name }) => `${type} ${name}`).sort(), unknownScopes };
+}
+
+/** But those that SQLite makes by itself, which are never triggers or views. */
+async function objectsOf({ read }: Store): Promise<readonly SchemaObject[]> {
+  const { rows } = await sql<SchemaObject>`select type, name, sql from sqlite_master`.execute(read);
+  return rows.filter(({ type, name }) => !((type === 'table' || type === 'index') && name.startsWith('sqlite_')));
+}
+
+/** Versions of SQLite write quotes and spaces of altered tables differently. */
+const plain = (text: string | null): string => (text ?? '').replace(/[\s"`[\]]/g, '').toLowerCase();

@@ -1,0 +1,338 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Kysely, type QueryResult } from 'kysely';
+import type pg from 'pg';
+import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import type { Store, StoreTx } from '../ports/store.ts';
+import { EXIT } from '../runtime/errors.ts';
+import { isDescriptorCode, outOfDescriptors } from './descriptors.ts';
+import { beat, type Connection, createDialect, createTransaction, type InsertRows, insertText } from './transaction.ts';
+
+export interface PostgresStoreOptions {
+  /** postgres://user:password@host:port/database; never logged. */
+  readonly url: string;
+  /** Connections in all; half of them write, and at least one reads. */
+  readonly poolSize: number;
+  readonly statementTimeoutMs: number;
+}
+
+const MAX_RUNS = 6;
+const RERUN_PAUSE_MS = 10;
+
+/**
+ * Opens a PostgreSQL database and checks that it answers. Lost connections are replaced when they are next needed.
+ * Errors: STORE_UNREACHABLE.
+ */
+export async function openPostgresStore(options: PostgresStoreOptions): Promise<Store> {
+  const { default: library } = await import('pg');
+  const types = sameValues(library.types);
+  const shared = { url: options.url, statementTimeoutMs: options.statementTimeoutMs };
+  const writing = Math.max(1, Math.floor(options.poolSize / 2));
+  const writers = createPool(library, types, { ...shared, max: writing, readOnly: false });
+  const readers = createPool(library, types, {
+    ...shared,
+    max: Math.max(1, options.poolSize - writing),
+    readOnly: true,
+  });
+  const closePools = async () => {
+    await Promise.all([readers.close(), writers.close()]);
+  };
+  try {
+    readers.release(await readers.acquire());
+    writers.release(await writers.acquire());
+  } catch (error) {
+    await closePools();
+    throw error;
+  }
+
+  const read = new Kysely({
+    dialect: createDialect('postgres', {
+      acquire: async () => createPostgresConnection(await readers.acquire()),
+      release: (held) => readers.release((held as PostgresConnection).client),
+      // One snapshot for all statements, as SQLite's read transactions have it.
+      begin: 'begin isolation level repeatable read read only',
+    }),
+  });
+  const running = new Set<Promise<unknown>>();
+  let closing: Promise<void> | null = null;
+  const write = async <T>(work: (tx: StoreTx) => Promise<T>): Promise<T> => {
+    if (closing !== null) throw new CodedError('STORE_CLOSED', 'the store is closed');
+    const run = runWithReruns(() => runOnce(writers, work));
+    running.add(run);
+    try {
+      return await run;
+    } finally {
+      running.delete(run);
+    }
+  };
+  return {
+    dialect: 'postgres',
+    read,
+    write,
+    version: () => null,
+    probe: () => beat(write, read),
+    close() {
+      closing ??= Promise.allSettled(running).then(closePools);
+      return closing;
+    },
+  };
+}
+
+async function runOnce<T>(writers: ConnectionPool, work: (tx: StoreTx) => Promise<T>): Promise<T> {
+  const client = await writers.acquire();
+  const connection = createPostgresConnection(client);
+  const transaction = createTransaction('postgres', connection, postgresInsert(connection));
+  let result: T;
+  try {
+    await connection.query('begin isolation level read committed read write', []);
+    result = await transaction.run(work);
+    await connection.query('commit', []);
+  } catch (error) {
+    const rolledBack = await connection.query('rollback', []).then(
+      () => true,
+      () => false,
+    );
+    writers.release(client, !rolledBack);
+    throw error;
+  }
+  writers.release(client);
+  transaction.committed();
+  return result;
+}
+
+/** A deadlock or serialisation failure has undone everything: the work runs again, each time after a longer, random pause. */
+async function runWithReruns<T>(once: () => Promise<T>): Promise<T> {
+  for (let run = 1; ; run += 1) {
+    try {
+      return await once();
+    } catch (error) {
+      const cause = error instanceof Error ? (error.cause ?? error) : error;
+      if (run >= MAX_RUNS || !(isSerialisationFailure(error) || isSerialisationFailure(cause)))
+        throw postgresError(error);
+      await sleep(RERUN_PAUSE_MS * 2 ** run * Math.random());
+    }
+  }
+}
+
+export interface PoolOptions {
+  readonly url: string;
+  readonly max: number;
+  readonly statementTimeoutMs: number;
+  readonly readOnly: boolean;
+}
+
+export interface ConnectionPool {
+  /** Errors: STORE_UNREACHABLE. */
+  acquire(): Promise<pg.PoolClient>;
+  /** A client that failed is thrown away instead of being used again. */
+  release(client: pg.PoolClient, failed?: boolean): void;
+  close(): Promise<void>;
+}
+
+const CONNECT_TIMEOUT_MS = 10_000;
+const IDLE_TIMEOUT_MS = 30_000;
+/** A process that is paused or cut off within a transaction must not hold up for long who takes its place. */
+const IDLE_WRITER_MS = 15_000;
+/** The client's own patience, for a server that has vanished without closing its sockets. */
+const SILENCE_EXTRA_MS = 5_000;
+
+function createPool(library: typeof pg, types: pg.CustomTypesConfig, options: PoolOptions): ConnectionPool {
+  const pool = new library.Pool({
+    connectionString: options.url,
+    max: options.max,
+    types,
+    application_name: 'parhelion',
+    keepAlive: true,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    idleTimeoutMillis: IDLE_TIMEOUT_MS,
+    statement_timeout: options.statementTimeoutMs,
+    idle_in_transaction_session_timeout: options.readOnly
+      ? options.statementTimeoutMs
+      : Math.min(options.statementTimeoutMs, IDLE_WRITER_MS),
+    query_timeout: options.statementTimeoutMs + SILENCE_EXTRA_MS,
+    onConnect: async (client) => {
+      if (options.readOnly) await client.query('set default_transaction_read_only = on');
+    },
+  });
+  // A lost idle connection is replaced by the next acquire; without a listener the error would end the process.
+  pool.on('error', () => {});
+
+  return {
+    async acquire() {
+      try {
+        const client = await pool.connect();
+        if (client.listenerCount('error') === 0) client.on('error', () => {});
+        return client;
+      } catch (error) {
+        throw postgresError(error);
+      }
+    },
+    release: (client, failed = false) => client.release(failed),
+    close: () => pool.end(),
+  };
+}
+
+export interface PostgresConnection extends Connection {
+  readonly client: pg.PoolClient;
+}
+
+function createPostgresConnection(client: pg.PoolClient): PostgresConnection {
+  return {
+    client,
+    async query(sql, parameters): Promise<QueryResult<unknown>> {
+      try {
+        const { command, rows, rowCount } = await client.query(sql, bindable(parameters));
+        const isChange = command === 'INSERT' || command === 'UPDATE' || command === 'DELETE' || command === 'MERGE';
+        return isChange ? { rows, numAffectedRows: BigInt(rowCount ?? 0) } : { rows };
+      } catch (error) {
+        throw postgresError(error);
+      }
+    },
+    stream(sql, parameters, chunkSize) {
+      return cursorRows(this, sql, parameters, chunkSize);
+    },
+  };
+}
+
+/** The server keeps the rows (`with hold` also outside a transaction), so that this process never holds them all. */
+async function* cursorRows(connection: Connection, sql: string, parameters: readonly unknown[], chunkSize: number) {
+  await connection.query(`declare parhelion_stream cursor with hold for ${sql}`, parameters);
+  try {
+    for (;;) {
+      const { rows } = await connection.query(`fetch ${Math.max(1, Math.trunc(chunkSize))} from parhelion_stream`, []);
+      if (rows.length > 0) yield rows;
+      if (rows.length < chunkSize) return;
+    }
+  } finally {
+    await connection.query('close parhelion_stream', []).catch(() => undefined);
+  }
+}
+
+/** The protocol counts parameters in 16 bits. */
+const MAX_PARAMETERS = 65_535;
+const MAX_ROWS = 1_000;
+
+function postgresInsert(connection: PostgresConnection): InsertRows {
+  return async (table, columns, rows, ignoreConflicts) => {
+    const perStatement = Math.max(1, Math.min(MAX_ROWS, Math.floor(MAX_PARAMETERS / columns.length)));
+    let written = 0;
+    for (let start = 0; start < rows.length; start += perStatement) {
+      const piece = rows.slice(start, start + perStatement);
+      const text = insertText(table, columns, piece.length, ignoreConflicts, (position) => `$${position}`);
+      const { numAffectedRows } = await connection.query(text, piece.flat());
+      written += Number(numAffectedRows ?? 0n);
+    }
+    return written;
+  };
+}
+
+type TypeId = Parameters<typeof pg.types.getTypeParser>[0];
+
+const BOOL = 16;
+const INT8 = 20;
+const NUMERIC = 1700;
+
+type Parse = (text: string) => unknown;
+interface Parsers {
+  getTypeParser(oid: TypeId, format?: 'text' | 'binary'): unknown;
+}
+
+/**
+ * Makes PostgreSQL answer with the same JavaScript values as SQLite: whole numbers as numbers, booleans as 0 and 1.
+ * `sum` of bigint columns is numeric and becomes a number too.
+ */
+function sameValues(defaults: Parsers): Parsers {
+  const own = new Map<number, Parse>([
+    [BOOL, (text) => (text === 't' ? 1 : 0)],
+    [INT8, Number],
+    [NUMERIC, Number],
+  ]);
+  return {
+    getTypeParser: (oid, format) =>
+      (format === 'binary' ? undefined : own.get(oid)) ?? defaults.getTypeParser(oid, format),
+  };
+}
+
+/** Booleans are integers in our tables. */
+function bindable(parameters: readonly unknown[]): unknown[] {
+  if (!parameters.some((value) => typeof value === 'boolean')) return parameters as unknown[];
+  return parameters.map((value) => (typeof value === 'boolean' ? Number(value) : value));
+}
+
+const SQLSTATE = /^[0-9A-Z]{5}$/;
+/** Server starts, stops, has no connection left, or has ended one that stood still. */
+const UNREACHABLE_STATES = ['57P01', '57P02', '57P03', '57P05', '25P03', '53300'];
+const DAMAGED_STATES = ['XX001', 'XX002'];
+const NETWORK_CODES = /^(ECONN|ENOTFOUND|EAI_|ETIMEDOUT|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOENT|ERR_SSL|ERR_TLS|CERT_)/;
+/** pg gives these without a code. */
+const NETWORK_MESSAGES =
+  /connection terminated|connection timeout|trying to connect|connection error|not queryable|query read timeout|unable to connect|does not support ssl/i;
+
+/** Whether running the whole transaction again may help: serialisation failure or deadlock. */
+function isSerialisationFailure(error: unknown): boolean {
+  const state = codeOf(error);
+  return state === '40001' || state === '40P01';
+}
+
+/** Turns an error of pg into a coded one; what is no database condition (bad SQL) stays as it is. */
+export function postgresError(error: unknown): unknown {
+  if (error instanceof CodedError) return error;
+  const code = codeOf(error) ?? '';
+  return SQLSTATE.test(code) && !NETWORK_CODES.test(code) ? stateError(error, code) : networkError(error, code);
+}
+
+function stateError(error: unknown, state: string): unknown {
+  const options = { cause: error, facts: { sqlstate: state } };
+  if (state === '23505') return new CodedError('STORE_CONFLICT', 'a row with this key exists', options);
+  if (state.startsWith('23')) {
+    return new CodedError('STORE_CONSTRAINT', `a row breaks a rule of its table (${state})`, options);
+  }
+  if (state === '53100')
+    return new CodedError('STORE_FULL', 'the disk of the database server is full', {
+      ...options,
+      exitCode: EXIT.temporary,
+    });
+  if (state === '25006')
+    return new CodedError('STORE_READ_ONLY', 'the database server accepts no writes', {
+      ...options,
+      exitCode: EXIT.temporary,
+    });
+  if (DAMAGED_STATES.includes(state)) {
+    const message = `the database server reports damaged data (${state}): ${messageOf(error)}`;
+    return new CodedError('STORE_CORRUPT', message, { ...options, exitCode: EXIT.config });
+  }
+  if (state.startsWith('58') || state.startsWith('XX')) {
+    return new CodedError('STORE_IO', `the database server could not read or write its files (${state})`, {
+      ...options,
+      exitCode: EXIT.temporary,
+    });
+  }
+  if (isSerialisationFailure(error) || state === '55P03' || state === '57014') {
+    return new CodedError('STORE_BUSY', `the database server gave the statement up (${state})`, {
+      ...options,
+      exitCode: EXIT.temporary,
+      retryable: true,
+    });
+  }
+  if (state.startsWith('08') || UNREACHABLE_STATES.includes(state)) return unreachable(error, state);
+  if (state.startsWith('28') || state === '3D000') {
+    return new CodedError('STORE_UNREACHABLE', `the database server refuses the log-in: ${messageOf(error)}`, {
+      ...options,
+      exitCode: EXIT.temporary,
+    });
+  }
+  return error;
+}
+
+function networkError(error: unknown, code: string): unknown {
+  if (isDescriptorCode(code)) return outOfDescriptors(error);
+  const isNetwork = NETWORK_CODES.test(code) || NETWORK_MESSAGES.test(messageOf(error));
+  return isNetwork ? unreachable(error, code === '' ? messageOf(error) : code) : error;
+}
+
+function unreachable(error: unknown, reason: string): CodedError {
+  return new CodedError('STORE_UNREACHABLE', `the database server does not answer (${reason})`, {
+    cause: error,
+    exitCode: EXIT.temporary,
+    retryable: true,
+  });
+}

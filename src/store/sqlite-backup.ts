@@ -1,0 +1,148 @@
+import { spawn } from 'node:child_process';
+import { closeSync, existsSync, fsyncSync, linkSync, openSync, rmSync, unlinkSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import { EXIT } from '../runtime/errors.ts';
+import { libraryPath, openDatabase, prepareFiles, sqliteError } from './sqlite-connection.ts';
+
+export interface CopyFileOptions {
+  readonly from: string;
+  /** What `from` is to the operator, for the words of an error: `the backup` that is restored, `the database` that is backed up. */
+  readonly what: 'the backup' | 'the database';
+  /** Must not be there yet. */
+  readonly to: string;
+  readonly progress: (done: number, total: number) => void;
+}
+
+/** Pages between two turns of the loop. */
+const PAGES_PER_STEP = 2_000;
+/** A check reads the whole file. */
+const CHECK_TIMEOUT_MS = 3_600_000;
+
+/**
+ * Copies a database of which others may be writing, as it is at one moment. The copy is on disk and checked before it has its name.
+ * Errors: STORE_BACKUP, and those of the engine. A damaged backup is STORE_BACKUP, a damaged database STORE_CORRUPT; both name the file.
+ */
+export async function copyDatabaseFile({ from, what, to, progress }: CopyFileOptions): Promise<void> {
+  if (!existsSync(from)) throw refused(`there is no database ${from}`);
+  const damaged = (detail: string) =>
+    what === 'the backup'
+      ? refused(`the backup ${from} is damaged or no database: ${detail}`)
+      : new CodedError('STORE_CORRUPT', `the database file ${from} is damaged: ${detail}`, { exitCode: EXIT.config });
+  if (existsSync(to)) throw refused(`${to} is there already`);
+  const partial = `${to}.partial`;
+  try {
+    rmSync(partial, { force: true });
+    prepareFiles(partial);
+    await copyPages(from, partial, progress).catch((error: unknown) => {
+      throw codeOf(error) === 'STORE_CORRUPT' ? damaged(String((error as CodedError).facts['sqlite'])) : error;
+    });
+    const check = await quickCheck(partial, CHECK_TIMEOUT_MS);
+    if (check.kind === 'damaged') throw damaged(check.first);
+    if (check.kind !== 'ok') throw refused(`the copy of ${from} did not pass the check: ${check.kind}`);
+    nameForGood(partial, to);
+  } finally {
+    for (const ending of ['', '-wal', '-shm', '-journal']) rmSync(partial + ending, { force: true });
+  }
+}
+
+async function copyPages(from: string, to: string, progress: CopyFileOptions['progress']): Promise<void> {
+  try {
+    const db = openDatabase(from, { readonly: true, fileMustExist: true });
+    try {
+      // A snapshot held open: else every write of others would begin the copy anew.
+      db.exec('begin');
+      db.prepare('select count(*) from sqlite_master').get();
+      await db.backup(to, {
+        progress({ totalPages, remainingPages }) {
+          progress(totalPages - remainingPages, totalPages);
+          return PAGES_PER_STEP;
+        },
+      });
+    } finally {
+      db.close();
+    }
+    // One file that needs no others beside it.
+    const made = openDatabase(to, { fileMustExist: true });
+    made.pragma('journal_mode = DELETE');
+    made.close();
+  } catch (error) {
+    throw sqliteError(error, from);
+  }
+}
+
+/** A name of its own only once everything is on disk, and never that of another file. */
+function nameForGood(partial: string, to: string): void {
+  try {
+    sync(partial);
+    linkSync(partial, to);
+    unlinkSync(partial);
+    sync(dirname(to));
+  } catch (error) {
+    throw refused(codeOf(error) === 'EEXIST' ? `${to} is there already` : `${to}: ${messageOf(error)}`);
+  }
+}
+
+function sync(path: string): void {
+  const file = openSync(path, 'r');
+  try {
+    fsyncSync(file);
+  } finally {
+    closeSync(file);
+  }
+}
+
+const refused = (why: string) => new CodedError('STORE_BACKUP', why, { exitCode: EXIT.config });
+
+export type QuickCheck =
+  | { readonly kind: 'ok' }
+  | { readonly kind: 'damaged'; readonly first: string }
+  /** It did not end in time: nothing is known. */
+  | { readonly kind: 'late' }
+  | { readonly kind: 'failed'; readonly reason: string };
+
+const SCRIPT = `
+const [library, path] = process.argv.slice(1);
+const Database = require(library);
+const db = new Database(path, { readonly: true, fileMustExist: true });
+process.stdout.write(String(db.pragma('quick_check(1)', { simple: true })));`;
+
+/**
+ * Reads the whole database for damage. In a process of its own: the library's calls cannot be interrupted, and a large database takes
+ * minutes.
+ */
+export function quickCheck(path: string, timeoutMs: number): Promise<QuickCheck> {
+  return new Promise((resolve) => {
+    const child = spawn(process.execPath, ['-e', SCRIPT, libraryPath(), path], { stdio: ['ignore', 'pipe', 'pipe'] });
+    let isLate = false;
+    const timer = setTimeout(() => {
+      isLate = true;
+      child.kill('SIGKILL');
+    }, timeoutMs);
+    const texts = { out: '', err: '' };
+    child.stdout.on('data', (chunk: Buffer) => {
+      texts.out += chunk.toString();
+    });
+    child.stderr.on('data', (chunk: Buffer) => {
+      texts.err = (texts.err + chunk.toString()).slice(-4_096);
+    });
+    child.once('error', (error) => {
+      texts.err = error.message;
+    });
+    child.once('close', (code) => {
+      clearTimeout(timer);
+      if (isLate) resolve({ kind: 'late' });
+      else if (code !== 0) resolve(failureOf(reasonIn(texts.err)));
+      else resolve(texts.out === 'ok' ? { kind: 'ok' } : { kind: 'damaged', first: texts.out.slice(0, 200) });
+    });
+  });
+}
+
+/** SQLite gives the check up itself where the damage is too bad to go on. */
+const failureOf = (reason: string): QuickCheck =>
+  /malformed|not a database/.test(reason) ? { kind: 'damaged', first: reason } : { kind: 'failed', reason };
+
+/** The line of a stack that says what happened. */
+function reasonIn(text: string): string {
+  return /^\w*Error: (.*)$/m.exec(text)?.[1]?.slice(0, 200) ?? 'the check ended early';
+}

@@ -1,0 +1,220 @@
+import { chmodSync, closeSync, mkdirSync, openSync, statSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname } from 'node:path';
+import type Database from 'better-sqlite3';
+import type { QueryResult } from 'kysely';
+import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
+import { EXIT } from '../runtime/errors.ts';
+import { isDescriptorCode, isOutOfDescriptors, outOfDescriptors } from './descriptors.ts';
+import { type Connection, type InsertRows, insertText } from './transaction.ts';
+
+type Statement = Database.Statement<unknown[], unknown>;
+
+/** A connection that keeps its prepared statements. All calls are synchronous underneath. */
+export interface SqliteConnection extends Connection {
+  readonly db: Database.Database;
+  /** Runs a statement that returns no rows; gives the number of changed rows. */
+  run(sql: string, parameters: readonly unknown[]): number;
+  close(): void;
+}
+
+/** Statements kept per connection: more than the daemon has hot ones, few enough to forget about their memory. */
+const KEPT_STATEMENTS = 512;
+const CHANGES_SCHEMA = /^\s*(create|alter|drop|vacuum)\b/i;
+
+export function createSqliteConnection(db: Database.Database): SqliteConnection {
+  const statements = new Map<string, Statement>();
+
+  const prepare = (sql: string): Statement => {
+    const kept = statements.get(sql);
+    if (kept !== undefined) return kept;
+    const statement = db.prepare<unknown[], unknown>(sql);
+    if (statements.size >= KEPT_STATEMENTS) {
+      for (const oldest of statements.keys()) {
+        statements.delete(oldest);
+        break;
+      }
+    }
+    statements.set(sql, statement);
+    return statement;
+  };
+
+  const execute = (sql: string, parameters: readonly unknown[]): QueryResult<unknown> => {
+    if (CHANGES_SCHEMA.test(sql)) statements.clear();
+    const statement = prepare(sql);
+    if (statement.reader) return { rows: statement.all(bindable(parameters)) };
+    const { changes, lastInsertRowid } = statement.run(bindable(parameters));
+    return { rows: [], numAffectedRows: BigInt(changes), insertId: BigInt(lastInsertRowid) };
+  };
+
+  return {
+    db,
+    async query(sql, parameters) {
+      try {
+        return execute(sql, parameters);
+      } catch (error) {
+        throw sqliteError(error, db.name);
+      }
+    },
+    run(sql, parameters) {
+      try {
+        return prepare(sql).run(bindable(parameters)).changes;
+      } catch (error) {
+        throw sqliteError(error, db.name);
+      }
+    },
+    async *stream(sql, parameters, chunkSize) {
+      // A statement of its own: a kept one could be asked for again while its rows are still read.
+      const rows = db.prepare<unknown[], unknown>(sql).iterate(bindable(parameters));
+      let piece: unknown[] = [];
+      for (const row of rows) {
+        piece.push(row);
+        if (piece.length < chunkSize) continue;
+        yield piece;
+        piece = [];
+      }
+      if (piece.length > 0) yield piece;
+    },
+    close: () => {
+      statements.clear();
+      db.close();
+    },
+  };
+}
+
+/** SQLite knows no booleans; the list is copied only where it holds one. */
+function bindable(parameters: readonly unknown[]): unknown[] {
+  if (!parameters.some((value) => typeof value === 'boolean')) return parameters as unknown[];
+  return parameters.map((value) => (typeof value === 'boolean' ? Number(value) : value));
+}
+
+/** Rows per statement: few enough that the text stays short. What is left over goes in halves of it, so that few texts are prepared. */
+const ROWS_PER_STATEMENT = 32;
+/** SQLite takes 32,766 parameters per statement. */
+const MAX_PARAMETERS = 32_000;
+
+export function sqliteInsert(connection: SqliteConnection): InsertRows {
+  return async (table, columns, rows, ignoreConflicts) => {
+    const most = Math.max(1, Math.min(ROWS_PER_STATEMENT, Math.floor(MAX_PARAMETERS / columns.length)));
+    let written = 0;
+    let index = 0;
+    for (let size = most; size >= 1 && index < rows.length; size = Math.floor(size / 2)) {
+      if (rows.length - index < size) continue;
+      const text = insertText(table, columns, size, ignoreConflicts, () => '?');
+      for (; index + size <= rows.length; index += size) {
+        written += connection.run(text, size === 1 ? rows[index]! : rows.slice(index, index + size).flat());
+      }
+    }
+    return written;
+  };
+}
+
+/** Tells whether the database was changed: a connection that does nothing else, opened when it is first asked. */
+interface VersionReader {
+  read(): number;
+  close(): void;
+}
+
+export function createVersionReader(path: string, open: () => SqliteConnection): VersionReader {
+  let connection: SqliteConnection | null = null;
+  let ask = (): number => {
+    connection = open();
+    // The number of a connection changes with every commit of another one, and this one makes none.
+    const statement = connection.db.prepare<[], number>('pragma data_version').pluck();
+    ask = () => statement.get() as number;
+    return ask();
+  };
+  return {
+    read() {
+      try {
+        return ask();
+      } catch (error) {
+        throw sqliteError(error, path);
+      }
+    },
+    close: () => connection?.close(),
+  };
+}
+
+const PRIVATE_FILE = 0o600;
+const PRIVATE_DIRECTORY = 0o700;
+const OTHERS = 0o077;
+
+/**
+ * Makes the database file, and its directory, for this user alone; SQLite gives its side files the same mode. An existing file
+ * that others could read is closed to them. Errors: STORE_READ_ONLY, STORE_FULL, STORE_IO, STORE_DESCRIPTORS.
+ */
+export function prepareFiles(path: string): void {
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: PRIVATE_DIRECTORY });
+    closeSync(openSync(path, 'a', PRIVATE_FILE));
+    if ((statSync(path).mode & OTHERS) !== 0) chmodSync(path, PRIVATE_FILE);
+  } catch (error) {
+    const reason = codeOf(error);
+    if (isDescriptorCode(reason)) throw outOfDescriptors(error);
+    const options = { cause: error, exitCode: EXIT.temporary, facts: { path, reason } };
+    const message = `the database file ${path} cannot be opened: ${messageOf(error)}`;
+    if (reason === 'EROFS' || reason === 'EACCES' || reason === 'EPERM') {
+      throw new CodedError('STORE_READ_ONLY', message, options);
+    }
+    throw new CodedError(reason === 'ENOSPC' ? 'STORE_FULL' : 'STORE_IO', message, options);
+  }
+}
+
+const load = createRequire(import.meta.url);
+
+/**
+ * Which better-sqlite3: 13 does not run on Node 20, and 12 aborts the process from Node 24.19 on, when a statement is collected. Both have
+ * the same interface.
+ */
+const NAME = Number.parseInt(process.versions.node, 10) >= 24 ? 'better-sqlite3-13' : 'better-sqlite3';
+
+/** Path of the library, for a process of its own. */
+export const libraryPath = (): string => load.resolve(NAME);
+
+export function openDatabase(path: string, options: Database.Options): Database.Database {
+  const Library = load(NAME) as typeof Database;
+  return new Library(path, options);
+}
+
+/** Turns an error of better-sqlite3 on `file` into a coded one; what is no database condition (bad SQL) stays as it is. */
+export function sqliteError(error: unknown, file: string): unknown {
+  if (error instanceof CodedError) return error;
+  const code = codeOf(error);
+  if (code === undefined || !code.startsWith('SQLITE_')) return error;
+  const options = { cause: error, facts: { sqlite: code } };
+  if (code === 'SQLITE_FULL')
+    return new CodedError('STORE_FULL', 'the disk or the database is full', { ...options, exitCode: EXIT.temporary });
+  if (code.startsWith('SQLITE_READONLY') || code === 'SQLITE_PERM') {
+    return new CodedError('STORE_READ_ONLY', 'the database cannot be written', {
+      ...options,
+      exitCode: EXIT.temporary,
+    });
+  }
+  if (code.startsWith('SQLITE_BUSY') || code.startsWith('SQLITE_LOCKED')) {
+    return new CodedError('STORE_BUSY', 'the database is locked by another process', {
+      ...options,
+      exitCode: EXIT.temporary,
+      retryable: true,
+    });
+  }
+  // SQLite reports a file that it cannot open without the reason.
+  if (code.startsWith('SQLITE_CANTOPEN') && isOutOfDescriptors()) return outOfDescriptors(error);
+  if (code.startsWith('SQLITE_IOERR') || code.startsWith('SQLITE_CANTOPEN')) {
+    return new CodedError('STORE_IO', `the database could not read or write its files (${code})`, {
+      ...options,
+      exitCode: EXIT.temporary,
+    });
+  }
+  if (code.startsWith('SQLITE_CORRUPT') || code === 'SQLITE_NOTADB') {
+    const message = `the database file ${file} is damaged or no database (${code})`;
+    return new CodedError('STORE_CORRUPT', message, { ...options, exitCode: EXIT.config });
+  }
+  if (code === 'SQLITE_CONSTRAINT_UNIQUE' || code === 'SQLITE_CONSTRAINT_PRIMARYKEY') {
+    return new CodedError('STORE_CONFLICT', 'a row with this key exists', options);
+  }
+  if (code.startsWith('SQLITE_CONSTRAINT')) {
+    return new CodedError('STORE_CONSTRAINT', `a row breaks a rule of its table (${code})`, options);
+  }
+  return error;
+}
