@@ -7,13 +7,13 @@ export const accessConfig = Type.Object(
     keyCacheSize: Type.Integer({
       minimum: 1,
       default: 10_000,
-      description: 'keys that are remembered, so that a call with a known key needs no query',
+      description: 'keys in the cache, so that a call with a known key needs no query',
     }),
     keyCacheMs: Type.Integer({
       minimum: 0,
       maximum: 60_000,
       default: 500,
-      description: 'how long a key is remembered: a revoked key works at most this much longer',
+      description: 'how long a key is cached; a revoked key works at most this much longer',
     }),
     plansFile: Type.Union([Type.String(), Type.Null()], {
       default: null,
@@ -21,25 +21,25 @@ export const accessConfig = Type.Object(
     }),
     defaultPlan: Type.String({
       default: 'unlimited',
-      description: 'plan of the first project and of those that are made without one',
+      description: 'plan of the first project, and of projects created without a plan',
     }),
     usageFlushMs: Type.Integer({
       minimum: 10,
       maximum: 60_000,
       default: 1_000,
-      description: 'how often counted usage is written: what a crash can lose at most',
+      description: 'how often usage is written; a crash loses at most this much',
     }),
     badKeysPerMinute: Type.Integer({
       minimum: 1,
       default: 120,
       description:
-        'wrong keys of one client address (IPv6: /64); the answers to more are slowed to one per second; right keys are not slowed',
+        'wrong keys of one client address (IPv6: /64); beyond that, responses to wrong keys are slowed to one per second; valid keys are not affected',
     }),
     anonymous: Type.Object(
       {
         projectId: Type.Union([Type.String(), Type.Null()], {
           default: null,
-          description: 'project that calls without a key are counted to; null = such calls are refused',
+          description: 'project to which calls without a key are counted; null = such calls are refused',
         }),
         cidrs: Type.Array(Type.String({ format: 'cidr' }), {
           default: ['127.0.0.0/8', '::1/128'],
@@ -48,7 +48,7 @@ export const accessConfig = Type.Object(
         ratePerSecondPerIp: Type.Number({
           minimum: 0.1,
           default: 5,
-          description: 'calls per second of one client address (IPv6: /64) without a key; all groups together',
+          description: 'calls per second of one client address (IPv6: /64) without a key, over all groups',
         }),
       },
       { ...closed, default: {}, description: 'calls without a key' },

@@ -24,7 +24,7 @@ export const compressionConfig = Type.Object(
     serve: Type.Boolean({ default: true, description: 'answer the JSON-RPC methods' }),
     programId: Type.String({
       default: 'compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq',
-      description: 'account-compression program; older deployments have another one',
+      description: 'account-compression program; older deployments use another one',
     }),
     trees: Type.Array(tree, { default: [], description: 'trees that cannot be read from the chain' }),
     cnft: Type.Object(
@@ -32,7 +32,7 @@ export const compressionConfig = Type.Object(
         trees: Type.Union([Type.Array(key('the Merkle tree'), { maxItems: 1_000 }), Type.Literal('all')], {
           default: [],
           description:
-            'trees of compressed NFTs to index, or all; none = getAssetProof and its kin are left to the upstream',
+            'trees of compressed NFTs to index, or all; if empty, getAssetProof and related methods go to the upstream',
         }),
       },
       { ...closed, default: {}, description: 'compressed NFTs (Bubblegum)' },
@@ -40,19 +40,19 @@ export const compressionConfig = Type.Object(
     startSlot: Type.Union([Type.Integer({ minimum: 0 }), Type.Literal('latest'), Type.Null()], {
       default: null,
       description:
-        'where the first start begins; null = behind the snapshot that was loaded, else where the chain is first followed, and what trees ' +
-        'lack from before is fetched; latest = the same without snapshot and without fetching',
+        'where the first start begins; null = after the loaded snapshot, otherwise where the follower starts, and the missing history of ' +
+        'trees is fetched; latest = where the follower starts, without fetching history',
     }),
-    historyMaxUpdates: count(
-      200_000,
-      'missing updates of a tree up to which they are fetched by its transactions without being asked for',
-    ),
+    historyMaxUpdates: count(200_000, 'largest number of missing updates of a tree that are fetched automatically'),
     verifyChain: Type.Boolean({ default: true, description: 'compare roots with the accounts of the trees' }),
-    verifyOnRead: Type.Boolean({ default: false, description: 'hash every proof before it is given; for diagnosis' }),
-    pageCacheBytes: count(67_108_864, 'memory for nodes of trees'),
+    verifyOnRead: Type.Boolean({
+      default: false,
+      description: 'verify the hash of every proof before it is returned; for diagnosis',
+    }),
+    pageCacheBytes: count(67_108_864, 'memory for tree nodes'),
     proverUrl: Type.Union([Type.String({ format: 'http-url', ...secret }), Type.Null()], {
       default: null,
-      description: 'prover of validity proofs; null = they are answered with an error',
+      description: 'address of the prover for validity proofs; null = validity proofs return an error',
       ...secret,
     }),
     proverApiKey: Type.Union([Type.String(secret), Type.Null()], {
@@ -61,12 +61,12 @@ export const compressionConfig = Type.Object(
       ...secret,
     }),
     proverTimeoutMs: count(60_000, 'deadline of one proof'),
-    proverConcurrency: count(4, 'proofs that are made at once; more wait'),
+    proverConcurrency: count(4, 'concurrent proofs; further ones wait'),
     snapshotDir: Type.Union([Type.String(), Type.Null()], {
       default: null,
-      description: 'folder of state snapshots; null = none are written',
+      description: 'folder for state snapshots; null = no snapshots are written',
     }),
-    snapshotEverySlots: count(100_000, 'slots between two snapshots; the last two are kept'),
+    snapshotEverySlots: count(100_000, 'slots between snapshots; the last two are kept'),
   },
   { ...closed, default: {} },
 );

@@ -9,21 +9,24 @@ export const dashboardConfig = Type.Object(
     operatorToken: Type.Union([Type.String({ minLength: 16, maxLength: 512, secret: true }), Type.Null()], {
       default: null,
       description:
-        'what operators log in with on the admin listener, 16 characters or more; null = with the token that the first start without a configuration file shows, or that `dashboard renew-token` makes',
+        'token with which operators log in, at least 16 characters; null = the token shown by the first start without a configuration file, or created by `dashboard renew-token`',
     }),
     secureCookie: Type.Boolean({
       default: false,
       description:
-        'send the cookie over https only: for an admin listener behind a TLS proxy; with admin.tls it always is',
+        'send the cookie only over https; for an admin listener behind a TLS proxy; always on with admin.tls',
     }),
-    sessionIdleMinutes: count(60, 'a session ends after this time without a request'),
-    sessionMaxHours: count(12, 'and after this time in any case'),
-    maxSessions: count(1_000, 'sessions at once; for a new one the oldest of whoever has the most ends'),
-    maxSessionsPerIdentity: count(50, 'sessions at once of the operators, and of the owners of each project'),
-    loginFailuresPerMinute: count(10, 'wrong logins of one client address, and ten times as many of all together'),
+    sessionIdleMinutes: count(60, 'time without a request after which a session ends'),
+    sessionMaxHours: count(12, 'time after which a session ends in any case'),
+    maxSessions: count(
+      1_000,
+      'number of sessions; beyond that, a new one ends the oldest session of the identity with the most',
+    ),
+    maxSessionsPerIdentity: count(50, 'number of sessions of the operators, and of the owners of each project'),
+    loginFailuresPerMinute: count(10, 'wrong logins of one client address; ten times as many in total'),
     auditDays: count(365, 'how long the audit log is kept'),
-    liveIntervalMs: count(2_000, 'how often pages get new values', 250),
-    maxLiveStreams: count(32, 'pages that get live values at once'),
+    liveIntervalMs: count(2_000, 'interval of live updates of pages', 250),
+    maxLiveStreams: count(32, 'number of pages with live updates'),
   },
   { ...closed, default: {} },
 );

@@ -33,16 +33,16 @@ export const pricesConfig = Type.Object(
     source: Type.Union([Type.Literal('none'), ...sourceNames, Type.Array(Type.Union(sourceNames), { maxItems: 3 })], {
       default: 'none',
       description:
-        'static = a file, http = a server that answers like price v3 of Jupiter, onchain = pools; a list = in this order, the first that knows',
+        'static = a file; http = a server with the interface of Jupiter price v3; onchain = pools; a list = the first source in this order that has the price',
     }),
     file: Type.Union([Type.String({ minLength: 1 }), Type.Null()], {
       default: null,
-      description: 'static: JSON file {mint: dollars}; it is read again when it changes',
+      description: 'static: JSON file {mint: dollars}; reloaded when it changes',
     }),
     baseUrl: Type.String({
       format: 'http-url',
       default: 'https://lite-api.jup.ag',
-      description: 'http: what /price/v3 is put behind',
+      description: 'http: base address to which /price/v3 is appended',
     }),
     apiKey: Type.Union([Type.String(secret), Type.Null()], {
       default: null,
@@ -51,23 +51,23 @@ export const pricesConfig = Type.Object(
     }),
     allowCidrs: Type.Array(Type.String(), {
       default: [],
-      description: 'http: networks that may be asked although they are not public',
+      description: 'http: non-public networks that may be requested',
     }),
     stables: Type.Array(key('mint'), {
       default: ['EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v', 'Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB'],
-      description: 'onchain: mints that are worth one dollar',
+      description: 'onchain: mints with a value of one dollar',
     }),
     pools: Type.Array(pool, { default: [], maxItems: 1_000, description: 'onchain: a pool for each mint' }),
     minLiquidityUsd: Type.Number({
       minimum: 0,
       default: 10_000,
-      description: 'onchain: dollars that a pool must hold on both sides together to be believed',
+      description: 'onchain: dollars that a pool must hold in total for its price to be used',
     }),
-    timeoutMs: count(3_000, 'deadline of asking a source'),
-    waitMs: count(3_000, 'how long an answer waits for prices; what comes later is for the next one'),
-    ttlMs: count(60_000, 'how long a price counts'),
-    staleMs: count(3_600_000, 'how long an old price is better than none, while its source does not answer'),
-    retryMs: count(5_000, 'pause before a source that failed is asked again for the same mint'),
+    timeoutMs: count(3_000, 'deadline of a request to a source'),
+    waitMs: count(3_000, 'how long a response waits for prices; later prices are used by the next response'),
+    ttlMs: count(60_000, 'how long a price is cached'),
+    staleMs: count(3_600_000, 'how long an outdated price is used while its source does not respond'),
+    retryMs: count(5_000, 'pause before a failed source is requested again for the same mint'),
     maxKept: count(50_000, 'prices in memory'),
   },
   { ...closed, default: {} },

@@ -6,23 +6,23 @@ const count = (value: number, description: string, minimum = 1) =>
 
 export const proxyConfig = Type.Object(
   {
-    stickyMs: count(30_000, 'how long after its last call a caller stays on one upstream; 0 = not at all', 0),
-    stickyCallers: count(10_000, 'callers whose upstream is remembered'),
-    peekBytes: count(65_536, 'answers up to this size are checked as a whole before they are passed on'),
+    stickyMs: count(30_000, 'how long a caller stays on one upstream after its last call; 0 = off', 0),
+    stickyCallers: count(10_000, 'number of callers whose upstream is remembered'),
+    peekBytes: count(65_536, 'responses up to this size are checked completely before they are forwarded'),
     cache: Type.Object(
       {
-        enabled: Type.Boolean({ default: true, description: 'keep answers that can never change' }),
+        enabled: Type.Boolean({ default: true, description: 'cache responses that can never change' }),
         memoryBytes: count(67_108_864, 'size of the memory cache'),
-        maxEntryBytes: count(16_777_216, 'largest answer that is kept'),
+        maxEntryBytes: count(16_777_216, 'largest cached response'),
         disk: Type.Union([Type.Literal('public'), Type.Literal('any'), Type.Literal('off')], {
           default: 'public',
           description:
-            'disk cache below dataDir: only for the public clusters, since a throw-away chain may start again with the same genesis hash; for any chain; or not at all',
+            'disk cache in dataDir: public = only for the public clusters, because a temporary chain may start again with the same genesis hash; any = for any chain; off',
         }),
         diskBytes: count(536_870_912, 'size of the disk cache'),
-        diskPendingBytes: count(33_554_432, 'answers that wait to be written; more are not kept on disk'),
+        diskPendingBytes: count(33_554_432, 'responses waiting to be written; further ones are not cached on disk'),
       },
-      { ...closed, default: {}, description: 'answers that can never change' },
+      { ...closed, default: {}, description: 'cache of responses that can never change' },
     ),
     credits: Type.Object(
       {
@@ -31,7 +31,7 @@ export const proxyConfig = Type.Object(
         historical: count(1, 'a historical method', 0),
         transactionsForAddress: count(
           10,
-          'getTransactionsForAddress: signatures, or each 100 full results that are asked for',
+          'getTransactionsForAddress: signatures, or each 100 requested full results',
           0,
         ),
         sendBundle: count(10, 'sendBundle', 0),
@@ -54,13 +54,13 @@ export const proxyConfig = Type.Object(
         maxSubscriptions: count(1_000, 'subscriptions of one client'),
         maxParamsBytes: count(
           3_500,
-          'parameters of one subscription; nodes take messages of 4,096 bytes and close the connection of all others over a larger one',
+          'size of the parameters of one subscription; a node accepts messages of 4,096 bytes, and closes a shared connection over a larger one',
         ),
-        maxInFlight: count(64, 'calls of one client that run at once; then its socket is not read'),
-        maxQueuedBytes: count(16_777_216, 'bytes that wait for a slow client; more close it with 1013'),
+        maxInFlight: count(64, 'calls of one client in flight; beyond that, its socket is not read'),
+        maxQueuedBytes: count(16_777_216, 'bytes queued for a slow client; beyond that it is closed with 1013'),
         pingIntervalMs: count(
           30_000,
-          'pause between pings to clients and upstreams; no answer until the next one closes',
+          'pause between pings to clients and upstreams; a missing response until the next ping closes the connection',
         ),
         upstreamSockets: count(4, 'sockets per upstream'),
         upstreamSubscriptions: count(1_000, 'subscriptions per upstream socket'),

@@ -36,40 +36,42 @@ const TIP_ACCOUNTS = [
 
 export const senderConfig = Type.Object(
   {
-    enabled: Type.Boolean({ default: true, description: 'offer POST /fast' }),
-    requireKey: Type.Boolean({ default: false, description: 'demand an API key; the usual clients send none' }),
+    enabled: Type.Boolean({ default: true, description: 'enable POST /fast' }),
+    requireKey: Type.Boolean({ default: false, description: 'require an API key; common clients send none' }),
     urls: Type.Array(sendUpstream, {
       default: [],
-      description: 'addresses that get each transaction, all at once; none = the upstreams of the main chain',
+      description:
+        'addresses to which each transaction is sent, all at once; if empty, the upstreams of the main chain',
     }),
     mevProtect: Type.Union([Type.Literal('ignore'), Type.Literal('refuse')], {
       default: 'ignore',
       description:
-        'what happens with mev-protect=true when no entry of urls (bundleUrls for a bundle) is marked so: sent as always and said so, or -32602',
+        'mev-protect=true if no entry of urls (bundleUrls for a bundle) is marked: ignore = send as usual and report it in a header; refuse = -32602',
     }),
     bundleUrls: Type.Array(sendUpstream, {
       default: [],
-      description: 'addresses that take sendBundle, getBundleStatuses and simulateBundle; none = not offered',
+      description:
+        'addresses for sendBundle, getBundleStatuses and simulateBundle; if empty, these methods are not available',
     }),
     timeoutMs: count(10_000, 'deadline of one transmission'),
     ratePerSecond: count(50, 'calls per second of one key, or of one address (IPv6: /64) without a key'),
-    burstFactor: count(2, 'calls at once, as a multiple of the rate'),
-    requireTip: Type.Boolean({ default: false, description: 'demand a transfer to one of the tip accounts' }),
-    minTipLamports: count(1_000_000, 'least tip', 0),
-    minTipLamportsSwqos: count(5_000, 'least tip with swqos_only=true', 0),
+    burstFactor: count(2, 'burst, as a multiple of the rate'),
+    requireTip: Type.Boolean({ default: false, description: 'require a transfer to one of the tip accounts' }),
+    minTipLamports: count(1_000_000, 'smallest tip', 0),
+    minTipLamportsSwqos: count(5_000, 'smallest tip with swqos_only=true', 0),
     tipAccounts: Type.Array(Type.String(), {
       default: TIP_ACCOUNTS,
-      description: 'accounts that count as receivers of a tip',
+      description: 'accounts that receive tips',
     }),
     rebroadcast: Type.Object(
       {
         enabled: Type.Boolean({ default: true, description: 'send again until the chain has the transaction' }),
         intervalMs: count(2_000, 'pause between two transmissions'),
-        maxQueued: count(10_000, 'transactions that wait to be seen; more are answered 503'),
-        maxAgeMs: count(90_000, 'age after which a transaction is given up'),
-        concurrency: count(16, 'transactions sent again at once'),
+        maxQueued: count(10_000, 'transactions waiting to be seen; further ones get 503'),
+        maxAgeMs: count(90_000, 'age after which a transaction is no longer sent'),
+        concurrency: count(16, 'transactions sent again concurrently'),
       },
-      { ...closed, default: {}, description: 'repetition until a transaction is seen or expired' },
+      { ...closed, default: {}, description: 'sending again until a transaction is seen or expired' },
     ),
   },
   closed,

@@ -7,7 +7,7 @@ export const signupConfig = Type.Object(
   {
     treasury: Type.Union([Type.String({ pattern: ADDRESS }), Type.Null()], {
       default: null,
-      description: 'wallet that is paid; of tokens, any token account that it owns counts',
+      description: 'wallet that receives payments; for tokens, any token account that it owns',
     }),
     lamports: Type.Union([Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }), Type.Null()], {
       default: null,
@@ -25,17 +25,18 @@ export const signupConfig = Type.Object(
       ),
       { default: [], maxItems: 16, description: 'prices in tokens' },
     ),
-    plan: Type.String({ minLength: 1, default: 'agent', description: 'plan of the projects that are made' }),
+    plan: Type.String({ minLength: 1, default: 'agent', description: 'plan of the created projects' }),
     credits: Type.Integer({
       minimum: 0,
       default: 0,
-      description: 'prepaid credits that each payment adds, the first one too',
+      description: 'prepaid credits for each payment, including the first',
     }),
   },
   {
     ...closed,
     default: {},
-    description: 'keys for whoever pays; in force only with `signup` in the list of plugins, where it is not by itself',
+    description:
+      'API keys for payments on the chain; needs `signup` in the list of plugins, which is not there by default',
   },
 );
 

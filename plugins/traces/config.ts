@@ -9,7 +9,7 @@ export const tracesConfig = Type.Object(
   {
     endpoint: Type.Union([Type.String({ format: 'http-url', secret: true }), Type.Null()], {
       default: null,
-      description: 'where spans are posted as OTLP JSON: http://127.0.0.1:4318/v1/traces',
+      description: 'address to which spans are posted as OTLP JSON, such as http://127.0.0.1:4318/v1/traces',
     }),
     headers: Type.Record(Type.String(), Type.String({ secret: true }), {
       default: {},
@@ -17,32 +17,32 @@ export const tracesConfig = Type.Object(
     }),
     caFile: Type.Union([Type.String({ minLength: 1 }), Type.Null()], {
       default: null,
-      description: 'PEM file with further certificate authorities for the collector',
+      description: 'PEM file with additional certificate authorities for the collector',
     }),
     serviceName: Type.String({ minLength: 1, maxLength: 255, default: 'parhelion', description: '`service.name`' }),
     sampleRatio: Type.Number({
       minimum: 0,
       maximum: 1,
       default: 1,
-      description: 'part of the traces that is kept; a client that sends `traceparent` decides itself for its requests',
+      description: 'share of the traces that is kept; a client that sends `traceparent` decides for its own requests',
     }),
     background: Type.Boolean({
       default: false,
-      description: 'also requests to nodes that belong to no request and no job, such as those of the following',
+      description: 'include requests to nodes that belong to no request and no job, such as those of the follower',
     }),
     passToReceivers: Type.Boolean({
       default: false,
-      description: 'send `traceparent` along with webhooks and whatever else is posted to addresses of users',
+      description: 'send `traceparent` with webhooks and other requests to addresses of users',
     }),
-    queueSpans: count(8_192, 'spans of a role that wait for the collector at most; more are dropped and counted'),
-    batchSpans: count(512, 'spans of one request to the collector'),
-    intervalMs: count(2_000, 'how long a span waits for others', 10),
-    timeoutMs: count(10_000, 'how long the collector may take', 10),
+    queueSpans: count(8_192, 'spans of a role waiting for the collector; further ones are dropped and counted'),
+    batchSpans: count(512, 'spans per request to the collector'),
+    intervalMs: count(2_000, 'how long a span waits for others before it is sent', 10),
+    timeoutMs: count(10_000, 'deadline of a request to the collector', 10),
   },
   {
     ...closed,
     default: {},
-    description: 'OpenTelemetry traces; in force only with `traces` in the list of plugins, where it is not by itself',
+    description: 'OpenTelemetry traces; needs `traces` in the list of plugins, which is not there by default',
   },
 );
 

@@ -17,7 +17,10 @@ export const webhooksConfig = Type.Object(
     }),
     raw: Type.Object(
       {
-        extraKeys: Type.Boolean({ default: false, description: 'repeat keys of the node beyond the published ones' }),
+        extraKeys: Type.Boolean({
+          default: false,
+          description: "include keys of the node's response beyond the published ones",
+        }),
       },
       { ...closed, default: {}, description: 'raw payloads' },
     ),
@@ -26,22 +29,22 @@ export const webhooksConfig = Type.Object(
         preferSwapOverMint: Type.Boolean({
           default: false,
           description:
-            'a swap over one market that mints shares of its fee is a SWAP, not a TOKEN_MINT as the hosted service says',
+            'return SWAP for a swap over a single market that mints shares as its fee; the hosted service returns TOKEN_MINT',
         }),
         setAuthorityEvents: Type.Boolean({
           default: false,
-          description: 'tell changes of token authorities in events.setAuthority',
+          description: 'include changes of token authorities as events.setAuthority',
         }),
       },
       { ...closed, default: {}, description: 'enhanced payloads' },
     ),
     explorerUrlTemplate: Type.String({
       default: 'https://explorer.solana.com/tx/{signature}?cluster={cluster}',
-      description: 'page of a transaction in Discord messages, with {signature} and {cluster}',
+      description: 'link to a transaction in Discord messages, with {signature} and {cluster}',
     }),
     defaultPreset: Type.Union([Type.Literal('durable'), Type.Literal('compat')], {
       default: 'durable',
-      description: 'retry preset of webhooks that name none',
+      description: 'retry preset of webhooks without one',
     }),
     retry: Type.Object(
       {
@@ -51,7 +54,7 @@ export const webhooksConfig = Type.Object(
             jitter: Type.Number({ minimum: 0, maximum: 1, default: 0.2, description: 'random part of each step, ±' }),
             timeoutMs: count(10_000, 'deadline of one attempt, DNS to body'),
           },
-          { ...closed, default: {}, description: 'patient: more than a day' },
+          { ...closed, default: {}, description: 'retries over more than a day' },
         ),
         compat: Type.Object(
           {
@@ -65,25 +68,25 @@ export const webhooksConfig = Type.Object(
     ),
     concurrency: Type.Object(
       {
-        global: count(64, 'deliveries under way at once'),
-        perWebhook: count(4, 'deliveries of one webhook under way at once'),
+        global: count(64, 'deliveries in flight'),
+        perWebhook: count(4, 'deliveries of one webhook in flight'),
       },
-      { ...closed, default: {}, description: 'limits of sending' },
+      { ...closed, default: {}, description: 'limits of concurrent deliveries' },
     ),
-    ratePerSecond: count(50, 'deliveries per second of one webhook; more wait; 0 = no limit', 0),
+    ratePerSecond: count(50, 'deliveries per second of one webhook; further ones wait; 0 = no limit', 0),
     outbox: Type.Object(
       {
-        maxRows: count(1_000_000, 'waiting deliveries at which the chain is no longer followed until some are done'),
+        maxRows: count(1_000_000, 'waiting deliveries at which the follower pauses'),
         maxPerWebhook: count(
           100_000,
-          'waiting deliveries of one webhook; further events are counted as missed and not stored',
+          'waiting deliveries of one webhook; further events are recorded as missed and not stored',
         ),
       },
-      { ...closed, default: {}, description: 'bounds of the outbox' },
+      { ...closed, default: {}, description: 'limits of the outbox' },
     ),
     hold: Type.Object(
       {
-        maxRows: count(10_000, 'events kept for a webhook that is off; beyond that the oldest are dropped'),
+        maxRows: count(10_000, 'events kept for a webhook that is off; beyond that, the oldest are dropped'),
         ttlHours: count(72, 'how long they are kept'),
       },
       { ...closed, default: {}, description: 'webhooks with onInactive: hold' },
@@ -93,33 +96,36 @@ export const webhooksConfig = Type.Object(
         creditsPerSlot: Type.Number({
           minimum: 0,
           default: 1,
-          description: 'credits for each slot that a replay reads again; that of a getBlock',
+          description: 'credits for each slot that a replay reads, as for getBlock',
         }),
       },
-      { ...closed, default: {}, description: 'reading past blocks again for one webhook' },
+      { ...closed, default: {}, description: 'replay of past blocks for one webhook' },
     ),
     retention: Type.Object(
       {
         succeededHours: count(24, 'how long delivered events are kept'),
         failedDays: count(14, 'how long failed and discarded events are kept'),
-        attemptsPerDelivery: count(20, 'attempts that are kept of one delivery'),
-        attemptsPerWebhook: count(1_000, 'attempts that are kept of one webhook'),
+        attemptsPerDelivery: count(20, 'attempts kept per delivery'),
+        attemptsPerWebhook: count(1_000, 'attempts kept per webhook'),
       },
-      { ...closed, default: {}, description: 'when deliveries are forgotten' },
+      { ...closed, default: {}, description: 'how long deliveries are kept' },
     ),
     autoDisable: Type.Object(
       {
-        enabled: Type.Boolean({ default: true, description: 'switch webhooks off whose endpoint keeps failing' }),
+        enabled: Type.Boolean({ default: true, description: 'switch off webhooks whose receiver keeps failing' }),
         windowMinutes: count(60, 'length of the window'),
-        minFinished: count(20, 'finished deliveries in the window below which nothing happens'),
+        minFinished: count(20, 'smallest number of finished deliveries in the window'),
         failureRate: Type.Number({
           minimum: 0,
           maximum: 1,
           default: 0.95,
-          description: 'failed share that is too much',
+          description: 'share of failed deliveries that disables a webhook',
         }),
-        quietMinutes: count(10, 'a success within this time prevents it', 0),
-        silentHours: count(24, 'also when every attempt of this time failed (and there were minFinished)'),
+        quietMinutes: count(10, 'a successful delivery within this time prevents it', 0),
+        silentHours: count(
+          24,
+          'also disable if every attempt within this time failed, and there were at least minFinished',
+        ),
       },
       { ...closed, default: {}, description: 'automatic disabling' },
     ),
@@ -129,7 +135,7 @@ export const webhooksConfig = Type.Object(
       description: 'time after re-enabling in which a webhook is not disabled automatically',
     }),
     secret: Type.Object(
-      { overlapSeconds: count(86_400, 'how long the old secret signs beside a new one', 0) },
+      { overlapSeconds: count(86_400, 'how long the old secret also signs after a rotation', 0) },
       { ...closed, default: {}, description: 'signing secrets' },
     ),
     operational: Type.Union(
@@ -153,30 +159,30 @@ export const webhooksConfig = Type.Object(
         ),
         Type.Null(),
       ],
-      { default: null, description: "the operator's own webhook {url, secret}; null = none" },
+      { default: null, description: 'webhook of the operator {url, secret}; null = off' },
     ),
     maxLagSeconds: Type.Number({
       exclusiveMinimum: 0,
       default: 60,
-      description: 'time behind the tip that the operator is told of, after follow.stalledAfterSeconds',
+      description: 'lag of which the operator is notified, after follow.stalledAfterSeconds',
     }),
     maxLagSlots: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
       default: null,
       description: 'old form of webhooks.maxLagSeconds, in slots',
       renamedTo: 'webhooks.maxLagSeconds',
     }),
-    allowHttp: Type.Boolean({ default: false, description: 'deliver to http addresses anywhere' }),
+    allowHttp: Type.Boolean({ default: false, description: 'allow http addresses everywhere' }),
     allowCidrs: Type.Array(Type.String({ format: 'cidr' }), {
       default: [],
-      description: 'networks that may be delivered to although they are private, for example 127.0.0.0/8',
+      description: 'private networks that are allowed as targets, for example 127.0.0.0/8',
     }),
     allowPorts: Type.Union([Type.Array(Type.Integer({ minimum: 1, maximum: 65_535 })), Type.Null()], {
       default: null,
-      description: 'ports that may be delivered to; null = all',
+      description: 'allowed ports of targets; null = all',
     }),
     caFile: Type.Union([Type.String(), Type.Null()], {
       default: null,
-      description: 'PEM file with further certificate authorities of receivers',
+      description: 'PEM file with additional certificate authorities for receivers',
     }),
   },
   { ...closed, default: {} },

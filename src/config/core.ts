@@ -27,11 +27,11 @@ export const secret = { secret: true } as const;
 const file = (description: string) =>
   Type.Union([Type.String({ minLength: 1 }), Type.Null()], { default: null, description });
 
-/** The certificate of listeners; `who` says of which. */
+/** The certificate of the listeners `who`. */
 const tlsConfig = (who: string) =>
   Type.Object(
     {
-      certFile: file(`certificate chain (PEM) that ${who} TLS with; null = plain HTTP. SIGHUP reads the files again`),
+      certFile: file(`TLS certificate chain (PEM) of ${who}; null = plain HTTP; SIGHUP reloads the files`),
       keyFile: file('its private key (PEM, without a passphrase)'),
     },
     { ...closed, default: {} },
@@ -61,12 +61,12 @@ const upstreamEntry = Type.Union([
       headers: Type.Optional(
         Type.Record(Type.String(), Type.String(secret), { description: 'headers sent with each request' }),
       ),
-      maxConcurrent: Type.Optional(count(64, 'requests at once')),
+      maxConcurrent: Type.Optional(count(64, 'concurrent requests')),
       archive: Type.Optional(
         Type.Boolean({
           default: false,
           description:
-            'keeps the whole history: such upstreams alone are read for the past of wallets, and asked first for what is old in calls that are passed on',
+            'has the whole history: the past of wallets is read only from such upstreams, and forwarded calls for old data go to them first',
         }),
       ),
     },
@@ -86,28 +86,25 @@ const upstreamConfig = Type.Object(
       { ...closed, default: {} },
     ),
     healthIntervalMs: count(5_000, 'pause between health checks'),
-    coolDownMs: count(10_000, 'how long a failing upstream is left alone'),
-    distrustMs: count(60_000, 'how long an upstream that contradicted the chain is left alone'),
+    coolDownMs: count(10_000, 'how long a failing upstream cools down'),
+    distrustMs: count(60_000, 'how long an upstream that contradicted the chain cools down'),
     local: Type.Object(
       {
         mode: Type.Union([Type.Literal('auto'), Type.Literal('on'), Type.Literal('off')], {
           default: 'auto',
-          description: 'the throw-away local chain',
+          description: 'the temporary local chain',
         }),
-        port: port(
-          8899,
-          'its port for JSON-RPC and websockets; it takes the next one too, for websockets alone; 0 = any free port',
-        ),
+        port: port(8899, 'port for JSON-RPC and websockets; the next port serves websockets only; 0 = any free port'),
         slotMs: count(400, 'length of a slot', 0),
         seed: Type.Union([Type.String(), Type.Null()], {
           default: null,
           description: 'genesis seed; null = random at each start',
         }),
         demo: Type.Boolean({ default: true, description: 'run the demo scenario' }),
-        control: Type.Boolean({ default: true, description: 'offer the local_* control methods' }),
-        finalityDepth: count(32, 'blocks above a finalized block', 0),
+        control: Type.Boolean({ default: true, description: 'enable the local_* control methods' }),
+        finalityDepth: count(32, 'number of blocks after which a block is finalized', 0),
         firstSlot: count(1_000, 'slot of the first block', 0),
-        maxBlocks: count(20_000, 'older blocks are pruned'),
+        maxBlocks: count(20_000, 'number of blocks kept in memory; older ones are pruned'),
         lightAssets: Type.Union([Type.String(), Type.Null()], {
           default: null,
           description: 'folder with Light Protocol programs and accounts',
@@ -124,10 +121,10 @@ export type UpstreamEntry = Static<typeof upstreamEntry>;
 /** How chains are followed. */
 const followConfig = Type.Object(
   {
-    enabled: Type.Boolean({ default: true, description: 'follow the chain at all' }),
+    enabled: Type.Boolean({ default: true, description: 'whether the daemon follows the chain' }),
     startSlot: Type.Union([Type.Literal('latest'), Type.Integer({ minimum: 0 })], {
       default: 'latest',
-      description: 'where a first start begins',
+      description: 'slot at which a first start begins, or latest',
     }),
     commitment: Type.Union([Type.Literal('confirmed'), Type.Literal('finalized')], {
       default: 'confirmed',
@@ -135,52 +132,52 @@ const followConfig = Type.Object(
     }),
     leaseMs: count(
       5_000,
-      'silence of the leading indexer after which another one takes over, where several are on one PostgreSQL database',
+      'silence of the leading indexer after which another one takes over, if several use one PostgreSQL database',
       100,
     ),
-    pollMs: count(400, 'pause between looks at the tip'),
-    window: count(200, 'slots asked for ahead of the cursor'),
+    pollMs: count(400, 'pause between polls of the tip'),
+    window: count(200, 'slots requested ahead of the cursor'),
     concurrency: count(6, 'blocks fetched at once at the tip'),
     catchUpConcurrency: count(10, 'blocks fetched at once while catching up'),
-    bufferBlocks: count(64, 'blocks held before release'),
-    bufferBytes: count(536_870_912, 'bytes held before release'),
+    bufferBlocks: count(64, 'blocks in memory before release'),
+    bufferBytes: count(536_870_912, 'bytes in memory before release'),
     headers: Type.Integer({
       minimum: 64,
       maximum: 4096,
       default: 512,
       description: 'released headers that are kept',
     }),
-    maxCatchupHours: time(24, 'time behind the tip beyond which a gap is recorded'),
+    maxCatchupHours: time(24, 'lag beyond which blocks are skipped and recorded as a gap'),
     maxCatchupSlots: oldSlots('follow.maxCatchupHours'),
-    holeTimeoutSeconds: count(600, 'how long a hole may stand before the alarm'),
+    holeTimeoutSeconds: count(600, 'how long a block may be missing before the alarm'),
     holePolicy: Type.Union([Type.Literal('wait'), Type.Literal('gap')], {
       default: 'wait',
-      description: 'what follows then',
+      description: 'what happens then',
     }),
     maxSupportedTransactionVersion: count(
       1,
-      'highest transaction version asked for at first; above 1 blocks come as JSON, which is slower',
+      'highest transaction version requested at first; with values above 1, blocks are read as JSON, which is slower',
       0,
     ),
     requestTimeoutMs: count(30_000, 'deadline of one call to an upstream'),
-    maxBodyBytes: count(67_108_864, 'largest block answer'),
-    unhealthyLagSeconds: time(20, 'time behind the best upstream beyond which one is left out'),
+    maxBodyBytes: count(67_108_864, 'largest block response'),
+    unhealthyLagSeconds: time(20, 'lag behind the best upstream beyond which an upstream is not used'),
     unhealthyLagSlots: oldSlots('follow.unhealthyLagSeconds'),
     auditIntervalMs: count(5_000, 'pause between finality audits'),
-    processorTimeoutSeconds: count(60, 'deadline of a block processor for one block'),
+    processorTimeoutSeconds: count(60, 'deadline of a block processor per block'),
     onError: Type.Union([Type.Literal('stop'), Type.Literal('skip-plugin')], {
       default: 'stop',
       description:
-        'when a block processor throws or misses its deadline: stop waits and tries again, skip-plugin goes on without the processors of ' +
-        'that plugin, which catch up once they work',
+        'if a block processor throws or misses its deadline: stop = the chain waits and retries; skip-plugin = the chain continues ' +
+        'without the processors of that plugin, which catch up when they work again',
     }),
-    stalledAfterSeconds: count(60, 'silence after which the chain counts as stalled'),
+    stalledAfterSeconds: count(60, 'time without new blocks after which the follower is stalled'),
     stream: Type.Object(
       {
         plugin: Type.Union([Type.Literal('yellowstone'), Type.Null()], {
           default: null,
           description:
-            'source of pushed blocks beside the polling: yellowstone needs the package @triton-one/yellowstone-grpc',
+            'source of pushed blocks in addition to polling; yellowstone needs the package @triton-one/yellowstone-grpc',
         }),
         url: Type.Union([Type.String({ format: 'http-url', ...secret }), Type.Null()], {
           default: null,
@@ -195,28 +192,28 @@ const followConfig = Type.Object(
       },
       { ...closed, default: {} },
     ),
-    maxReadyLagSeconds: time(60, 'time behind the tip beyond which the daemon is not ready'),
+    maxReadyLagSeconds: time(60, 'lag beyond which the daemon is not ready'),
     maxReadyLagSlots: oldSlots('follow.maxReadyLagSeconds'),
     rewindTo: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
       default: null,
       description:
-        'take released blocks above this slot back at the start, final ones too; meant for one start: serve --rewind-to',
+        'at the start, roll back released blocks above this slot, including final ones; meant for a single start: serve --rewind-to',
     }),
-    maxGapSlots: count(1_000, 'slots of one gap that are filled before the next gap gets its turn'),
+    maxGapSlots: count(1_000, 'slots of one gap that are filled before the next gap is served'),
     gapBackfill: Type.Object(
       {
         enabled: Type.Boolean({ default: true, description: 'fill gaps while the chain is followed' }),
         concurrency: count(2, 'blocks of a gap fetched at once'),
-        maxLagSeconds: time(8, 'time behind the tip beyond which filling waits'),
+        maxLagSeconds: time(8, 'lag beyond which filling pauses'),
         maxLagSlots: oldSlots('follow.gapBackfill.maxLagSeconds'),
-        retryMaxSeconds: count(3_600, 'longest pause between looks whether an upstream has gained the blocks of a gap'),
+        retryMaxSeconds: count(3_600, 'longest pause between checks whether an upstream now has the blocks of a gap'),
         addressMode: Type.Boolean({
           default: false,
           description:
-            'when no upstream has the blocks of a gap, ask for the transactions of each watched address instead; ' +
-            'deliveries that match only by token owner are not found that way',
+            'if no upstream has the blocks of a gap, request the transactions of each watched address instead; ' +
+            'this does not find deliveries that match only by token owner',
         }),
-        maxAddresses: count(10_000, 'addresses up to which that is done'),
+        maxAddresses: count(10_000, 'largest number of addresses for which this is done'),
       },
       { ...closed, default: {} },
     ),
@@ -243,35 +240,35 @@ export const coreConfig = Type.Object(
         compression: Type.Boolean({
           default: true,
           description:
-            'compress answers above 1 KiB for clients that accept gzip, or zstd where the Node that runs has it; the admin listener too',
+            'compress responses above 1 KiB for clients that accept gzip, or zstd if this version of Node supports it; also on the admin listener',
         }),
-        keepAliveTimeoutMs: count(75_000, 'idle time of a kept connection'),
+        keepAliveTimeoutMs: count(75_000, 'idle time after which a kept-alive connection is closed'),
         maxConnections: count(
           10_000,
-          'open sockets; fewer where the limit of open files leaves room for fewer. When full, a new one takes the place of the longest idle',
+          'open sockets, fewer if the limit of open files is lower; when full, a new one replaces the one that was idle longest',
         ),
         maxConnectionsPerAddress: count(
           5_000,
-          'open sockets of one client address (IPv6: /64), websockets too; 0 = no limit; trusted proxies have none',
+          'open sockets of one client address (IPv6: /64), including websockets; 0 = no limit; trusted proxies have no limit',
           0,
         ),
-        maxInFlight: count(2_000, 'requests handled at once; more are answered 503 with Retry-After'),
+        maxInFlight: count(2_000, 'requests in flight; further ones get 503 with Retry-After'),
         maxBodyBytesInFlight: count(
           268_435_456,
-          'bytes of all request bodies that are held at once; more are answered 503 with Retry-After',
+          'bytes of all request bodies in memory; further requests get 503 with Retry-After',
         ),
         minReadBytesPerSecond: count(
           16_384,
-          'connections that leave answers unread, or read them more slowly than this, are cut; 0 = no least rate',
+          'connections that read responses more slowly than this are closed; 0 = no minimum',
           0,
         ),
-        readWindowMs: count(30_000, 'over which that rate is measured'),
+        readWindowMs: count(30_000, 'time over which that rate is measured'),
         targetLimitBytes: count(8_192, 'longest request target'),
         trustedProxies: Type.Array(Type.String({ format: 'cidr' }), {
           default: [],
-          description: 'CIDRs whose X-Forwarded-For is believed',
+          description: 'CIDRs of proxies whose X-Forwarded-For is trusted',
         }),
-        tls: tlsConfig('both listeners speak'),
+        tls: tlsConfig('both API listeners'),
       },
       { ...closed, default: {} },
     ),
@@ -281,27 +278,27 @@ export const coreConfig = Type.Object(
         port: port(8790, 'port of the admin listener; 0 = any free port'),
         allowedHosts: Type.Array(Type.String(), {
           default: [],
-          description: 'further Host names that are accepted beside the loopback ones',
+          description: 'Host names that are accepted in addition to the loopback ones',
         }),
-        tls: tlsConfig('the admin listener speaks'),
+        tls: tlsConfig('the admin listener'),
       },
       { ...closed, default: {} },
     ),
     rpc: Type.Object(
       {
-        denyMethods: Type.Array(Type.String(), { default: [], description: 'methods that are answered -32601' }),
+        denyMethods: Type.Array(Type.String(), { default: [], description: 'methods that are refused with -32601' }),
         allowMethods: Type.Union([Type.Array(Type.String()), Type.Null()], {
           default: null,
           description: 'if set, all other proxied methods are -32601',
         }),
         upstreamTimeoutMs: count(
           25_000,
-          'deadline of a proxied call, retries included; below the 30 s after which clients give up, so that they see its error',
+          'deadline of a proxied call, including retries; keep it below the 30 s after which clients give up, so that they see the error',
         ),
-        maxUpstreamBytes: count(134_217_728, 'largest proxied answer'),
+        maxUpstreamBytes: count(134_217_728, 'largest proxied response'),
         maxBatchItems: count(1_000, 'items in one batch'),
-        batchConcurrency: count(8, 'items of one batch that run at once'),
-        maxBatchBytes: count(33_554_432, 'joint size of the answers of one batch'),
+        batchConcurrency: count(8, 'items of one batch that run concurrently'),
+        maxBatchBytes: count(33_554_432, 'total size of the responses of one batch'),
       },
       { ...closed, default: {} },
     ),
@@ -310,7 +307,7 @@ export const coreConfig = Type.Object(
         answerBytes: Type.Union([count(1_073_741_824, ''), Type.Null()], {
           default: null,
           description:
-            'bytes of answers that clients have not read yet; null = a quarter of the memory, at least 128 MiB and at most 1 GiB',
+            'bytes of responses that clients have not read yet; null = a quarter of the memory, at least 128 MiB and at most 1 GiB',
         }),
         sockets: count(4_000, 'open websockets'),
         subscriptions: count(100_000, 'websocket subscriptions'),
@@ -320,7 +317,7 @@ export const coreConfig = Type.Object(
         ...closed,
         default: {},
         description:
-          'what all projects of a process hold together; a quarter more is kept for projects below their share. Limits of one project are in its plan',
+          'limits of what all projects of a process hold together; a further quarter is reserved for projects below their fair share. Limits per project are in its plan',
       },
     ),
     store: Type.Object(
@@ -332,7 +329,7 @@ export const coreConfig = Type.Object(
           ...secret,
         }),
         poolSize: count(10, 'PostgreSQL connections of each role'),
-        busyTimeoutMs: count(5_000, 'how long a locked SQLite database is waited for'),
+        busyTimeoutMs: count(5_000, 'how long to wait for a locked SQLite database'),
         statementTimeoutMs: count(60_000, 'longest PostgreSQL statement'),
         migrate: Type.Union([Type.Literal('auto'), Type.Literal('manual')], {
           default: 'auto',
@@ -345,16 +342,12 @@ export const coreConfig = Type.Object(
     follow: followConfig,
     jobs: Type.Object(
       {
-        concurrency: count(64, 'jobs that run at once'),
+        concurrency: count(64, 'jobs that run concurrently'),
         claimBatch: count(256, 'rows per claim'),
-        claimAhead: count(
-          512,
-          'rows that are claimed before a slot is free for them, so that one commit serves many',
-          0,
-        ),
-        settleMs: count(5, 'how long finished attempts are collected before they are written', 0),
-        pollMs: count(1_000, 'pause between looks at the outbox when nothing wakes the runner'),
-        maxAttempts: count(20, 'attempts of a job whose handler throws'),
+        claimAhead: count(512, 'rows that are claimed before they can run, so that one commit claims many', 0),
+        settleMs: count(5, 'how long results of attempts are collected before they are written', 0),
+        pollMs: count(1_000, 'pause between polls of the outbox if nothing wakes the runner'),
+        maxAttempts: count(20, 'attempts of a job whose handler throws, before it fails'),
       },
       { ...closed, default: {} },
     ),
@@ -370,7 +363,7 @@ export const coreConfig = Type.Object(
       {
         level: Type.Union(
           ['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'].map((level) => Type.Literal(level)),
-          { default: 'info', description: 'least level that is written' },
+          { default: 'info', description: 'lowest level that is written' },
         ),
         format: Type.Union([Type.Literal('auto'), Type.Literal('json'), Type.Literal('pretty')], {
           default: 'auto',

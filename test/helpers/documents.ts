@@ -31,7 +31,10 @@ export function docsPages(): Document[] {
   return names.sort().map((name) => readDocument(`docs/${name}`));
 }
 
-/** All pages that tell users something. */
+/** All pages for users and contributors. */
 export function allDocuments(): Document[] {
-  return [...['README.md', 'SECURITY.md', 'config/grafana/README.md'].map(readDocument), ...docsPages()];
+  return [
+    ...['README.md', 'CONTRIBUTING.md', 'SECURITY.md', 'config/grafana/README.md'].map(readDocument),
+    ...docsPages(),
+  ];
 }

@@ -7,7 +7,7 @@ import { findProjectRoot } from './project-root.ts';
 export const metricListPath = (): string => `${findProjectRoot()}config/metrics.txt`;
 
 const HEADER = `# Every metric of the daemon beside those of the process itself (parhelion_process_*, parhelion_nodejs_*):
-# name, kind, meaning. Written by: npx tsx test/helpers/metric-list.ts
+# name, kind, meaning. Written by npm run metrics:write
 `;
 
 /** What a whole daemon declares, sorted by name. */

@@ -8,15 +8,13 @@ import { findPlugins } from '../../src/daemon/registry.ts';
 
 const root = fileURLToPath(new URL('../../', import.meta.url));
 
-const HEADER = `Configuration of parhelion: every key with what it does and its default. This file is written from the schemas of the
-code (npm run config:write) and compared with them in the tests.
+const HEADER = `Configuration of parhelion: every key with its meaning and default. Written by npm run config:write from the schemas in the code.
 
-A file of your own needs only the keys that differ; \`parhelion init\` writes one to start from, \`parhelion check-config\` checks it,
-\`parhelion dump-config\` shows what is in force. Production needs one thing that has no default: upstream.urls.
+Your own file needs only the keys that differ. \`parhelion init\` writes one to start from, \`parhelion check-config\` validates it, and
+\`parhelion dump-config\` prints the effective configuration. In production one key is required: upstream.urls.
 
-Every key can also come from the environment, which wins over the file: PARHELION_HTTP__PORT=9000 sets http.port (two underscores
-between levels, case and single underscores do not count), PARHELION_STORE__URL_FILE=/run/secrets/store reads the value from a
-file. SOLANA_RPC_URL sets upstream.urls.`;
+Environment variables override the file. PARHELION_HTTP__PORT=9000 sets http.port: two underscores separate levels; case and single
+underscores are ignored. PARHELION_STORE__URL_FILE=/run/secrets/store reads the value from a file. SOLANA_RPC_URL sets upstream.urls.`;
 
 export async function configDocument(): Promise<string> {
   const places = { builtInDir, baseDir: root, packageDirs: [root] };

@@ -33,7 +33,7 @@ export async function errorTables(): Promise<ReadonlyMap<string, Table>> {
   return tables;
 }
 
-/** The exit codes that the source gives to each error; an error without one ends a command with 70. */
+/** The exit codes of each error in the source; an error without one ends a command with 70. */
 function exitCodes(): ReadonlyMap<string, ReadonlySet<number>> {
   const found = new Map<string, Set<number>>();
   const note = (errorCode: string, exit: number) => found.set(errorCode, (found.get(errorCode) ?? new Set()).add(exit));
@@ -58,7 +58,7 @@ function exitCodes(): ReadonlyMap<string, ReadonlySet<number>> {
   return found;
 }
 
-/** What a caller sees of it over HTTP: the answer of the one error mapper. */
+/** The status that the error mapper gives it. */
 function httpStatus(errorCode: string): number {
   return faultOf(new CodedError(errorCode, ''), 'id').status;
 }
@@ -67,7 +67,7 @@ function codedSection(name: string, errors: Table, exits: ReadonlyMap<string, Re
   const rows = Object.entries(errors).map(([errorCode, meaning]) => {
     const exit = [...(exits.get(errorCode) ?? [])].sort((a, b) => a - b).join(', ');
     const advice = adviceFor(errorCode);
-    if (advice === null) throw new Error(`test/helpers/error-advice.ts does not say what to do about ${errorCode}`);
+    if (advice === null) throw new Error(`test/helpers/error-advice.ts has no advice for ${errorCode}`);
     return row(code(errorCode), meaning, httpStatus(errorCode), exit, advice);
   });
   return `### ${name}\n\n${table(['code', 'meaning', 'HTTP', 'exit', 'what to do'], rows)}`;
@@ -92,20 +92,20 @@ export async function errorsDocument(): Promise<string> {
   const sections = [...(await errorTables())].map(([name, errors]) => codedSection(name, errors, exits));
   return `${[
     '# Errors',
-    'Written from the tables of the code by `npm run errors:write`; do not edit.',
+    'Look up an error here to see what it means and what to do. Written by `npm run errors:write` from the tables in the code; do not edit.',
     '## Exit codes',
     table(['exit', 'meaning', 'what to do'], Object.entries(EXIT).map(exitRow)),
     '## JSON-RPC errors',
-    'Errors of an upstream are passed on unchanged with HTTP 200, whatever their numbers; these are our own. The reason stands in `error.data.details`.',
+    'These are errors of the daemon; `error.data.details` contains the reason. Errors of an upstream are forwarded unchanged with HTTP 200, whatever their numbers.',
     table(['code', 'message', 'HTTP', 'what to do'], Object.entries(RPC_CODES).map(rpcRow)),
     '## Refusals at the gate',
-    'REST answers have the shape of their group: `{error, code}`, with `details` on `/v1/wallet`, and `{statusCode, message, error}` on `/v0/admin`.',
+    'The body depends on the group of routes: `{error, code}`, with `details` on `/v1/wallet`, and `{statusCode, message, error}` on `/v0/admin`.',
     table(
       ['reason', 'HTTP', 'text, details', 'JSON-RPC', 'what to do'],
       Object.entries(REFUSAL_ADVICE).map(refusalRow),
     ),
     '## Coded errors',
-    'They stand in the log and in what commands print. HTTP is what a caller gets when one ends a request: a 500 tells the request id only. Exit is given where the error ends the process; others end a command with 70.',
+    'These codes appear in the log and in the output of commands. HTTP is the status that a caller gets if the error ends a request; a 500 contains only the request id. Exit is given if the error ends the process; any other error ends a command with 70.',
     ...sections,
   ].join('\n\n')}\n`;
 }

@@ -1,6 +1,6 @@
 /**
- * `npm run performance:write`: takes what `npm run bench` measured (bench-results.json) into docs/performance.md, where no figure is
- * ever typed by hand. Rows that were not measured this time stay as they are.
+ * `npm run performance:write`: copies the results of `npm run bench` (bench-results.json) into docs/performance.md, so that no
+ * figure is typed by hand. Rows that were not measured this time keep their results.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -22,22 +22,21 @@ const HEAD = ['row', 'what', 'ours', 'baseline', 'ratio (range)', 'goal', 'verdi
 
 const INTRODUCTION = `# Performance
 
-What \`npm run bench\` measured: each row compares the daemon with a baseline in the same run on the same machine, pair by pair, so what
-counts is the ratio. Absolute figures belong to the machine of their row and say little about another one. \`ours\` and \`baseline\` are
-medians in the unit that stands behind them.
-
-This page is written by \`npm run performance:write\` from the results of the last run, and every row has its date and commit. To measure a
-row again:
+How fast the daemon is compared with simple baselines, as measured by \`npm run bench\`. To measure rows again:
 
 \`\`\`sh
-npm run bench -- G1          # rows whose name begins so; without names all; --full at the sizes of the goals
-npm run performance:write
+npm run bench -- G1          # rows whose name starts with G1; without names, all rows; --full uses the sizes of the goals
+npm run performance:write    # writes this page from the results of the last run
 \`\`\`
+
+Each row compares the daemon with a baseline in the same run on the same machine, in alternating pairs, so the ratio is what counts. Absolute
+figures depend on the machine and say little about another one. \`ours\` and \`baseline\` are medians in the given unit. Every row has its
+date and commit.
 `;
 
 const tableRow = (cells: readonly string[]) => `| ${cells.join(' | ')} |`;
 
-/** The page with these results in place of older ones of the same rows. Those of `--smoke` are no measurements and are left out. */
+/** The page with these results in place of older ones of the same rows. Results of `--smoke` are omitted: they are no measurements. */
 export function performanceDocument(page: string, results: readonly MeasuredRow[]): string {
   const known = page
     .split('\n')
@@ -71,5 +70,5 @@ if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const results = lines.map((line) => JSON.parse(line) as MeasuredRow);
   writeFileSync(path, performanceDocument(page, results));
   const left = results.filter(({ size }) => size === 'smoke').length;
-  console.log(`${results.length - left} rows written${left === 0 ? '' : `, ${left} of tiny sizes left out`}`);
+  console.log(`${results.length - left} rows written${left === 0 ? '' : `, ${left} of smoke runs omitted`}`);
 }

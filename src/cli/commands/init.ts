@@ -8,7 +8,7 @@ import { EXIT } from '../../runtime/errors.ts';
 import { builtInDir, packageDirs } from '../built-in-dir.ts';
 import type { RunCommand } from '../command.ts';
 
-const HEADER = `Configuration of parhelion. Every key stands here with its default; take the # away to change one.
+const HEADER = `Configuration of parhelion. Every key is listed with its default; remove the # to change one.
 An upstream is the one thing that has to be set: the JSON-RPC address of a Solana node, for example
 
 upstream:

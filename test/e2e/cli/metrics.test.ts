@@ -10,7 +10,7 @@ const entries = listed
   .map((line) => /^(\S+) (\S+) (.*)$/.exec(line)!.slice(1) as [string, string, string]);
 
 test('the list of metrics is what a daemon declares', () => {
-  assert.equal(readFileSync(metricListPath(), 'utf8'), listed, 'npx tsx test/helpers/metric-list.ts');
+  assert.equal(readFileSync(metricListPath(), 'utf8'), listed, 'run npm run metrics:write');
 });
 
 test('counters, and nothing else, end in _total; every metric has a meaning', () => {
