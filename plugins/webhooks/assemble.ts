@@ -1,36 +1,30 @@
-import type { ChainId, Contribution, PluginContext } from '../../src/plugin/plugin.ts';
+import { type ChainId, CodedError, type Contribution, type PluginContext } from '../../src/plugin/plugin.ts';
 import type { AccessCharges, AccessPlans, StoredBudgets } from '../../src/ports/access.ts';
 import type { Following } from '../../src/ports/following.ts';
 import type { GapBook } from '../../src/ports/gaps.ts';
 import type { OutboundClient } from '../../src/ports/outbound.ts';
 import type { Outbox } from '../../src/ports/outbox.ts';
-import { createBodies } from './bodies/builder.ts';
-import { checkOperational } from './check-operational.ts';
-import { webhookCommands } from './commands/commands.ts';
+import { createBodies } from './bodies.ts';
+import { webhookCommands } from './commands.ts';
 import type { WebhooksConfig } from './config.ts';
 import type { AutoDisableParts } from './delivery/auto-disable.ts';
-import { createDeliveryKind, createHookQuestions } from './delivery/job-kind.ts';
-import { createDeliveryMetrics } from './delivery/metrics.ts';
-import { createOutboxQueue } from './delivery/outbox-queue.ts';
+import { createDeliveryKind, createDeliveryMetrics, createHookLoader } from './delivery/job.ts';
 import { createPace, type Pace } from './delivery/pace.ts';
-import { deliveryKind } from './delivery/queue.ts';
+import { createOutboxQueue, createWaitingDeliveries } from './delivery/queue.ts';
 import { createPost, createSend, userAgentOf } from './delivery/send.ts';
-import { createWaitingDeliveries } from './delivery/waiting.ts';
-import { createInputRules } from './input/fields.ts';
-import type { ManageContext } from './manage/context.ts';
-import { createKeepPromises } from './manage/keep-promises.ts';
-import { createDepth, createWebhooksProcessor, PROCESSOR_NAME } from './match/processor.ts';
-import { createHookRoom, storedOf } from './match/queue-events.ts';
-import { createHookIndex, createHookSync } from './match/sync.ts';
-import { createOperatorAlerts } from './operational/create-alerts.ts';
-import { createOperationalKind } from './operational/operational-kind.ts';
+import { WEBHOOKS_ERRORS } from './errors.ts';
+import { createHookIndex, createHookSync } from './hook-index.ts';
+import { createInputRules } from './input.ts';
+import { createEnsureFollowed, type ManageContext } from './manage.ts';
+import { createDepth, createHookRoom, createWebhooksProcessor, PROCESSOR_NAME, storedOf } from './match.ts';
+import { deliveryKind } from './model.ts';
+import { createOperationalKind, createOperatorAlerts } from './operational.ts';
 import { countReplays, createReplayProcessor, createReplays } from './replay.ts';
-import { addressRoutes } from './routes/addresses.ts';
 import { deliveryRoutes } from './routes/deliveries.ts';
-import { hookRoutes, rotateRoute, testEventRoute } from './routes/hooks.ts';
+import { addressRoutes, hookRoutes, rotateRoute, testEventRoute } from './routes/hooks.ts';
 import { gapsRoute, recoverRoutes } from './routes/recover.ts';
 import type { Db } from './store/tables.ts';
-import { createUpkeep } from './upkeep/upkeep.ts';
+import { createUpkeep } from './upkeep.ts';
 
 /** What other plugins and the kernel offer; null where nobody does. */
 export interface WebhookServices {
@@ -68,7 +62,7 @@ export function assembleWebhooks(ctx: PluginContext<WebhooksConfig>, services: W
       charges,
       budgets,
       waiting,
-      keepPromises: createKeepPromises(following, log),
+      ensureFollowed: createEnsureFollowed(following, log),
     },
     rules: createInputRules(client.refusal, chains.includes('devnet'), bodies.forms),
   };
@@ -142,7 +136,19 @@ const openClient = ({ config, outbound, id }: PluginContext<WebhooksConfig>): Ou
 function paceOf({ config, store, clock }: PluginContext<WebhooksConfig>): Pace {
   const { concurrency, ratePerSecond } = config;
   // One that batches goes one at a time until its first delivery has taken the others with it.
-  const unknown = createHookQuestions(store, (hook) => hook.batchSize === 1 && pace.learn(hook));
+  const unknown = createHookLoader(store, (hook) => hook.batchSize === 1 && pace.learn(hook));
   const pace: Pace = createPace({ clock, ...concurrency, ratePerSecond, unknown });
   return pace;
 }
+
+/** An operator's address that can never be reached is found at the start. Throws WEBHOOKS_OPERATIONAL_URL. */
+function checkOperational(operational: WebhooksConfig['operational'], client: Pick<OutboundClient, 'refusal'>): void {
+  const reason = operational === null ? null : client.refusal(operational.url);
+  if (reason === null) return;
+  throw new CodedError('WEBHOOKS_OPERATIONAL_URL', `${WEBHOOKS_ERRORS.WEBHOOKS_OPERATIONAL_URL}: ${reason}`, {
+    exitCode: EXIT_CONFIG,
+  });
+}
+
+/** As for any other mistake in the configuration. */
+const EXIT_CONFIG = 78;

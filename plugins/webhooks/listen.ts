@@ -2,7 +2,7 @@ import { timingSafeEqual } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { CodedError } from '../../src/plugin/plugin.ts';
-import { secretKey, signBody } from './delivery/signature.ts';
+import { secretKey, signBody } from './delivery/send.ts';
 
 /** One request that came, and what it was answered with. */
 export interface Arrival {
@@ -33,7 +33,7 @@ interface Listener {
 
 const MAX_BYTES = 16 * 1024 * 1024;
 const FORWARD_MS = 30_000;
-const MOST_CONNECTIONS = 256;
+const MAX_CONNECTIONS = 256;
 const EXIT_TEMPORARY = 75;
 const UNREACHED = 502;
 const TOO_LARGE = 413;
@@ -43,7 +43,7 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
   const server = createServer((request, response) => {
     take(options, request, response).catch(() => response.destroy());
   });
-  server.maxConnections = MOST_CONNECTIONS;
+  server.maxConnections = MAX_CONNECTIONS;
   await new Promise<void>((resolve, reject) => {
     server.once('error', (cause) =>
       reject(

@@ -6,12 +6,11 @@ import type { Clock, Random } from '../../src/ports/clock.ts';
 import type { GapBook } from '../../src/ports/gaps.ts';
 import type { Queries, Store, StoreTx } from '../../src/ports/store.ts';
 import { matchBlock } from '../../src/solana/match-block.ts';
-import type { BodyBuilder } from './bodies/builder.ts';
-import { deliveryKey } from './delivery/queue.ts';
-import { type ManageContext, notFound, writeHook } from './manage/context.ts';
-import { matchedEvents, type QueueEventsParts, queueEvents } from './match/queue-events.ts';
-import type { HookSync } from './match/sync.ts';
-import { chainOf, type Webhook } from './model/webhook.ts';
+import type { BodyBuilder } from './bodies.ts';
+import type { HookSync } from './hook-index.ts';
+import { type ManageContext, notFound, writeHook } from './manage.ts';
+import { matchedEvents, type QueueEventsParts, queueEvents } from './match.ts';
+import { chainOf, deliveryKey, type Webhook } from './model.ts';
 import { findHook } from './store/hooks.ts';
 import { forgetMissed } from './store/missed.ts';
 import type { Db } from './store/tables.ts';
@@ -41,7 +40,7 @@ export interface Replays {
 /** The processor that gets the blocks of replays: apart from the one that follows, whose blocks are for all webhooks. */
 const REPLAY_PROCESSOR = { name: 'webhooks-replay', version: 1 } as const;
 
-const MOST_GAPS = 1_000;
+const MAX_GAPS = 1_000;
 /** One whose blocks nobody has stays open: after this time another one may begin. */
 const STUCK_MS = 3_600_000;
 
@@ -91,11 +90,11 @@ export function createReplays({ book, store, clock, random, slotMs }: ReplaysPar
       const open = await openReplays(store.read);
       if (open.length === 0) return;
       const { name } = REPLAY_PROCESSOR;
-      const gaps = await book.list({ processor: name, isOpen: true, limit: MOST_GAPS });
+      const gaps = await book.list({ processor: name, isOpen: true, limit: MAX_GAPS });
       const running = new Set(gaps.map(({ id }) => id));
       const over = open.filter(({ gapId }) => !running.has(gapId));
       if (over.length === 0) return;
-      const filled = await book.list({ processor: name, limit: MOST_GAPS });
+      const filled = await book.list({ processor: name, limit: MAX_GAPS });
       const read = new Set(filled.filter(({ status }) => status === 'filled').map(({ id }) => id));
       await store.write(async (tx) => {
         // What had no room is there now, but for what again had none.

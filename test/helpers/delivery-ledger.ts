@@ -173,7 +173,7 @@ async function checkRest(db: Queries, rows: readonly DeliveryRow[]): Promise<voi
     counts.set(signature, (counts.get(signature) ?? 0) + 1);
   }
   const blobs = await sql<{ signature: string; refs: number }>`
-    select signature, sum(refs) as refs from webhook_blobs group by signature`.execute(db);
+    select signature, sum(refs) as refs from webhook_elements group by signature`.execute(db);
   assert.deepEqual(new Map(blobs.rows.map(({ signature, refs }) => [signature, refs])), counts, 'elements are counted');
 }
 

@@ -2,13 +2,13 @@ import type { Clock } from '../../../src/ports/clock.ts';
 import type { Log } from '../../../src/ports/log.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import type { WebhooksConfig } from '../config.ts';
-import type { DisabledReason, Webhook } from '../model/webhook.ts';
-import type { Alerts } from '../operational/alerts.ts';
+import type { DisabledReason, Webhook } from '../model.ts';
+import type { Alerts } from '../operational.ts';
 import { beginChange, recordChange } from '../store/changes.ts';
 import { MINUTE_MS, sumHealth } from '../store/health.ts';
 import { hooksByNumber, updateHook } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
-import type { Suspect } from './settle.ts';
+import type { Suspect } from './outcomes.ts';
 
 export interface AutoDisableParts {
   readonly clock: Clock;

@@ -1,7 +1,6 @@
 import { createLru } from '../../../src/lib/lru.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
-import { formOf } from '../bodies/form.ts';
-import type { Webhook } from '../model/webhook.ts';
+import { formOf, type Webhook } from '../model.ts';
 
 export interface Pace {
   /** How many deliveries of a webhook may be under way at once now; 0 while its rate, or the room of its kind, is used up. */
@@ -47,7 +46,7 @@ interface Known {
 const MAX_WEBHOOKS = 50_000;
 /** Receivers that hang have at most this part of all slots, and together with the ones nobody knows yet that part. */
 const THROTTLED_SHARE = 1 / 4;
-const DOUBTFUL_SHARE = 3 / 4;
+const UNPROVEN_SHARE = 3 / 4;
 
 /**
  * Limits of sending: deliveries at once and per second of one webhook, one at a time for a struggling receiver, and a share of all slots
@@ -57,8 +56,8 @@ export function createPace({ clock, global, perWebhook, ratePerSecond, unknown }
   // Its room is taken at once: only in the thread that delivers.
   const hooks = createLru<string, Known>({ max: MAX_WEBHOOKS });
   const running = new Map<string, number>();
-  const mostThrottled = Math.max(1, Math.floor(global * THROTTLED_SHARE));
-  const mostDoubtful = Math.max(1, Math.floor(global * DOUBTFUL_SHARE));
+  const maxThrottled = Math.max(1, Math.floor(global * THROTTLED_SHARE));
+  const maxUnproven = Math.max(1, Math.floor(global * UNPROVEN_SHARE));
 
   const knownOf = (id: string): Known => {
     const now = clock.monotonic();
@@ -77,15 +76,15 @@ export function createPace({ clock, global, perWebhook, ratePerSecond, unknown }
   const roomOf = ({ standing }: Known): number => {
     if (standing === 'good') return Number.POSITIVE_INFINITY;
     let throttled = 0;
-    let doubtful = 0;
+    let unproven = 0;
     for (const [id, count] of running) {
       const other = hooks.peek(id)?.standing;
       if (other === 'good') continue;
-      doubtful += count;
+      unproven += count;
       if (other === 'throttled') throttled += count;
     }
-    const left = mostDoubtful - doubtful;
-    return Math.max(0, standing === 'throttled' ? Math.min(left, mostThrottled - throttled) : left);
+    const left = maxUnproven - unproven;
+    return Math.max(0, standing === 'throttled' ? Math.min(left, maxThrottled - throttled) : left);
   };
 
   const limitOf = (id: string, known: Known): number => {

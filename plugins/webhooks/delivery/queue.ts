@@ -1,24 +1,19 @@
-import type { NewJob } from '../../../src/plugin/plugin.ts';
+import type { NewJob, PluginContext } from '../../../src/plugin/plugin.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
+import type { Outbox, OutboxRow, OutboxState } from '../../../src/ports/outbox.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
-import type { BodyForm } from '../bodies/form.ts';
-import type { Webhook } from '../model/webhook.ts';
-
-export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed', 'discarded'] as const;
-export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
-
-/** A matched transaction on its way to a webhook. Times are unix milliseconds. */
-export interface Delivery {
-  readonly id: number;
-  readonly webhookId: string;
-  readonly status: DeliveryStatus;
-  readonly payload: DeliveryPayload;
-  /** Of the last attempt, or why it was discarded. */
-  readonly error: string | null;
-  readonly createdAt: number;
-  /** Null once it is finished. */
-  readonly nextAttemptAt: number | null;
-}
+import {
+  chainOf,
+  type Delivery,
+  type DeliveryPayload,
+  type DeliveryStatus,
+  deliveryKind,
+  REASONS,
+  SELF_HELD,
+  type Webhook,
+} from '../model.ts';
+import { batchesOf, endBatches } from '../store/deliveries.ts';
+import { sendAgain } from './resend.ts';
 
 interface DeliveryPageQuery {
   readonly status: DeliveryStatus | null;
@@ -45,7 +40,7 @@ export interface DeliveryQueue {
   /** Ends the deliveries of a webhook that wait, but not those that travel with another one. */
   discardWaiting(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
   /** The deliveries of a webhook that are under way, by id. */
-  underWay(tx: StoreTx, webhookId: string): Promise<ReadonlySet<number>>;
+  inFlight(tx: StoreTx, webhookId: string): Promise<ReadonlySet<number>>;
   /** Of deliveries that travel with another one, by that one: each goes alone from now on, with the attempts of its batch behind it. */
   releaseMembers(tx: StoreTx, batches: ReadonlyMap<number, readonly number[]>): Promise<void>;
   /** Of deliveries that travel with another one: they end. */
@@ -71,25 +66,213 @@ export interface DeliveryQueue {
   resend(tx: StoreTx, hook: Webhook, id: number): Promise<boolean>;
 }
 
-/** What a delivery carries through the outbox; the webhook is the job's group. */
-export interface DeliveryPayload {
-  readonly signature: string;
-  /** Slot of the block that matched; with the signature it names the stored element. */
-  readonly slot: number;
-  readonly chain: ChainId;
-  /** What the webhook was when the transaction matched; raw where it is missing. */
-  readonly form?: BodyForm;
-  /** Of the stored element; missing in rows of an older version. */
-  readonly bytes?: number;
+const STATES: Readonly<Record<DeliveryStatus, readonly OutboxState[]>> = {
+  pending: ['pending', 'running', 'held'],
+  delivered: ['done'],
+  failed: ['failed'],
+  discarded: ['discarded'],
+};
+const STATUSES: Readonly<Record<OutboxState, DeliveryStatus>> = {
+  pending: 'pending',
+  running: 'pending',
+  held: 'pending',
+  done: 'delivered',
+  failed: 'failed',
+  discarded: 'discarded',
+};
+/** Rows that one statement changes. */
+const BATCH = 10_000;
+/** Of the outbox. */
+const MAX_PAGE = 1_000;
+/** More than run of one webhook at once, or are claimed for it. */
+const MAX_RUNNING = 1_000;
+const HELD: readonly OutboxState[] = ['held'];
+/** What stays stored until it is sent or too old. */
+const UNDELIVERED: readonly OutboxState[] = ['pending', 'running', 'held', 'failed', 'discarded'];
+
+interface OutboxQueueParts {
+  readonly outbox: Outbox;
+  readonly enqueue: PluginContext['enqueue'];
+  readonly chains: readonly ChainId[];
 }
 
-/** One kind per chain: slots of different chains must not be confused when a fork is rolled back. */
-export const deliveryKind = (chain: ChainId): string => (chain === 'main' ? 'webhooks.deliver' : 'webhooks.devnet');
+/** The deliveries of webhooks as rows of the outbox. */
+export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts): DeliveryQueue {
+  // A webhook whose type moved to another chain has deliveries of both kinds.
+  const kinds = chains.map(deliveryKind);
 
-/** At most one delivery per webhook and transaction. */
-export const deliveryKey = (webhookId: string, signature: string): string => `${webhookId}:${signature}`;
+  const rowsOf = async (find: (kind: string) => Promise<readonly OutboxRow[]>): Promise<readonly Delivery[]> =>
+    (await Promise.all(kinds.map(find)))
+      .flat()
+      .sort((a, b) => b.id - a.id)
+      .map(toDelivery);
 
-/** The transaction of a key, also of one that was freed by a mark behind it. */
-export function signatureOfKey(key: string): string {
-  return /^[^:]*:([1-9A-HJ-NP-Za-km-z]+)/.exec(key)?.[1] ?? '';
+  /** A change of all kinds, one statement after the other until nothing is left; returns how many rows it changed. */
+  const whole = async (change: (kind: string, limit: number) => Promise<number>): Promise<number> => {
+    let sum = 0;
+    for (const kind of kinds) {
+      let changed = BATCH;
+      while (changed === BATCH) {
+        changed = await change(kind, BATCH);
+        sum += changed;
+      }
+    }
+    return sum;
+  };
+
+  return {
+    enqueue: (tx: StoreTx, jobs: readonly NewJob[]) => enqueue(tx, jobs),
+    forget: async (tx, chain, slot) => {
+      await outbox.discardUntried(tx, { kind: deliveryKind(chain), fromSlot: slot, toSlot: slot });
+    },
+    moveSlot: (tx, chain, keys, slot) => outbox.moveSlot(tx, deliveryKind(chain), keys, slot),
+    async discardWaiting(tx, webhookId, reason) {
+      const which = [{ states: ['pending'] as const }, ...SELF_HELD.map((why) => ({ states: HELD, reason: why }))];
+      for (const one of which) {
+        await whole((kind, limit) => outbox.discard(tx, { ...one, kind, group: webhookId, limit }, reason));
+      }
+    },
+    async inFlight(tx, webhookId) {
+      const found = new Set<number>();
+      for (const kind of kinds) {
+        const page = { limit: MAX_RUNNING, tx };
+        const rows = await outbox.list({ kind, group: webhookId, states: ['running'] }, page);
+        for (const { id } of rows) found.add(id);
+      }
+      return found;
+    },
+    async releaseMembers(tx, batches) {
+      const leaders = [...batches.keys()];
+      const byAttempts = new Map<number, number[]>();
+      for (let from = 0; from < leaders.length; from += MAX_PAGE) {
+        const some = leaders.slice(from, from + MAX_PAGE);
+        const attempts = new Map<number, number>();
+        for (const kind of kinds)
+          for (const row of await outbox.list({ kind, ids: some }, { limit: MAX_PAGE, tx }))
+            attempts.set(row.id, row.attempts);
+        for (const leader of some) {
+          const count = attempts.get(leader) ?? 0;
+          byAttempts.set(count, [...(byAttempts.get(count) ?? []), ...(batches.get(leader) ?? [])]);
+        }
+      }
+      for (const [attempts, ids] of byAttempts)
+        for (const kind of kinds) await outbox.release(tx, { kind, ids, reason: REASONS.batch }, { attempts });
+    },
+    async discardMembers(tx, ids, reason) {
+      for (const kind of kinds) await outbox.discard(tx, { kind, ids, states: HELD, reason: REASONS.batch }, reason);
+    },
+    async holdWaiting(tx, webhookId, reason) {
+      await whole((kind, limit) => outbox.hold(tx, { kind, group: webhookId, limit }, reason));
+    },
+    releaseHeld: (tx, webhookId, reason) =>
+      whole((kind, limit) => outbox.release(tx, { kind, group: webhookId, reason, limit })),
+    async discardHeld(tx, webhookId, which, reason) {
+      let left = which.limit;
+      for (const kind of kinds) {
+        for (const why of SELF_HELD) {
+          if (left <= 0) break;
+          const change = { ...which, kind, group: webhookId, states: HELD, reason: why, limit: left };
+          left -= await outbox.discard(tx, change, reason);
+        }
+      }
+      return which.limit - left;
+    },
+    countWaiting: (tx, chain, webhookId, atMost) =>
+      outbox.count({ kind: deliveryKind(chain), group: webhookId, states: STATES.pending }, { atMost, tx }),
+    async stored(webhookId, tx) {
+      const all = { events: 0, bytes: 0 };
+      for (const kind of kinds) {
+        const { rows, sum } = await outbox.total({ kind, group: webhookId, states: UNDELIVERED }, 'bytes', {
+          ...(tx && { tx }),
+        });
+        all.events += rows;
+        all.bytes += sum;
+      }
+      return all;
+    },
+    async depth(atMost) {
+      const counts = await Promise.all(kinds.map((kind) => outbox.count({ kind, states: STATES.pending }, { atMost })));
+      return counts.reduce((sum, count) => sum + count, 0);
+    },
+    async list(webhookId, { status, before, limit }) {
+      const filter = { group: webhookId, ...(status === null ? {} : { states: STATES[status] }) };
+      const page = { limit, ...(before === null ? {} : { beforeId: before }) };
+      return (await rowsOf((kind) => outbox.list({ kind, ...filter }, page))).slice(0, limit);
+    },
+    async get(webhookId, id) {
+      const found = await rowsOf((kind) => outbox.list({ kind, group: webhookId, ids: [id] }, { limit: 1 }));
+      return found[0] ?? null;
+    },
+    async requeueKeys(tx, chain, keys) {
+      let sum = 0;
+      for (let from = 0; from < keys.length; from += BATCH) {
+        const batch = keys.slice(from, from + BATCH);
+        sum += await outbox.requeue(tx, { kind: deliveryKind(chain), keys: batch, limit: BATCH });
+      }
+      return sum;
+    },
+    async resend(tx, hook, id) {
+      for (const kind of kinds) if ((await sendAgain(outbox, tx, { kind, hook, ids: [id] })) > 0) return true;
+      return false;
+    },
+  };
+}
+
+function toDelivery(row: OutboxRow): Delivery {
+  const status = STATUSES[row.state];
+  return {
+    id: row.id,
+    webhookId: row.group,
+    status,
+    payload: row.payload as DeliveryPayload,
+    error: row.error,
+    createdAt: row.createdAt,
+    nextAttemptAt: status === 'pending' ? row.runAt : null,
+  };
+}
+
+/** What becomes of the deliveries that wait when their webhook changes. */
+export interface WaitingDeliveries {
+  /** Ends them, except what is being sent at this moment. */
+  drop(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
+  /** The webhook is off: they are dropped, or kept where it wants that. */
+  becameInactive(tx: StoreTx, hook: Webhook): Promise<void>;
+  /** The webhook is on: what was kept goes out, in the order of its blocks. */
+  becameActive(tx: StoreTx, hook: Webhook): Promise<void>;
+  /** Each delivery goes alone, unless its batch is under way. */
+  dissolveBatches(tx: StoreTx, webhookId: string): Promise<void>;
+}
+
+export function createWaitingDeliveries(queue: DeliveryQueue, maxHeld: number): WaitingDeliveries {
+  /** Ends the batches of a webhook and gives what they held; one that is being sent shares the outcome of its request. */
+  const endIdleBatches = async (tx: StoreTx, webhookId: string): Promise<ReadonlyMap<number, readonly number[]>> => {
+    const inFlight = await queue.inFlight(tx, webhookId);
+    const idle = new Map([...(await batchesOf(tx, webhookId))].filter(([leader]) => !inFlight.has(leader)));
+    await endBatches(tx, [...idle.keys()]);
+    return idle;
+  };
+  const drop: WaitingDeliveries['drop'] = async (tx, webhookId, reason) => {
+    // First what waits: then nothing can begin any more.
+    await queue.discardWaiting(tx, webhookId, reason);
+    const ended = await endIdleBatches(tx, webhookId);
+    await queue.discardMembers(tx, [...ended.values()].flat(), reason);
+  };
+  const dropExcess = async (tx: StoreTx, chain: ChainId, webhookId: string): Promise<void> => {
+    const excess = (await queue.countWaiting(tx, chain, webhookId, Number.MAX_SAFE_INTEGER)) - maxHeld;
+    if (excess > 0) await queue.discardHeld(tx, webhookId, { limit: excess }, REASONS.tooManyHeld);
+  };
+  return {
+    drop,
+    async becameInactive(tx, hook) {
+      if (hook.onInactive === 'drop') return await drop(tx, hook.id, REASONS.disabled);
+      await queue.holdWaiting(tx, hook.id, REASONS.inactive);
+      await dropExcess(tx, chainOf(hook.type), hook.id);
+    },
+    async becameActive(tx, { id }) {
+      await queue.releaseHeld(tx, id, REASONS.inactive);
+    },
+    async dissolveBatches(tx, webhookId) {
+      await queue.releaseMembers(tx, await endIdleBatches(tx, webhookId));
+    },
+  };
 }

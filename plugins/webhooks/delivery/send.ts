@@ -1,15 +1,14 @@
+import { createHmac, hash } from 'node:crypto';
 import { codeOf } from '../../../src/lib/coded-error.ts';
-import type { Clock } from '../../../src/ports/clock.ts';
+import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type {
   OutboundClient,
   OutboundFailure,
   OutboundRequest,
   OutboundResponse,
 } from '../../../src/ports/outbound.ts';
-import { formOf } from '../bodies/form.ts';
 import type { WebhooksConfig } from '../config.ts';
-import { chainOf, isoTime, networkOf, type Webhook } from '../model/webhook.ts';
-import { signBody } from './signature.ts';
+import { chainOf, formOf, isoTime, networkName, type Webhook } from '../model.ts';
 
 interface Message {
   /** `webhook-id` */
@@ -38,16 +37,16 @@ export type Send = (
 ) => Promise<Sent>;
 
 /** One request with headers that are ready. */
-interface Posting {
+interface PostRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array;
   readonly timeoutMs: number;
   /** Whether a connection that fails at once is tried again, within the same attempt. */
-  readonly repeatsAtOnce: boolean;
+  readonly retriesAtOnce: boolean;
 }
 
-export type Post = (posting: Posting, signal: AbortSignal | undefined) => Promise<Verdict>;
+export type Post = (posting: PostRequest, signal: AbortSignal | undefined) => Promise<Verdict>;
 
 const KEPT_BYTES = 4_096;
 const READ_BYTES = 65_536;
@@ -57,7 +56,7 @@ const AT_ONCE_MS = 1_000;
 export const userAgentOf = (version: string): string => `parhelion-webhooks/${version}`;
 
 export function createPost(client: OutboundClient, clock: Clock): Post {
-  return async ({ url, headers, body, timeoutMs, repeatsAtOnce }, signal) => {
+  return async ({ url, headers, body, timeoutMs, retriesAtOnce }, signal) => {
     const begin = clock.monotonic();
     const request: OutboundRequest = {
       method: 'POST',
@@ -68,7 +67,7 @@ export function createPost(client: OutboundClient, clock: Clock): Post {
       ...(signal === undefined ? {} : { signal }),
     };
     return await requestOnce(client, request, () =>
-      repeatsAtOnce ? clock.monotonic() - begin : Number.POSITIVE_INFINITY,
+      retriesAtOnce ? clock.monotonic() - begin : Number.POSITIVE_INFINITY,
     );
   };
 }
@@ -90,15 +89,15 @@ export function createSend({ post, clock, config, userAgent }: SendParts): Send 
       ...signatureHeaders(hook, keys, message, startedAt),
       'x-parhelion-webhook': hook.id,
       'x-parhelion-attempt': String(message.attempt),
-      'x-parhelion-network': networkOf(chainOf(hook.type)),
+      'x-parhelion-network': networkName(chainOf(hook.type)),
       'x-parhelion-created-at': isoTime(message.createdAt),
     };
     if (hook.authHeader !== null) headers.authorization = hook.authHeader;
     if (message.test) headers['x-parhelion-test'] = 'true';
     const { timeoutMs } = config.retry[hook.retryPreset];
-    const repeatsAtOnce = hook.retryPreset === 'durable';
+    const retriesAtOnce = hook.retryPreset === 'durable';
     const { url } = hook;
-    const verdict = await post({ url, headers, body: message.body, timeoutMs, repeatsAtOnce }, signal);
+    const verdict = await post({ url, headers, body: message.body, timeoutMs, retriesAtOnce }, signal);
     return { verdict, startedAt, durationMs: Math.round(clock.monotonic() - begin) };
   };
 }
@@ -182,13 +181,13 @@ function judgeResponse({ status, headers, body }: OutboundResponse): Verdict {
     gone: status === 410,
     throttle: status === 429 || status === 502 || status === 504,
     overloaded: status === 429,
-    retryAfter: ok ? undefined : laterOf(headers['retry-after'], status === 429 ? body : null),
+    retryAfter: ok ? undefined : retryAfterOf(headers['retry-after'], status === 429 ? body : null),
     excerpt: body.length === 0 ? null : body,
   };
 }
 
 /** Discord says in the body, in seconds with fractions, how long to wait: the longer of both counts. */
-function laterOf(header: string | undefined, body: Buffer | null): string | undefined {
+function retryAfterOf(header: string | undefined, body: Buffer | null): string | undefined {
   if (body === null || body.length === 0) return header;
   let seconds: unknown;
   try {
@@ -222,3 +221,31 @@ const isConnectionFailure = (error: unknown): boolean => {
   const code = codeOf(error);
   return code === 'OUTBOUND_CONNECT' || code === 'OUTBOUND_RESET';
 };
+
+const PREFIX = 'whsec_';
+const SECRET_BYTES = 32;
+const ID_DIGITS = 32;
+
+/** A signing secret of the Standard Webhooks form. */
+export function newSecret(random: Random): string {
+  return PREFIX + Buffer.from(random.bytes(SECRET_BYTES)).toString('base64');
+}
+
+/** The HMAC key inside a secret. */
+export function secretKey(secret: string): Buffer {
+  return Buffer.from(secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : secret, 'base64');
+}
+
+/** The receiver's key for leaving out duplicates: the same over attempts, restarts, forks and resends. */
+export function messageId(webhookId: string, signature: string): string {
+  return `msg_${hash('sha256', `${webhookId}:${signature}`, 'hex').slice(0, ID_DIGITS)}`;
+}
+
+/**
+ * Value of `webhook-signature`: one `v1` signature per key, newest first. `timestamp` is in unix seconds, and `body` the very
+ * bytes that are sent.
+ */
+export function signBody(keys: readonly Buffer[], id: string, timestamp: number, body: Uint8Array): string {
+  const prefix = `${id}.${timestamp}.`;
+  return keys.map((key) => `v1,${createHmac('sha256', key).update(prefix).update(body).digest('base64')}`).join(' ');
+}

@@ -3,13 +3,12 @@ import { encode } from '../../../src/lib/base58.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
-import type { BodyBuilder } from '../bodies/builder.ts';
-import { formOf, wrapElement } from '../bodies/form.ts';
-import { chainOf, type Webhook } from '../model/webhook.ts';
+import { type BodyBuilder, wrapElement } from '../bodies.ts';
+
+import { chainOf, formOf, type Webhook } from '../model.ts';
 import { readSecrets } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
-import type { Send } from './send.ts';
-import { secretKey } from './signature.ts';
+import { type Send, secretKey } from './send.ts';
 
 export interface TestResult {
   readonly deliveryId: string;

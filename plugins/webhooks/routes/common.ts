@@ -2,14 +2,7 @@ import { type TSchema, Type } from '@sinclair/typebox';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { Caller, Price, Route } from '../../../src/plugin/plugin.ts';
 import { RequestError, type RouteRequest } from '../../../src/plugin/request.ts';
-import {
-  ON_INACTIVE,
-  RETRY_PRESETS,
-  TXN_STATUSES,
-  WEBHOOK_TYPES,
-  type Webhook,
-  webhookView,
-} from '../model/webhook.ts';
+import { ON_INACTIVE, RETRY_PRESETS, TXN_STATUSES, WEBHOOK_TYPES, type Webhook, webhookView } from '../model.ts';
 
 const literals = (values: readonly string[]): TSchema => Type.Union(values.map((value) => Type.Literal(value)));
 const time = Type.String({ format: 'date-time' });

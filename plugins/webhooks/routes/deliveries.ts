@@ -3,13 +3,12 @@ import { stringify } from '../../../src/lib/json.ts';
 import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { JsonText, json, RequestError } from '../../../src/plugin/request.ts';
 import type { AccessCharges } from '../../../src/ports/access.ts';
-import { wrapElement } from '../bodies/form.ts';
-import { DELIVERY_STATUSES, type Delivery, type DeliveryQueue } from '../delivery/queue.ts';
-import { refuseUnpaid } from '../delivery/recover.ts';
-import { type ManageContext, notFound } from '../manage/context.ts';
-import { isoTime, type Webhook } from '../model/webhook.ts';
-import { type Attempt, readAttempts } from '../store/batches.ts';
-import { blobKey, readBlobs } from '../store/blobs.ts';
+import { wrapElement } from '../bodies.ts';
+import type { DeliveryQueue } from '../delivery/queue.ts';
+import { refuseUnpaid } from '../delivery/resend.ts';
+import { type ManageContext, notFound } from '../manage.ts';
+import { DELIVERY_STATUSES, type Delivery, isoTime, type Webhook } from '../model.ts';
+import { type Attempt, elementKey, readAttempts, readElements } from '../store/deliveries.ts';
 import { findHook } from '../store/hooks.ts';
 import { type MissedRange, readMissed } from '../store/missed.ts';
 import type { Db } from '../store/tables.ts';
@@ -112,15 +111,13 @@ function getRoute({ context, queue }: DeliveryRouteParts): Route {
       const delivery = await deliveryOf(queue, hook, request.params.deliveryId);
       const db = context.store.read as Db;
       const attempts = await readAttempts(db, [delivery.id]);
-      const blobs = await readBlobs(context.store, [delivery.payload.signature]);
-      const element = blobs.get(blobKey(delivery.payload));
+      const blobs = await readElements(context.store, [delivery.payload.signature]);
+      const element = blobs.get(elementKey(delivery.payload));
       const head = stringify(deliveryView(delivery, attempts.get(delivery.id) ?? []));
       // The element is ready text: it is put in as it was sent.
       return json(
         new JsonText(
-          element === undefined
-            ? head
-            : `${head.slice(0, -1)},"body":${wrapElement(delivery.payload.form ?? 'raw', element)}}`,
+          element === undefined ? head : `${head.slice(0, -1)},"body":${wrapElement(delivery.payload.form, element)}}`,
         ),
       );
     },

@@ -1,17 +1,26 @@
 import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { empty, json, RequestError } from '../../../src/plugin/request.ts';
-import type { BodyBuilder } from '../bodies/builder.ts';
+import type { BodyBuilder } from '../bodies.ts';
 import type { Send } from '../delivery/send.ts';
 import { sendTestEvent } from '../delivery/test-event.ts';
-import { busyPrograms } from '../input/fields.ts';
-import { type ManageContext, notFound } from '../manage/context.ts';
-import { createHook } from '../manage/create.ts';
-import { editHook, removeHook, rotateSecret, toggleHook } from '../manage/edit.ts';
-import { isoTime } from '../model/webhook.ts';
+import { busyPrograms, parseAddresses } from '../input.ts';
+import {
+  addAddresses,
+  createHook,
+  dropAddresses,
+  editHook,
+  type ManageContext,
+  notFound,
+  removeHook,
+  rotateSecret,
+  toggleHook,
+} from '../manage.ts';
+import { isoTime } from '../model.ts';
 import { findHook, listHooks, readAddresses, readFirstAddresses } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
 import {
+  ADDRESSES_BODY,
   BAD_REPLIES,
   COMMON,
   CREATE_BODY,
@@ -255,4 +264,76 @@ export function testEventRoute(context: ManageContext, send: Send, builder: Body
       return json(await sendTestEvent({ store, clock, random, send, builder }, hook, request.signal));
     },
   });
+}
+
+const PATH = '/v0/webhooks/:webhookID/addresses';
+
+/** Adding and removing addresses without sending the whole list. */
+export function addressRoutes(context: ManageContext): readonly Route[] {
+  const add = defineRoute({
+    ...COMMON,
+    path: PATH,
+    price: WRITE_PRICE,
+    bodyLimitBytes: context.config.bodyLimitBytes,
+    params: hookParams,
+    ...DOCUMENTED_PATHS,
+    body: Type.Unknown(),
+    ...ADDRESSES_BODY,
+    method: 'POST',
+    summary: 'Add addresses to a webhook',
+    replies: {
+      200: Type.Object({
+        webhookID: Type.String(),
+        added: Type.Integer(),
+        alreadyPresent: Type.Integer(),
+        addressCount: Type.Integer(),
+      }),
+      ...HOOK_REPLIES,
+      413: errorReply,
+    },
+    async handler(request) {
+      const keys = addressesOf(request.body);
+      const done = await addAddresses(context, callerOf(request).projectId, hookIdOf(request), keys);
+      const { webhookID, changed, unchanged, addressCount } = done;
+      return json({ webhookID, added: changed, alreadyPresent: unchanged, addressCount });
+    },
+  });
+  const remove = defineRoute({
+    ...COMMON,
+    path: PATH,
+    price: WRITE_PRICE,
+    bodyLimitBytes: context.config.bodyLimitBytes,
+    params: hookParams,
+    ...DOCUMENTED_PATHS,
+    body: Type.Unknown(),
+    ...ADDRESSES_BODY,
+    method: 'DELETE',
+    summary: 'Remove addresses from a webhook',
+    bodyOptional: true,
+    replies: {
+      200: Type.Object({
+        webhookID: Type.String(),
+        removed: Type.Integer(),
+        notPresent: Type.Integer(),
+        addressCount: Type.Integer(),
+      }),
+      ...HOOK_REPLIES,
+      413: errorReply,
+    },
+    async handler(request) {
+      // Some proxies strip the body of a DELETE: an empty one must not mean "all".
+      const keys = addressesOf(request.body);
+      const done = await dropAddresses(context, callerOf(request).projectId, hookIdOf(request), keys);
+      const { webhookID, changed, unchanged, addressCount } = done;
+      return json({ webhookID, removed: changed, notPresent: unchanged, addressCount });
+    },
+  });
+  return [add, remove];
+}
+
+function addressesOf(body: unknown): Uint8Array[] {
+  if (typeof body !== 'object' || body === null) {
+    throw new RequestError(400, 'the body must be a JSON object with accountAddresses');
+  }
+  return parseAddresses((body as { accountAddresses?: unknown }).accountAddresses);
 }

@@ -2,10 +2,10 @@ import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { json, RequestError } from '../../../src/plugin/request.ts';
 import type { ChainGap, GapBook } from '../../../src/ports/gaps.ts';
-import { type Recovered, type RecoverParts, type RecoverRange, recoverDeliveries } from '../delivery/recover.ts';
-import { instantOf, untilOf } from '../input/instant.ts';
-import { type ManageContext, notFound } from '../manage/context.ts';
-import { isoTime } from '../model/webhook.ts';
+import { type Recovered, type RecoverParts, type RecoverRange, recoverDeliveries } from '../delivery/resend.ts';
+import { instantOf, untilOf } from '../input.ts';
+import { type ManageContext, notFound } from '../manage.ts';
+import { isoTime } from '../model.ts';
 import type { Replays, SlotRange } from '../replay.ts';
 import { findHook } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
@@ -137,13 +137,13 @@ async function charged<T>(
   const charge = await charges?.reserve(projectId, { product: 'webhooks', credits, count: 1 });
   if (charge === null)
     throw new RequestError(429, `too few credits for this replay: it costs ${credits}`, { retryAfterS: 3_600 });
-  let hasBegun = false;
+  let isStarted = false;
   try {
     const done = await work();
-    hasBegun = true;
+    isStarted = true;
     return done;
   } finally {
-    charge?.settle(hasBegun);
+    charge?.settle(isStarted);
   }
 }
 

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
-import { chainOf, WEBHOOK_TYPES } from '../model/webhook.ts';
+import { chainOf, WEBHOOK_TYPES } from '../model.ts';
 import type { Db } from './tables.ts';
 
 /** What one write did to the addresses of a webhook. A change without addresses says that the webhook itself changed. */

@@ -1,6 +1,6 @@
 import { inList } from '../../../src/lib/in-list.ts';
 import type { Dialect, StoreTx } from '../../../src/ports/store.ts';
-import type { DisabledReason, OnInactive, RetryPreset, TxnStatus, Webhook, WebhookType } from '../model/webhook.ts';
+import type { DisabledReason, OnInactive, RetryPreset, TxnStatus, Webhook, WebhookType } from '../model.ts';
 import type { Db, WebhookRow } from './tables.ts';
 
 /** What a caller may write; the rest of a row is bookkeeping of this folder. */

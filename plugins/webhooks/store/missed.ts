@@ -28,11 +28,11 @@ export interface Missed {
 }
 
 /** Slots between two events that are still one range: a minute. */
-const APART = 150;
+const MAX_DISTANCE = 150;
 /** A range is no longer than a replay reads at once, at the longest slots there are. */
-const LONGEST = 18_000;
+const MAX_LENGTH = 18_000;
 /** Ranges of a webhook; with more the nearest one grows. */
-const MOST_RANGES = 100;
+const MAX_RANGES = 100;
 
 /** Notes events of a block that were not stored, in its transaction. */
 export async function addMissed(
@@ -52,8 +52,8 @@ export async function addMissed(
     const below = ranges.find(({ from_slot }) => from_slot <= slot);
     const isNear =
       below !== undefined &&
-      (slot <= below.to_slot || (slot <= below.to_slot + APART && slot - below.from_slot < LONGEST));
-    const range = isNear ? below : ranges.length < MOST_RANGES ? undefined : (below ?? ranges.at(-1));
+      (slot <= below.to_slot || (slot <= below.to_slot + MAX_DISTANCE && slot - below.from_slot < MAX_LENGTH));
+    const range = isNear ? below : ranges.length < MAX_RANGES ? undefined : (below ?? ranges.at(-1));
     if (range === undefined) {
       const values = [[number, chain, slot, slot, events, reason, now, now]];
       const columns = ['number', 'chain', 'from_slot', 'to_slot', 'events', 'reason', 'created_at', 'updated_at'];

@@ -68,7 +68,7 @@ eachStore('webhook outbox', (engine) => {
     assert.deepEqual(await of(good), ['static', 'both'].map(signatureOf));
     assert.deepEqual(await of(bad), ['failed'].map(signatureOf));
     // The element is stored once, whoever wants it.
-    assert.equal((await harness.store.read.selectFrom('webhook_blobs').selectAll().execute()).length, 5);
+    assert.equal((await harness.store.read.selectFrom('webhook_elements').selectAll().execute()).length, 5);
   });
 
   test('a transaction that lands again is delivered once when it was tried, and from its new block when not', async (t) => {
@@ -139,7 +139,7 @@ eachStore('webhook outbox', (engine) => {
       counts.set(`${grp} ${state}`, (counts.get(`${grp} ${state}`) ?? 0) + 1);
     assert.deepEqual(Object.fromEntries(counts), { [`${one} pending`]: 4, [`${two} pending`]: 2 });
     // Nothing of the others is stored but how many they were, and where they can be read again.
-    assert.equal((await harness.store.read.selectFrom('webhook_blobs').selectAll().execute()).length, 6);
+    assert.equal((await harness.store.read.selectFrom('webhook_elements').selectAll().execute()).length, 6);
     const missedOf = async (id: string) =>
       (await harness.call('GET', `/v0/webhooks/${id}/deliveries`)).body.missed.map(
         ({ since, ...range }: { since: string }) => range,
@@ -400,7 +400,7 @@ async function compare(
   const words: Record<string, string> = { pending: 'waits', done: 'tried', discarded: 'over' };
   assert.deepEqual(own.map(({ key, slot, state }) => `${key}@${slot} ${words[state]}`).sort(), expected.sort());
   // Every delivery that can still go out has its element.
-  const blobs = await store.read.selectFrom('webhook_blobs').select(['signature', 'slot', 'refs']).execute();
+  const blobs = await store.read.selectFrom('webhook_elements').select(['signature', 'slot', 'refs']).execute();
   const kept = new Set(blobs.map(({ signature, slot }) => `${signature}@${slot}`));
   for (const { payload } of own) {
     const { signature, slot } = JSON.parse(payload) as { signature: string; slot: number };

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { createBodies, prepareDeliveries } from '../../../plugins/webhooks/delivery/prepare.ts';
+import { createBodyCache, prepareDeliveries } from '../../../plugins/webhooks/delivery/job.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import type { Job } from '../../../src/plugin/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
@@ -17,7 +17,7 @@ async function jobs(store: Store): Promise<Job[]> {
 }
 
 async function removeElements(store: Store): Promise<void> {
-  await store.write(async ({ db }) => void (await db.deleteFrom('webhook_blobs').execute()));
+  await store.write(async ({ db }) => void (await db.deleteFrom('webhook_elements').execute()));
 }
 
 eachStore('preparing deliveries', (engine) => {
@@ -37,7 +37,7 @@ eachStore('preparing deliveries', (engine) => {
       const store = await start(t, count);
       const all = await jobs(store);
       assert.equal(all.length, 2 * count);
-      const prepared = await prepareDeliveries(store, clock, createBodies(), all);
+      const prepared = await prepareDeliveries(store, clock, createBodyCache(), all);
       assert.equal(prepared.hooks.size, 2);
       const bodies = all.map(({ payload }) => prepared.body(payload as never));
       assert.equal(new Set(bodies).size, count);
@@ -51,12 +51,12 @@ eachStore('preparing deliveries', (engine) => {
   test('a body that was made once is not read again; webhooks and secrets are', async (t) => {
     const store = await start(t, 2);
     const all = await jobs(store);
-    const bodies = createBodies();
+    const bodies = createBodyCache();
     const first = await prepareDeliveries(store, clock, bodies, all.slice(0, 1));
     await removeElements(store);
     await store.write(async ({ db }) => void (await db.updateTable('webhooks').set({ active: 0 }).execute()));
     const second = await prepareDeliveries(store, clock, bodies, all);
-    const payload = { signature: signatureOf('t0'), slot: 10, chain: 'main' } as const;
+    const payload = { signature: signatureOf('t0'), slot: 10, chain: 'main', form: 'raw', bytes: 1 } as const;
     assert.ok(first.body(payload)?.equals(second.body(payload) ?? Buffer.alloc(0)));
     assert.equal(second.body({ ...payload, signature: signatureOf('t1') }), undefined);
     assert.equal(second.body({ ...payload, slot: 11 }), undefined, 'of another block');
@@ -64,13 +64,13 @@ eachStore('preparing deliveries', (engine) => {
       [first, second].map(({ hooks }) => [...hooks.values()].map(({ hook }) => hook.active)),
       [[true], [false, false]],
     );
-    const forgotten = await prepareDeliveries(store, clock, createBodies(), all);
+    const forgotten = await prepareDeliveries(store, clock, createBodyCache(), all);
     assert.equal(forgotten.body(payload), undefined);
   });
 });
 
 test('bodies are kept within a bound', () => {
-  const bodies = createBodies();
+  const bodies = createBodyCache();
   for (let number = 0; number < 40; number += 1) bodies.set(String(number), Buffer.alloc(1_000_000));
   assert.equal(bodies.size, 16);
   assert.ok(bodies.has('39') && !bodies.has('0'));

@@ -39,7 +39,7 @@ test('delivered events are forgotten after a day, failed ones after two weeks, e
   };
   const left = async () => {
     const rows = await store.read.selectFrom('outbox').select('grp').execute();
-    const blobs = await store.read.selectFrom('webhook_blobs').select('refs').execute();
+    const blobs = await store.read.selectFrom('webhook_elements').select('refs').execute();
     const count = (id: string) => rows.filter(({ grp }) => grp === id).length;
     return { good: count(good), bad: count(bad), refs: blobs.map(({ refs }) => refs) };
   };

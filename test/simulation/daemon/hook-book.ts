@@ -1,9 +1,10 @@
-/** What was told of webhooks and what the chain held meanwhile, and what has to follow from both. */
-import { deliveryKey } from '../../../plugins/webhooks/delivery/queue.ts';
+import { deliveryKey } from '../../../plugins/webhooks/model.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { KEY_TEXTS } from '../follower/fake-accounts.ts';
 import { keyOf, type World } from '../follower/world.ts';
 import type { Network, Request } from '../webhooks/network.ts';
+
+/** What was told of webhooks and what the chain held meanwhile, and what has to follow from both. */
 
 export interface BookedHook {
   readonly id: string;

@@ -1,10 +1,9 @@
-/** The real webhooks in the simulation: two of them over the made-up transactions, and somebody who delivers now and then. */
 import assert from 'node:assert/strict';
-import { createBodyBuilder } from '../../../plugins/webhooks/bodies/builder.ts';
-import { createOutboxQueue } from '../../../plugins/webhooks/delivery/outbox-queue.ts';
-import { deliveryKey } from '../../../plugins/webhooks/delivery/queue.ts';
-import { createDepth, createWebhooksProcessor } from '../../../plugins/webhooks/match/processor.ts';
-import { createHookIndex, createHookSync } from '../../../plugins/webhooks/match/sync.ts';
+import { createBodyBuilder } from '../../../plugins/webhooks/bodies.ts';
+import { createOutboxQueue } from '../../../plugins/webhooks/delivery/queue.ts';
+import { createHookIndex, createHookSync } from '../../../plugins/webhooks/hook-index.ts';
+import { createDepth, createWebhooksProcessor } from '../../../plugins/webhooks/match.ts';
+import { deliveryKey } from '../../../plugins/webhooks/model.ts';
 import { insertAddresses, insertHook } from '../../../plugins/webhooks/store/hooks.ts';
 import { type Db, migrations } from '../../../plugins/webhooks/store/tables.ts';
 import { createOutbox, insertJobs } from '../../../src/jobs/outbox.ts';
@@ -14,6 +13,8 @@ import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import type { Sfc32 } from '../../helpers/sfc32.ts';
 import { KEYS, keyOf, type World } from './world.ts';
+
+/** The real webhooks in the simulation: two of them over the made-up transactions, and somebody who delivers now and then. */
 
 const CHAINS = ['main'] as const;
 const RAW_BODIES = createBodyBuilder({
@@ -62,7 +63,7 @@ export function createDeliveries(store: Store, clock: Clock, random: Random): Bl
   return createWebhooksProcessor({
     ...{ queue, clock, chains: CHAINS, depth: createDepth(MANY), bodies: RAW_BODIES, matched: () => {} },
     // Never full: the real one keeps counts of a hundred thousand webhooks.
-    room: { takeRoom: async () => new Map() },
+    room: { reserveRoom: async () => new Map() },
     sync: createHookSync(() => createHookIndex(random)),
   });
 }

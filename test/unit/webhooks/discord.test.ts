@@ -2,8 +2,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { discordEmbed } from '../../../plugins/webhooks/bodies/discord.ts';
-import { createBodyRoom, mergeBodies, wrapElement } from '../../../plugins/webhooks/bodies/form.ts';
+import { createBodyRoom, discordEmbed, mergeBodies, wrapElement } from '../../../plugins/webhooks/bodies.ts';
 
 const options = {
   explorerUrlTemplate: 'https://example.org/{signature}?cluster={cluster}',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createInputRules, parseInput } from '../../../plugins/webhooks/input/fields.ts';
+import { createInputRules, parseInput } from '../../../plugins/webhooks/input.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { transactionTypes } from '../../../src/solana/transaction-types.ts';
 

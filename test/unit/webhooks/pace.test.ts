@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { createPace, type Pace } from '../../../plugins/webhooks/delivery/pace.ts';
-import type { Webhook } from '../../../plugins/webhooks/model/webhook.ts';
+import type { Webhook } from '../../../plugins/webhooks/model.ts';
 import { createManualClock, type ManualClock } from '../../helpers/manual-clock.ts';
 
 const GLOBAL = 16;

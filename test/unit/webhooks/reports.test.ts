@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createReports, type Report } from '../../../plugins/webhooks/delivery/run.ts';
+import { createReports, type Report } from '../../../plugins/webhooks/delivery/attempt.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 
 function stage() {

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
 import fc from 'fast-check';
 import { type WebhooksConfig, webhooksConfig } from '../../../plugins/webhooks/config.ts';
-import { parseRetryAfter, type RetryHints, retryDelayMs } from '../../../plugins/webhooks/delivery/run.ts';
+import { parseRetryAfter, type RetryHints, retryDelayMs } from '../../../plugins/webhooks/delivery/attempt.ts';
 import type { Random } from '../../../src/ports/clock.ts';
 
 const { retry } = Value.Default(webhooksConfig, {}) as WebhooksConfig;

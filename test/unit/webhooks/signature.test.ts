@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { Webhook } from 'standardwebhooks';
-import { messageId, newSecret, secretKey, signBody } from '../../../plugins/webhooks/delivery/signature.ts';
+import { messageId, newSecret, secretKey, signBody } from '../../../plugins/webhooks/delivery/send.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 
 const SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';

@@ -1,4 +1,4 @@
-import type { ChainId } from '../../../src/ports/chain.ts';
+import type { ChainId } from '../../src/ports/chain.ts';
 
 export const WEBHOOK_TYPES = ['enhanced', 'raw', 'discord', 'enhancedDevnet', 'rawDevnet', 'discordDevnet'] as const;
 export type WebhookType = (typeof WEBHOOK_TYPES)[number];
@@ -51,7 +51,7 @@ export interface Webhook {
 export const chainOf = (type: WebhookType): ChainId => (type.endsWith('Devnet') ? 'devnet' : 'main');
 
 /** What receivers and the operator read. */
-export const networkOf = (chain: ChainId): 'devnet' | 'mainnet' => (chain === 'devnet' ? 'devnet' : 'mainnet');
+export const networkName = (chain: ChainId): 'devnet' | 'mainnet' => (chain === 'devnet' ? 'devnet' : 'mainnet');
 
 /** Raw webhooks get every transaction, the others only successful ones, unless the webhook says otherwise. */
 function effectiveStatus(hook: Pick<Webhook, 'type' | 'txnStatus'>): TxnStatus {
@@ -115,3 +115,72 @@ export function webhookView(
 }
 
 export const isoTime = (ms: number): string => new Date(ms).toISOString();
+
+/** What the elements of a body look like. */
+export const BODY_FORMS = ['raw', 'enhanced', 'discord'] as const;
+
+export type BodyForm = (typeof BODY_FORMS)[number];
+
+/** The form of a type, which is the same on all chains. */
+export function formOf(type: WebhookType): BodyForm {
+  if (type.startsWith('enhanced')) return 'enhanced';
+  return type.startsWith('discord') ? 'discord' : 'raw';
+}
+
+export const DELIVERY_STATUSES = ['pending', 'delivered', 'failed', 'discarded'] as const;
+
+export type DeliveryStatus = (typeof DELIVERY_STATUSES)[number];
+
+/** A matched transaction on its way to a webhook. Times are unix milliseconds. */
+export interface Delivery {
+  readonly id: number;
+  readonly webhookId: string;
+  readonly status: DeliveryStatus;
+  readonly payload: DeliveryPayload;
+  /** Of the last attempt, or why it was discarded. */
+  readonly error: string | null;
+  readonly createdAt: number;
+  /** Null once it is finished. */
+  readonly nextAttemptAt: number | null;
+}
+
+/** What a delivery carries through the outbox; the webhook is the job's group. */
+export interface DeliveryPayload {
+  readonly signature: string;
+  /** Slot of the block that matched; with the signature it names the stored element. */
+  readonly slot: number;
+  readonly chain: ChainId;
+  /** Of the webhook when the transaction matched. */
+  readonly form: BodyForm;
+  /** Of the stored element. */
+  readonly bytes: number;
+}
+
+/** One kind per chain: slots of different chains must not be confused when a fork is rolled back. */
+export const deliveryKind = (chain: ChainId): string => (chain === 'main' ? 'webhooks.deliver' : 'webhooks.devnet');
+
+/** At most one delivery per webhook and transaction. */
+export const deliveryKey = (webhookId: string, signature: string): string => `${webhookId}:${signature}`;
+
+/** The transaction of a key, also of one that was freed by a mark behind it. */
+export function signatureOfKey(key: string): string {
+  return /^[^:]*:([1-9A-HJ-NP-Za-km-z]+)/.exec(key)?.[1] ?? '';
+}
+
+/** Why a delivery is held, discarded or failed without an answer: shown in its `reason`. */
+export const REASONS = {
+  disabled: 'webhook disabled',
+  deleted: 'webhook deleted',
+  /** Kept until the webhook is switched on. */
+  inactive: 'webhook inactive',
+  /** Kept until the project has credits again. */
+  credits: 'credits',
+  /** Kept too long, or pushed out by newer ones. */
+  heldTooLong: 'held too long',
+  tooManyHeld: 'too many held',
+  /** Travels in the request of another delivery. */
+  batch: 'batch',
+} as const;
+
+/** Why a delivery can be held for itself, so that it may be dropped for itself. */
+export const SELF_HELD = [REASONS.inactive, REASONS.credits] as const;

@@ -1,24 +1,23 @@
 import { sql } from 'kysely';
-import type { AccessCharges } from '../../../src/ports/access.ts';
-import type { ChainId } from '../../../src/ports/chain.ts';
-import type { Clock } from '../../../src/ports/clock.ts';
-import type { Roles } from '../../../src/ports/daemon-view.ts';
-import type { Log } from '../../../src/ports/log.ts';
-import type { Outbox } from '../../../src/ports/outbox.ts';
-import type { Store, StoreTx } from '../../../src/ports/store.ts';
-import type { WebhooksConfig } from '../config.ts';
-import { type AutoDisableParts, disableFailing } from '../delivery/auto-disable.ts';
-import { REASONS } from '../delivery/batch.ts';
-import { type DeliveryQueue, deliveryKind, signatureOfKey } from '../delivery/queue.ts';
-import type { Depth } from '../match/processor.ts';
-import type { GapAlerts, StallAlerts } from '../operational/create-alerts.ts';
-import type { Replays } from '../replay.ts';
-import { endBatches, forgetSent, oldLeaders, readBatches, removeAttempts } from '../store/batches.ts';
-import { releaseRefs } from '../store/blobs.ts';
-import { CHANGES_KEPT_MS, pruneChanges } from '../store/changes.ts';
-import { endPause, MINUTE_MS, pausedProjects, pruneHealth } from '../store/health.ts';
-import { hooksByNumber, listHooks } from '../store/hooks.ts';
-import type { Db } from '../store/tables.ts';
+import type { AccessCharges } from '../../src/ports/access.ts';
+import type { ChainId } from '../../src/ports/chain.ts';
+import type { Clock } from '../../src/ports/clock.ts';
+import type { Roles } from '../../src/ports/daemon-view.ts';
+import type { Log } from '../../src/ports/log.ts';
+import type { Outbox } from '../../src/ports/outbox.ts';
+import type { Store, StoreTx } from '../../src/ports/store.ts';
+import type { WebhooksConfig } from './config.ts';
+import { type AutoDisableParts, disableFailing } from './delivery/auto-disable.ts';
+import type { DeliveryQueue } from './delivery/queue.ts';
+import type { Depth } from './match.ts';
+import { deliveryKind, REASONS, signatureOfKey } from './model.ts';
+import type { GapAlerts, StallAlerts } from './operational.ts';
+import type { Replays } from './replay.ts';
+import { CHANGES_KEPT_MS, pruneChanges } from './store/changes.ts';
+import { endBatches, forgetSent, oldLeaders, readBatches, releaseRefs, removeAttempts } from './store/deliveries.ts';
+import { endPause, MINUTE_MS, pausedProjects, pruneHealth } from './store/health.ts';
+import { hooksByNumber, listHooks } from './store/hooks.ts';
+import type { Db } from './store/tables.ts';
 
 interface UpkeepParts extends HeldParts, PauseParts {
   readonly depth: Depth;
@@ -56,7 +55,7 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
   /** Reads nothing but the indexes of rows that are not finished, and no more of them than the bound. */
   const count = async (): Promise<void> => depth.counted(await queue.depth(config.outbox.maxRows));
   const everyMinute = async (): Promise<void> => {
-    await lookAfterHeld(parts);
+    await maintainHeld(parts);
     await checkRates(parts);
     await parts.replays?.finish();
     await parts.gapAlerts?.look();
@@ -116,7 +115,7 @@ const RECENT_MS = 600_000;
 const BATCH = 1_000;
 
 /** Held deliveries that are too old go; such that nobody holds any more go on. */
-async function lookAfterHeld(parts: HeldParts): Promise<void> {
+async function maintainHeld(parts: HeldParts): Promise<void> {
   await dropOld(parts);
   await releaseLeft(parts);
   await releaseOrphans(parts);

@@ -1,22 +1,103 @@
-import { createLru } from '../../../src/lib/lru.ts';
-import type { NewJob } from '../../../src/plugin/plugin.ts';
-import type { AccessPlans, StoredBudgets } from '../../../src/ports/access.ts';
-import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
-import type { ChainId } from '../../../src/ports/chain.ts';
-import type { Clock } from '../../../src/ports/clock.ts';
-import type { StoreTx } from '../../../src/ports/store.ts';
-import type { TransactionMatch } from '../../../src/solana/match-block.ts';
-import type { BlockBodies, BodyBuilder } from '../bodies/builder.ts';
-import { type BodyForm, formOf } from '../bodies/form.ts';
-import { REASONS } from '../delivery/batch.ts';
-import { type DeliveryPayload, type DeliveryQueue, deliveryKey, deliveryKind } from '../delivery/queue.ts';
-import { chainOf, takesEvents, type Webhook, wantsOutcome, wantsType } from '../model/webhook.ts';
-import { addRefs, type Blob, insertBlobs, knownPlaces, placeKey } from '../store/blobs.ts';
-import { addHealth, type HealthDelta, MINUTE_MS } from '../store/health.ts';
-import { listHooks } from '../store/hooks.ts';
-import { addMissed, type MissReason } from '../store/missed.ts';
-import type { Db } from '../store/tables.ts';
-import type { HookIndex } from './sync.ts';
+import { createLru } from '../../src/lib/lru.ts';
+import type { BlockProcessor, NewJob } from '../../src/plugin/plugin.ts';
+import type { AccessPlans, StoredBudgets } from '../../src/ports/access.ts';
+import type { ChainBlock, NormalTransaction } from '../../src/ports/block.ts';
+import type { ChainId } from '../../src/ports/chain.ts';
+import type { Clock } from '../../src/ports/clock.ts';
+import type { StoreTx } from '../../src/ports/store.ts';
+import { matchBlock, type TransactionMatch } from '../../src/solana/match-block.ts';
+import type { BlockBodies, BodyBuilder } from './bodies.ts';
+import type { DeliveryQueue } from './delivery/queue.ts';
+import type { HookIndex, HookSync } from './hook-index.ts';
+import {
+  type BodyForm,
+  chainOf,
+  type DeliveryPayload,
+  deliveryKey,
+  deliveryKind,
+  formOf,
+  REASONS,
+  takesEvents,
+  type Webhook,
+  wantsOutcome,
+  wantsType,
+} from './model.ts';
+import { watchedAddresses } from './store/changes.ts';
+import { addRefs, insertElements, knownVersions, type StoredElement, versionKey } from './store/deliveries.ts';
+import { addHealth, type HealthDelta, MINUTE_MS } from './store/health.ts';
+import { listHooks } from './store/hooks.ts';
+import { addMissed, type MissReason } from './store/missed.ts';
+import type { Db } from './store/tables.ts';
+
+/** The name of its cursor. */
+export const PROCESSOR_NAME = 'webhooks';
+
+interface ProcessorParts extends QueueEventsParts {
+  readonly sync: HookSync;
+  readonly queue: DeliveryQueue;
+  readonly chains: readonly ChainId[];
+  readonly bodies: BodyBuilder;
+  readonly depth: Depth;
+  matched(count: number): void;
+  /** Told of each block that is taken back, in that transaction. */
+  reverted?(tx: StoreTx, chain: ChainId, slot: number): void;
+}
+
+/** Turns the transactions of a block into deliveries: one per webhook and transaction, in the block's own transaction. */
+export function createWebhooksProcessor(parts: ProcessorParts): BlockProcessor {
+  return {
+    name: PROCESSOR_NAME,
+    version: 1,
+    chains: parts.chains,
+    async apply(tx, block, chain) {
+      const index = await parts.sync.current(tx);
+      const found = matchBlock(block, index.addresses(chain), { owners: true });
+      if (found.length === 0) return;
+      const events = matchedEvents(block, chain, index, found, parts.bodies);
+      if (events.length === 0) return;
+      const added = await queueEvents(parts, tx, chain, block.slot, events);
+      tx.onCommit(() => {
+        parts.depth.added(added);
+        parts.matched(added);
+      });
+    },
+    async revert(tx, header, chain) {
+      parts.reverted?.(tx, chain, header.slot);
+      await parts.queue.forget(tx, chain, header.slot);
+    },
+    // A transaction makes one delivery per webhook, however often and whenever its block comes.
+    outOfOrder: true,
+    addresses: (db, chain, limit) => watchedAddresses(db as Db, chain, limit),
+    pressure: parts.depth.pressure,
+  };
+}
+
+export interface Depth {
+  /** Deliveries came in since the last count. */
+  added(count: number): void;
+  /** A fresh count of the deliveries that are not finished. */
+  counted(depth: number): void;
+  readonly value: () => number;
+  readonly pressure: NonNullable<BlockProcessor['pressure']>;
+}
+
+/** Follows the number of waiting deliveries between counts; at the bound the block loop pauses, and nothing is dropped. */
+export function createDepth(maxRows: number): Depth {
+  let depth = 0;
+  return {
+    added: (count) => {
+      depth += count;
+    },
+    counted: (count) => {
+      depth = count;
+    },
+    value: () => depth,
+    pressure: () =>
+      depth < maxRows
+        ? { ok: true }
+        : { ok: false, reason: `${depth} deliveries wait; webhooks.outbox.maxRows is ${maxRows}` },
+  };
+}
 
 export interface QueueEventsParts {
   readonly queue: DeliveryQueue;
@@ -36,8 +117,8 @@ export async function queueEvents(
   matched: readonly MatchedEvent[],
 ): Promise<number> {
   const nowMs = parts.clock.now();
-  const full = await parts.room.takeRoom(tx, chain, matched);
-  const known = await knownPlaces(
+  const full = await parts.room.reserveRoom(tx, chain, matched);
+  const known = await knownVersions(
     tx,
     chain,
     matched.map(({ signature }) => signature),
@@ -46,11 +127,11 @@ export async function queueEvents(
   const events = full.size === 0 ? matched : withRoom(matched, full);
   const jobsOf = (event: MatchedEvent): NewJob[] =>
     event.hooks.map((hook) => newJob({ chain, slot, nowMs }, event, hook));
-  const blobOf = ({ signature, form, json }: MatchedEvent, refs: number): Blob => ({
+  const blobOf = ({ signature, form, json }: MatchedEvent, refs: number): StoredElement => ({
     ...{ signature, slot, chain, form, json, refs },
   });
   const fresh = events.filter(({ signature }) => !known.has(signature));
-  await insertBlobs(
+  await insertElements(
     tx,
     fresh.map((event) => blobOf(event, event.hooks.length)),
     nowMs,
@@ -65,8 +146,8 @@ export async function queueEvents(
     const keys = jobs.map(({ key }) => key);
     if (more < jobs.length) await parts.queue.moveSlot(tx, chain, keys, slot);
     if (more === 0) continue;
-    if (places.has(placeKey(slot, event.form))) await addRefs(tx, blobOf(event, more));
-    else await insertBlobs(tx, [blobOf(event, more)], nowMs);
+    if (places.has(versionKey(slot, event.form))) await addRefs(tx, blobOf(event, more));
+    else await insertElements(tx, [blobOf(event, more)], nowMs);
   }
   return added;
 }
@@ -208,7 +289,7 @@ function hooksOf(
 
 interface HookRoom {
   /** Takes room for the events; returns the webhooks (by id) that have too little left, and why. */
-  takeRoom(tx: StoreTx, chain: ChainId, events: readonly MatchedEvent[]): Promise<ReadonlyMap<string, MissReason>>;
+  reserveRoom(tx: StoreTx, chain: ChainId, events: readonly MatchedEvent[]): Promise<ReadonlyMap<string, MissReason>>;
 }
 
 interface RoomBounds {
@@ -290,7 +371,7 @@ export function createHookRoom(queue: DeliveryQueue, clock: Clock, bounds: RoomB
   }
 
   return {
-    async takeRoom(tx, chain, events) {
+    async reserveRoom(tx, chain, events) {
       const needs = new Map<Webhook, Amount>();
       for (const { hooks, json } of events) {
         const bytes = Buffer.byteLength(json);

@@ -1,8 +1,9 @@
-import { decode32, encode32 } from '../../../src/lib/base58.ts';
-import { RequestError } from '../../../src/plugin/request.ts';
-import { transactionTypes } from '../../../src/solana/transaction-types.ts';
-import { type BodyForm, formOf } from '../bodies/form.ts';
+import { decode32, encode32 } from '../../src/lib/base58.ts';
+import { RequestError } from '../../src/plugin/request.ts';
+import { transactionTypes } from '../../src/solana/transaction-types.ts';
 import {
+  type BodyForm,
+  formOf,
   ON_INACTIVE,
   type OnInactive,
   RETRY_PRESETS,
@@ -11,7 +12,7 @@ import {
   type TxnStatus,
   WEBHOOK_TYPES,
   type WebhookType,
-} from '../model/webhook.ts';
+} from './model.ts';
 
 /** The fields that a request gave; a missing one means that the request did not name it. */
 export interface WebhookInput {
@@ -198,9 +199,35 @@ const BUSY: ReadonlyMap<string, string> = new Map([
   ['Vote111111111111111111111111111111111111111', 'Vote'],
 ]);
 /** Far more than anybody names by mistake; looking through a hundred thousand takes a while. */
-const LOOKED_AT = 1_000;
+const CHECKED = 1_000;
 
 /** Names of such programs among the addresses. */
 export function busyPrograms(addresses: readonly Uint8Array[]): readonly string[] {
-  return addresses.slice(0, LOOKED_AT).flatMap((key) => BUSY.get(encode32(key)) ?? []);
+  return addresses.slice(0, CHECKED).flatMap((key) => BUSY.get(encode32(key)) ?? []);
+}
+
+const DATE = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?$/i;
+const ZONED = /(Z|[+-]\d{2}:?\d{2})$/i;
+
+/** A time as unix seconds or as an ISO 8601 date (UTC where it names no zone), in unix milliseconds. Errors: 400. */
+export function instantOf(name: string, value: unknown, now: number): number {
+  const ms = typeof value === 'number' && Number.isInteger(value) ? value * 1_000 : parseDate(value);
+  if (ms === null || ms < 0) throw new RequestError(400, `${name} must be unix seconds or an ISO 8601 date`);
+  if (ms > now) throw new RequestError(400, `${name} must not be in the future`);
+  return ms;
+}
+
+/** The end of a range: now where it is missing. Errors: 400. */
+export function untilOf(value: unknown, now: number, sinceMs: number): number {
+  if (value === undefined || value === null) return now + 1;
+  const untilMs = instantOf('until', value, now);
+  if (untilMs < sinceMs) throw new RequestError(400, 'until must not be before since');
+  return untilMs + 1;
+}
+
+function parseDate(value: unknown): number | null {
+  if (typeof value !== 'string' || !DATE.test(value)) return null;
+  const hasTime = value.length > 10;
+  const ms = Date.parse(hasTime && !ZONED.test(value) ? `${value}Z` : value);
+  return Number.isNaN(ms) ? null : ms;
 }

@@ -2,14 +2,13 @@ import type { SettledJob } from '../../../src/plugin/plugin.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { Outbox } from '../../../src/ports/outbox.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
-import type { Webhook } from '../model/webhook.ts';
-import type { Alerts } from '../operational/alerts.ts';
-import { type Attempt, endBatches, insertAttempts, keepSent, readBatches } from '../store/batches.ts';
+import { REASONS, type Webhook } from '../model.ts';
+import type { Alerts } from '../operational.ts';
+import { type Attempt, endBatches, insertAttempts, keepSent, readBatches } from '../store/deliveries.ts';
 import { addHealth, type HealthDelta, MINUTE_MS, pauseProject } from '../store/health.ts';
 import { hooksById } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
-import { REASONS } from './batch.ts';
-import type { Report, Reports } from './run.ts';
+import type { Report, Reports } from './attempt.ts';
 
 /** A webhook one of whose deliveries failed for good, or whose receiver is gone. */
 export interface Suspect {
@@ -24,7 +23,7 @@ export interface SettleParts {
 }
 
 /** Writes attempts, counters and batches of finished attempts, and returns the webhooks that may have to be disabled. */
-export async function bookDeliveries(
+export async function recordOutcomes(
   parts: SettleParts,
   tx: StoreTx,
   settled: readonly SettledJob[],
@@ -60,14 +59,14 @@ export async function bookDeliveries(
   }
   await insertAttempts(tx, attempts);
   await addHealth(tx, [...deltas.values()]);
-  await settleBatches(parts, tx, settled, reports);
-  await notePauses(parts, tx, settled, unsent);
+  await finishBatches(parts, tx, settled, reports);
+  await recordPauses(parts, tx, settled, unsent);
   await parts.alerts.note(tx, settled, reports);
   return [...suspects.values()];
 }
 
 /** What becomes of a request becomes of all deliveries in it. */
-async function settleBatches(
+async function finishBatches(
   { outbox }: SettleParts,
   tx: StoreTx,
   settled: readonly SettledJob[],
@@ -108,7 +107,7 @@ async function dropMembers(
 }
 
 /** A project whose credits are used up is paused as a whole: told once, and looked at from time to time. */
-async function notePauses(
+async function recordPauses(
   { clock, alerts }: SettleParts,
   tx: StoreTx,
   settled: readonly SettledJob[],

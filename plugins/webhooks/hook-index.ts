@@ -1,11 +1,11 @@
-import type { ChainId } from '../../../src/ports/chain.ts';
-import type { Random } from '../../../src/ports/clock.ts';
-import type { StoreTx } from '../../../src/ports/store.ts';
-import { type AddressIndex, createAddressIndex } from '../../../src/solana/address-set.ts';
-import { chainOf, type Webhook } from '../model/webhook.ts';
-import { type Change, changesSince, currentVersion, lockChanges } from '../store/changes.ts';
-import { allHooks, hooksByNumber, readAddresses } from '../store/hooks.ts';
-import type { Db } from '../store/tables.ts';
+import type { ChainId } from '../../src/ports/chain.ts';
+import type { Random } from '../../src/ports/clock.ts';
+import type { StoreTx } from '../../src/ports/store.ts';
+import { type AddressIndex, createAddressIndex } from '../../src/solana/address-set.ts';
+import { chainOf, type Webhook } from './model.ts';
+import { type Change, changesSince, currentVersion, lockChanges } from './store/changes.ts';
+import { allHooks, hooksByNumber, readAddresses } from './store/hooks.ts';
+import type { Db } from './store/tables.ts';
 
 /** Keeps a hook index equal to the store, whichever process writes to it. */
 export interface HookSync {

@@ -1,15 +1,15 @@
 import { codeOf, type Job, type JobOutcome, messageOf } from '../../../src/plugin/plugin.ts';
 import type { AccessCharges, Charge } from '../../../src/ports/access.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
+import type { Outbox } from '../../../src/ports/outbox.ts';
+import type { Store } from '../../../src/ports/store.ts';
+import { createBodyRoom, mergeBodies, wrapElement } from '../bodies.ts';
 import type { WebhooksConfig } from '../config.ts';
-import type { RetryPreset, Webhook } from '../model/webhook.ts';
-import type { Member } from '../store/batches.ts';
-import { type Batch, type BatchParts, batchLimit, dissolveBatch, gatherBatch, REASONS, repeatBatch } from './batch.ts';
+import { type DeliveryPayload, formOf, REASONS, type RetryPreset, type Webhook } from '../model.ts';
+import { elementKey, endBatches, insertBatch, type Member, readBatches, readElements } from '../store/deliveries.ts';
+import type { Prepared, PreparedHook } from './job.ts';
 import type { Pace } from './pace.ts';
-import type { Prepared, PreparedHook } from './prepare.ts';
-import type { DeliveryPayload } from './queue.ts';
-import type { Send, Sent } from './send.ts';
-import { messageId } from './signature.ts';
+import { messageId, type Send, type Sent } from './send.ts';
 
 /** A finished attempt on its way into the bookkeeping. */
 export interface Report {
@@ -40,7 +40,7 @@ export interface RunParts extends BatchParts {
 /** Each delivery costs this, once, whatever its receiver says. */
 export const DELIVERY_PRICE = { product: 'webhooks', credits: 1 } as const;
 /** A delivery that was claimed on older knowledge comes again after about this time. */
-const COME_AGAIN_MS = 100;
+const RETRY_SOON_MS = 100;
 const STORE_PAUSE_MS = 1_000;
 
 /** Makes one attempt at a delivery and says what comes next. */
@@ -61,7 +61,7 @@ export async function runDelivery(
   if (prepared.paused.has(hook.projectId)) return held(REASONS.credits, 'untouched');
   const { pace, clock, random } = parts;
   if (!pace.enter(hook.id)) {
-    const runAt = clock.now() + COME_AGAIN_MS * (1 + random.float());
+    const runAt = clock.now() + RETRY_SOON_MS * (1 + random.float());
     return { kind: 'retry', runAt, error: 'too many at once', uncounted: 'untouched' };
   }
   try {
@@ -156,7 +156,7 @@ function outcomeOf({ clock, random, config }: RunParts, job: Job, hook: Webhook,
 }
 
 /** Delay after a time-out or a 429 under the durable preset, at least. */
-const CALM_MS = 60_000;
+const MIN_OVERLOAD_DELAY_MS = 60_000;
 
 export interface RetryHints {
   /** From `Retry-After`, or null. */
@@ -178,7 +178,7 @@ export function retryDelayMs(
   let stepMs = seconds * 1_000;
   if (preset === 'durable') {
     stepMs *= 1 + config.durable.jitter * (2 * random.float() - 1);
-    if (hints.overloaded) stepMs = Math.max(stepMs, CALM_MS);
+    if (hints.overloaded) stepMs = Math.max(stepMs, MIN_OVERLOAD_DELAY_MS);
   }
   if (hints.retryAfterMs === null) return Math.round(stepMs);
   return Math.round(Math.min(Math.max(hints.retryAfterMs, stepMs), 2 * stepMs));
@@ -187,7 +187,7 @@ export function retryDelayMs(
 /** No attempt of any preset is planned further ahead. */
 export function longestDelayMs({ durable, compat }: WebhooksConfig['retry']): number {
   const longestStepMs = 1_000 * Math.max(0, ...compat.steps, ...durable.steps);
-  return 2 * (1 + durable.jitter) * longestStepMs + CALM_MS;
+  return 2 * (1 + durable.jitter) * longestStepMs + MIN_OVERLOAD_DELAY_MS;
 }
 
 /** `Retry-After` in either of its forms, as milliseconds from now; null when absent or nonsense. */
@@ -209,8 +209,8 @@ export interface Reports {
 }
 
 /** Longer than the bookkeeping of an attempt takes, whatever goes wrong. */
-const LOST_MS = 600_000;
-const LOOK_AT = 1_024;
+const REPORT_TTL_MS = 600_000;
+const SWEEP_AT = 1_024;
 
 /** The outcome of a job that another process took over is never written: its report goes after a while, and the other one charges. */
 export function createReports(clock: Clock): Reports {
@@ -225,8 +225,8 @@ export function createReports(clock: Clock): Reports {
       // An attempt that is not the first one says that the one before was written, although nobody heard of it.
       forget(jobId, report.n > 1);
       const at = clock.monotonic();
-      if (reports.size >= LOOK_AT) {
-        for (const [id, other] of reports) if (at - other.at > LOST_MS) forget(id, false);
+      if (reports.size >= SWEEP_AT) {
+        for (const [id, other] of reports) if (at - other.at > REPORT_TTL_MS) forget(id, false);
       }
       reports.set(jobId, { report, at });
     },
@@ -236,4 +236,95 @@ export function createReports(clock: Clock): Reports {
       return found;
     },
   };
+}
+
+export interface BatchParts {
+  readonly store: Store;
+  readonly outbox: Outbox;
+  readonly clock: Clock;
+}
+
+/** A batch that is ready to be sent: the deliveries beside the one that leads it, and the request body of all. */
+export interface Batch {
+  readonly members: readonly Member[];
+  readonly body: Buffer;
+  /** What is in it was written down before it was sent. */
+  readonly isFixed: boolean;
+}
+
+/** Discord takes no more embeds in one message. */
+const MAX_EMBEDS = 10;
+
+export const batchLimit = (hook: Webhook): number =>
+  formOf(hook.type) === 'discord' ? Math.min(hook.batchSize, MAX_EMBEDS) : hook.batchSize;
+
+/**
+ * Takes further deliveries of the webhook into the request of a first attempt: as many as are due, belong together and fit. What the
+ * batch holds is fixed before it is sent, so that each attempt sends the same bytes, whoever makes it.
+ */
+function gatherBatch({ store, outbox, clock }: BatchParts, job: Job, hook: Webhook, own: Buffer): Promise<Batch> {
+  const form = (job.payload as DeliveryPayload).form;
+  return store.write(async (tx) => {
+    const scope = { kind: job.kind, group: job.group };
+    const taken = await outbox.take(tx, { ...scope, limit: batchLimit(hook) - 1 }, REASONS.batch);
+    const payloads = taken.map(({ payload }) => payload as DeliveryPayload);
+    const source = { read: tx.db, dialect: tx.dialect };
+    const elements = await readElements(source, [...new Set(payloads.map(({ signature }) => signature))]);
+    // One that was not sent by the process that began it still has a batch of its own.
+    const leading = await readBatches(
+      tx.db,
+      tx.dialect,
+      taken.map(({ id }) => id),
+    );
+    const members: Member[] = [];
+    const bodies = [own];
+    const fits = createBodyRoom(form, own);
+    for (const [at, payload] of payloads.entries()) {
+      const id = taken[at]?.id ?? 0;
+      const element = elements.get(elementKey(payload));
+      if (element === undefined || payload.form !== form || leading.has(id)) break;
+      const body = wrapElement(form, element);
+      if (!fits(body)) break;
+      bodies.push(body);
+      members.push({ id, payload });
+    }
+    const left = taken.slice(members.length).map(({ id }) => id);
+    await outbox.giveBack(tx, { kind: job.kind, ids: left }, REASONS.batch);
+    const leader = { id: job.id, payload: job.payload as DeliveryPayload, webhookId: hook.id };
+    await insertBatch(tx, leader, members, clock.now());
+    return { members, body: members.length === 0 ? own : mergeBodies(form, bodies), isFixed: true };
+  });
+}
+
+/** The webhook wants smaller batches since this one was fixed: from now on each of its deliveries goes alone, with the attempts behind it. */
+function dissolveBatch(
+  { store, outbox }: BatchParts,
+  job: Job,
+  members: readonly Member[],
+  own: Buffer,
+): Promise<Batch> {
+  return store.write(async (tx) => {
+    const change = { kind: job.kind, ids: members.map(({ id }) => id), reason: REASONS.batch };
+    await outbox.release(tx, change, { attempts: job.attempts });
+    await endBatches(tx, [job.id]);
+    return { members: [], body: own, isFixed: false };
+  });
+}
+
+/** The batch that was fixed at an earlier attempt. Null: what it is made of is gone. */
+async function repeatBatch(
+  { store }: BatchParts,
+  job: Job,
+  members: readonly Member[],
+  own: Buffer,
+): Promise<Batch | null> {
+  const form = (job.payload as DeliveryPayload).form;
+  const elements = await readElements(store, [...new Set(members.map(({ payload }) => payload.signature))]);
+  const bodies = [own];
+  for (const { payload } of members) {
+    const element = elements.get(elementKey(payload));
+    if (element === undefined) return null;
+    bodies.push(wrapElement(form, element));
+  }
+  return { members, body: members.length === 0 ? own : mergeBodies(form, bodies), isFixed: true };
 }

@@ -1,7 +1,118 @@
+import { sql } from 'kysely';
 import { inList } from '../../../src/lib/in-list.ts';
-import type { Queries, StoreTx } from '../../../src/ports/store.ts';
-import type { DeliveryPayload } from '../delivery/queue.ts';
+import type { ChainId } from '../../../src/ports/chain.ts';
+import type { Queries, Store, StoreTx } from '../../../src/ports/store.ts';
+import type { BodyForm, DeliveryPayload } from '../model.ts';
 import type { Db } from './tables.ts';
+
+/**
+ * The element of one transaction in one form, shared by all deliveries that carry it. A transaction that lands again after a fork has one per
+ * slot: deliveries that were tried repeat the bytes they sent.
+ */
+export interface StoredElement {
+  readonly signature: string;
+  readonly slot: number;
+  readonly chain: ChainId;
+  readonly form: BodyForm;
+  readonly json: string;
+  /** Deliveries that were made with it. */
+  readonly refs: number;
+}
+
+const CHUNK = 1_000;
+
+export const elementKey = (
+  blob: Pick<StoredElement, 'signature' | 'slot' | 'chain'> & { readonly form: BodyForm },
+): string => `${blob.chain}:${versionKey(blob.slot, blob.form)}:${blob.signature}`;
+
+/** A form of a transaction in one of the blocks that held it. */
+export const versionKey = (slot: number, form: BodyForm): string => `${slot}:${form}`;
+
+export async function insertElements(tx: StoreTx, blobs: readonly StoredElement[], now: number): Promise<void> {
+  await tx.insertMany(
+    'webhook_elements',
+    ['signature', 'slot', 'chain', 'form', 'json', 'refs', 'created_at'],
+    blobs.map(({ signature, slot, chain, form, json, refs }) => [signature, slot, chain, form, json, refs, now]),
+  );
+}
+
+export async function addRefs(tx: StoreTx, blob: StoredElement): Promise<void> {
+  await (tx.db as Db)
+    .updateTable('webhook_elements')
+    .set({ refs: sql`refs + ${blob.refs}` })
+    .where('signature', '=', blob.signature)
+    .where('slot', '=', blob.slot)
+    .where('chain', '=', blob.chain)
+    .where('form', '=', blob.form)
+    .execute();
+}
+
+/** The slots and forms in which elements of the given transactions are kept already, as `versionKey`s. */
+export async function knownVersions(
+  tx: StoreTx,
+  chain: ChainId,
+  signatures: readonly string[],
+): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
+  const known = new Map<string, Set<string>>();
+  for (let from = 0; from < signatures.length; from += CHUNK) {
+    const rows = await (tx.db as Db)
+      .selectFrom('webhook_elements')
+      .select(['signature', 'slot', 'form'])
+      .where(inList(tx.dialect, 'signature', signatures.slice(from, from + CHUNK)))
+      .where('chain', '=', chain)
+      .execute();
+    for (const { signature, slot, form } of rows) {
+      const place = versionKey(slot, form as BodyForm);
+      const places = known.get(signature);
+      if (places === undefined) known.set(signature, new Set([place]));
+      else places.add(place);
+    }
+  }
+  return known;
+}
+
+/** The elements of the given transactions, by `elementKey`. */
+export async function readElements(
+  { read, dialect }: Pick<Store, 'read' | 'dialect'>,
+  signatures: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const found = new Map<string, string>();
+  if (signatures.length === 0) return found;
+  const rows = await (read as Db)
+    .selectFrom('webhook_elements')
+    .select(['signature', 'slot', 'chain', 'form', 'json'])
+    .where(inList(dialect, 'signature', signatures))
+    .execute();
+  for (const row of rows) {
+    found.set(elementKey({ ...row, chain: row.chain as ChainId, form: row.form as BodyForm }), row.json);
+  }
+  return found;
+}
+
+/** Gives back references of forgotten deliveries, and removes the elements that nobody needs any more. */
+export async function releaseRefs(tx: StoreTx, chain: ChainId, signatures: readonly string[]): Promise<void> {
+  const db = tx.db as Db;
+  const counts = new Map<string, number>();
+  for (const signature of signatures) counts.set(signature, (counts.get(signature) ?? 0) + 1);
+  const bySize = new Map<number, string[]>();
+  for (const [signature, count] of counts) {
+    const group = bySize.get(count);
+    if (group === undefined) bySize.set(count, [signature]);
+    else group.push(signature);
+  }
+  // The references of all slots and forms of a transaction are one sum: which of them gives one back does not matter.
+  for (const [count, group] of bySize) {
+    await sql`UPDATE webhook_elements SET refs = refs - ${count} WHERE chain = ${chain} AND signature IN (${sql.join(group)})
+      AND (slot, form) = (SELECT slot, form FROM webhook_elements AS other
+        WHERE other.signature = webhook_elements.signature AND other.chain = webhook_elements.chain
+        ORDER BY slot, form LIMIT 1)`.execute(db);
+  }
+  const all = [...counts.keys()];
+  if (all.length === 0) return;
+  await sql`DELETE FROM webhook_elements WHERE chain = ${chain} AND signature IN (
+      SELECT signature FROM webhook_elements WHERE chain = ${chain} AND signature IN (${sql.join(all)})
+      GROUP BY signature HAVING sum(refs) <= 0)`.execute(db);
+}
 
 /** A delivery that travels in the request of another one. */
 export interface Member {
@@ -23,7 +134,7 @@ export async function insertBatch(
   await forgetSent(tx, [leader.id, ...members.map(({ id }) => id)]);
   await tx.insertMany(
     'webhook_batches',
-    ['job_id', 'leader_id', 'place', 'webhook_id', 'payload', 'created_at'],
+    ['job_id', 'leader_id', 'position', 'webhook_id', 'payload', 'created_at'],
     inside.map(({ id, payload }, at) => [id, leader.id, at, leader.webhookId, JSON.stringify(payload), now]),
   );
 }
@@ -41,7 +152,7 @@ export async function readBatches(
     .select(['leader_id', 'job_id', 'payload'])
     .where(inList(dialect, 'leader_id', leaderIds))
     .orderBy('leader_id')
-    .orderBy('place')
+    .orderBy('position')
     .execute();
   for (const row of rows) {
     const known = found.get(row.leader_id) ?? [];
@@ -76,7 +187,7 @@ export async function sentBatches(
     .selectFrom('webhook_sent_batches')
     .select(['leader_id', 'job_id'])
     .where('leader_id', 'in', leadersOf(tx, ids))
-    .orderBy('place')
+    .orderBy('position')
     .execute();
   return byLeader(rows);
 }
@@ -117,7 +228,7 @@ async function moveRows(tx: StoreTx, from: BatchTable, to: BatchTable, leaderIds
   await db.deleteFrom(from).where(moved).execute();
 }
 
-const COLUMNS = ['job_id', 'leader_id', 'place', 'webhook_id', 'payload', 'created_at'] as const;
+const COLUMNS = ['job_id', 'leader_id', 'position', 'webhook_id', 'payload', 'created_at'] as const;
 
 /** The deliveries in the batches of a webhook, by the one that leads them; those that go alone are left out. */
 export async function batchesOf(tx: StoreTx, webhookId: string): Promise<ReadonlyMap<number, readonly number[]>> {
@@ -185,7 +296,7 @@ export async function readAttempts(
   for (const row of rows) {
     const attempt: Attempt = {
       jobId: row.job_id,
-      number: row.number ?? 0,
+      number: row.number,
       n: row.n,
       startedAt: row.started_at,
       durationMs: row.duration_ms,

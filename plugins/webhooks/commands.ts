@@ -1,0 +1,442 @@
+import { tableLines, timeText } from '../../src/lib/table-lines.ts';
+import { CodedError, type Command, type CommandIo, RequestError } from '../../src/plugin/plugin.ts';
+import type { AccessCharges } from '../../src/ports/access.ts';
+import type { Clock } from '../../src/ports/clock.ts';
+import type { Outbox } from '../../src/ports/outbox.ts';
+import type { Store } from '../../src/ports/store.ts';
+import type { BodyBuilder } from './bodies.ts';
+import type { DeliveryQueue } from './delivery/queue.ts';
+import { recoverDeliveries } from './delivery/resend.ts';
+import type { Send } from './delivery/send.ts';
+import { sendTestEvent } from './delivery/test-event.ts';
+import { instantOf, untilOf } from './input.ts';
+import { type Arrival, startListener } from './listen.ts';
+import type { ManageContext } from './manage.ts';
+import { chainOf, type Delivery, deliveryKind, type Webhook } from './model.ts';
+import { REPLAYED_HOURS, type Replays } from './replay.ts';
+import { readAttempts } from './store/deliveries.ts';
+import { MINUTE_MS, sumHealth } from './store/health.ts';
+import { allHooks, hooksById, listHooks, readSecrets } from './store/hooks.ts';
+import { readMissed } from './store/missed.ts';
+import type { Db } from './store/tables.ts';
+
+/** What an operator does with webhooks of all projects. */
+export function webhookCommands(parts: CommandParts): readonly Command[] {
+  return [
+    listCommand(),
+    showCommand(parts),
+    testCommand(parts),
+    tailCommand(parts),
+    replayCommand(parts),
+    listenCommand(parts),
+  ].map(withRefusals);
+}
+
+/** What a route would refuse, a command refuses in the same words. */
+const withRefusals = (command: Command): Command => ({
+  ...command,
+  async run(options, io) {
+    try {
+      await command.run(options, io);
+    } catch (error) {
+      throw error instanceof RequestError ? usage(error.message) : error;
+    }
+  },
+});
+
+const EXIT_TEMPORARY = 75;
+
+function testCommand({ context, send, bodies }: CommandParts): Command {
+  return {
+    path: ['webhooks', 'test'],
+    summary: 'send one made-up event to a webhook and say what came back',
+    options: [ID_OPTION, JSON_OPTION],
+    async run(options, io) {
+      const hook = await hookOf(io, options);
+      const { clock, random } = context;
+      const parts = { store: io.store, clock, random, send, builder: bodies };
+      const result = await sendTestEvent(parts, hook, new AbortController().signal);
+      if (options['json'] === true) io.json(result);
+      const { delivered, statusCode, durationMs, failure } = result;
+      const answer = statusCode === null ? (failure ?? 'no answer') : `HTTP ${statusCode}`;
+      if (!delivered)
+        throw new CodedError('WEBHOOKS_TEST_FAILED', `the receiver did not take it: ${answer} after ${durationMs} ms`, {
+          exitCode: EXIT_TEMPORARY,
+        });
+      if (options['json'] !== true) io.line(`delivered: ${answer} after ${durationMs} ms`);
+    },
+  };
+}
+
+const DEFAULT_PORT = 9_900;
+const BODY_CHARS = 400;
+
+function listenCommand({ context }: CommandParts): Command {
+  return {
+    path: ['webhooks', 'listen'],
+    summary: 'a local receiver that prints what arrives and verifies its signature, until interrupted',
+    options: [
+      { flags: '--host <address>', description: 'address to listen on; without it 127.0.0.1' },
+      { flags: '--port <number>', description: `its port; without it ${DEFAULT_PORT}; 0 = any free one` },
+      { flags: '--secret <whsec>', description: 'verify with this secret; without it with those of the store' },
+      { flags: '--forward <url>', description: 'pass each request on and answer with its answer' },
+      { flags: '--count <number>', description: 'end after so many' },
+      JSON_OPTION,
+    ],
+    async run(options, io) {
+      const forward = textOf(options, 'forward');
+      if (forward !== undefined && !/^https?:\/\//.test(forward))
+        throw usage('--forward wants an http or https address');
+      const count = integerOf(options, 'count', { min: 1, max: 1_000_000 }) ?? Number.POSITIVE_INFINITY;
+      const given = textOf(options, 'secret');
+      const secretsOf = async (webhookId: string): Promise<readonly string[]> => {
+        if (given !== undefined) return [given];
+        const { read, dialect } = io.store;
+        const [hook] = await hooksById(read as Db, dialect, [webhookId]);
+        if (hook === undefined) return [];
+        return (await readSecrets(read as Db, dialect, [hook.number], context.clock.now())).get(hook.number) ?? [];
+      };
+      const interrupted = whenInterrupted();
+      let seen = 0;
+      let finish = (): void => {};
+      const done = new Promise<void>((resolve) => {
+        finish = resolve;
+      });
+      interrupted.signal.addEventListener('abort', () => finish());
+      const listener = await startListener({
+        host: textOf(options, 'host') ?? '127.0.0.1',
+        port: integerOf(options, 'port', { min: 0, max: 65_535 }) ?? DEFAULT_PORT,
+        ...(forward === undefined ? {} : { forward }),
+        secretsOf,
+        nowMs: () => context.clock.now(),
+        arrived(arrival) {
+          if (options['json'] === true) io.json(arrival);
+          else io.line(textOfArrival(arrival));
+          seen += 1;
+          if (seen >= count) finish();
+        },
+      });
+      if (options['json'] === true) io.json({ url: listener.url });
+      else io.line(`listening on ${listener.url} (webhooks.allowCidrs has to allow this address)`);
+      await done;
+      interrupted.end();
+      await listener.close();
+    },
+  };
+}
+
+function textOfArrival({ id, attempt, bytes, verified, status, body }: Arrival): string {
+  const text = body.length > BODY_CHARS ? `${body.slice(0, BODY_CHARS)}…` : body;
+  // A terminal obeys control characters.
+  return `${id ?? '(no webhook-id)'} attempt ${attempt ?? '?'}, ${bytes} bytes, signature ${verified}, answered ${status}\n${text.replaceAll(/\p{Cc}/gu, ' ')}`;
+}
+
+const SHOWN = 10;
+const COUNTED = 100_000;
+const HOUR_MINUTES = 60;
+
+function showCommand({ queue, outbox, context }: CommandParts): Command {
+  return {
+    path: ['webhooks', 'show'],
+    summary: 'what a webhook is, what waits for it, and its last deliveries',
+    options: [ID_OPTION, JSON_OPTION],
+    async run(options, io) {
+      const hook = await hookOf(io, options);
+      const db = io.store.read as Db;
+      const since = Math.floor(context.clock.now() / MINUTE_MS) - HOUR_MINUTES + 1;
+      const hour = await sumHealth(db, hook.number, since);
+      const waits = { kind: deliveryKind(chainOf(hook.type)), group: hook.id, states: ['pending', 'running'] as const };
+      const waiting = await outbox.count(waits, { atMost: COUNTED });
+      const held = await outbox.count({ ...waits, states: ['held'] }, { atMost: COUNTED });
+      const last = await deliveryLines(
+        io.store,
+        await queue.list(hook.id, { status: null, before: null, limit: SHOWN }),
+      );
+      const counts = { waiting, held, deliveredLastHour: hour.succeeded, failedLastHour: hour.failed };
+      const missed = await readMissed(db, hook.number);
+      if (options['json'] === true) return io.json({ ...summaryOf(hook), ...counts, missed, deliveries: last });
+      io.line(`${hook.type} webhook of project ${hook.projectId}, ${stateOf(hook)}, ${hook.addressCount} addresses`);
+      if (hook.graceUntil !== null) io.line(`not switched off by itself until ${timeText(hook.graceUntil)} (UTC)`);
+      io.line(`${waiting} wait, ${held} held; last hour: ${hour.succeeded} delivered, ${hour.failed} failed`);
+      for (const { fromSlot, toSlot, events, reason } of missed)
+        io.line(
+          `${events} events of slots ${fromSlot} to ${toSlot} were not stored (${reason}); a replay reads them again`,
+        );
+      if (last.length > 0) for (const line of tableLines(DELIVERY_HEAD, last.map(deliveryCells))) io.line(line);
+    },
+  };
+}
+
+function listCommand(): Command {
+  return {
+    path: ['webhooks', 'list'],
+    summary: 'list the webhooks, with the hosts they go to',
+    options: [{ flags: '--project <id>', description: 'of this project only' }, JSON_OPTION],
+    async run(options, io) {
+      const project = textOf(options, 'project');
+      const db = io.store.read as Db;
+      const hooks = project === undefined ? await allHooks(db) : await listHooks(db, project);
+      if (options['json'] === true) return io.json(hooks.map(summaryOf));
+      if (hooks.length === 0) return io.line('no webhooks');
+      const cells = hooks.map((hook) => [
+        hook.id,
+        hook.type,
+        stateOf(hook),
+        hook.addressCount,
+        hostOf(hook.url),
+        hook.projectId,
+        timeText(hook.createdAt),
+      ]);
+      for (const line of tableLines(['ID', 'TYPE', 'STATE', 'ADDRESSES', 'HOST', 'PROJECT', 'MADE (UTC)'], cells))
+        io.line(line);
+    },
+  };
+}
+
+const stateOf = ({ active, disabledReason }: Webhook): string => (active ? 'on' : `off (${disabledReason ?? 'user'})`);
+
+/** A webhook as scripts see it, without what its receiver keeps secret. */
+function summaryOf(hook: Webhook): Record<string, unknown> {
+  return {
+    id: hook.id,
+    project: hook.projectId,
+    type: hook.type,
+    host: hostOf(hook.url),
+    active: hook.active,
+    disabledReason: hook.disabledReason,
+    disabledAt: hook.disabledAt,
+    graceUntil: hook.graceUntil,
+    addresses: hook.addressCount,
+    retryPreset: hook.retryPreset,
+    batchSize: hook.batchSize,
+    ordered: hook.ordered,
+    onInactive: hook.onInactive,
+    createdAt: hook.createdAt,
+  };
+}
+
+/** A delivery in a line. Times are unix milliseconds. */
+interface DeliveryLine {
+  readonly id: number;
+  readonly webhook: string;
+  readonly status: string;
+  readonly signature: string;
+  readonly slot: number;
+  readonly attempts: number;
+  readonly lastStatus: number | null;
+  readonly reason: string | null;
+  readonly createdAt: number;
+  readonly nextAttemptAt: number | null;
+}
+
+const DELIVERY_HEAD = ['ID', 'STATUS', 'MADE (UTC)', 'SLOT', 'TRIED', 'HTTP', 'REASON', 'SIGNATURE'];
+
+async function deliveryLines(store: Store, deliveries: readonly Delivery[]): Promise<readonly DeliveryLine[]> {
+  const attempts = await readAttempts(
+    store.read as Db,
+    deliveries.map(({ id }) => id),
+  );
+  return deliveries.map((one) => {
+    const tried = attempts.get(one.id) ?? [];
+    return {
+      id: one.id,
+      webhook: one.webhookId,
+      status: one.status,
+      signature: one.payload.signature,
+      slot: one.payload.slot,
+      attempts: tried.length,
+      lastStatus: tried.at(-1)?.status ?? null,
+      reason: one.error,
+      createdAt: one.createdAt,
+      nextAttemptAt: one.nextAttemptAt,
+    };
+  });
+}
+
+const deliveryCells = (line: DeliveryLine): readonly (string | number)[] => [
+  String(line.id),
+  line.status,
+  timeText(line.createdAt),
+  String(line.slot),
+  line.attempts,
+  String(line.lastStatus ?? '-'),
+  line.reason ?? '-',
+  line.signature,
+];
+
+const POLL_MS = 500;
+const MAX_LINES = 100;
+const DEFAULT_LINES = 10;
+
+function tailCommand({ queue, context }: CommandParts): Command {
+  return {
+    path: ['webhooks', 'tail'],
+    summary: 'show the deliveries of a webhook as they come and change, until interrupted',
+    options: [
+      ID_OPTION,
+      { flags: '--lines <number>', description: `that many of before; without it ${DEFAULT_LINES}` },
+      { flags: '--count <number>', description: 'end after so many lines' },
+      JSON_OPTION,
+    ],
+    async run(options, io) {
+      const hook = await hookOf(io, options);
+      const lines = integerOf(options, 'lines', { min: 0, max: MAX_LINES }) ?? DEFAULT_LINES;
+      const count = integerOf(options, 'count', { min: 1, max: 1_000_000 }) ?? Number.POSITIVE_INFINITY;
+      const interrupted = whenInterrupted();
+      const tell = (line: DeliveryLine) => (options['json'] === true ? io.json(line) : io.line(textOfLine(line)));
+      try {
+        await follow({ queue, io, clock: context.clock, hookId: hook.id, lines, count, tell }, interrupted.signal);
+      } finally {
+        interrupted.end();
+      }
+    },
+  };
+}
+
+interface Follow {
+  readonly queue: DeliveryQueue;
+  readonly io: CommandIo;
+  readonly clock: Clock;
+  readonly hookId: string;
+  readonly lines: number;
+  readonly count: number;
+  tell(line: DeliveryLine): void;
+}
+
+/** Looks again and again at the newest deliveries, and tells what is new or changed among them. */
+async function follow(parts: Follow, signal: AbortSignal): Promise<void> {
+  const { queue, io, clock, hookId, lines, tell } = parts;
+  let known = new Map<number, string>();
+  let left = parts.count;
+  for (let isFirst = true; !signal.aborted && left > 0; isFirst = false) {
+    const found = await queue.list(hookId, { status: null, before: null, limit: MAX_LINES });
+    const all = [...(await deliveryLines(io.store, found))].reverse();
+    const next = new Map(all.map((line) => [line.id, JSON.stringify(line)]));
+    const shown = isFirst ? all.slice(all.length - Math.min(lines, all.length)) : all;
+    for (const line of shown) {
+      if (known.get(line.id) === next.get(line.id)) continue;
+      tell(line);
+      left -= 1;
+      if (left <= 0) return;
+    }
+    known = next;
+    await clock.sleep(POLL_MS, signal).catch(() => {});
+  }
+}
+
+function textOfLine({ id, status, signature, slot, attempts, lastStatus, reason }: DeliveryLine): string {
+  const tried = attempts === 0 ? 'not tried' : `tried ${attempts} times, HTTP ${lastStatus ?? '-'}`;
+  return `${id} ${status} slot ${slot} ${signature} ${tried}${reason === null ? '' : ` (${reason})`}`;
+}
+
+const SLOT = { min: 0, max: Number.MAX_SAFE_INTEGER };
+
+function replayCommand(parts: CommandParts): Command {
+  return {
+    path: ['webhooks', 'replay'],
+    summary: 'send failed deliveries of a time again, or read slots from the chain again for a webhook',
+    options: [
+      ID_OPTION,
+      { flags: '--since <time>', description: 'deliveries made since then: unix seconds or an ISO 8601 date' },
+      { flags: '--until <time>', description: 'and until then; without it now' },
+      {
+        flags: '--from <slot>',
+        description: `first slot to read again, at most ${REPLAYED_HOURS} hours of the chain at once`,
+      },
+      { flags: '--to <slot>', description: 'last slot to read again' },
+      { flags: '--force', description: 'with slots: also what was delivered before' },
+      JSON_OPTION,
+    ],
+    async run(options, io) {
+      const hook = await hookOf(io, options);
+      const fromSlot = integerOf(options, 'from', SLOT);
+      const toSlot = integerOf(options, 'to', SLOT);
+      const since = textOf(options, 'since');
+      if ((since === undefined) === (fromSlot === undefined)) throw usage('give either --since or --from and --to');
+      if (since !== undefined) {
+        const { queued, remaining } = await recoverDeliveries(
+          { store: io.store, outbox: parts.outbox, charges: parts.charges },
+          hook,
+          { states: ['failed', 'discarded'], ...timesOf(options, parts.context.clock.now()) },
+        );
+        if (options['json'] === true) io.json({ queued, remaining });
+        else io.line(`${queued} deliveries go out again${remaining === 0 ? '' : `, ${remaining} more are left`}`);
+        return;
+      }
+      if (fromSlot === undefined || toSlot === undefined) throw usage('--from wants --to');
+      if (toSlot < fromSlot) throw usage('--to must not be below --from');
+      if (parts.replays === null) throw usage('the chain cannot be read again here');
+      const range = { fromSlot, toSlot, force: options['force'] === true };
+      const { id } = await parts.replays.begin(parts.context, hook.projectId, hook.id, range);
+      if (options['json'] === true) io.json({ replayId: id, fromSlot, toSlot });
+      else io.line(`the daemon reads the slots ${fromSlot} to ${toSlot} again, beside its other work`);
+    },
+  };
+}
+
+function timesOf(options: Options, now: number): { readonly sinceMs: number; readonly untilMs: number } {
+  const sinceMs = instantOf('--since', timeOf(textOf(options, 'since')), now);
+  return { sinceMs, untilMs: untilOf(timeOf(textOf(options, 'until')), now, sinceMs) };
+}
+
+const timeOf = (text: string | undefined): string | number | undefined =>
+  text !== undefined && /^\d+$/.test(text) ? Number(text) : text;
+
+export interface CommandParts {
+  readonly context: ManageContext;
+  readonly queue: DeliveryQueue;
+  readonly outbox: Outbox;
+  readonly send: Send;
+  readonly bodies: BodyBuilder;
+  readonly replays: Replays | null;
+  readonly charges: AccessCharges | null;
+}
+
+export type Options = Readonly<Record<string, string | boolean | undefined>>;
+
+const ID_OPTION = { flags: '--id <id>', description: 'the webhook, from `webhooks list`', required: true };
+const JSON_OPTION = { flags: '--json', description: 'one JSON document; of events one per line' };
+
+const EXIT_USAGE = 64;
+
+const usage = (message: string): CodedError => new CodedError('WEBHOOKS_USAGE', message, { exitCode: EXIT_USAGE });
+
+/** The text of an option; undefined where it was not given. */
+function textOf(options: Options, name: string): string | undefined {
+  const value = options[name];
+  return typeof value === 'string' ? value : undefined;
+}
+
+/** An integer of an option within bounds. Errors: WEBHOOKS_USAGE. */
+function integerOf(options: Options, name: string, bounds: { readonly min: number; readonly max: number }) {
+  const text = textOf(options, name);
+  if (text === undefined) return undefined;
+  const value = Number(text);
+  if (/^\d+$/.test(text) && value >= bounds.min && value <= bounds.max) return value;
+  throw usage(`--${name} wants a whole number from ${bounds.min} to ${bounds.max}`);
+}
+
+/** The webhook that `--id` names, whosoever it is. Errors: WEBHOOKS_USAGE. */
+async function hookOf({ store }: Pick<CommandIo, 'store'>, options: Options): Promise<Webhook> {
+  const id = String(options['id']).toLowerCase();
+  const [hook] = await hooksById(store.read as Db, store.dialect, [id]);
+  if (hook === undefined) throw usage(`there is no webhook ${id}`);
+  return hook;
+}
+
+/** Scheme and host: what comes behind them may be a secret. */
+function hostOf(url: string): string {
+  return URL.canParse(url) ? new URL(url).origin : '-';
+}
+
+function whenInterrupted(): { readonly signal: AbortSignal; end(): void } {
+  const control = new AbortController();
+  const stop = () => control.abort();
+  for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, stop);
+  return {
+    signal: control.signal,
+    end() {
+      for (const name of ['SIGINT', 'SIGTERM'] as const) process.removeListener(name, stop);
+    },
+  };
+}

@@ -1,0 +1,397 @@
+import { hash } from 'node:crypto';
+import { isLagBeyond, type LagLimit, lagText } from '../../src/lib/chain-lag.ts';
+import type { ChainId, Job, JobKind, JobOutcome, PluginContext, SettledJob } from '../../src/plugin/plugin.ts';
+import type { ChainStatus } from '../../src/ports/chain.ts';
+import type { Clock, Random } from '../../src/ports/clock.ts';
+import type { GapBook } from '../../src/ports/gaps.ts';
+import type { Log } from '../../src/ports/log.ts';
+import type { Outbox, OutboxRow } from '../../src/ports/outbox.ts';
+import type { Store, StoreTx } from '../../src/ports/store.ts';
+import type { WebhooksConfig } from './config.ts';
+import { longestDelayMs, parseRetryAfter, type Reports, retryDelayMs } from './delivery/attempt.ts';
+import { type Post, secretKey, signBody } from './delivery/send.ts';
+import { isoTime, networkName, type Webhook } from './model.ts';
+import type { Db } from './store/tables.ts';
+
+interface OperatorAlertParts {
+  readonly outbox: Outbox;
+  readonly gaps: GapBook | null;
+  readonly chains: readonly ChainId[];
+  /** The processor whose gaps count. */
+  readonly processor: string;
+}
+
+/** All that the operator is told of. */
+export function createOperatorAlerts(ctx: PluginContext<WebhooksConfig>, parts: OperatorAlertParts) {
+  const { config, store, clock, random, log } = ctx;
+  const { outbox, gaps, chains, processor } = parts;
+  const operational = createOperational({ config: config.operational, enqueue: ctx.enqueue, clock, random });
+  return {
+    alerts: createAlerts(operational, clock, log),
+    gapAlerts: gaps === null ? null : createGapAlerts(operational, gaps, store, processor),
+    stallAlerts: createStallAlerts({
+      ...{ operational, outbox, store, clock, chains },
+      maxLag: { seconds: config.maxLagSeconds, slots: config.maxLagSlots },
+      status: (chain) => ctx.chain(chain)?.status() ?? null,
+      patienceMs: ctx.core.follow.stalledAfterSeconds * 1_000,
+    }),
+    ...createRevertAlerts(operational, store, log),
+  };
+}
+
+/** Tells the operator of new holes in what webhooks have seen. */
+export interface GapAlerts {
+  look(): Promise<void>;
+}
+
+/** Each gap is told once, also over restarts: what is told is an event whose key names the gap. */
+function createGapAlerts(operational: Operational, book: GapBook, store: Store, processor: string): GapAlerts {
+  let told = 0;
+  return {
+    async look() {
+      if (!operational.isOn) return;
+      const gaps = (await book.list({ processor, isOpen: true })).filter(
+        ({ id, reason }) => id > told && reason !== 'manual',
+      );
+      if (gaps.length === 0) return;
+      await store.write(async (tx) => {
+        for (const { id, chain, fromSlot, toSlot, reason } of gaps) {
+          const network = networkName(chain);
+          await operational.tell(tx, 'chain.gap', { id, network, fromSlot, toSlot, reason }, { once: `gap_${id}` });
+        }
+      });
+      told = Math.max(told, ...gaps.map(({ id }) => id));
+    },
+  };
+}
+
+/** Tells the operator when a chain is not followed as it should be, and when that is over. */
+export interface StallAlerts {
+  look(): Promise<void>;
+}
+
+interface StallAlertParts {
+  readonly operational: Operational;
+  readonly outbox: Pick<Outbox, 'list'>;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly chains: readonly ChainId[];
+  /** Null where no upstream is configured. */
+  status(chain: ChainId): ChainStatus | null;
+  readonly maxLag: LagLimit;
+  /** So long it may take. */
+  readonly patienceMs: number;
+}
+
+interface Seen {
+  /** Since when it is not well, monotonic. */
+  since: number | null;
+  /** What this process has found told, or has told itself. */
+  isReported: boolean | null;
+}
+
+/**
+ * What was told last stands in the outbox, so that each change is told once, over restarts and by several processes: the name of an event
+ * is made of the one before it.
+ */
+function createStallAlerts(parts: StallAlertParts): StallAlerts {
+  const { operational, outbox, store, clock, chains, maxLag, patienceMs } = parts;
+  const seen = new Map(chains.map((chain): [ChainId, Seen] => [chain, { since: null, isReported: null }]));
+
+  async function tell(chain: ChainId, status: ChainStatus, reason: string | null): Promise<void> {
+    const network = networkName(chain);
+    const group = `chain ${network}`;
+    const [last] = await outbox.list({ kind: OPERATIONAL_KIND, group }, { limit: 1 });
+    if (wasStalled(last) === (reason !== null)) return;
+    const { cursorSlot, tipSlot, lagSlots } = status;
+    const type = reason === null ? 'chain.resumed' : 'chain.stalled';
+    const data = { network, ...(reason === null ? {} : { reason }), cursorSlot, tipSlot, lagSlots };
+    await store.write((tx) => operational.tell(tx, type, data, { once: `${group} ${last?.key ?? ''}`, group }));
+  }
+
+  async function checkChain(chain: ChainId, one: Seen): Promise<void> {
+    const status = parts.status(chain);
+    // Before the first answers nothing is known.
+    if (status === null || (status.lagSlots === null && status.stalled === null)) return;
+    const reason = status.stalled ?? (isLagBeyond(status, maxLag) ? lagText(status) : null);
+    one.since = reason === null ? null : (one.since ?? clock.monotonic());
+    const isLong = one.since !== null && clock.monotonic() - one.since >= patienceMs;
+    if (reason !== null && !isLong) return;
+    if (one.isReported === isLong) return;
+    await tell(chain, status, reason);
+    one.isReported = isLong;
+  }
+
+  return {
+    async look() {
+      if (!operational.isOn) return;
+      for (const [chain, one] of seen) await checkChain(chain, one);
+    },
+  };
+}
+
+const wasStalled = (row: OutboxRow | undefined): boolean =>
+  (row?.payload as OperationalEvent | undefined)?.type === 'chain.stalled';
+
+/** Tells the operator of blocks that were taken back: once for a whole fork. */
+interface RevertAlerts {
+  /** In the transaction that takes the blocks back. */
+  reverted(tx: StoreTx, chain: ChainId, slot: number): void;
+}
+
+function createRevertAlerts(operational: Operational, store: Store, log: Log): RevertAlerts {
+  /** Of the forks whose transaction is open. */
+  const open = new WeakMap<StoreTx, number[]>();
+
+  async function tell(chain: ChainId, slots: readonly number[]): Promise<void> {
+    const network = networkName(chain);
+    const range = { network, blocks: slots.length, fromSlot: Math.min(...slots), toSlot: Math.max(...slots) };
+    await store.write((tx) => operational.tell(tx, 'chain.reverted', range));
+  }
+
+  return {
+    reverted(tx, chain, slot) {
+      if (!operational.isOn) return;
+      const known = open.get(tx);
+      if (known !== undefined) {
+        known.push(slot);
+        return;
+      }
+      const slots = [slot];
+      open.set(tx, slots);
+      tx.onCommit(() => {
+        tell(chain, slots).catch((error: unknown) =>
+          log.warn({ err: error }, 'the operator could not be told of a fork'),
+        );
+      });
+    },
+  };
+}
+
+/** Tells the operator of webhooks that begin or cease to fail: each change once. */
+export interface Alerts {
+  /** Finished attempts, in the transaction that writes them. */
+  note(tx: StoreTx, settled: readonly SettledJob[], reports: Pick<Reports, 'get'>): Promise<void>;
+  /** The credits of a project are used up. */
+  paused(tx: StoreTx, projectId: string): Promise<void>;
+  /** A webhook was switched off by itself. */
+  disabled(tx: StoreTx, hook: Webhook, reason: string): Promise<void>;
+}
+
+/** So many attempts of a delivery have to fail before its receiver counts as failing. */
+const FAILING_ATTEMPTS = 4;
+const EXHAUSTED_EVERY_MS = 3_600_000;
+
+interface Change {
+  readonly hook: Webhook;
+  failing: boolean;
+  recovered: boolean;
+  exhausted: number;
+}
+
+function createAlerts(operational: Operational, clock: Clock, log: Log): Alerts {
+  return {
+    async note(tx, settled, reports) {
+      if (!operational.isOn) return;
+      const changes = changesOf(settled, reports);
+      if (changes.size === 0) return;
+      const states = await readAlerts(tx, [...changes.keys()]);
+      for (const [number, change] of changes) {
+        const before = states.get(number) ?? { number, failingSince: null, exhausted: 0, exhaustedReportedAt: 0 };
+        const after = await tell(operational, tx, before, change, clock.now());
+        if (after !== before) await writeAlert(tx, after);
+      }
+    },
+    async paused(tx, projectId) {
+      tx.onCommit(() => log.warn({ project: projectId }, 'deliveries wait: the credits of the project are used up'));
+      await operational.tell(tx, 'webhook.paused', { project: projectId, reason: 'credits' });
+    },
+    disabled: (tx, hook, reason) =>
+      operational.tell(tx, 'webhook.disabled', { webhookID: hook.id, project: hook.projectId, reason }),
+  };
+}
+
+function changesOf(settled: readonly SettledJob[], reports: Pick<Reports, 'get'>): ReadonlyMap<number, Change> {
+  const changes = new Map<number, Change>();
+  for (const { job, outcome } of settled) {
+    const report = reports.get(job.id);
+    if (report === undefined) continue;
+    const { hook, n, members } = report;
+    const ok = outcome.kind === 'done';
+    const gaveUp = outcome.kind === 'failed';
+    const change = changes.get(hook.number) ?? { hook, failing: false, recovered: false, exhausted: 0 };
+    if (ok) change.recovered = true;
+    else if (n >= FAILING_ATTEMPTS) change.failing = true;
+    if (gaveUp) change.exhausted += 1 + members.length;
+    changes.set(hook.number, change);
+  }
+  return changes;
+}
+
+async function tell(
+  operational: Operational,
+  tx: StoreTx,
+  before: AlertState,
+  { hook, failing, recovered, exhausted }: Change,
+  now: number,
+): Promise<AlertState> {
+  const about = { webhookID: hook.id, project: hook.projectId };
+  let state = before;
+  if (recovered && state.failingSince !== null) {
+    await operational.tell(tx, 'webhook.recovered', { ...about, failingSince: isoTime(state.failingSince) });
+    state = { ...state, failingSince: null };
+  } else if (failing && !recovered && state.failingSince === null) {
+    await operational.tell(tx, 'webhook.failing', about);
+    state = { ...state, failingSince: now };
+  }
+  if (exhausted === 0) return state;
+  const count = state.exhausted + exhausted;
+  if (now - state.exhaustedReportedAt < EXHAUSTED_EVERY_MS) return { ...state, exhausted: count };
+  await operational.tell(tx, 'delivery.exhausted', { ...about, count });
+  return { ...state, exhausted: 0, exhaustedReportedAt: now };
+}
+
+const OPERATIONAL_TYPES = [
+  'webhook.disabled',
+  'webhook.failing',
+  'webhook.recovered',
+  'delivery.exhausted',
+  'webhook.paused',
+  'chain.gap',
+  'chain.reverted',
+  'chain.stalled',
+  'chain.resumed',
+] as const;
+type OperationalType = (typeof OPERATIONAL_TYPES)[number];
+
+/** One event for the operator. */
+export interface OperationalEvent {
+  readonly type: OperationalType;
+  /** ISO 8601, UTC. */
+  readonly timestamp: string;
+  readonly data: Readonly<Record<string, unknown>>;
+}
+
+/** The operator's own webhook. */
+export interface Operational {
+  readonly isOn: boolean;
+  /**
+   * Puts an event into the outbox, with the transaction that caused it; one with the name `once` only once. Does nothing where no
+   * address is configured.
+   */
+  tell(tx: StoreTx, type: OperationalType, data: OperationalEvent['data'], options?: ReportOptions): Promise<void>;
+}
+
+interface ReportOptions {
+  readonly once?: string;
+  /** By which the event is found again. */
+  readonly group?: string;
+}
+
+const OPERATIONAL_KIND = 'webhooks.operational';
+const ID_BYTES = 16;
+
+interface OperationalParts {
+  readonly config: WebhooksConfig['operational'];
+  readonly enqueue: PluginContext['enqueue'];
+  readonly clock: Clock;
+  readonly random: Random;
+}
+
+const digest = (text: string): string => hash('sha256', text, 'hex').slice(0, 2 * ID_BYTES);
+
+function createOperational({ config, enqueue, clock, random }: OperationalParts): Operational {
+  return {
+    isOn: config !== null,
+    async tell(tx, type, data, { once, group = 'operator' } = {}) {
+      if (config === null) return;
+      const payload: OperationalEvent = { type, timestamp: new Date(clock.now()).toISOString(), data };
+      const key = `evt_${once === undefined ? Buffer.from(random.bytes(ID_BYTES)).toString('hex') : digest(once)}`;
+      await enqueue(tx, [{ kind: OPERATIONAL_KIND, key, group, payload }]);
+    },
+  };
+}
+
+/** What the operator was told of a webhook. Times are unix milliseconds. */
+interface AlertState {
+  readonly number: number;
+  /** Since when it is known to fail; null while it is not. */
+  readonly failingSince: number | null;
+  /** Deliveries that were given up and not told yet. */
+  readonly exhausted: number;
+  readonly exhaustedReportedAt: number;
+}
+
+async function readAlerts(tx: StoreTx, numbers: readonly number[]): Promise<ReadonlyMap<number, AlertState>> {
+  const rows = await (tx.db as Db).selectFrom('webhook_alerts').selectAll().where('number', 'in', numbers).execute();
+  return new Map(
+    rows.map((row) => [
+      row.number,
+      {
+        number: row.number,
+        failingSince: row.failing_since,
+        exhausted: row.exhausted,
+        exhaustedReportedAt: row.exhausted_reported_at,
+      },
+    ]),
+  );
+}
+
+async function writeAlert(tx: StoreTx, state: AlertState): Promise<void> {
+  const values = {
+    failing_since: state.failingSince,
+    exhausted: state.exhausted,
+    exhausted_reported_at: state.exhaustedReportedAt,
+  };
+  await (tx.db as Db)
+    .insertInto('webhook_alerts')
+    .values({ number: state.number, ...values })
+    .onConflict((conflict) => conflict.column('number').doUpdateSet(values))
+    .execute();
+}
+
+export interface OperationalKindParts {
+  readonly post: Post;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly config: WebhooksConfig;
+  readonly userAgent: string;
+}
+
+/** Sends events to the operator: signed like deliveries, with patient retries, and never switched off. */
+export function createOperationalKind({ post, clock, random, config, userAgent }: OperationalKindParts): JobKind {
+  const { operational } = config;
+  const { timeoutMs } = config.retry.durable;
+
+  async function run(job: Job, signal: AbortSignal): Promise<JobOutcome> {
+    // Events of an earlier configuration.
+    if (operational === null) return { kind: 'discarded', error: 'no operational webhook is configured' };
+    const body = Buffer.from(JSON.stringify(job.payload));
+    const timestamp = Math.floor(clock.now() / 1_000);
+    const headers = {
+      'content-type': 'application/json',
+      'user-agent': userAgent,
+      'webhook-id': job.key,
+      'webhook-timestamp': String(timestamp),
+      'webhook-signature': signBody([secretKey(operational.secret)], job.key, timestamp, body),
+    };
+    const verdict = await post({ url: operational.url, headers, body, timeoutMs, retriesAtOnce: true }, signal);
+    if (verdict.failure === null) return { kind: 'done' };
+    if (signal.aborted) return { kind: 'retry', runAt: job.createdAt, error: 'stopped', uncounted: true };
+    const now = clock.now();
+    const hints = { retryAfterMs: parseRetryAfter(verdict.retryAfter, now), overloaded: verdict.overloaded };
+    const delayMs = retryDelayMs(config.retry, 'durable', job.attempts + 1, hints, random);
+    if (delayMs === null) return { kind: 'failed', error: verdict.failure };
+    return { kind: 'retry', runAt: now + delayMs, error: verdict.failure };
+  }
+
+  return {
+    kind: OPERATIONAL_KIND,
+    summary: 'tells the operator of webhooks that fail and of holes in the chain',
+    concurrency: 2,
+    timeoutMs: 2 * timeoutMs,
+    longestDelayMs: longestDelayMs(config.retry),
+    keepsTime: true,
+    run: (job, _prepared, signal) => run(job, signal),
+  };
+}
