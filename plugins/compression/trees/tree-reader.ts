@@ -17,7 +17,7 @@ import {
   TREE_HEADER_BYTES,
 } from '../../../src/solana/compression/tree-accounts.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
-import type { ForeignTree, NewTree, TreeSource } from '../trees/tree-update.ts';
+import type { ForeignTree, NewTree, TreeSource } from './tree-update.ts';
 
 /** Owner of the trees of this deployment. */
 const GROUP = '24rt4RgeyjUCWGS2eF7L7gyNMuz6JWdqYpAvb1KRoHxs';

@@ -3,13 +3,14 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { pathPages } from '../../../src/solana/merkle/path.ts';
-import { invalid, notFound } from '../rpc/fields.ts';
-import { type ByBytes, byBytes, distinctBytes } from '../rpc/records.ts';
 import { pieces } from '../store/row-book.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
 import { emptyRoot, freshTree, type Hashing, type IndexedValue, isAddressTree } from '../trees/hashing.ts';
+import type { PathPages } from '../trees/path.ts';
 import type { NewTree } from '../trees/tree-update.ts';
-import { type PathPages, type PathReader, requireProvable } from './path-reader.ts';
+import { invalid, notFound } from './fields.ts';
+import { type PathReader, requireProvable } from './path-reader.ts';
+import { type ByBytes, byBytes, distinctBytes } from './records.ts';
 
 export interface AskedAddress {
   readonly address: Uint8Array;

@@ -1,11 +1,11 @@
 import { sql } from 'kysely';
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import type { LeafChange } from '../../../src/solana/merkle/update-trees.ts';
-import { type BlockBooks, diverge, type TreeContext } from '../indexing/block-books.ts';
 import { keyText } from '../store/row-book.ts';
 import type { AccountRow, Db, Tables, TreeRow } from '../store/tables.ts';
-import { hashIndexedLeaves } from './hashing.ts';
-import type { BatchUpdate } from './tree-update.ts';
+import { hashIndexedLeaves } from '../trees/hashing.ts';
+import type { BatchUpdate } from '../trees/tree-update.ts';
+import { type BlockBooks, diverge, type TreeContext } from './block-books.ts';
 
 /**
  * Applies one batch event of a V2 tree if that gives the root that the event names. `incomplete`: not all that it takes from the queue is

@@ -2,12 +2,13 @@ import { type TSchema, Type } from '@sinclair/typebox';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { Price, RpcCall, RpcMethod } from '../../../src/plugin/plugin.ts';
 import { eachSibling } from '../../../src/solana/merkle/path.ts';
-import { isLeaf } from '../proofs/fold.ts';
-import { type DamageGuard, type PathPages, type PathReader, requireProvable } from '../proofs/path-reader.ts';
-import { type Fields, key32, listOf, notFound } from '../rpc/fields.ts';
-import { type MethodParts, type PlainMethod, plainMethod, requireIndexed, requireSlot } from '../rpc/method.ts';
-import { distinctBytes } from '../rpc/records.ts';
 import { type AssetRow, type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
+import type { PathPages } from '../trees/path.ts';
+import { isLeaf } from '../trees/path.ts';
+import { type Fields, key32, listOf, notFound } from './fields.ts';
+import { type MethodParts, type PlainMethod, plainMethod, requireIndexed, requireSlot } from './method.ts';
+import { type DamageGuard, type PathReader, requireProvable } from './path-reader.ts';
+import { distinctBytes } from './records.ts';
 
 interface AssetParts extends Pick<MethodParts, 'store' | 'slots'> {
   readonly reader: PathReader;

@@ -2,14 +2,23 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import type { Log, Store, StoreTx } from '../../../src/plugin/plugin.ts';
 import type { CreatedOutput } from '../../../src/solana/compression/events.ts';
-import { createBalances } from '../indexing/apply-accounts.ts';
-import { type BlockBooks, openBooks } from '../indexing/block-books.ts';
-import type { DecodedBlock } from '../indexing/decode-block.ts';
-import type { ApplyOptions, Indexer } from '../indexing/indexer.ts';
-import { DOUBT, doubtNote, READ, READING, writeNote } from '../store/notes.ts';
 import { KEYS_PER_STATEMENT, keyText } from '../store/row-book.ts';
-import { type AccountRow, type Db, SPENT, type TreeRow } from '../store/tables.ts';
+import {
+  type AccountRow,
+  type Db,
+  DOUBT,
+  doubtNote,
+  READ,
+  READING,
+  SPENT,
+  type TreeRow,
+  writeNote,
+} from '../store/tables.ts';
 import { type Hashing, HISTORY } from '../trees/hashing.ts';
+import { createBalances } from './apply-accounts.ts';
+import { type BlockBooks, openBooks } from './block-books.ts';
+import type { DecodedBlock } from './decode-block.ts';
+import type { ApplyOptions, Indexer } from './indexer.ts';
 
 interface ContradictionParts {
   readonly indexer: Pick<Indexer, 'amend'>;

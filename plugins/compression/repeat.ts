@@ -1,4 +1,4 @@
-import { type Clock, codeOf, type Log, messageOf } from '../../../src/plugin/plugin.ts';
+import { type Clock, codeOf, type Log, messageOf } from '../../src/plugin/plugin.ts';
 
 /** Work that comes again and again, one piece at a time. */
 export interface Repeats {

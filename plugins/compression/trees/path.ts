@@ -1,7 +1,21 @@
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import { eachSibling, GROUP_WIDTH, HASH_BYTES, nodeOffset } from '../../../src/solana/merkle/path.ts';
 import type { Poseidon } from '../../../src/solana/merkle/poseidon/index.ts';
-import type { LeafPlace, PathPages } from './path-reader.ts';
+import type { TreeRow } from '../store/tables.ts';
+
+/** What of a tree its paths depend on. */
+export type PathTree = Pick<TreeRow, 'id' | 'key' | 'height' | 'seq' | 'root'>;
+
+export interface LeafPlace {
+  readonly tree: PathTree;
+  readonly leafIndex: number;
+}
+
+/** Pages from a leaf to the root, bottom-up. */
+export type PathPages = readonly PageNodes[];
+
+/** Nodes of a page, or null where the store has none because all of it is empty. */
+export type PageNodes = Uint8Array | null;
 
 /** Hashes a path from its leaf up: whether it ends at the root of its tree. */
 export function leadsToRoot(

@@ -1,17 +1,21 @@
-import { decode32 } from '../../../src/lib/base58.ts';
-import type { Log, RpcMethod, Store } from '../../../src/plugin/plugin.ts';
-import type { Metrics } from '../../../src/ports/metrics.ts';
-import { createKeccakPairs } from '../../../src/solana/concurrent/tree.ts';
-import { leadsToRoot } from '../proofs/fold.ts';
-import { createDamageGuard, createPageCache, createPathReader } from '../proofs/path-reader.ts';
-import type { MethodParts } from '../rpc/method.ts';
-import { keyText } from '../store/row-book.ts';
-import type { Hashing } from '../trees/hashing.ts';
-import { assetMethods } from './asset-methods.ts';
-import { createCnftDecoder, createConcurrentHashing } from './cnft-block.ts';
-import { type CnftIndexer, createCnftIndexer } from './cnft-indexer.ts';
-import { type CnftRepair, type CnftRepairParts, createCnftRepair } from './repair-cnft.ts';
-import { type AccountReader, createTreeHistory } from './tree-history.ts';
+import { decode32 } from '../../src/lib/base58.ts';
+import type { Log, RpcMethod, Store } from '../../src/plugin/plugin.ts';
+import type { Metrics } from '../../src/ports/metrics.ts';
+import { createKeccakPairs } from '../../src/solana/concurrent/tree.ts';
+import {
+  type AccountReader,
+  type CnftRepair,
+  type CnftRepairParts,
+  createCnftRepair,
+  createTreeHistory,
+} from './chain/repair-cnft.ts';
+import { type CnftIndexer, createCnftDecoder, createCnftIndexer, createConcurrentHashing } from './indexing/cnft.ts';
+import { assetMethods } from './rpc/assets.ts';
+import type { MethodParts } from './rpc/method.ts';
+import { createDamageGuard, createPageCache, createPathReader } from './rpc/path-reader.ts';
+import { keyText } from './store/row-book.ts';
+import type { Hashing } from './trees/hashing.ts';
+import { leadsToRoot } from './trees/path.ts';
 
 export interface CnftConfig {
   readonly cnft: { readonly trees: readonly string[] | 'all' };

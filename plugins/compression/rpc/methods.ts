@@ -2,11 +2,9 @@ import { Type } from '@sinclair/typebox';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { ChainReader, PluginContext, RpcMethod } from '../../../src/plugin/plugin.ts';
 import type { CompressionConfig } from '../config.ts';
-import { createProofs } from '../proofs/index.ts';
-import { createProver } from '../prover/prover.ts';
 import type { Db } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
-import { knownTrees } from '../trees/known-trees.ts';
+import { knownTrees } from '../trees/tree-book.ts';
 import type { NewTree } from '../trees/tree-update.ts';
 import {
   getCompressedAccount,
@@ -16,13 +14,15 @@ import {
   getMultipleCompressedAccounts,
 } from './accounts.ts';
 import { unavailable } from './fields.ts';
-import { type MethodFactory, type MethodParts, plainMethod, requireIndexed } from './method.ts';
+import { createSlotWatch, type MethodFactory, type MethodParts, plainMethod, requireIndexed } from './method.ts';
 import {
+  createProofs,
   getCompressedAccountProof,
   getMultipleCompressedAccountProofs,
   getMultipleNewAddressProofs,
   getMultipleNewAddressProofsV2,
 } from './proofs.ts';
+import { createProver } from './prover.ts';
 import { getQueueElements, getQueueInfo } from './queue-elements.ts';
 import {
   getCompressionSignaturesFor,
@@ -30,7 +30,6 @@ import {
   getLatestCompressionSignatures,
   getLatestNonVotingSignatures,
 } from './signatures.ts';
-import { createSlotWatch } from './slot-watch.ts';
 import {
   getCompressedMintTokenHolders,
   getCompressedTokenAccountBalance,
