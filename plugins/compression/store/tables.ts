@@ -231,6 +231,10 @@ async function createTrees(tx: StoreTx): Promise<void> {
     sql`CREATE TABLE compression_pending (
       tree ${int} NOT NULL, seq ${int} NOT NULL, kind TEXT NOT NULL, slot ${int} NOT NULL, body TEXT NOT NULL,
       PRIMARY KEY (tree, seq, kind))${clustered}`,
+    // Assets of concurrent trees.
+    sql`CREATE TABLE compression_assets (
+      id ${blob} PRIMARY KEY, tree ${int} NOT NULL, leaf_index ${int} NOT NULL, leaf ${blob} NOT NULL, seq ${int} NOT NULL)${clustered}`,
+    sql`CREATE INDEX compression_assets_by_tree ON compression_assets (tree)`,
   ];
   for (const statement of statements) await statement.execute(tx.db);
 }
@@ -297,17 +301,6 @@ async function createTables(tx: StoreTx): Promise<void> {
   await createHistory(tx);
 }
 
-/** Assets of concurrent trees. */
-async function createAssets(tx: StoreTx): Promise<void> {
-  const { int, blob, clustered } = typesOf(tx);
-  await sql`CREATE TABLE compression_assets (
-    id ${blob} PRIMARY KEY, tree ${int} NOT NULL, leaf_index ${int} NOT NULL, leaf ${blob} NOT NULL, seq ${int} NOT NULL)${clustered}`.execute(
-    tx.db,
-  );
-  await sql`CREATE INDEX compression_assets_by_tree ON compression_assets (tree)`.execute(tx.db);
-}
-
 export const migrations: readonly Migration[] = [
-  { version: 1, name: 'create trees and compressed accounts', breaking: false, up: createTables },
-  { version: 2, name: 'create assets of concurrent trees', breaking: false, up: createAssets },
+  { version: 1, name: 'create trees, compressed accounts and their history', breaking: true, up: createTables },
 ];

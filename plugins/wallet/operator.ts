@@ -1,7 +1,17 @@
-import { decode32 } from '../../../src/lib/base58.ts';
-import { type Clock, CodedError, type Command, type CommandIo } from '../../../src/plugin/plugin.ts';
-import type { Db, WalletRow } from '../store/tables.ts';
-import { readWallet, registerWallet, unfollowWallets, walletView } from '../store/wallets.ts';
+import { decode32 } from '../../src/lib/base58.ts';
+import {
+  type Clock,
+  CodedError,
+  type Command,
+  type CommandIo,
+  defineRoute,
+  json,
+  type Route,
+  type Store,
+  Type,
+} from '../../src/plugin/plugin.ts';
+import type { Db, WalletRow } from './store/tables.ts';
+import { isJoined, readWallet, registerWallet, unfollowWallets } from './store/wallets.ts';
 
 const ADDRESS = { flags: '--address <wallet>', description: 'address, base58', required: true } as const;
 const JSON_OPTION = { flags: '--json', description: 'one JSON document' } as const;
@@ -77,7 +87,7 @@ function backfillCommand(clock: Clock): Command {
         // What is stored stays, and is found again.
         await (tx.db as Db)
           .updateTable('wallet_wallets')
-          .set({ floor: null, head: null, is_complete: 0, pruned_below: null, found: 0, trouble: null })
+          .set({ floor: null, head: null, is_complete: 0, pruned_below: null, found: 0, last_error: null })
           .where('id', '=', id)
           .execute();
       });
@@ -104,4 +114,83 @@ async function show(io: CommandIo, rows: readonly WalletRow[], asJson: boolean):
   const views = rows.map(walletView);
   if (asJson) io.json(views);
   else for (const view of views) io.line(`${view.address}  ${view.state}, ${view.transactions} transactions`);
+}
+
+/** A wallet of the index as operators see it. */
+function walletView(row: WalletRow) {
+  return {
+    address: row.address,
+    state: stateOf(row),
+    followed: row.is_followed === 1,
+    pinned: row.is_pinned === 1,
+    fromSlot: row.floor,
+    toSlot: row.head,
+    complete: row.is_complete === 1,
+    prunedBelow: row.pruned_below,
+    transactions: row.found,
+    trouble: row.last_error,
+  };
+}
+
+const REFUSALS = {
+  busy: (size: number) => `too busy: about ${size} transactions a minute`,
+  large: (size: number) => `too large: more than ${size} transactions`,
+  budget: (size: number) => `no project that asked for it has room for its ${size} transactions`,
+} as const;
+
+function stateOf(row: WalletRow): string {
+  if (row.refused !== null) return REFUSALS[row.refused](row.refused_size ?? 0);
+  if (row.dropped_at !== null) return 'is being deleted: nobody asked for it';
+  if (row.head === null) return 'waits to be indexed';
+  if (row.last_error !== null) return `stands still: ${row.last_error}`;
+  if (row.is_complete === 0 && row.pruned_below === null) return `is being indexed, down to slot ${row.floor}`;
+  const past = row.is_complete === 1 ? 'complete' : `lacks what is below slot ${row.pruned_below}`;
+  return isJoined(row) ? `${past}, current` : `${past}, up to slot ${row.head}`;
+}
+
+const MOST = 500;
+const slot = Type.Union([Type.Integer(), Type.Null()]);
+
+const walletReply = Type.Object({
+  address: Type.String(),
+  state: Type.String({ description: 'in words' }),
+  followed: Type.Boolean(),
+  pinned: Type.Boolean(),
+  fromSlot: slot,
+  toSlot: slot,
+  complete: Type.Boolean(),
+  prunedBelow: slot,
+  transactions: Type.Integer(),
+  trouble: Type.Union([Type.String(), Type.Null()]),
+});
+
+/** `GET /v0/admin/wallets`: the wallets that are indexed, in the order in which they were first asked for. */
+export function walletsRoute(store: Store): Route {
+  return defineRoute({
+    method: 'GET',
+    path: '/v0/admin/wallets',
+    summary: 'Wallets that are indexed, and how far',
+    tag: 'Operation',
+    auth: 'admin',
+    errors: 'plain',
+    query: Type.Object({
+      limit: Type.Integer({ minimum: 1, maximum: MOST, default: 100 }),
+      cursor: Type.Optional(Type.String({ pattern: '^\\d{1,15}$', description: 'nextCursor of the page before' })),
+    }),
+    replies: {
+      200: Type.Object({ wallets: Type.Array(walletReply), nextCursor: Type.Union([Type.String(), Type.Null()]) }),
+    },
+    async handler({ query: { limit, cursor } }) {
+      const rows = await (store.read as Db)
+        .selectFrom('wallet_wallets')
+        .selectAll()
+        .where('id', '>', cursor === undefined ? -1 : Number(cursor))
+        .orderBy('id')
+        .limit(limit + 1)
+        .execute();
+      const shown = rows.slice(0, limit);
+      const last = rows.length > limit ? shown.at(-1) : undefined;
+      return json({ wallets: shown.map(walletView), nextCursor: last === undefined ? null : String(last.id) });
+    },
+  });
 }

@@ -1,8 +1,15 @@
 /** A transaction that was read before its block could be had stands in the history once, wherever its block has it. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createRowReader, migrations } from '../../../plugins/wallet/store/rows.ts';
-import { type Db, MADE_UP_PLACE, NAMED, positionOf, readKeyNumbers } from '../../../plugins/wallet/store/tables.ts';
+import { createRowReader } from '../../../plugins/wallet/store/rows.ts';
+import {
+  type Db,
+  migrations,
+  NAMED,
+  PROVISIONAL_PLACE,
+  positionOf,
+  readKeyNumbers,
+} from '../../../plugins/wallet/store/tables.ts';
 import { findSignature, readBodies } from '../../../plugins/wallet/store/transactions.ts';
 import { registerWallet } from '../../../plugins/wallet/store/wallets.ts';
 import { keepBatch } from '../../../plugins/wallet/tracking/backfill.ts';
@@ -79,7 +86,7 @@ eachStore('made-up places', (engine) => {
       const store = await engine.store(t);
       const { block, keep, rows } = await open(store);
       await keep([0, 3]);
-      assert.deepEqual(await rows(), [positionOf(SLOT, MADE_UP_PLACE), positionOf(SLOT, MADE_UP_PLACE + 1)]);
+      assert.deepEqual(await rows(), [positionOf(SLOT, PROVISIONAL_PLACE), positionOf(SLOT, PROVISIONAL_PLACE + 1)]);
       const nothing = () => undefined;
       const processor = createWalletProcessor({
         ...{ random: createSystemRandom(), isFull, matched: nothing, merged: nothing },
@@ -94,7 +101,7 @@ eachStore('made-up places', (engine) => {
         );
       assert.equal((await readBodies(store.read as Db, places)).size, 2);
       const all = await (store.read as Db).selectFrom('wallet_transactions').select('n').execute();
-      assert.ok(all.every(({ n }) => n < positionOf(SLOT, MADE_UP_PLACE)));
+      assert.ok(all.every(({ n }) => n < positionOf(SLOT, PROVISIONAL_PLACE)));
       // Read again without places, they stay where they are.
       await keep([0, 3]);
       assert.deepEqual(await rows(), places);

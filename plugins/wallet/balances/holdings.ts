@@ -3,11 +3,10 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import type { Clock, Log, Metrics } from '../../../src/plugin/plugin.ts';
 import { RequestError } from '../../../src/plugin/request.ts';
 import type { Prices } from '../../../src/ports/prices.ts';
-import type { MintFacts } from '../../../src/ports/token-facts.ts';
+import type { LookUpOptions, MintFacts, TokenFacts } from '../../../src/ports/token-facts.ts';
 import { uiAmount } from '../../../src/solana/accounts/amounts.ts';
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, WRAPPED_SOL_MINT } from '../../../src/solana/addresses.ts';
-import type { ChainCall } from '../input.ts';
-import type { LookUpFacts } from './facts.ts';
+import { type ChainCall, refusedAs503 } from '../wallet-route.ts';
 
 export interface Tables {
   /**
@@ -214,4 +213,27 @@ function readLamports(text: string): bigint {
   const value = /"value"\s*:\s*(\d+)/.exec(text)?.[1];
   if (value === undefined) throw new TypeError('the answer to getBalance holds no value');
   return BigInt(value);
+}
+
+/** Facts of any number of mints. Throws what a caller is to be told. */
+export type LookUpFacts = (
+  mints: readonly string[],
+  options?: LookUpOptions,
+) => Promise<ReadonlyMap<string, MintFacts | null>>;
+
+const MOST_AT_ONCE = 1_000;
+
+/** Asks for many mints in several look-ups, one after the other. */
+export function createFactsLookUp(facts: TokenFacts | null): LookUpFacts {
+  return async (mints, options) => {
+    if (mints.length === 0) return new Map();
+    if (facts === null)
+      throw new RequestError(503, 'Service unavailable', { details: 'The plugin token-metadata is not enabled' });
+    const found: [string, MintFacts | null][] = [];
+    for (let at = 0; at < mints.length; at += MOST_AT_ONCE) {
+      const some = mints.slice(at, at + MOST_AT_ONCE);
+      found.push(...(await refusedAs503('getMultipleAccounts', facts.lookUp(some, options))));
+    }
+    return new Map(found);
+  };
 }

@@ -3,7 +3,7 @@ import { RequestError } from '../../src/plugin/request.ts';
 import type { MintFacts, TokenFacts } from '../../src/ports/token-facts.ts';
 
 /** What is known of mints, for answers that are right without it: what cannot be had is left out. */
-export interface TokenWords {
+export interface MintFactsReader {
   /** By mint (base58); a mint that is not known has no entry. Never fails. */
   known(mints: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, MintFacts>>;
   /** The same where an amount depends on it. Errors: 503. */
@@ -15,7 +15,7 @@ export interface TokenWords {
 const MOST_AT_ONCE = 500;
 const TIMEOUT_MS = 3_000;
 
-export function createTokenWords(facts: TokenFacts | null, log: Log): TokenWords {
+export function createMintFactsReader(facts: TokenFacts | null, log: Log): MintFactsReader {
   async function lookUp(mints: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, MintFacts>> {
     const found = new Map<string, MintFacts>();
     const distinct = [...new Set(mints)];

@@ -1,7 +1,7 @@
 /** Finished answers go out again only while nothing that they follow from can have changed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createWholeAnswers } from '../../../plugins/wallet/tracking/whole-answers.ts';
+import { createResponseCache } from '../../../plugins/wallet/response-cache.ts';
 import type { ChainReader, ChainStatus } from '../../../src/ports/chain.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { eachStore } from '../../helpers/store.ts';
@@ -14,8 +14,8 @@ eachStore('whole answers', (engine) => {
     let status: Partial<ChainStatus> = { stalled: null, tipSlot: 100, cursorSlot: 100 };
     let revision = 0;
     const chain = { status: () => status } as ChainReader;
-    const words = { revision: () => revision };
-    const answers = createWholeAnswers({ store: own, chain, words, maxBytes: 1_000_000 });
+    const mintFacts = { revision: () => revision };
+    const answers = createResponseCache({ store: own, chain, mintFacts, maxBytes: 1_000_000 });
     const tell = (question: string) => {
       const bytes = answers.find(question);
       return bytes === undefined ? undefined : Buffer.from(bytes).toString();

@@ -1,9 +1,9 @@
 /** What is kept of transactions is what the transactions say, and goes when they do. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { historyDigest, historyElement } from '../../../plugins/wallet/history.ts';
+import { historyElement, historyRow } from '../../../plugins/wallet/history.ts';
 import { positionOf } from '../../../plugins/wallet/store/tables.ts';
-import { createDigests } from '../../../plugins/wallet/tracking/digests.ts';
+import { createDerivedRows } from '../../../plugins/wallet/tracking/derived-rows.ts';
 import type { Loaded, ViewRow, WalletView } from '../../../plugins/wallet/tracking/view.ts';
 import { transfersDigest, transferText } from '../../../plugins/wallet/transfers.ts';
 import { decode32, encode32, encode64 } from '../../../src/lib/base58.ts';
@@ -40,9 +40,9 @@ function world(list: readonly Loaded[]) {
 
 test('what is final is read once; what may be taken back is read each time, and never told when it is gone', async () => {
   const { stored, loads, view, rows } = world([payment(99, 1), payment(100, 2), payment(101, 3), payment(102, 4)]);
-  const read = createDigests(1_000_000).of(transfersDigest);
+  const read = createDerivedRows(1_000_000).of(transfersDigest);
   const amounts = async () =>
-    (await read(view, rows())).flatMap(({ digest }) => digest.transfers.map(({ amount }) => Number(amount)));
+    (await read(view, rows())).flatMap(({ derived }) => derived.transfers.map(({ amount }) => Number(amount)));
   assert.deepEqual(await amounts(), [1, 2, 3, 4]);
   loads.length = 0;
   // A fork: another transaction in the place of one, and none in that of the other.
@@ -50,7 +50,7 @@ test('what is final is read once; what may be taken back is read each time, and 
   const asked = rows();
   stored.delete(positionOf(102, 0));
   assert.deepEqual(
-    (await read(view, asked)).map(({ row, digest }) => [row.n, Number(digest.transfers[0]?.amount)]),
+    (await read(view, asked)).map(({ row, derived }) => [row.n, Number(derived.transfers[0]?.amount)]),
     [
       [positionOf(99, 0), 1],
       [positionOf(100, 0), 2],
@@ -60,17 +60,20 @@ test('what is final is read once; what may be taken back is read each time, and 
   assert.deepEqual(loads, [positionOf(101, 0), positionOf(102, 0)]);
 });
 
-test('another wallet, another kind and what is above the store have digests of their own', async () => {
+test('another wallet, another kind and what is above the store have derivedRows of their own', async () => {
   const one = payment(50, 5);
   const { view, loads, rows } = world([one]);
-  const digests = createDigests(1_000_000);
-  const transfers = digests.of(transfersDigest);
-  const history = digests.of(historyDigest);
+  const derivedRows = createDerivedRows(1_000_000);
+  const transfers = derivedRows.of(transfersDigest);
+  const history = derivedRows.of(historyRow);
   await transfers(view, rows());
   const sender = { ...view, id: 8, address: OTHER, key: decode32(OTHER)! };
-  assert.equal((await transfers(sender, rows()))[0]?.digest.transfers[0]?.direction, 'out');
-  assert.equal((await transfers(view, rows()))[0]?.digest.transfers[0]?.direction, 'in');
-  assert.equal((await history(view, rows()))[0]?.digest.text, JSON.stringify(historyElement(one, view.key, new Map())));
+  assert.equal((await transfers(sender, rows()))[0]?.derived.transfers[0]?.direction, 'out');
+  assert.equal((await transfers(view, rows()))[0]?.derived.transfers[0]?.direction, 'in');
+  assert.equal(
+    (await history(view, rows()))[0]?.derived.text,
+    JSON.stringify(historyElement(one, view.key, new Map())),
+  );
   assert.equal(loads.length, 3);
   await transfers(view, [{ n: one.n, flags: 1, at: one }]);
   assert.equal(loads.length, 4);
@@ -78,7 +81,7 @@ test('another wallet, another kind and what is above the store have digests of t
 
 test('memory has its bound', async () => {
   const { view, loads, rows } = world(Array.from({ length: 90 }, (_, at) => payment(at, 1 + at)));
-  const read = createDigests(20_000).of(historyDigest);
+  const read = createDerivedRows(20_000).of(historyRow);
   await read(view, rows());
   loads.length = 0;
   await read(view, rows().slice(-5));
@@ -105,10 +108,10 @@ test('a transfer is told with what is known of its mint at that moment', () => {
     isFeeUnknown: false,
     mayBeScaled: true,
   } as const;
-  const digest = { ...of, transfers: [] };
+  const derived = { ...of, transfers: [] };
   const [plain] = [{ ...row, plain: ['{"before":1,"symbol":', ',"behind":2}'] as const }];
   const told = (transfer: typeof plain | (typeof row & { plain: null }), known: MintFacts | null, time = 60) =>
-    JSON.parse(transferText(digest, transfer, time, known)) as Record<string, unknown>;
+    JSON.parse(transferText(derived, transfer, time, known)) as Record<string, unknown>;
   assert.deepEqual(told(plain, null), { before: 1, symbol: null, behind: 2 });
   assert.deepEqual(told(plain, facts({ symbol: 'A"\\' })), { before: 1, symbol: 'A"\\', behind: 2 });
   // What was kept holds for plain amounts alone.

@@ -37,7 +37,7 @@ export interface AskOptions {
  * where another node has gone on forgetting. At most `concurrency` calls are under way. Errors: those of `ChainReader.call`, and
  * CHAIN_BAD_RESPONSE.
  */
-export interface WalletUpstream {
+export interface ChainHistory {
   /** Newest first; empty at the end. The node must have come to `minSlot`. */
   signatures(
     address: string,
@@ -85,18 +85,18 @@ const badResponse = (method: string, what: string) =>
 /** The node understood and has no answer. */
 const isRefusal = (error: unknown): boolean => error instanceof CodedError && error.code === 'CHAIN_RPC_ERROR';
 
-interface WalletUpstreamOptions {
+interface ChainHistoryOptions {
   /** Calls under way at once. */
   readonly concurrency: number;
   /** A first slot up to this one lacks nothing. */
   readonly historyFloorSlot: number;
 }
 
-export function createWalletUpstream(
+export function createChainHistory(
   chain: ChainReader,
-  { concurrency, historyFloorSlot }: WalletUpstreamOptions,
-): WalletUpstream {
-  const turns = createTurns(concurrency);
+  { concurrency, historyFloorSlot }: ChainHistoryOptions,
+): ChainHistory {
+  const turns = createSemaphore(concurrency);
   const orders = new LRUCache<number, ReadonlyMap<string, number>>({ max: ORDERS_KEPT });
   const call = <T>(
     method: string,
@@ -267,7 +267,7 @@ interface Turns {
   run<T>(work: () => Promise<T>, signal: AbortSignal, lane?: string): Promise<T>;
 }
 
-function createTurns(most: number): Turns {
+function createSemaphore(most: number): Turns {
   let running = 0;
   /** In the order in which the lanes are served next. */
   const waiting = new Map<string, Set<() => void>>();
