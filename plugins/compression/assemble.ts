@@ -1,36 +1,130 @@
 import type { Contribution, PluginContext } from '../../src/plugin/plugin.ts';
 import { kernelGaps } from '../../src/ports/gaps.ts';
-import { createChainPart } from './chain/chain-part.ts';
+import { createQueueCheck, createQueueReader } from './chain/queue-check.ts';
+import { createMissingUpdates, createRepair } from './chain/repair.ts';
+import { createAccountReader } from './chain/repair-cnft.ts';
+import { createRootCheck } from './chain/root-check.ts';
+import { createChainWatch, createTreeCheck, treesRoute } from './chain/watch.ts';
+import { createCnft } from './cnft.ts';
 import type { CompressionConfig } from './config.ts';
-import { createCnft } from './das/cnft.ts';
-import { createIndexing } from './indexing/processor.ts';
-import { createProofMethods, createRpcFront } from './rpc/front.ts';
+import { dropContradicted, endDoubts } from './indexing/corrections.ts';
+import { createCompressionIndexer, createCompressionProcessor } from './indexing/processor.ts';
+import { createProofMethods, createRpcFront } from './rpc/methods.ts';
+import { snapshotCommands } from './snapshot/commands.ts';
+import { createSnapshotKeeper } from './snapshot/save.ts';
+import { type Db, NOTES, readNote, type TreeRow } from './store/tables.ts';
 import { createHashing } from './trees/hashing.ts';
+import { rebuildTree } from './trees/rebuild.ts';
+import { knownTrees, seedTrees } from './trees/tree-book.ts';
+import { createTreeReader, createTreeSource } from './trees/tree-reader.ts';
+import { verifyCommand } from './verify-command.ts';
 
-/** Puts the parts of the plugin together. */
+const PROCESSOR = { name: 'compression', version: 1 } as const;
+
+/** The composition root: indexing, the JSON-RPC methods, checks against the chain, and commands. */
 export function assembleCompression(ctx: PluginContext<CompressionConfig>): Contribution {
-  const hashing = createHashing(ctx.metrics.counter('hashes_total', 'hashes made in Merkle trees'));
+  const { config, store, clock, log, random, metrics } = ctx;
+  const { commitment } = ctx.core.follow;
+  const stopped = new AbortController();
+  const chain = ctx.chain('main');
+  const gaps = ctx.use(kernelGaps) ?? null;
+  const reader = chain === null ? null : createTreeReader(chain, config, commitment);
+  const hashing = createHashing(metrics.counter('hashes_total', 'hashes computed in Merkle trees'));
+  const known = knownTrees(config.trees);
   const cnft = createCnft(ctx);
+
   const proofs = createProofMethods(ctx, hashing);
-  const front = ctx.config.serve ? createRpcFront(ctx, proofs.factories, cnft === null ? [] : [cnft.methods]) : null;
-  const chain = createChainPart(ctx, ctx.use(kernelGaps) ?? null, hashing, cnft);
-  const indexing = ctx.config.index ? createIndexing(ctx, hashing, cnft, chain.startSlot) : null;
+  const rpc = config.serve ? createRpcFront(ctx, proofs.factories, cnft === null ? [] : [cnft.methods]) : null;
+
+  let startSlot: number | undefined;
+  const createProcessor = () => {
+    const indexer = createCompressionIndexer({ log, metrics, config, hashing, cnft });
+    return createCompressionProcessor({
+      ...{ indexer, store, known, log, programId: config.programId },
+      source: createTreeSource({ reader, clock, log, signal: stopped.signal }),
+      ...(cnft === null ? {} : { decodeConcurrent: cnft.decode }),
+      correct: (tx, block, options) => dropContradicted({ indexer, hashing, log }, tx, block, options),
+      conclude: (tx) => endDoubts(tx, indexer, log),
+      startSlot: () => startSlot,
+    });
+  };
+
+  const genesisHash = async () => (chain === null ? null : await chain.call<string>('getGenesisHash', []));
+  const queues =
+    chain === null || !config.verifyChain
+      ? null
+      : createQueueCheck({ store, hashing, reader: createQueueReader(chain, commitment), log });
+  const isDoubted = (tree: TreeRow) => queues?.isDoubted(tree) ?? false;
+  const roots = reader === null || !config.verifyChain ? null : createRootCheck({ store, reader, log, isDoubted });
+  const shared = { store, processor: PROCESSOR, maxUpdates: config.historyMaxUpdates, log };
+  const missing =
+    reader === null || gaps === null
+      ? null
+      : createMissingUpdates({
+          ...{ ...shared, gaps, reader },
+          firstSlot: async () => FIRST_SLOTS[(await genesisHash()) ?? ''] ?? 0,
+        });
+  const repair = createRepair({
+    ...{ store, hashing, reader, missing, clock, log, leavesHistory: config.startSlot === 'latest' },
+    rebuild: (tree, signal) => rebuildTree({ store, hashing }, tree, signal),
+  });
+  const repairs = [
+    repair,
+    ...(cnft === null || gaps === null || chain === null
+      ? []
+      : [
+          cnft.repair({
+            ...shared,
+            gaps,
+            clock,
+            account: createAccountReader(chain, commitment),
+            lightHashing: hashing,
+          }),
+        ]),
+  ];
+  const newestSlot = async () => (chain === null ? 0 : await chain.call<number>('getSlot', [{ commitment }]));
+  const refresh = reader === null || roots === null ? null : { store, hashing, reader, check: roots, log, newestSlot };
+  const watch = createChainWatch({ store, chain, refresh, checks: [roots, queues], repairs, metrics, clock, log });
+  const keeper = createSnapshotKeeper({ store, config, chain, clock, log, genesisHash });
+
+  const indexes = config.index && ctx.roles.has('indexer');
   return {
-    rpc: front?.methods ?? [],
-    processors: indexing === null ? [] : [indexing.processor],
-    checks: chain.checks,
-    routes: chain.routes,
-    commands: chain.commands,
+    rpc: rpc?.methods ?? [],
+    processors: config.index ? [createProcessor()] : [],
+    checks: config.index && ctx.roles.has('api') ? [createTreeCheck(store, config.trees)] : [],
+    routes: [treesRoute(store)],
+    commands: [
+      ...snapshotCommands({ config, hashing, random, clock, gaps, chain, reader, genesisHash, processor: PROCESSOR }),
+      verifyCommand({ hashing, reader }),
+    ],
     async start() {
-      await chain.start();
-      if (ctx.roles.has('indexer')) await indexing?.start();
-      if (ctx.roles.has('api')) front?.start();
+      startSlot = await firstStart(store.read as Db, config.startSlot);
+      if (indexes) {
+        watch.start();
+        keeper.start();
+        await store.write((tx) => seedTrees(tx, hashing, known));
+      }
+      if (ctx.roles.has('api')) rpc?.start();
     },
     async stop(signal) {
-      await chain.stop(signal);
-      indexing?.stop();
-      front?.stop();
+      await watch.stop();
+      await keeper.stop(indexes ? signal : null);
+      stopped.abort(new Error('the plugin stops'));
+      rpc?.stop();
       await proofs.stop();
     },
   };
+}
+
+/** First slots with an account, by genesis hash: there is nothing to read before them. */
+const FIRST_SLOTS: Readonly<Record<string, number>> = {
+  '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d': 286_193_745,
+  EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG: 319_998_225,
+};
+
+/** The configured slot, or the one after a loaded snapshot; undefined to start where the chain is first followed. */
+async function firstStart(db: Db, configured: CompressionConfig['startSlot']): Promise<number | undefined> {
+  if (typeof configured === 'number') return configured;
+  const slot = configured === 'latest' ? null : await readNote(db, NOTES.snapshotSlot);
+  return slot === null ? undefined : Number(slot) + 1;
 }

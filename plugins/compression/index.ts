@@ -2,7 +2,7 @@ import { API_VERSION, definePlugin } from '../../src/plugin/plugin.ts';
 import { kernelGaps } from '../../src/ports/gaps.ts';
 import { assembleCompression } from './assemble.ts';
 import { compressionConfig } from './config.ts';
-import { migrations } from './store/migrations.ts';
+import { migrations } from './store/tables.ts';
 
 export default definePlugin({
   id: 'compression',

@@ -4,15 +4,15 @@ import { type Clock, defineRoute, type Route } from '../../src/plugin/plugin.ts'
 import { json, RequestError } from '../../src/plugin/request.ts';
 import { uiAmount } from '../../src/solana/accounts/amounts.ts';
 import { scaledMints } from './history.ts';
-import { WALLET_REFUSALS, WALLET_ROUTE, walletKey, walletParams } from './input.ts';
 import { endOf, NAMED } from './store/tables.ts';
-import type { TokenWords } from './token-words.ts';
-import type { OpenWallet } from './tracking/open-wallet.ts';
+import type { MintFactsReader } from './token-facts.ts';
+import type { OpenWallet } from './tracking/tracker.ts';
 import { incompleteHistory, type Loaded, type WalletView } from './tracking/view.ts';
+import { WALLET_REFUSALS, WALLET_ROUTE, walletKey, walletParams } from './wallet-route.ts';
 
 interface BalanceAtContext {
   readonly open: OpenWallet;
-  readonly words: TokenWords;
+  readonly mintFacts: MintFactsReader;
   readonly clock: Clock;
   /** The newest confirmed slot. Errors: 503. */
   newestSlot(signal: AbortSignal): Promise<number>;
@@ -44,7 +44,7 @@ const reply = Type.Object({
 });
 
 /** GET balance-at: what a wallet held of SOL or a token at a moment in the past. */
-export function balanceAtRoute({ open, words, clock, newestSlot, knownSlot }: BalanceAtContext): Route {
+export function balanceAtRoute({ open, mintFacts, clock, newestSlot, knownSlot }: BalanceAtContext): Route {
   return defineRoute({
     ...WALLET_ROUTE,
     method: 'GET',
@@ -67,7 +67,7 @@ export function balanceAtRoute({ open, words, clock, newestSlot, knownSlot }: Ba
       const view = await open(key, params.wallet, { caller, signal });
       const isNative = query.mint === NATIVE_MINT;
       const found = await balanceAt(view, mint, isNative, point, nowS, () => newestSlot(signal));
-      return json(await body(params.wallet, query.mint as string, isNative, point, found, words, signal));
+      return json(await body(params.wallet, query.mint as string, isNative, point, found, mintFacts, signal));
     },
   });
 }
@@ -106,14 +106,14 @@ async function body(
   isNative: boolean,
   { time, slot, datetime }: Point,
   { raw, asOf, decimals: told }: BalanceAt,
-  words: TokenWords,
+  mintFacts: MintFactsReader,
   signal: AbortSignal,
 ) {
   // Amounts of some mints grow with time, and some mints have no transaction here that tells their decimals.
   const mayBeScaled = asOf !== null && scaledMints(asOf).includes(mint);
   const facts = isNative
     ? null
-    : ((await (mayBeScaled ? words.needed : words.known)([mint], signal)).get(mint) ?? null);
+    : ((await (mayBeScaled ? mintFacts.needed : mintFacts.known)([mint], signal)).get(mint) ?? null);
   const decimals = isNative ? 9 : (told ?? facts?.decimals ?? 0);
   return {
     ...{ wallet, mint, isNative },

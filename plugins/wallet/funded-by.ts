@@ -7,14 +7,14 @@ import { plainAmount } from '../../src/solana/accounts/amounts.ts';
 import { WRAPPED_SOL_MINT } from '../../src/solana/addresses.ts';
 import { nativeChange } from '../../src/solana/movements/balance-changes.ts';
 import { readMovements } from '../../src/solana/movements/read-movements.ts';
-import { NOT_FOUND, refusedAs503, WALLET_REFUSALS, WALLET_ROUTE, walletKey, walletParams } from './input.ts';
-import type { Label } from './part.ts';
+import type { AddressLabel } from './identity/labels.ts';
 import { type Db, endOf, NAMED } from './store/tables.ts';
 import { timeBefore } from './store/transactions.ts';
+import type { AskOptions, ChainHistory, Listed } from './tracking/chain-history.ts';
 import { createAddressList } from './tracking/gather.ts';
-import type { OpenWallet } from './tracking/open-wallet.ts';
-import type { AskOptions, Listed, WalletUpstream } from './tracking/upstream.ts';
+import type { OpenWallet } from './tracking/tracker.ts';
 import { beingIndexed, incompleteHistory, noChain, type WalletView } from './tracking/view.ts';
+import { NOT_FOUND, refusedAs503, WALLET_REFUSALS, WALLET_ROUTE, walletKey, walletParams } from './wallet-route.ts';
 
 interface FundedByContext {
   readonly store: Store;
@@ -22,7 +22,7 @@ interface FundedByContext {
   readonly log: Log;
   /** Null without a chain. */
   readonly searches: FundingSearches | null;
-  labelOf(address: string): Label | null;
+  labelOf(address: string): Pick<AddressLabel, 'name' | 'type'> | null;
   /** Refuses programs and addresses that are too busy, whose lists are too long to be searched. Errors: 400; those of the upstream. */
   checkAddress(address: string, signal: AbortSignal): Promise<void>;
   readonly explorerTxUrl: string;
@@ -171,7 +171,7 @@ type SearchEnd =
 
 interface SearchParts {
   readonly store: Store;
-  readonly upstream: WalletUpstream;
+  readonly upstream: ChainHistory;
   readonly maxPages: number;
   readonly log: Log;
 }

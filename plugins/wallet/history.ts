@@ -10,6 +10,19 @@ import { classify } from '../../src/solana/parsers/classify.ts';
 import { PARSERS } from '../../src/solana/parsers/registry.ts';
 import { createView, DEFAULT_OPTIONS } from '../../src/solana/parsers/view.ts';
 import { transactionTypes } from '../../src/solana/transaction-types.ts';
+import type { ResponseCache } from './response-cache.ts';
+import { CHANGED, NAMED, TOUCHED } from './store/tables.ts';
+import type { MintFactsReader } from './token-facts.ts';
+import {
+  type DerivedKind,
+  type DerivedRow,
+  type DerivedRows,
+  type WithDerived,
+  walkTransactions,
+} from './tracking/derived-rows.ts';
+import type { OpenWallet } from './tracking/tracker.ts';
+import { incompleteHistory, type Loaded, type WalletView } from './tracking/view.ts';
+
 import {
   checkSignatures,
   pagination,
@@ -18,20 +31,13 @@ import {
   WALLET_ROUTE,
   walletKey,
   walletParams,
-} from './input.ts';
-import { CHANGED, NAMED, TOUCHED } from './store/tables.ts';
-import type { TokenWords } from './token-words.ts';
-import type { Digest, Digested, DigestKind, Digests } from './tracking/digests.ts';
-import type { OpenWallet } from './tracking/open-wallet.ts';
-import { incompleteHistory, type Loaded, type WalletView } from './tracking/view.ts';
-import type { WholeAnswers } from './tracking/whole-answers.ts';
-import { walkTransactions } from './walk.ts';
+} from './wallet-route.ts';
 
 interface HistoryContext {
   readonly open: OpenWallet;
-  readonly digests: Digests;
-  readonly answers: WholeAnswers;
-  readonly words: TokenWords;
+  readonly derivedRows: DerivedRows;
+  readonly responses: ResponseCache;
+  readonly mintFacts: MintFactsReader;
   readonly scanLimit: number;
 }
 
@@ -52,9 +58,9 @@ const element = Type.Object({
 const types = lazy(() => new Set(transactionTypes()));
 
 /** GET history: the transactions of a wallet with what they changed for it. */
-export function historyRoute({ open, digests, answers, words, scanLimit }: HistoryContext): Route {
-  const plain = digests.of(historyDigest);
-  const typed = digests.of(typedDigest);
+export function historyRoute({ open, derivedRows, responses, mintFacts, scanLimit }: HistoryContext): Route {
+  const plain = derivedRows.of(historyRow);
+  const typed = derivedRows.of(typedRow);
   return defineRoute({
     ...WALLET_ROUTE,
     method: 'GET',
@@ -80,31 +86,31 @@ export function historyRoute({ open, digests, answers, words, scanLimit }: Histo
       if (type !== undefined && !types().has(type))
         throw new RequestError(400, 'Invalid type', { details: `'${type.slice(0, 64)}' is no transaction type` });
       const question = `${params.wallet} ${limit} ${before} ${after} ${type} ${tokenAccounts}`;
-      const known = answers.find(question);
+      const known = responses.find(question);
       if (known !== undefined) return { status: 200, jsonBytes: known };
-      const keep = answers.begin(question);
+      const keep = responses.begin(question);
       const view = await open(key, params.wallet, { caller, signal });
       const below = before === undefined ? null : await positionOfCursor(view, before, 'older');
       const above = after === undefined ? null : await positionOfCursor(view, after, 'newer');
-      const found: Digested<HistoryDigest>[] = [];
+      const found: WithDerived<DerivedHistoryRow>[] = [];
       const range = {
         ...{ below, above, mask: MASKS[tokenAccounts], expected: limit + 1 },
         order: below === null && above !== null ? ('asc' as const) : ('desc' as const),
         most: type === undefined ? limit + 1 : Math.max(scanLimit, 1),
       };
       const end = await walkTransactions(view, range, type === undefined ? plain : typed, (one) => {
-        if (type === undefined || one.digest.type === type) found.push(one);
+        if (type === undefined || one.derived.type === type) found.push(one);
         return found.length > limit;
       });
       const shown = found.slice(0, limit);
-      for (const { row, digest } of shown) view.noteShown(digest.signature, row.n);
+      for (const { row, derived } of shown) view.noteShown(derived.signature, row.n);
       if (shown.length === 0 && end.reason === 'pruned' && end.last === null)
         throw incompleteHistory(end.prunedBelow ?? 0);
       const hasMore = found.length > limit || end.reason !== 'complete';
       // Behind the last one shown, or where the search for a type gave up.
-      const last = found.length > limit ? shown.at(-1)?.digest : end.last;
+      const last = found.length > limit ? shown.at(-1)?.derived : end.last;
       const nextCursor = hasMore ? (last?.signature ?? null) : null;
-      const texts = await elementTexts(view, shown, words, signal);
+      const texts = await elementTexts(view, shown, mintFacts, signal);
       const text = `{"data":[${texts.join()}],"pagination":${JSON.stringify({ hasMore, nextCursor })}}`;
       // It follows from the store and the facts of mints, and not from what the upstream lacks.
       if (view.isStored() && end.reason !== 'pruned') keep(text);
@@ -116,26 +122,26 @@ export function historyRoute({ open, digests, answers, words, scanLimit }: Histo
 /** The elements as JSON: with the facts of mints whose amounts are not shown plainly. */
 async function elementTexts(
   view: WalletView,
-  shown: readonly Digested<HistoryDigest>[],
-  words: TokenWords,
+  shown: readonly WithDerived<DerivedHistoryRow>[],
+  mintFacts: MintFactsReader,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
   const mints = new Set<string>();
-  for (const { digest } of shown) for (const mint of digest.mints) mints.add(mint);
-  if (mints.size === 0) return shown.map(({ digest }) => digest.text);
-  const facts = await words.needed([...mints], signal);
+  for (const { derived } of shown) for (const mint of derived.mints) mints.add(mint);
+  if (mints.size === 0) return shown.map(({ derived }) => derived.text);
+  const facts = await mintFacts.needed([...mints], signal);
   const isScaled = (mint: string) => (facts.get(mint)?.scale ?? null) !== null;
-  const scaled = shown.filter(({ digest }) => digest.mints.some(isScaled)).map(({ row }) => row);
-  if (scaled.length === 0) return shown.map(({ digest }) => digest.text);
+  const scaled = shown.filter(({ derived }) => derived.mints.some(isScaled)).map(({ row }) => row);
+  if (scaled.length === 0) return shown.map(({ derived }) => derived.text);
   const texts = new Map<number, string | null>(scaled.map(({ n }) => [n, null]));
   for (const loaded of await view.load(scaled))
     texts.set(loaded.n, JSON.stringify(historyElement(loaded, view.key, facts)));
   // Null: a fork took it away meanwhile.
-  return shown.flatMap(({ row, digest }) => (texts.has(row.n) ? (texts.get(row.n) ?? []) : digest.text));
+  return shown.flatMap(({ row, derived }) => (texts.has(row.n) ? (texts.get(row.n) ?? []) : derived.text));
 }
 
 /** An element of a page, finished unless a mint of it shows its amounts with interest or a multiplier. */
-interface HistoryDigest extends Digest {
+interface DerivedHistoryRow extends DerivedRow {
   /** JSON, with plain amounts. */
   readonly text: string;
   /** The mints that may do so. */
@@ -147,7 +153,7 @@ interface HistoryDigest extends Digest {
 const NO_FACTS = new Map();
 const NONE: readonly string[] = [];
 
-function digestOf(loaded: Loaded, view: WalletView, type: string | null): HistoryDigest {
+function deriveRow(loaded: Loaded, view: WalletView, type: string | null): DerivedHistoryRow {
   const mints = scaledMints(loaded);
   return {
     signature: loaded.signature,
@@ -158,18 +164,18 @@ function digestOf(loaded: Loaded, view: WalletView, type: string | null): Histor
 }
 
 const typeOf = ({ tx, block }: Loaded): string => classify(createView(tx, block, DEFAULT_OPTIONS), PARSERS).type;
-const bytesOf = ({ text, signature, mints }: HistoryDigest): number =>
+const bytesOf = ({ text, signature, mints }: DerivedHistoryRow): number =>
   text.length + signature.length + mints.length * 60;
 
-export const historyDigest: DigestKind<HistoryDigest> = {
+export const historyRow: DerivedKind<DerivedHistoryRow> = {
   ...{ name: 'h', bytesOf },
-  make: (loaded, view) => digestOf(loaded, view, null),
+  make: (loaded, view) => deriveRow(loaded, view, null),
 };
 
 /** With its type, which takes as long to find as all the rest. */
-const typedDigest: DigestKind<HistoryDigest> = {
+const typedRow: DerivedKind<DerivedHistoryRow> = {
   ...{ name: 't', bytesOf },
-  make: (loaded, view) => digestOf(loaded, view, typeOf(loaded)),
+  make: (loaded, view) => deriveRow(loaded, view, typeOf(loaded)),
 };
 
 interface BalanceChange {

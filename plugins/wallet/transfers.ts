@@ -7,6 +7,12 @@ import { uiAmount } from '../../src/solana/accounts/amounts.ts';
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, WRAPPED_SOL_MINT } from '../../src/solana/addresses.ts';
 import type { NativeMove, TokenAccountFacts, TokenMove } from '../../src/solana/movements/movement.ts';
 import { type MovementKeys, readMovements } from '../../src/solana/movements/read-movements.ts';
+import { CHANGED, NAMED, TOUCHED } from './store/tables.ts';
+import type { MintFactsReader } from './token-facts.ts';
+import { type DerivedKind, type DerivedRow, type DerivedRows, walkTransactions } from './tracking/derived-rows.ts';
+import type { OpenWallet } from './tracking/tracker.ts';
+import { incompleteHistory, type WalletView } from './tracking/view.ts';
+
 import {
   isSignature,
   pagination,
@@ -15,23 +21,17 @@ import {
   WALLET_ROUTE,
   walletKey,
   walletParams,
-} from './input.ts';
-import { CHANGED, NAMED, TOUCHED } from './store/tables.ts';
-import type { TokenWords } from './token-words.ts';
-import type { Digest, DigestKind, Digests } from './tracking/digests.ts';
-import type { OpenWallet } from './tracking/open-wallet.ts';
-import { incompleteHistory, type WalletView } from './tracking/view.ts';
-import { walkTransactions } from './walk.ts';
+} from './wallet-route.ts';
 
 interface TransfersContext {
   readonly open: OpenWallet;
-  readonly digests: Digests;
-  readonly words: TokenWords;
+  readonly derivedRows: DerivedRows;
+  readonly mintFacts: MintFactsReader;
   readonly scanLimit: number;
 }
 
 interface Found {
-  readonly digest: TransfersDigest;
+  readonly derived: TransfersDigest;
   readonly transfer: Transfer;
   /** Of those of its transaction. */
   readonly at: number;
@@ -52,8 +52,8 @@ const transfer = Type.Object({
 const CURSOR = /^([1-9A-HJ-NP-Za-km-z]{64,88})(?:-(\d{1,6}))?$/;
 
 /** GET transfers: every movement of SOL and tokens to and from a wallet. */
-export function transfersRoute({ open, digests, words, scanLimit }: TransfersContext): Route {
-  const read = digests.of(transfersDigest);
+export function transfersRoute({ open, derivedRows, mintFacts, scanLimit }: TransfersContext): Route {
+  const read = derivedRows.of(transfersDigest);
   return defineRoute({
     ...WALLET_ROUTE,
     method: 'GET',
@@ -78,10 +78,10 @@ export function transfersRoute({ open, digests, words, scanLimit }: TransfersCon
         below: start === null ? null : skipped === null ? start : start + 1,
         ...{ most: scanLimit, expected: limit + 1 },
       };
-      const end = await walkTransactions(view, range, read, ({ row, digest }) => {
+      const end = await walkTransactions(view, range, read, ({ row, derived }) => {
         const first = row.n === start ? (skipped ?? 0) : 0;
-        digest.transfers.forEach((transfer, at) => {
-          if (at >= first) found.push({ digest, transfer, at });
+        derived.transfers.forEach((transfer, at) => {
+          if (at >= first) found.push({ derived, transfer, at });
         });
         return found.length > limit;
       });
@@ -90,7 +90,7 @@ export function transfersRoute({ open, digests, words, scanLimit }: TransfersCon
         throw incompleteHistory(end.prunedBelow ?? 0);
       const hasMore = found.length > limit || end.reason !== 'complete';
       const page = { hasMore, nextCursor: hasMore ? nextCursor(found, limit, end.last) : null };
-      const texts = await elementTexts(view, shown, words, signal);
+      const texts = await elementTexts(view, shown, mintFacts, signal);
       return json(new JsonText(`{"data":[${texts.join()}],"pagination":${JSON.stringify(page)}}`));
     },
   });
@@ -103,30 +103,35 @@ function readCursor(text: string): { readonly signature: string; readonly row: n
 }
 
 /** Behind the last row that is shown: within its transaction, or behind it; or where the search gave up. */
-function nextCursor(found: readonly Found[], limit: number, last: Digest | null): string | null {
+function nextCursor(found: readonly Found[], limit: number, last: DerivedRow | null): string | null {
   const next = found[limit];
   const shown = found[limit - 1];
   if (next === undefined || shown === undefined) return last?.signature ?? null;
-  const { signature } = shown.digest;
-  return next.digest === shown.digest ? `${signature}-${next.at}` : signature;
+  const { signature } = shown.derived;
+  return next.derived === shown.derived ? `${signature}-${next.at}` : signature;
 }
 
-async function elementTexts(view: WalletView, shown: readonly Found[], words: TokenWords, signal: AbortSignal) {
+async function elementTexts(
+  view: WalletView,
+  shown: readonly Found[],
+  mintFacts: MintFactsReader,
+  signal: AbortSignal,
+) {
   const mints = [...new Set(shown.map(({ transfer }) => transfer.mint))].filter((mint) => mint !== WRAPPED_SOL_MINT);
   const needs = shown.some(
     ({ transfer }) => transfer.isFeeUnknown || transfer.decimals === null || transfer.mayBeScaled,
   );
-  const facts = await (needs ? words.needed(mints, signal) : words.known(mints, signal));
+  const facts = await (needs ? mintFacts.needed(mints, signal) : mintFacts.known(mints, signal));
   const times = new Map<number, number | null>();
-  for (const { digest } of shown)
-    if (!times.has(digest.slot)) times.set(digest.slot, digest.time ?? (await view.timeNear(digest.slot)));
-  return shown.map(({ digest, transfer }) =>
-    transferText(digest, transfer, times.get(digest.slot) ?? null, facts.get(transfer.mint) ?? null),
+  for (const { derived } of shown)
+    if (!times.has(derived.slot)) times.set(derived.slot, derived.time ?? (await view.timeNear(derived.slot)));
+  return shown.map(({ derived, transfer }) =>
+    transferText(derived, transfer, times.get(derived.slot) ?? null, facts.get(transfer.mint) ?? null),
   );
 }
 
 /** The transfers of a transaction to and from a wallet. */
-interface TransfersDigest extends Digest {
+interface TransfersDigest extends DerivedRow {
   readonly slot: number;
   /** Unix seconds; null where the block has none. */
   readonly time: number | null;
@@ -143,7 +148,7 @@ type Around = readonly [before: string, behind: string];
 
 const ROW_BYTES = 400;
 
-export const transfersDigest: DigestKind<TransfersDigest> = {
+export const transfersDigest: DerivedKind<TransfersDigest> = {
   name: 'm',
   make({ signature, slot, time, tx, block }, { address }) {
     const of = { signature, slot };
@@ -160,13 +165,13 @@ export const transfersDigest: DigestKind<TransfersDigest> = {
 
 /** An element as JSON. `facts` null: nothing is known of its mint. */
 export function transferText(
-  digest: TransfersDigest,
+  derived: TransfersDigest,
   transfer: Transfer,
   time: number | null,
   facts: MintFacts | null,
 ): string {
   const isScaled = facts !== null && facts.scale !== null;
-  const [before, behind] = (isScaled ? null : transfer.plain) ?? around(digest, transfer, time, facts);
+  const [before, behind] = (isScaled ? null : transfer.plain) ?? around(derived, transfer, time, facts);
   const symbol = transfer.mint === WRAPPED_SOL_MINT ? 'SOL' : (facts?.symbol ?? null);
   return before + JSON.stringify(symbol) + behind;
 }

@@ -1,8 +1,8 @@
 /** Indexing and proofs of compressed NFTs on a store, without a daemon around them. */
 import { keccak_256 } from '@noble/hashes/sha3.js';
-import { createCnft } from '../../plugins/compression/das/cnft.ts';
-import { CONCURRENT_TREE } from '../../plugins/compression/das/cnft-block.ts';
-import { createSlotWatch } from '../../plugins/compression/rpc/slot-watch.ts';
+import { createCnft } from '../../plugins/compression/cnft.ts';
+import { CONCURRENT_TREE } from '../../plugins/compression/indexing/cnft.ts';
+import { createSlotWatch } from '../../plugins/compression/rpc/method.ts';
 import * as shapes from '../../plugins/compression/store/row-book.ts';
 import { createRowBook } from '../../plugins/compression/store/row-book.ts';
 import type { Db } from '../../plugins/compression/store/tables.ts';

@@ -1,7 +1,6 @@
 /** Made-up histories that were told with a lie, and all that looks after their trees against the chain as it is. */
 import assert from 'node:assert/strict';
 import { poseidon2 } from 'poseidon-lite';
-import { dropContradicted, endDoubts } from '../../plugins/compression/chain/contradictions.ts';
 import {
   createQueueCheck,
   type QueueChain,
@@ -11,6 +10,7 @@ import {
 } from '../../plugins/compression/chain/queue-check.ts';
 import { createRepair } from '../../plugins/compression/chain/repair.ts';
 import { createRootCheck } from '../../plugins/compression/chain/root-check.ts';
+import { dropContradicted, endDoubts } from '../../plugins/compression/indexing/corrections.ts';
 import type { DecodedBlock } from '../../plugins/compression/indexing/decode-block.ts';
 import { createCompressionIndexer } from '../../plugins/compression/indexing/processor.ts';
 import type { Db, TreeRow } from '../../plugins/compression/store/tables.ts';

@@ -1,9 +1,8 @@
 /** Methods of the compression plugin without a daemon around them. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { accountMethods } from '../../plugins/compression/rpc/front.ts';
-import type { MethodFactory } from '../../plugins/compression/rpc/method.ts';
-import { createSlotWatch } from '../../plugins/compression/rpc/slot-watch.ts';
-import { knownTrees } from '../../plugins/compression/trees/known-trees.ts';
+import { createSlotWatch, type MethodFactory } from '../../plugins/compression/rpc/method.ts';
+import { accountMethods } from '../../plugins/compression/rpc/methods.ts';
+import { knownTrees } from '../../plugins/compression/trees/tree-book.ts';
 import { createSystemClock } from '../../src/adapters/clock.ts';
 import { stringify } from '../../src/lib/json.ts';
 import { type ChainReader, JsonText, type RpcCall, RpcError } from '../../src/plugin/plugin.ts';

@@ -1,7 +1,7 @@
 /** Methods about proofs without a daemon around them. */
 import type { Static } from '@sinclair/typebox';
 import { compressionConfig } from '../../plugins/compression/config.ts';
-import { createProofMethods } from '../../plugins/compression/rpc/front.ts';
+import { createProofMethods } from '../../plugins/compression/rpc/methods.ts';
 import { createHashing } from '../../plugins/compression/trees/hashing.ts';
 import { createSystemClock } from '../../src/adapters/clock.ts';
 import { createOutbound } from '../../src/adapters/outbound/index.ts';

@@ -1,6 +1,5 @@
 /** Recorded transactions of the Light programs as blocks, and the indexer on a store without a daemon around it. */
 
-import { createTreeSource } from '../../plugins/compression/chain/tree-reader.ts';
 import {
   type CompressionParts,
   createCompressionIndexer,
@@ -8,8 +7,8 @@ import {
 } from '../../plugins/compression/indexing/processor.ts';
 import type { Db, Tables } from '../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../plugins/compression/trees/hashing.ts';
-import { knownTrees } from '../../plugins/compression/trees/known-trees.ts';
-import { seedTrees } from '../../plugins/compression/trees/tree-book.ts';
+import { knownTrees, seedTrees } from '../../plugins/compression/trees/tree-book.ts';
+import { createTreeSource } from '../../plugins/compression/trees/tree-reader.ts';
 import type { TreeSource } from '../../plugins/compression/trees/tree-update.ts';
 import { createSystemClock } from '../../src/adapters/clock.ts';
 import type { BlockProcessor, ChainBlock } from '../../src/plugin/plugin.ts';

@@ -8,9 +8,8 @@ import {
   type QueueHeader,
   readQueueHeader,
 } from '../../../src/solana/compression/tree-accounts.ts';
-import { hashChains } from '../rpc/queues/hash-chains.ts';
 import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
-import { type Hashing, HISTORY } from '../trees/hashing.ts';
+import { type Hashing, HISTORY, hashChains } from '../trees/hashing.ts';
 import {
   changeTree,
   createSliceReader,
@@ -18,7 +17,7 @@ import {
   type ReadOptions,
   readLightTrees,
   sliceBytes,
-} from './tree-reader.ts';
+} from '../trees/tree-reader.ts';
 
 /** Compares what waits in the queues of V2 trees with the hashes that the chain keeps of it. */
 interface QueueCheck {

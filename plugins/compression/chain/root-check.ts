@@ -11,7 +11,7 @@ import {
   lockTree,
   readLightTrees,
   type TreeReader,
-} from './tree-reader.ts';
+} from '../trees/tree-reader.ts';
 
 /** Compares the trees with what the chain holds. */
 export interface RootCheck {

@@ -4,8 +4,8 @@ import type { NormalTransaction } from '../../../src/ports/block.ts';
 import { decodeCompression } from '../../../src/solana/compression/decode-compression.ts';
 import type { CompressionEvent, DecodeFault } from '../../../src/solana/compression/events.ts';
 import { createProgramFinder, type ProgramIds } from '../../../src/solana/compression/programs.ts';
-import type { CnftBlock } from '../das/cnft-block.ts';
 import type { NewTree } from '../trees/tree-update.ts';
+import type { CnftBlock } from './cnft.ts';
 
 const VOTE = decode32('Vote111111111111111111111111111111111111111');
 /** The list of other transactions is that long. */

@@ -4,12 +4,11 @@ import { type BlockHeader, CodedError, type Log, type StoreTx } from '../../../s
 import type { Counter } from '../../../src/ports/metrics.ts';
 import type { AccountHasher } from '../../../src/solana/compression/account-hash.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
-import type { CnftIndexer } from '../das/cnft-indexer.ts';
 import { keyText } from '../store/row-book.ts';
 import type { Db } from '../store/tables.ts';
-import { applyUpdates } from '../trees/apply-updates.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import { applyAccounts } from './apply-accounts.ts';
+import { applyUpdates } from './apply-updates.ts';
 import {
   type BlockBooks,
   diverge,
@@ -21,6 +20,7 @@ import {
   undoSlots,
   writeUndo,
 } from './block-books.ts';
+import type { CnftIndexer } from './cnft.ts';
 import type { DecodedBlock } from './decode-block.ts';
 import { keysOfEvent, type Plan, planBlock } from './plan.ts';
 

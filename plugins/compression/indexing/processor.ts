@@ -4,24 +4,16 @@ import {
   type ChainBlock,
   codeOf,
   type Log,
-  type PluginContext,
   type Store,
   type StoreTx,
 } from '../../../src/plugin/plugin.ts';
 import type { Metrics } from '../../../src/ports/metrics.ts';
 import { type AccountHasher, createAccountHasher } from '../../../src/solana/compression/account-hash.ts';
-import { dropContradicted, endDoubts } from '../chain/contradictions.ts';
-import { createTreeReader, createTreeSource } from '../chain/tree-reader.ts';
-import type { CompressionConfig } from '../config.ts';
-import type { Cnft } from '../das/cnft.ts';
-import type { CnftBlock } from '../das/cnft-block.ts';
-import type { CnftIndexer } from '../das/cnft-indexer.ts';
 import { KEYS_PER_STATEMENT, keyText } from '../store/row-book.ts';
 import type { Db } from '../store/tables.ts';
 import { createHashing, type Hashing, isStateTree } from '../trees/hashing.ts';
-import { knownTrees } from '../trees/known-trees.ts';
-import { seedTrees } from '../trees/tree-book.ts';
 import type { NewTree, TreeSource } from '../trees/tree-update.ts';
+import type { CnftBlock, CnftIndexer } from './cnft.ts';
 import { createBlockDecoder, type DecodedBlock } from './decode-block.ts';
 import { type ApplyOptions, createIndexer, type Indexer, namedTrees } from './indexer.ts';
 
@@ -158,42 +150,6 @@ async function treeAddresses(db: Db, limit: number): Promise<string[]> {
     queue !== null && isStateTree(type) ? [encode32(key), encode32(queue)] : [encode32(key)],
   );
   return [...new Set(addresses)].slice(0, limit);
-}
-
-/** The side of the plugin that follows the chain. */
-interface Indexing {
-  readonly processor: BlockProcessor;
-  /** Writes the trees that are there from the start. */
-  start(): Promise<void>;
-  stop(): void;
-}
-
-export function createIndexing(
-  ctx: PluginContext<CompressionConfig>,
-  hashing: Hashing,
-  cnft: Cnft | null,
-  startSlot: () => number | undefined,
-): Indexing {
-  const { config, store, clock, log, metrics, core } = ctx;
-  const stopped = new AbortController();
-  const chain = ctx.chain('main');
-  const reader = chain === null ? null : createTreeReader(chain, config, core.follow.commitment);
-  const known = knownTrees(config.trees);
-  const indexer = createCompressionIndexer({ log, metrics, config, hashing, cnft });
-  const processor = createCompressionProcessor({
-    ...{ store, known, log, programId: config.programId },
-    indexer,
-    source: createTreeSource({ reader, clock, log, signal: stopped.signal }),
-    ...(cnft === null ? {} : { decodeConcurrent: cnft.decode }),
-    correct: (tx, block, options) => dropContradicted({ indexer, hashing, log }, tx, block, options),
-    conclude: (tx) => endDoubts(tx, indexer, log),
-    startSlot,
-  });
-  return {
-    processor,
-    start: () => store.write((tx) => seedTrees(tx, hashing, known)),
-    stop: () => stopped.abort(new Error('the plugin stops')),
-  };
 }
 
 export interface CompressionParts {

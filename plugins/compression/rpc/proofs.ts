@@ -1,16 +1,90 @@
 import { type TSchema, Type } from '@sinclair/typebox';
-import { decode32 } from '../../../src/lib/base58.ts';
-import { JsonText, type RpcMethod } from '../../../src/plugin/plugin.ts';
-import { noLeaves, pathsOfAccounts } from '../proofs/account-paths.ts';
-import { type AskedAddress, pathsOfAddresses } from '../proofs/address-paths.ts';
-import { isLeaf } from '../proofs/fold.ts';
-import type { Proofs } from '../proofs/index.ts';
-import type { Db } from '../store/tables.ts';
-import { key32, listOf, notFound, objectOf } from './fields.ts';
-import { enveloped, plainMethod, requireIndexed, requireSlot } from './method.ts';
-import { key, type RecordVersion, treeContextSchema } from './records.ts';
-import type { SlotWatch } from './slot-watch.ts';
-import { type ProofParts, textMethod } from './text-method.ts';
+import { decode32, encode32, encode32Into } from '../../../src/lib/base58.ts';
+import { JsonText, type Log, type RpcMethod, type Store } from '../../../src/plugin/plugin.ts';
+import { eachSibling } from '../../../src/solana/merkle/path.ts';
+import { type AccountRow, type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
+import type { Hashing } from '../trees/hashing.ts';
+import { isLeaf, leadsToRoot, type PathPages } from '../trees/path.ts';
+import type { NewTree } from '../trees/tree-update.ts';
+import {
+  type AddressPath,
+  type AskedAddress,
+  createUnseenTrees,
+  pathsOfAddresses,
+  type UnseenTrees,
+} from './address-paths.ts';
+import { type Fields, key32, listOf, notFound, objectOf } from './fields.ts';
+import {
+  enveloped,
+  type MethodTexts,
+  type ParamsForm,
+  plainMethod,
+  type Read,
+  requireIndexed,
+  requireSlot,
+  type SlotWatch,
+} from './method.ts';
+import {
+  createDamageGuard,
+  createLeafFinder,
+  createPageCache,
+  createPathReader,
+  type DamageGuard,
+  type LeafFinder,
+  type PathReader,
+  requireProvable,
+} from './path-reader.ts';
+import {
+  type ByBytes,
+  byBytes,
+  distinctBytes,
+  key,
+  type RecordVersion,
+  treeContext,
+  treeContextSchema,
+} from './records.ts';
+
+export interface ProofParts {
+  readonly store: Store;
+  readonly slots: SlotWatch;
+  readonly proofs: Proofs;
+}
+
+/** Reads at one slot; a damaged page is reported. Errors: -32002 while nothing is indexed; those of `work`. */
+export async function provenAtOneSlot<T>(
+  { store, slots, proofs }: ProofParts,
+  minContextSlot: number | null,
+  work: (db: Db) => Promise<T>,
+): Promise<{ readonly slot: number; readonly value: T }> {
+  const seen = await proofs.guarded(() =>
+    readAtOneSlot(store, (db, slot) => {
+      requireIndexed(slot);
+      requireSlot(slot, minContextSlot);
+      return work(db);
+    }),
+  );
+  slots.saw(seen.slot);
+  return seen;
+}
+
+interface TextMethod<F extends Fields> extends MethodTexts, ParamsForm<F> {
+  /** Of the list. */
+  readonly result: TSchema;
+  /** Texts of the items of `value`. */
+  run(params: Read<F>, db: Db): Promise<readonly string[]>;
+}
+
+/** A method that answers a list of proofs as finished text. */
+function textMethod<F extends Fields>(parts: ProofParts, method: TextMethod<F>): RpcMethod {
+  return plainMethod(parts.slots, {
+    ...method,
+    result: enveloped(method.result),
+    run: async (params) => {
+      const { slot, value } = await provenAtOneSlot(parts, params.minContextSlot, (db) => method.run(params, db));
+      return new JsonText(`{"context":{"slot":${slot}},"value":[${value.join(',')}]}`);
+    },
+  });
+}
 
 /** getCompressedAccountProof and its V2: the siblings of one leaf. Mostly one statement, and no hash is made. */
 export const getCompressedAccountProof = (slots: SlotWatch, proofs: Proofs, version: RecordVersion): RpcMethod =>
@@ -132,3 +206,169 @@ const addressProofSchema = (): TSchema =>
     lowElementLeafIndex: Type.Integer({ description: 'leaf of the one below' }),
     merkleTree: key('address tree'),
   });
+
+type TreeColumns = Pick<
+  TreeRow,
+  'id' | 'key' | 'type' | 'queue' | 'height' | 'seq' | 'root' | 'status' | 'reason' | 'root_capacity' | 'next_tree'
+>;
+
+/** An account, its tree, and what comes after that tree. */
+export interface ProvableAccount extends Pick<AccountRow, 'hash' | 'leaf_index' | 'queued' | 'spent'>, TreeColumns {
+  readonly next_type: number | null;
+  readonly next_queue: Uint8Array | null;
+}
+
+export interface AccountPath {
+  readonly account: ProvableAccount;
+  readonly pages: PathPages;
+}
+
+/**
+ * Which hashes have a proof. `leaf`: those that are leaves of a tree. `account`: also those of accounts that wait in the output queue,
+ * whose path is that of the empty leaf.
+ */
+export type Provable = 'leaf' | 'account';
+
+/** Accounts with their trees, as far as there are any. Each hash is asked for once. */
+export async function findProvable(db: Db, hashes: readonly Uint8Array[]): Promise<readonly ProvableAccount[]> {
+  const distinct = distinctBytes(hashes);
+  if (distinct.length === 0) return [];
+  return await db
+    .selectFrom('compression_accounts as a')
+    .innerJoin('compression_trees as t', 't.id', 'a.tree')
+    .leftJoin('compression_trees as n', 'n.key', 't.next_tree')
+    .select(['a.hash', 'a.leaf_index', 'a.queued', 'a.spent'])
+    .select(['t.id', 't.key', 't.type', 't.queue', 't.height', 't.seq', 't.root', 't.status', 't.reason'])
+    .select(['t.root_capacity', 't.next_tree', 'n.type as next_type', 'n.queue as next_queue'])
+    .where('a.hash', 'in', distinct)
+    .execute();
+}
+
+/**
+ * The paths of accounts, all of one state of the store. Errors: -32000 when one of the hashes has no proof, -32603 for a tree that may not
+ * be proved; DamagedPage; those of the store.
+ */
+export async function pathsOfAccounts(
+  db: Db,
+  reader: PathReader,
+  hashes: readonly Uint8Array[],
+  provable: Provable,
+): Promise<ByBytes<AccountPath>> {
+  const accounts = await findProvable(db, hashes);
+  const expected = distinctBytes(hashes).length;
+  if (provable === 'account' && accounts.length < expected) throw notFound('Account not found');
+  for (const account of accounts) requireProvable(account);
+  const pages = await reader.paths(
+    db,
+    accounts.map((account) => ({ tree: account, leafIndex: account.leaf_index })),
+  );
+  const paths = accounts
+    .map((account, i) => ({ account, pages: pages[i] ?? [] }))
+    .filter(
+      ({ account, pages }) =>
+        (provable === 'account' && account.queued === 1) || isLeaf(pages, account.leaf_index, account.hash),
+    );
+  if (paths.length < expected) throw noLeaves(paths.length, expected);
+  return byBytes(paths, ({ account }) => account.hash);
+}
+
+/** Both counts are of distinct hashes. */
+const noLeaves = (got: number, expected: number) =>
+  notFound(`Leaf nodes not found for hashes. Got ${got} hashes. Expected ${expected}.`);
+
+/** What methods make proofs with. */
+export interface Proofs {
+  readonly reader: PathReader;
+  readonly finder: LeafFinder;
+  readonly texts: ProofTexts;
+  readonly unseen: UnseenTrees;
+  readonly guarded: DamageGuard;
+  readonly hashing: Hashing;
+}
+
+interface ProofsParts {
+  readonly store: Store;
+  readonly log: Log;
+  readonly config: { readonly pageCacheBytes: number; readonly verifyOnRead: boolean };
+  readonly hashing: Hashing;
+  /** Trees that are there from the start. */
+  readonly known: readonly NewTree[];
+}
+
+export function createProofs({ store, log, config, hashing, known }: ProofsParts): Proofs {
+  const reader = createPathReader({
+    store,
+    cache: createPageCache(config.pageCacheBytes),
+    ...(config.verifyOnRead
+      ? { verify: (place, pages) => leadsToRoot(hashing.poseidon, hashing.zeros, place, pages) }
+      : {}),
+  });
+  return {
+    ...{ reader, hashing },
+    finder: createLeafFinder(store, reader),
+    texts: createProofTexts(() => hashing.zeros),
+    unseen: createUnseenTrees(known, hashing),
+    guarded: createDamageGuard(store, log),
+  };
+}
+
+/** Longest base58 of 32 bytes, with quotes and comma. */
+const HASH_CHARACTERS = 47;
+/** No tree has more levels. */
+const MOST_LEVELS = 40;
+const [QUOTE, COMMA] = [0x22, 0x2c];
+
+/** What a proof says, beside its siblings. */
+interface ProofHead {
+  readonly hash: Uint8Array;
+  readonly leafIndex: number;
+  readonly tree: Pick<TreeRow, 'key' | 'type' | 'queue' | 'height' | 'seq' | 'root'>;
+  readonly pages: PathPages;
+}
+
+/**
+ * JSON of proofs. They are the hot answers, so no value is made on the way: all base58 of the siblings goes into one buffer and is
+ * copied out at once. One instance per thread: calls never overlap.
+ */
+interface ProofTexts {
+  /** As the methods of the first version have it. */
+  plain(proof: ProofHead): string;
+  /** As the V2 methods have it. */
+  inContext(proof: ProofHead, proveByIndex: boolean): string;
+  /** That there is no leaf with this address. */
+  absence(proof: AddressPath): string;
+}
+
+function createProofTexts(zeros: () => Uint8Array): ProofTexts {
+  const target = Buffer.alloc(MOST_LEVELS * HASH_CHARACTERS);
+
+  const siblings = (height: number, leafIndex: number, pages: PathPages): string => {
+    let at = 0;
+    eachSibling(height, leafIndex, pages, zeros(), (bytes, offset) => {
+      if (at > 0) target[at++] = COMMA;
+      target[at++] = QUOTE;
+      at += encode32Into(bytes, offset, target, at);
+      target[at++] = QUOTE;
+    });
+    return target.toString('latin1', 0, at);
+  };
+  const start = ({ leafIndex, tree, pages }: Pick<ProofHead, 'leafIndex' | 'tree' | 'pages'>): string =>
+    `{"proof":[${siblings(tree.height, leafIndex, pages)}],"root":"${encode32(tree.root)}","rootSeq":${tree.seq}`;
+  const common = (proof: ProofHead): string =>
+    `${start(proof)},"leafIndex":${proof.leafIndex},"hash":"${encode32(proof.hash)}"`;
+
+  return {
+    plain: (proof) => `${common(proof)},"merkleTree":"${encode32(proof.tree.key)}"}`,
+    inContext: (proof, proveByIndex) => {
+      const { type, key, queue } = proof.tree;
+      const context = JSON.stringify(treeContext(type, key, queue));
+      return `${common(proof)},"proveByIndex":${proveByIndex},"treeContext":${context}}`;
+    },
+    absence: (proof) => {
+      const { address, value, next_value, next_index, leaf_index: leafIndex, tree } = proof;
+      const range = `"lowerRangeAddress":"${encode32(value)}","higherRangeAddress":"${encode32(next_value)}"`;
+      const place = `"nextIndex":${next_index},"lowElementLeafIndex":${leafIndex},"merkleTree":"${encode32(tree.key)}"`;
+      return `${start({ ...proof, leafIndex })},"address":"${encode32(address)}",${range},${place}}`;
+    },
+  };
+}

@@ -4,10 +4,11 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import { JsonText, type RpcMethod } from '../../../src/plugin/plugin.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
-import { requireProvable } from '../proofs/path-reader.ts';
 import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
 import { invalid, key32, listOf, notFound, optional } from './fields.ts';
 import { type MethodParts, plainMethod, requireIndexed, requireSlot } from './method.ts';
+import { requireProvable } from './path-reader.ts';
+import { type ProofParts, provenAtOneSlot } from './proofs.ts';
 import {
   addressQueueText,
   emptyAddressQueue,
@@ -18,7 +19,6 @@ import {
   stateQueueText,
 } from './queues.ts';
 import { key, NO_KEY } from './records.ts';
-import { type ProofParts, provenAtOneSlot } from './text-method.ts';
 
 const STATE_BATCH = 500;
 const ADDRESS_BATCH = 250;

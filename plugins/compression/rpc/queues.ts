@@ -3,13 +3,13 @@ import { Type } from '@sinclair/typebox';
 import { sql } from 'kysely';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { HASH_BYTES, offsetOf, pageKey, pageOf, pathPages } from '../../../src/solana/merkle/path.ts';
-import { type LowElement, lowElements, type UnseenTree } from '../proofs/address-paths.ts';
-import { leafOf } from '../proofs/fold.ts';
-import type { PageNodes, PathPages, PathReader } from '../proofs/path-reader.ts';
 import type { AccountRow, Db, TreeRow } from '../store/tables.ts';
-import type { Hashing } from '../trees/hashing.ts';
+import { type Hashing, hashChains } from '../trees/hashing.ts';
+import type { PageNodes, PathPages } from '../trees/path.ts';
+import { leafOf } from '../trees/path.ts';
+import { type LowElement, lowElements, type UnseenTree } from './address-paths.ts';
 import { type Field, integer, invalid, objectOf, optional } from './fields.ts';
-import { hashChains } from './queues/hash-chains.ts';
+import type { PathReader } from './path-reader.ts';
 
 type Element = Pick<AccountRow, 'hash' | 'leaf_index' | 'nullifier' | 'nullifier_index' | 'tx_hash'>;
 

@@ -2,18 +2,25 @@ import { type TSchema, Type } from '@sinclair/typebox';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { RpcMethod } from '../../../src/plugin/plugin.ts';
 import { eachSibling, HASH_BYTES } from '../../../src/solana/merkle/path.ts';
-import { type AccountPath, findProvable, type ProvableAccount, pathsOfAccounts } from '../proofs/account-paths.ts';
-import { type AddressPath, type AskedAddress, pathsOfAddresses } from '../proofs/address-paths.ts';
-import { type PathPages, requireProvable } from '../proofs/path-reader.ts';
-import { type AccountToProve, type AddressToProve, proofRequest } from '../prover/proof-request.ts';
-import type { Prover } from '../prover/prover.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
+import type { PathPages } from '../trees/path.ts';
+import { type AddressPath, type AskedAddress, pathsOfAddresses } from './address-paths.ts';
 import { invalid, key32, listOf, optional, unavailable } from './fields.ts';
 import { enveloped, plainMethod } from './method.ts';
-import { addressWithTree, inFirstTree } from './proofs.ts';
+import { requireProvable } from './path-reader.ts';
+import {
+  type AccountPath,
+  addressWithTree,
+  findProvable,
+  inFirstTree,
+  type ProofParts,
+  type ProvableAccount,
+  pathsOfAccounts,
+  provenAtOneSlot,
+} from './proofs.ts';
+import { type AccountToProve, type AddressToProve, type Prover, proofRequest } from './prover.ts';
 import { byBytes, distinctBytes, key, merkleContext, NO_KEY, orNull, treeContextSchema } from './records.ts';
-import { type ProofParts, provenAtOneSlot } from './text-method.ts';
 
 /** getValidityProof: lists of what is proved, accounts first, then addresses. */
 export const getValidityProof = (parts: ValidityParts): RpcMethod =>

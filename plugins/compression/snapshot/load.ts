@@ -7,12 +7,11 @@ import type { SqlValue } from '../../../src/ports/store.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { createKeccakPairs } from '../../../src/solana/concurrent/tree.ts';
 import { pathPages, zeroHashes } from '../../../src/solana/merkle/path.ts';
-import type { TreeReader } from '../chain/tree-reader.ts';
-import { leadsToRoot } from '../proofs/fold.ts';
-import { NOTES } from '../store/notes.ts';
-import type { Db, TreeRow } from '../store/tables.ts';
+import { type Db, NOTES, type TreeRow } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import { DAMAGED, pageId, readPages } from '../trees/page-book.ts';
+import { leadsToRoot } from '../trees/path.ts';
+import type { TreeReader } from '../trees/tree-reader.ts';
 import {
   DIGEST_BYTES,
   damaged,

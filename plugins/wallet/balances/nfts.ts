@@ -1,8 +1,14 @@
+import { decode32, encode } from '../../../src/lib/base58.ts';
+import { CodedError } from '../../../src/lib/coded-error.ts';
+import { isPlainObject } from '../../../src/lib/json.ts';
 import { codeOf, type Log, type Metrics } from '../../../src/plugin/plugin.ts';
+import type { OutboundClient } from '../../../src/ports/outbound.ts';
 import type { MintFacts, TokenFacts } from '../../../src/ports/token-facts.ts';
-import type { ChainCall } from '../input.ts';
-import { coreNames, type FoundNft, MOST_NFTS, type Nft, type NftSource } from './assets.ts';
-import type { LookUpFacts } from './facts.ts';
+import { CORE_KEY, decodeCoreAsset, decodeCoreCollection } from '../../../src/solana/accounts/core.ts';
+import { CORE_PROGRAM } from '../../../src/solana/addresses.ts';
+import { WALLET_ERRORS } from '../errors.ts';
+import type { ChainCall } from '../wallet-route.ts';
+import type { LookUpFacts } from './holdings.ts';
 
 export interface NftReader {
   /** The first hundred NFTs of a wallet by mint: tokens (their mints are given), and those of the sources. */
@@ -79,3 +85,151 @@ function tokenNft(mint: string, facts: MintFacts | null): FoundNft {
     ...{ collectionAddress: facts?.collection?.verified === true ? facts.collection.key : null, compressed: false },
   };
 }
+
+const TIMEOUT_MS = 5_000;
+const MAX_BYTES = 4_194_304;
+
+/** Compressed NFTs, whose owners no account tells: an asset API (`searchAssets`) that the operator names. */
+export function compressedAssets(client: OutboundClient, url: string): NftSource {
+  return {
+    name: 'compressed',
+    async read(wallet) {
+      const params = {
+        ...{ ownerAddress: wallet, compressed: true, burnt: false, page: 1, limit: MOST_NFTS },
+        sortBy: { sortBy: 'id', sortDirection: 'asc' },
+      };
+      const response = await client.request({
+        ...{ method: 'POST', url, headers: { 'content-type': 'application/json', accept: 'application/json' } },
+        body: Buffer.from(JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'searchAssets', params })),
+        ...{ timeoutMs: TIMEOUT_MS, keepBytes: MAX_BYTES, maxBytes: MAX_BYTES },
+      });
+      if (response.status !== 200) throw badAnswer(`status ${response.status}`);
+      return itemsOf(response.body.toString('utf8')).flatMap((item) => nftOf(item) ?? []);
+    },
+  };
+}
+
+function itemsOf(text: string): readonly unknown[] {
+  const answer = parse(text);
+  const items = part(part(answer, 'result'), 'items');
+  if (Array.isArray(items)) return items;
+  throw badAnswer(isPlainObject(answer) && 'error' in answer ? 'an error' : 'no list of assets');
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw badAnswer('no JSON');
+  }
+}
+
+const badAnswer = (reason: string) =>
+  new CodedError('WALLET_ASSETS_BAD_ANSWER', WALLET_ERRORS.WALLET_ASSETS_BAD_ANSWER, { facts: { reason } });
+
+const part = (value: unknown, name: string): unknown => (isPlainObject(value) ? value[name] : undefined);
+const text = (value: unknown): string | null => (typeof value === 'string' && value !== '' ? value : null);
+
+/** Null for what is no compressed asset that is there, whatever was asked for. */
+function nftOf(item: unknown): FoundNft | null {
+  const mint = text(part(item, 'id'));
+  const isThere = part(part(item, 'compression'), 'compressed') === true && part(item, 'burnt') !== true;
+  if (mint === null || decode32(mint) === null || !isThere) return null;
+  const content = part(item, 'content');
+  const groups = part(item, 'grouping');
+  const collection = (Array.isArray(groups) ? groups : []).find(
+    (group) => part(group, 'group_key') === 'collection' && part(group, 'verified') !== false,
+  );
+  const address = text(part(collection, 'group_value'));
+  return {
+    ...{ mint, name: text(part(part(content, 'metadata'), 'name')), compressed: true },
+    imageUri: text(part(part(content, 'links'), 'image')),
+    uri: text(part(content, 'json_uri')),
+    collectionName: text(part(part(collection, 'collection_metadata'), 'name')),
+    collectionAddress: address !== null && decode32(address) !== null ? address : null,
+  };
+}
+
+interface RpcAccount {
+  readonly owner: string;
+  readonly data: readonly [base64: string, encoding: string];
+}
+
+/** Assets of Metaplex Core, which only a search through the accounts of their program finds. */
+export function coreAssets(chain: ChainCall, commitment: string): NftSource {
+  return {
+    name: 'core',
+    async read(wallet) {
+      const filters = [
+        { memcmp: { offset: 0, bytes: encode(Uint8Array.of(CORE_KEY.asset)) } },
+        { memcmp: { offset: 1, bytes: wallet } },
+      ];
+      const found = await chain.call<readonly { readonly pubkey: string; readonly account: RpcAccount }[]>(
+        'getProgramAccounts',
+        [CORE_PROGRAM, { encoding: 'base64', commitment, filters }],
+      );
+      return found.flatMap(({ pubkey, account }) => coreNftOf(pubkey, account) ?? []);
+    },
+  };
+}
+
+/** Names of Core collections by address; empty where there is none. Errors: 503 when the upstream refuses. */
+export async function coreNames(
+  chain: ChainCall,
+  commitment: string,
+  addresses: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  if (addresses.length === 0) return new Map();
+  const { value } = await chain.call<{ value: readonly (RpcAccount | null)[] }>('getMultipleAccounts', [
+    addresses,
+    { encoding: 'base64', commitment },
+  ]);
+  const names = addresses.map((address, at): [string, string] => {
+    const account = value[at] ?? null;
+    return [address, account === null ? '' : (decodeCoreCollection(rawOf(account)).value?.name ?? '')];
+  });
+  return new Map(names);
+}
+
+function coreNftOf(mint: string, account: RpcAccount): FoundNft | null {
+  const asset = decodeCoreAsset(rawOf(account)).value;
+  if (asset === null || decode32(mint) === null) return null;
+  const { updateAuthority } = asset;
+  return {
+    ...{ mint, name: asset.name || null, imageUri: null, uri: asset.uri || null, collectionName: null },
+    collectionAddress: updateAuthority.kind === 'collection' ? updateAuthority.address : null,
+    compressed: false,
+  };
+}
+
+function rawOf({ owner, data }: RpcAccount) {
+  // An account that is there has lamports; how many does not matter.
+  return { owner, lamports: 1n, data: Buffer.from(data[0], 'base64') };
+}
+
+/** A row of the NFTs of a wallet. */
+export interface Nft {
+  /** The mint, or the address of a Core asset or of a leaf. */
+  readonly mint: string;
+  readonly name: string | null;
+  readonly imageUri: string | null;
+  readonly collectionName: string | null;
+  readonly collectionAddress: string | null;
+  readonly compressed: boolean;
+}
+
+/** NFTs of a wallet that are no tokens; with what their image and their collection's name are found by. */
+export interface FoundNft extends Nft {
+  /** Of the JSON beside the chain. */
+  readonly uri: string | null;
+}
+
+/** Where such NFTs are read. One that refuses costs its own rows only. */
+export interface NftSource {
+  readonly name: 'core' | 'compressed';
+  /** Of a wallet in base58. Errors: of its upstream. */
+  read(wallet: string): Promise<readonly FoundNft[]>;
+}
+
+/** Rows of an answer. */
+const MOST_NFTS = 100;

@@ -1,11 +1,53 @@
 import { Type } from '@sinclair/typebox';
-import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
+import { defineRoute, type PluginContext, type Route } from '../../../src/plugin/plugin.ts';
+import { tokenPrices } from '../../../src/ports/prices.ts';
+import { type MintFacts, type TokenFacts, tokenFacts } from '../../../src/ports/token-facts.ts';
+import { plainAmount } from '../../../src/solana/accounts/amounts.ts';
 import { WRAPPED_SOL_MINT } from '../../../src/solana/addresses.ts';
-import { WALLET_REFUSALS, WALLET_ROUTE, walletKey, walletParams } from '../input.ts';
-import type { LookUpFacts } from './facts.ts';
-import type { NftReader } from './nfts.ts';
-import { cutPage, solRow, tokenRow, totalValue } from './page.ts';
-import type { HoldingTable, Tables } from './tables.ts';
+import type { WalletConfig } from '../config.ts';
+import { createChainCall, WALLET_REFUSALS, WALLET_ROUTE, walletKey, walletParams } from '../wallet-route.ts';
+import {
+  createFactsLookUp,
+  createTables,
+  type HoldingTable,
+  type LookUpFacts,
+  type PricedHolding,
+  type Tables,
+  type TokenProgramName,
+} from './holdings.ts';
+import { compressedAssets, coreAssets, createNftReader, type NftReader } from './nfts.ts';
+
+const ASSET_CONNECTIONS = 4;
+
+/** What a wallet holds now. */
+export function balancesRoutes(ctx: PluginContext<WalletConfig>, { balances, commitment }: WalletConfig) {
+  const { clock, log, metrics } = ctx;
+  const chain = createChainCall(ctx.chain('main'));
+  const facts = ctx.use(tokenFacts) ?? null;
+  const lookUp = createFactsLookUp(facts);
+  const prices = ctx.use(tokenPrices) ?? null;
+  const tables = createTables({ chain, lookUp, prices, clock, log, metrics, commitment, ...balances });
+  const assets = balances.dasUrl === null ? null : openAssets(ctx, balances.dasUrl);
+  const sources = [
+    ...(balances.core ? [coreAssets(chain, commitment)] : []),
+    ...(assets === null ? [] : [assets.source]),
+  ];
+  const images: TokenFacts['images'] = async (uris) => (await facts?.images(uris)) ?? new Map();
+  const nfts = createNftReader({ chain, lookUp, images, sources, commitment, log, metrics });
+  return {
+    routes: [balancesRoute({ tables, lookUp, nfts, factsRevision: () => facts?.revision() ?? 0 })],
+    stop: async () => assets?.close(),
+  };
+}
+
+/** The operator named the address: it may be anywhere. */
+function openAssets({ outbound, id }: PluginContext<WalletConfig>, url: string) {
+  const client = outbound.open({
+    ...{ allowCidrs: ['0.0.0.0/0', '::/0'], allowHttp: true, allowPorts: null, caFile: null },
+    ...{ maxConnections: ASSET_CONNECTIONS, section: `${id}.balances` },
+  });
+  return { source: compressedAssets(client, url), close: () => client.close() };
+}
 
 interface BalancesContext {
   readonly tables: Tables;
@@ -23,7 +65,7 @@ interface Finished {
 }
 
 /** GET balances: SOL, tokens by value, and NFTs where they are asked for. */
-export function balancesRoute({ tables, lookUp, nfts, factsRevision }: BalancesContext): Route {
+function balancesRoute({ tables, lookUp, nfts, factsRevision }: BalancesContext): Route {
   const finished = new WeakMap<HoldingTable, Finished>();
   return defineRoute({
     ...WALLET_ROUTE,
@@ -103,3 +145,65 @@ const balancesReply = Type.Object({
   totalUsdValue: Type.Number({ description: 'of this page' }),
   pagination: Type.Object({ page: Type.Integer(), limit: Type.Integer(), hasMore: Type.Boolean() }),
 });
+
+/** A row of an answer. */
+export interface TokenBalance {
+  readonly mint: string;
+  readonly symbol: string | null;
+  readonly name: string | null;
+  readonly balance: number;
+  readonly decimals: number;
+  readonly pricePerToken: number | null;
+  readonly usdValue: number | null;
+  readonly logoUri: string | null;
+  readonly tokenProgram: TokenProgramName;
+}
+
+export interface PageQuery {
+  /** From 1. */
+  readonly page: number;
+  readonly limit: number;
+  readonly showNative: boolean;
+}
+
+const SOL_DECIMALS = 9;
+
+/** What a page shows: SOL stands before all rows and counts like one of them. */
+export function cutPage({ rows }: HoldingTable, { page, limit, showNative }: PageQuery) {
+  const before = showNative ? 1 : 0;
+  const start = (page - 1) * limit;
+  const end = start + limit;
+  return {
+    withSol: showNative && page === 1,
+    rows: rows.slice(Math.max(0, start - before), Math.max(0, end - before)),
+    hasMore: rows.length + before > end,
+  };
+}
+
+/** The row of SOL itself, also when there is none of it. */
+export function solRow({ lamports, solPrice }: HoldingTable, facts: MintFacts | null): TokenBalance {
+  const balance = Number(plainAmount(lamports, SOL_DECIMALS));
+  return {
+    ...{ mint: WRAPPED_SOL_MINT, symbol: 'SOL', name: 'Solana', balance, decimals: SOL_DECIMALS },
+    ...{ pricePerToken: solPrice, usdValue: solPrice === null ? null : balance * solPrice },
+    ...{ logoUri: facts?.logoUri ?? null, tokenProgram: 'spl-token' },
+  };
+}
+
+/** The row of a token. Wrapped SOL is called so, to be told from SOL. */
+export function tokenRow(row: PricedHolding, facts: MintFacts | null): TokenBalance {
+  const { mint, decimals, balance } = row;
+  const isWrapped = mint === WRAPPED_SOL_MINT;
+  return {
+    mint,
+    symbol: isWrapped ? 'WSOL' : (facts?.symbol ?? null),
+    name: isWrapped ? 'Wrapped SOL' : (facts?.name ?? null),
+    ...{ balance, decimals, pricePerToken: row.price, usdValue: row.value },
+    ...{ logoUri: facts?.logoUri ?? null, tokenProgram: row.program },
+  };
+}
+
+/** Dollars of the rows together, without those that have no price. */
+export function totalValue(rows: readonly TokenBalance[]): number {
+  return rows.reduce((sum, { usdValue }) => sum + (usdValue ?? 0), 0);
+}

@@ -15,10 +15,16 @@ import {
   srsRecordKey,
 } from '../../../src/solana/names.ts';
 import type { WalletConfig } from '../config.ts';
-import { notAnAddress } from '../input.ts';
+import { notAnAddress } from '../wallet-route.ts';
 import type { AddressLabel } from './labels.ts';
-import { type AccountReader, createAccountReader, createSolRegistry, type SolRegistry } from './name-accounts.ts';
-import { createNameTokens, createOwnedNames } from './owned-names.ts';
+import {
+  type AccountReader,
+  createAccountReader,
+  createNameTokens,
+  createOwnedNames,
+  createSolRegistry,
+  type SolRegistry,
+} from './owned-names.ts';
 
 /** Names of addresses, both ways. */
 export interface Names {

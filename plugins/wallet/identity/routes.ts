@@ -1,10 +1,27 @@
 import { Type } from '@sinclair/typebox';
 import { isPlainObject } from '../../../src/lib/json.ts';
-import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
+import { defineRoute, type PluginContext, type Route } from '../../../src/plugin/plugin.ts';
 import { json, type Reply, RequestError } from '../../../src/plugin/request.ts';
-import { NOT_FOUND, WALLET_REFUSALS, WALLET_ROUTE, walletParams } from '../input.ts';
-import type { Labels } from './labels.ts';
-import { identityOf, type Names, readSubject, type Subject } from './names.ts';
+import type { WalletConfig } from '../config.ts';
+import { NOT_FOUND, WALLET_REFUSALS, WALLET_ROUTE, walletParams } from '../wallet-route.ts';
+import { createLabels, type Labels } from './labels.ts';
+import { createNames, identityOf, type Names, readSubject, type Subject } from './names.ts';
+
+/** Who is behind an address. */
+function identityRoutes(ctx: PluginContext<WalletConfig>, { identity }: WalletConfig) {
+  const { clock, log, metrics } = ctx;
+  const labels = createLabels({ ...identity, clock, log, metrics });
+  const { unknownAs, batchUnknown } = identity;
+  const context = { labels, names: createNames(ctx), unknownAs, batchUnknown };
+  return {
+    routes: [identityRoute(context), batchIdentityRoute(context)],
+    /** The label of an address (base58), or null. */
+    labelOf: (address: string) => labels.find(address),
+    // Labels are read where requests are answered.
+    start: () => (ctx.roles.has('api') ? labels.start() : undefined),
+    stop: () => labels.stop(),
+  };
+}
 
 interface IdentityContext {
   readonly labels: Labels;
@@ -14,7 +31,7 @@ interface IdentityContext {
 }
 
 /** GET identity: one address, or the one that a name stands for. */
-export function identityRoute({ labels, names, unknownAs }: Omit<IdentityContext, 'batchUnknown'>): Route {
+function identityRoute({ labels, names, unknownAs }: Omit<IdentityContext, 'batchUnknown'>): Route {
   return defineRoute({
     ...WALLET_ROUTE,
     method: 'GET',
@@ -52,7 +69,7 @@ async function addressOf(names: Names, subject: Subject): Promise<string> {
 const MOST = 100;
 
 /** POST batch-identity: one entry per input, in their order. */
-export function batchIdentityRoute({ labels, names, batchUnknown }: Omit<IdentityContext, 'unknownAs'>): Route {
+function batchIdentityRoute({ labels, names, batchUnknown }: Omit<IdentityContext, 'unknownAs'>): Route {
   // Typed clients give up the whole batch where one of these is missing.
   const isFull = batchUnknown === 'full';
   const unknown = { type: 'unknown', ...(isFull ? { name: '', category: '', tags: [] } : {}) };

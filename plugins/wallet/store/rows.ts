@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { rawQuery } from '../../../src/ports/raw-query.ts';
-import type { Migration, Store, StoreTx } from '../../../src/ports/store.ts';
+import type { Store, StoreTx } from '../../../src/ports/store.ts';
 import { type Db, type HistoryRow, placeOf, positionOf, slotOf } from './tables.ts';
 
 interface RowRange {
@@ -259,79 +259,3 @@ function byDigit(order: Uint32Array, half: Uint32Array, shift: number): Uint32Ar
   }
   return next;
 }
-
-async function createTables(tx: StoreTx): Promise<void> {
-  const int = sql.raw(tx.dialect === 'sqlite' ? 'INTEGER' : 'BIGINT');
-  const blob = sql.raw(tx.dialect === 'sqlite' ? 'BLOB' : 'BYTEA');
-  const seed = sql.raw(
-    tx.dialect === 'sqlite' ? 'randomblob(32)' : "decode(md5(random()::text) || md5(random()::text), 'hex')",
-  );
-  const clustered = sql.raw(tx.dialect === 'sqlite' ? ' WITHOUT ROWID' : '');
-  const statements = [
-    sql`CREATE TABLE wallet_wallets (
-      id ${int} PRIMARY KEY, address TEXT NOT NULL UNIQUE, asked_at ${int} NOT NULL, is_pinned ${int} NOT NULL,
-      is_followed ${int} NOT NULL, floor ${int}, head ${int}, is_complete ${int} NOT NULL, pruned_below ${int},
-      pruned_at ${int}, live_from ${int}, changed ${int} NOT NULL, found ${int} NOT NULL, trouble TEXT)`,
-    sql`CREATE INDEX wallet_wallets_by_change ON wallet_wallets (changed)`,
-    sql`CREATE TABLE wallet_accounts (
-      wallet ${int} NOT NULL, account ${blob} NOT NULL, mint ${blob} NOT NULL, PRIMARY KEY (wallet, account, mint))${clustered}`,
-    // a: number of the address (see keys.ts); n = slot * 65536 + place in the block.
-    sql`CREATE TABLE wallet_rows (
-      a ${int} NOT NULL, n ${int} NOT NULL, flags ${int} NOT NULL, PRIMARY KEY (a, n))${clustered}`,
-    // Rows of blocks that may be taken back, a blob for each block; merged into wallet_rows many at once when they are final.
-    sql`CREATE TABLE wallet_tail (slot ${int} PRIMARY KEY, rows ${blob} NOT NULL)`,
-    sql`CREATE TABLE wallet_transactions (n ${int} PRIMARY KEY, tag ${int} NOT NULL, signature ${blob} NOT NULL)`,
-    // The first bytes of a signature: shorter than it, and it is compared behind them.
-    sql`CREATE INDEX wallet_transactions_by_tag ON wallet_transactions (tag)`,
-    sql`CREATE TABLE wallet_bodies (n ${int} PRIMARY KEY, body ${blob} NOT NULL)`,
-    sql`CREATE TABLE wallet_times (slot ${int} PRIMARY KEY, time ${int} NOT NULL)`,
-    sql`CREATE INDEX wallet_times_by_time ON wallet_times (time, slot)`,
-    sql`CREATE TABLE wallet_fundings (address TEXT PRIMARY KEY, body TEXT NOT NULL)`,
-    sql`CREATE TABLE wallet_state (
-      id ${int} PRIMARY KEY, version ${int} NOT NULL, seed ${blob} NOT NULL, live_slot ${int}, full_from ${int})`,
-    sql`INSERT INTO wallet_state (id, version, seed) VALUES (1, 0, ${seed})`,
-  ];
-  for (const statement of statements) await statement.execute(tx.db);
-}
-
-/** What was one blob of a block is one for each part of the addresses. */
-async function splitTail(tx: StoreTx): Promise<void> {
-  const int = sql.raw(tx.dialect === 'sqlite' ? 'INTEGER' : 'BIGINT');
-  const blob = sql.raw(tx.dialect === 'sqlite' ? 'BLOB' : 'BYTEA');
-  const { rows: whole } = await sql<Pick<TailPart, 'slot' | 'rows'>>`SELECT slot, rows FROM wallet_tail`.execute(tx.db);
-  await sql`DROP TABLE wallet_tail`.execute(tx.db);
-  await sql`CREATE TABLE wallet_tail (
-    part ${int} NOT NULL, slot ${int} NOT NULL, rows ${blob} NOT NULL, PRIMARY KEY (part, slot))`.execute(tx.db);
-  const parts = whole.flatMap((block) => packTail(block.slot, unpackTail(block)));
-  const values = parts.map(({ part, slot, rows }) => [part, slot, rows]);
-  await tx.insertMany('wallet_tail', ['part', 'slot', 'rows'], values);
-}
-
-/** Which project wants which wallet, what a wallet takes up, and why one is refused or being deleted. */
-async function boundWallets(tx: StoreTx): Promise<void> {
-  const int = sql.raw(tx.dialect === 'sqlite' ? 'INTEGER' : 'BIGINT');
-  const statements = [
-    sql`ALTER TABLE wallet_wallets ADD COLUMN stored ${int} NOT NULL DEFAULT 0`,
-    sql`ALTER TABLE wallet_wallets ADD COLUMN rate_from ${int} NOT NULL DEFAULT 0`,
-    sql`ALTER TABLE wallet_wallets ADD COLUMN rate_count ${int} NOT NULL DEFAULT 0`,
-    sql`ALTER TABLE wallet_wallets ADD COLUMN refused TEXT`,
-    sql`ALTER TABLE wallet_wallets ADD COLUMN refused_at ${int}`,
-    sql`ALTER TABLE wallet_wallets ADD COLUMN refused_size ${int}`,
-    sql`ALTER TABLE wallet_wallets ADD COLUMN dropped_at ${int}`,
-    sql`ALTER TABLE wallet_wallets ADD COLUMN dropped_slot ${int}`,
-    sql`UPDATE wallet_wallets SET stored = found`,
-    sql`CREATE TABLE wallet_wanted (
-      wallet ${int} NOT NULL, project TEXT NOT NULL, asked_at ${int} NOT NULL, started_at ${int},
-      PRIMARY KEY (wallet, project))`,
-    sql`CREATE INDEX wallet_wanted_by_project ON wallet_wanted (project, started_at)`,
-    sql`CREATE INDEX wallet_wallets_dropped ON wallet_wallets (dropped_at) WHERE dropped_at IS NOT NULL`,
-    sql`CREATE INDEX wallet_accounts_by_account ON wallet_accounts (account)`,
-  ];
-  for (const statement of statements) await statement.execute(tx.db);
-}
-
-export const migrations: readonly Migration[] = [
-  { version: 1, name: 'create wallets and their history', breaking: false, up: createTables },
-  { version: 2, name: 'keep what is not final in parts', breaking: true, up: splitTail },
-  { version: 3, name: 'bound what wallets take up', breaking: false, up: boundWallets },
-];

@@ -1,4 +1,5 @@
-import type { Queries } from '../../../src/ports/store.ts';
+import { sql } from 'kysely';
+import type { Migration, Queries, StoreTx } from '../../../src/ports/store.ts';
 import { createKeyHash, hashKey, hashView } from '../../../src/solana/key-hash.ts';
 
 /** An address whose past is or was asked for. Slots are inclusive. */
@@ -7,7 +8,7 @@ export interface WalletRow {
   id: number;
   address: string;
   /** Unix milliseconds of the last request; configured wallets keep it at 0. */
-  asked_at: number;
+  requested_at: number;
   is_pinned: number;
   /** Whether blocks are matched against it. */
   is_followed: number;
@@ -22,11 +23,11 @@ export interface WalletRow {
   /** Everything from this slot on comes with the blocks; null when it does not. */
   live_from: number | null;
   /** Version of the last change of `is_followed`. */
-  changed: number;
+  follow_version: number;
   /** Signatures that were stored so far. */
   found: number;
   /** Why the last step failed, in words. */
-  trouble: string | null;
+  last_error: string | null;
   /** Transactions that are stored for it, those of its token accounts included. */
   stored: number;
   /** Transactions that final blocks brought since `rate_from` (unix seconds). */
@@ -50,14 +51,14 @@ export type WalletRefusal = 'busy' | 'large' | 'budget';
 interface WantedRow {
   wallet: number;
   project: string;
-  asked_at: number;
+  requested_at: number;
   /** When this project was the first that asked; null for the others. */
   started_at: number | null;
 }
 
 interface Tables {
   wallet_wallets: WalletRow;
-  wallet_wanted: WantedRow;
+  wallet_projects: WantedRow;
   wallet_accounts: { wallet: number; account: Uint8Array; mint: Uint8Array };
   wallet_rows: { a: number; n: number; flags: number };
   wallet_tail: { part: number; slot: number; rows: Uint8Array };
@@ -99,7 +100,7 @@ export const endOf = (slot: number): number => (slot + 1) * PLACES;
  * Places from here on are not those of the block, which could not be had: they only tell transactions of a slot apart, and keep
  * their order.
  */
-export const MADE_UP_PLACE = 49_152;
+export const PROVISIONAL_PLACE = 49_152;
 
 /**
  * Addresses as numbers of 48 bits, so that a row of the history is a few bytes and nothing is looked up to write it. They are hashes
@@ -131,3 +132,49 @@ export async function readKeyNumbers(db: Db): Promise<KeyNumbers> {
     at: (keys, at) => join(hashKey(high, keys, at), hashKey(low, keys, at)),
   };
 }
+
+async function createTables(tx: StoreTx): Promise<void> {
+  const isSqlite = tx.dialect === 'sqlite';
+  const int = sql.raw(isSqlite ? 'INTEGER' : 'BIGINT');
+  const blob = sql.raw(isSqlite ? 'BLOB' : 'BYTEA');
+  const seed = sql.raw(isSqlite ? 'randomblob(32)' : "decode(md5(random()::text) || md5(random()::text), 'hex')");
+  const clustered = sql.raw(isSqlite ? ' WITHOUT ROWID' : '');
+  const statements = [
+    sql`CREATE TABLE wallet_wallets (
+      id ${int} PRIMARY KEY, address TEXT NOT NULL UNIQUE, requested_at ${int} NOT NULL, is_pinned ${int} NOT NULL,
+      is_followed ${int} NOT NULL, follow_version ${int} NOT NULL, floor ${int}, head ${int}, live_from ${int},
+      is_complete ${int} NOT NULL, pruned_below ${int}, pruned_at ${int}, found ${int} NOT NULL,
+      stored ${int} NOT NULL DEFAULT 0, rate_from ${int} NOT NULL DEFAULT 0, rate_count ${int} NOT NULL DEFAULT 0,
+      last_error TEXT, refused TEXT, refused_at ${int}, refused_size ${int}, dropped_at ${int}, dropped_slot ${int})`,
+    sql`CREATE INDEX wallet_wallets_by_version ON wallet_wallets (follow_version)`,
+    sql`CREATE INDEX wallet_wallets_dropped ON wallet_wallets (dropped_at) WHERE dropped_at IS NOT NULL`,
+    sql`CREATE TABLE wallet_projects (
+      wallet ${int} NOT NULL, project TEXT NOT NULL, requested_at ${int} NOT NULL, started_at ${int},
+      PRIMARY KEY (wallet, project))`,
+    sql`CREATE INDEX wallet_projects_by_project ON wallet_projects (project, started_at)`,
+    sql`CREATE TABLE wallet_accounts (
+      wallet ${int} NOT NULL, account ${blob} NOT NULL, mint ${blob} NOT NULL, PRIMARY KEY (wallet, account, mint))${clustered}`,
+    sql`CREATE INDEX wallet_accounts_by_account ON wallet_accounts (account)`,
+    // a: number of the address (KeyNumbers); n: position, slot * 65536 + place in the block.
+    sql`CREATE TABLE wallet_rows (
+      a ${int} NOT NULL, n ${int} NOT NULL, flags ${int} NOT NULL, PRIMARY KEY (a, n))${clustered}`,
+    // Rows of blocks that are not final: a blob for each block and part of the addresses.
+    sql`CREATE TABLE wallet_tail (
+      part ${int} NOT NULL, slot ${int} NOT NULL, rows ${blob} NOT NULL, PRIMARY KEY (part, slot))`,
+    sql`CREATE TABLE wallet_transactions (n ${int} PRIMARY KEY, tag ${int} NOT NULL, signature ${blob} NOT NULL)`,
+    // The first bytes of the signature: a shorter key than all of it.
+    sql`CREATE INDEX wallet_transactions_by_tag ON wallet_transactions (tag)`,
+    sql`CREATE TABLE wallet_bodies (n ${int} PRIMARY KEY, body ${blob} NOT NULL)`,
+    sql`CREATE TABLE wallet_times (slot ${int} PRIMARY KEY, time ${int} NOT NULL)`,
+    sql`CREATE INDEX wallet_times_by_time ON wallet_times (time, slot)`,
+    sql`CREATE TABLE wallet_fundings (address TEXT PRIMARY KEY, body TEXT NOT NULL)`,
+    sql`CREATE TABLE wallet_state (
+      id ${int} PRIMARY KEY, version ${int} NOT NULL, seed ${blob} NOT NULL, live_slot ${int}, full_from ${int})`,
+    sql`INSERT INTO wallet_state (id, version, seed) VALUES (1, 0, ${seed})`,
+  ];
+  for (const statement of statements) await statement.execute(tx.db);
+}
+
+export const migrations: readonly Migration[] = [
+  { version: 1, name: 'create wallets and their history', breaking: true, up: createTables },
+];

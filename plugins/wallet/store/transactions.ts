@@ -4,7 +4,7 @@ import { encode64 } from '../../../src/lib/base58.ts';
 import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';
-import { type Db, endOf, firstOf, MADE_UP_PLACE, positionOf, readKeyNumbers, slotOf } from './tables.ts';
+import { type Db, endOf, firstOf, PROVISIONAL_PLACE, positionOf, readKeyNumbers, slotOf } from './tables.ts';
 
 /** A transaction as it is kept. */
 export interface StoredTransaction {
@@ -144,46 +144,46 @@ const KEY_WORDS = 8;
  * Transactions whose places were made up, because no upstream had their block, stand where the block has them as soon as it comes:
  * otherwise what it brings would stand there a second time.
  */
-export async function takeRealPlaces(tx: StoreTx, block: ChainBlock): Promise<void> {
-  const madeUp = await madeUpOf(tx, block.slot);
-  if (madeUp.length === 0) return;
+export async function placeFromBlock(tx: StoreTx, block: ChainBlock): Promise<void> {
+  const provisional = await provisionalOf(tx, block.slot);
+  if (provisional.length === 0) return;
   const bySignature = new Map(block.transactions.map((one) => [signatureText(one.signatures[0] as Uint8Array), one]));
-  for (const { n, signature } of madeUp) {
+  for (const { n, signature } of provisional) {
     const one = bySignature.get(signatureText(signature));
-    if (one !== undefined) await takeRealPlace(tx, block, one, n, one.index);
+    if (one !== undefined) await moveToPlace(tx, block, one, n, one.index);
   }
 }
 
 /** The same where no block comes, and an upstream tells only the order in it, by signature (base58). */
-export async function takeOrder(tx: StoreTx, slot: number, order: ReadonlyMap<string, number>): Promise<void> {
-  const madeUp = await madeUpOf(tx, slot);
+export async function placeFromOrder(tx: StoreTx, slot: number, order: ReadonlyMap<string, number>): Promise<void> {
+  const provisional = await provisionalOf(tx, slot);
   const texts = await readBodies(
     tx.db as Db,
-    madeUp.map(({ n }) => n),
+    provisional.map(({ n }) => n),
   );
-  for (const { n, signature } of madeUp) {
+  for (const { n, signature } of provisional) {
     const place = order.get(encode64(signature));
     const text = texts.get(n);
     if (place === undefined || text === undefined) continue;
     const block = decodeTransaction(JSON.parse(text));
     const [one] = block.transactions;
-    if (one !== undefined) await takeRealPlace(tx, block, one, n, place);
+    if (one !== undefined) await moveToPlace(tx, block, one, n, place);
   }
 }
 
-const madeUpOf = (tx: StoreTx, slot: number) =>
+const provisionalOf = (tx: StoreTx, slot: number) =>
   (tx.db as Db)
     .selectFrom('wallet_transactions')
     .select(['n', 'signature'])
-    .where('n', '>=', positionOf(slot, MADE_UP_PLACE))
+    .where('n', '>=', positionOf(slot, PROVISIONAL_PLACE))
     .where('n', '<', endOf(slot))
     .execute();
 
-async function takeRealPlace(
+async function moveToPlace(
   tx: StoreTx,
   block: ChainBlock,
   one: NormalTransaction,
-  madeUp: number,
+  provisional: number,
   place: number,
 ): Promise<void> {
   const db = tx.db as Db;
@@ -191,10 +191,10 @@ async function takeRealPlace(
   const real = positionOf(block.slot, place);
   const signature = one.signatures[0] as Uint8Array;
   await writeTransactions(tx, [{ n: real, signature, text: null, time: block.blockTime }]);
-  await db.deleteFrom('wallet_transactions').where('n', '=', madeUp).execute();
-  await moveBody(db, madeUp, real);
+  await db.deleteFrom('wallet_transactions').where('n', '=', provisional).execute();
+  await moveBody(db, provisional, real);
   const keys = [...keysOf(one)].map((id) => numbers.at(block.keys.words, id * KEY_WORDS));
-  await moveRows(db, keys, madeUp, real);
+  await moveRows(db, keys, provisional, real);
 }
 
 /** Everybody whom a row may tell of it: its accounts, and owners of token accounts among them. */

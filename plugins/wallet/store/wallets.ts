@@ -4,6 +4,7 @@ import { CodedError } from '../../../src/plugin/plugin.ts';
 import { rawQuery } from '../../../src/ports/raw-query.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
 import { type Db, readKeyNumbers, type WalletRefusal, type WalletRow } from './tables.ts';
+import { timeBefore } from './transactions.ts';
 
 export const readWallet = (db: Db, address: string): Promise<WalletRow | undefined> =>
   db.selectFrom('wallet_wallets').selectAll().where('address', '=', address).executeTakeFirst();
@@ -54,7 +55,7 @@ export async function registerWallet(tx: StoreTx, { key, address, now, isPinned 
   const pinned = isPinned === true ? 1 : 0;
   await tx.insertMany(
     'wallet_wallets',
-    ['id', 'address', 'asked_at', 'is_pinned', 'is_followed', 'is_complete', 'changed', 'found'],
+    ['id', 'address', 'requested_at', 'is_pinned', 'is_followed', 'is_complete', 'follow_version', 'found'],
     [[id, address, now, pinned, 1, 0, version, 0]],
     'ignore',
   );
@@ -64,11 +65,11 @@ export async function registerWallet(tx: StoreTx, { key, address, now, isPinned 
   await db
     .updateTable('wallet_wallets')
     .set({
-      asked_at: now,
+      requested_at: now,
       is_followed: 1,
       ...{ dropped_at: null, dropped_slot: null, refused: null, refused_at: null, refused_size: null },
       is_pinned: sql`CASE WHEN is_pinned = 1 THEN 1 ELSE ${pinned} END`,
-      changed: sql`CASE WHEN is_followed = 1 THEN changed ELSE ${version} END`,
+      follow_version: sql`CASE WHEN is_followed = 1 THEN follow_version ELSE ${version} END`,
     })
     .where('id', '=', id)
     .execute();
@@ -84,7 +85,7 @@ export async function unfollowWallets(tx: StoreTx, ids: readonly number[]): Prom
   const version = await takeVersion(tx);
   await (tx.db as Db)
     .updateTable('wallet_wallets')
-    .set({ is_followed: 0, changed: version, live_from: null })
+    .set({ is_followed: 0, follow_version: version, live_from: null })
     .where('id', 'in', ids)
     .execute();
 }
@@ -105,14 +106,14 @@ export async function dropWallets(
   await db
     .updateTable('wallet_wallets')
     .set({
-      ...{ floor: null, head: null, is_complete: 0, pruned_below: null, pruned_at: null, found: 0, trouble: null },
+      ...{ floor: null, head: null, is_complete: 0, pruned_below: null, pruned_at: null, found: 0, last_error: null },
       ...{ stored: 0, rate_from: 0, rate_count: 0, dropped_at: now },
       dropped_slot: sql`(SELECT COALESCE(live_slot, -1) FROM wallet_state WHERE id = 1)`,
       ...(refusal === null ? {} : { refused: refusal.refused, refused_at: now, refused_size: refusal.size }),
     })
     .where('id', 'in', ids)
     .execute();
-  await db.deleteFrom('wallet_wanted').where('wallet', 'in', ids).execute();
+  await db.deleteFrom('wallet_projects').where('wallet', 'in', ids).execute();
 }
 
 /** Followed wallets that changed after a version; with `after` -1 all followed ones. */
@@ -121,7 +122,7 @@ export async function changedWallets(
   after: number,
 ): Promise<readonly { readonly id: number; readonly key: Uint8Array; readonly is_followed: number }[]> {
   let query = db.selectFrom('wallet_wallets').select(['id', 'address', 'is_followed']);
-  query = after < 0 ? query.where('is_followed', '=', 1) : query.where('changed', '>', after);
+  query = after < 0 ? query.where('is_followed', '=', 1) : query.where('follow_version', '>', after);
   const rows = await query.execute();
   return rows.map(({ id, address, is_followed }) => ({ id, is_followed, key: decode32(address) as Uint8Array }));
 }
@@ -134,40 +135,8 @@ export const isJoined = ({ live_from, head }: Pick<WalletRow, 'live_from' | 'hea
 const PRUNED_MS = 600_000;
 
 /** Whether the past is settled: all of it there, or known to be lost. `now` in unix milliseconds. */
-export const isSettled = (row: WalletRow, now: number): boolean =>
+export const isPastKnown = (row: WalletRow, now: number): boolean =>
   row.is_complete === 1 || (row.pruned_below !== null && (row.pruned_at ?? 0) > now - PRUNED_MS);
-
-/** A wallet of the index as operators see it. */
-export function walletView(row: WalletRow) {
-  return {
-    address: row.address,
-    state: stateOf(row),
-    followed: row.is_followed === 1,
-    pinned: row.is_pinned === 1,
-    fromSlot: row.floor,
-    toSlot: row.head,
-    complete: row.is_complete === 1,
-    prunedBelow: row.pruned_below,
-    transactions: row.found,
-    trouble: row.trouble,
-  };
-}
-
-const REFUSALS = {
-  busy: (size: number) => `too busy: about ${size} transactions a minute`,
-  large: (size: number) => `too large: more than ${size} transactions`,
-  budget: (size: number) => `no project that asked for it has room for its ${size} transactions`,
-} as const;
-
-function stateOf(row: WalletRow): string {
-  if (row.refused !== null) return REFUSALS[row.refused](row.refused_size ?? 0);
-  if (row.dropped_at !== null) return 'is being deleted: nobody asked for it';
-  if (row.head === null) return 'waits to be indexed';
-  if (row.trouble !== null) return `stands still: ${row.trouble}`;
-  if (row.is_complete === 0 && row.pruned_below === null) return `is being indexed, down to slot ${row.floor}`;
-  const past = row.is_complete === 1 ? 'complete' : `lacks what is below slot ${row.pruned_below}`;
-  return isJoined(row) ? `${past}, current` : `${past}, up to slot ${row.head}`;
-}
 
 /** A token account that a wallet owns or owned. */
 export interface OwnedAccount {
@@ -185,4 +154,75 @@ export async function readAccounts(db: Db, wallet: number, mint?: Uint8Array): P
   let query = db.selectFrom('wallet_accounts').select(['account', 'mint']).where('wallet', '=', wallet);
   if (mint !== undefined) query = query.where('mint', '=', Buffer.from(mint));
   return await query.orderBy('account').execute();
+}
+
+/** What one wallet may take up. */
+export interface WalletLimits {
+  /** In all. */
+  readonly transactions: number;
+  readonly transactionsPerMinute: number;
+  /** Unix milliseconds. */
+  now(): number;
+}
+
+/** A rate is measured over as many transactions, which is a page of signatures: a burst of fewer is nothing. */
+export const RATE_TRANSACTIONS = 1_000;
+const IDS_AT_ONCE = 400;
+
+/**
+ * Counts what final blocks up to a slot brought to the followed wallets among `counts`, and drops those that have become too busy or too
+ * large: they say so from then on. Wallets that the operator pinned are only counted.
+ */
+export async function countTransactions(
+  tx: StoreTx,
+  counts: ReadonlyMap<number, number>,
+  slot: number,
+  limits: WalletLimits,
+): Promise<void> {
+  if (counts.size === 0) return;
+  const db = tx.db as Db;
+  const ids = [...counts.keys()];
+  const time = (await timeBefore(db, slot)) ?? 0;
+  for (let at = 0; at < ids.length; at += IDS_AT_ONCE) {
+    const rows = await db
+      .selectFrom('wallet_wallets')
+      .selectAll()
+      .where('id', 'in', ids.slice(at, at + IDS_AT_ONCE))
+      .where('is_followed', '=', 1)
+      .execute();
+    if (rows.length === 0) continue;
+    const counted = rows.map((row) => count(row, counts.get(row.id) ?? 0, time, limits));
+    const values = counted.map(({ id, stored, from, rateCount }) => `(${id}, ${stored}, ${from}, ${rateCount})`);
+    await sql`UPDATE wallet_wallets SET stored = v.column2, rate_from = v.column3, rate_count = v.column4
+      FROM (VALUES ${sql.raw(values.join())}) AS v WHERE wallet_wallets.id = v.column1`.execute(tx.db);
+    for (const { id, refused, size } of counted)
+      if (refused !== null) await dropWallets(tx, [id], limits.now(), { refused, size });
+  }
+}
+
+interface Counted {
+  readonly id: number;
+  readonly stored: number;
+  readonly from: number;
+  readonly rateCount: number;
+  readonly refused: WalletRefusal | null;
+  readonly size: number;
+}
+
+function count(row: WalletRow, added: number, time: number, limits: WalletLimits): Counted {
+  const { id, is_pinned } = row;
+  const stored = row.stored + added;
+  const rateCount = row.rate_count + added;
+  const seconds = Math.max(1, time - row.rate_from);
+  const perMinute = Math.round((rateCount * 60) / seconds);
+  const isFull = rateCount >= RATE_TRANSACTIONS;
+  const isBusy = isFull && row.rate_from > 0 && perMinute > limits.transactionsPerMinute;
+  const refused = is_pinned === 1 ? null : isBusy ? 'busy' : stored >= limits.transactions ? 'large' : null;
+  // Slower than it may be: the measurement begins again with what comes next.
+  const isSlow = seconds * limits.transactionsPerMinute > RATE_TRANSACTIONS * 60;
+  const restarts = row.rate_from === 0 || isFull || isSlow;
+  return {
+    ...{ id, stored, refused, size: isBusy ? perMinute : stored },
+    ...{ from: restarts ? time : row.rate_from, rateCount: restarts ? 0 : rateCount },
+  };
 }

@@ -3,10 +3,10 @@ import { type ChainReader, type Clock, codeOf, type Store, type StoreTx } from '
 import { RequestError } from '../../../src/plugin/request.ts';
 import type { AccessPlans, BudgetName, Budgets, Caller, StoredBudgets } from '../../../src/ports/access.ts';
 import type { WalletConfig } from '../config.ts';
-import { RATE_TRANSACTIONS } from '../store/rates.ts';
 import type { Db, WalletRefusal, WalletRow } from '../store/tables.ts';
-import { dropWallets } from '../store/wallets.ts';
-import type { AskOptions, Listed, WalletUpstream } from './upstream.ts';
+import { dropWallets, RATE_TRANSACTIONS } from '../store/wallets.ts';
+
+import type { AskOptions, ChainHistory, Listed } from './chain-history.ts';
 import { notAWallet, overBudget, tooBusy, tooLarge } from './view.ts';
 
 /**
@@ -24,7 +24,7 @@ export interface WalletAdmission {
   /** Refuses what is no wallet, or too busy, whether it is indexed or not. Errors: RequestError 400; those of the upstream. */
   checkAddress(address: string, signal: AbortSignal): Promise<void>;
   /** Whether a wallet that is being indexed may be indexed further. One that may not is dropped. */
-  mayGoOn(wallet: WalletRow): Promise<boolean>;
+  mayContinue(wallet: WalletRow): Promise<boolean>;
   /** Drops wallets of projects that have more stored than their plans allow, largest first. Returns how many. */
   enforceBudgets(): Promise<number>;
 }
@@ -33,7 +33,7 @@ export interface AdmissionParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly chain: ChainReader;
-  readonly upstream: WalletUpstream;
+  readonly upstream: ChainHistory;
   readonly plans: AccessPlans | null;
   readonly budgets: StoredBudgets | null;
   readonly limits: WalletConfig['limits'];
@@ -149,7 +149,7 @@ export function createAdmission(parts: AdmissionParts): WalletAdmission {
     if (most === null) return;
     const now = clock.now();
     const started = await db
-      .selectFrom('wallet_wanted')
+      .selectFrom('wallet_projects')
       .select('started_at')
       .where('project', '=', projectId)
       .where('started_at', '>', now - MINUTE_MS)
@@ -179,8 +179,8 @@ export function createAdmission(parts: AdmissionParts): WalletAdmission {
       const { projectId } = caller;
       const now = clock.now();
       const known = await db
-        .updateTable('wallet_wanted')
-        .set({ asked_at: now })
+        .updateTable('wallet_projects')
+        .set({ requested_at: now })
         .where('wallet', '=', id)
         .where('project', '=', projectId)
         .executeTakeFirst();
@@ -188,9 +188,9 @@ export function createAdmission(parts: AdmissionParts): WalletAdmission {
       await checkRoom(db, caller, 0);
       if (isStart) await checkStarts(db, caller);
       const values = [[id, projectId, now, isStart ? now : null]];
-      await tx.insertMany('wallet_wanted', ['wallet', 'project', 'asked_at', 'started_at'], values, 'ignore');
+      await tx.insertMany('wallet_projects', ['wallet', 'project', 'requested_at', 'started_at'], values, 'ignore');
     },
-    async mayGoOn(wallet) {
+    async mayContinue(wallet) {
       if (wallet.is_pinned === 1) return true;
       const drop = async (refused: WalletRefusal): Promise<false> => {
         await store.write((tx) => dropWallets(tx, [wallet.id], clock.now(), { refused, size: wallet.stored }));
@@ -206,7 +206,7 @@ export function createAdmission(parts: AdmissionParts): WalletAdmission {
       if (plans === null) return 0;
       const db = store.read as Db;
       let dropped = 0;
-      for (const { project } of await db.selectFrom('wallet_wanted').select('project').distinct().execute())
+      for (const { project } of await db.selectFrom('wallet_projects').select('project').distinct().execute())
         while (await isOver(plans, db, project)) {
           if (!(await letGoLargest(project))) break;
           dropped += 1;
@@ -220,8 +220,8 @@ export function createAdmission(parts: AdmissionParts): WalletAdmission {
     return await store.write(async (tx) => {
       const db = tx.db as Db;
       const largest = await db
-        .selectFrom('wallet_wanted')
-        .innerJoin('wallet_wallets', 'wallet_wallets.id', 'wallet_wanted.wallet')
+        .selectFrom('wallet_projects')
+        .innerJoin('wallet_wallets', 'wallet_wallets.id', 'wallet_projects.wallet')
         .select(['id', 'stored', 'is_pinned'])
         .where('project', '=', project)
         .orderBy('stored', 'desc')
@@ -229,7 +229,7 @@ export function createAdmission(parts: AdmissionParts): WalletAdmission {
         .executeTakeFirst();
       if (largest === undefined) return false;
       const { id, stored, is_pinned } = largest;
-      await db.deleteFrom('wallet_wanted').where('wallet', '=', id).where('project', '=', project).execute();
+      await db.deleteFrom('wallet_projects').where('wallet', '=', id).where('project', '=', project).execute();
       if (is_pinned === 0 && (await projectsOf(db, id)).length === 0)
         await dropWallets(tx, [id], clock.now(), { refused: 'budget', size: stored });
       return true;
@@ -243,15 +243,15 @@ function nullWhenRefused(error: unknown): null {
 }
 
 async function projectsOf(db: Db, wallet: number): Promise<readonly string[]> {
-  const rows = await db.selectFrom('wallet_wanted').select('project').where('wallet', '=', wallet).execute();
+  const rows = await db.selectFrom('wallet_projects').select('project').where('wallet', '=', wallet).execute();
   return rows.map(({ project }) => project);
 }
 
 /** Wallets that a project wants, and the transactions that are stored for them. One that several want counts for each. */
 async function usedBy(db: Db, project: string): Promise<{ readonly wallets: number; readonly stored: number }> {
   const row = await db
-    .selectFrom('wallet_wanted')
-    .innerJoin('wallet_wallets', 'wallet_wallets.id', 'wallet_wanted.wallet')
+    .selectFrom('wallet_projects')
+    .innerJoin('wallet_wallets', 'wallet_wallets.id', 'wallet_projects.wallet')
     .select(({ fn }) => [fn.countAll<number>().as('wallets'), fn.sum<number | null>('stored').as('stored')])
     .where('project', '=', project)
     .executeTakeFirstOrThrow();
@@ -263,7 +263,7 @@ async function storedUse(db: Db, plans: AccessPlans | null, project: string, now
   const limits = (await plans?.budgets(db as never, project)) ?? null;
   const { wallets, stored } = await usedBy(db, project);
   const { started } = await db
-    .selectFrom('wallet_wanted')
+    .selectFrom('wallet_projects')
     .select(({ fn }) => fn.countAll<number>().as('started'))
     .where('project', '=', project)
     .where('started_at', '>', now - MINUTE_MS)

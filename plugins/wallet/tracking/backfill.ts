@@ -7,27 +7,27 @@ import {
   type Db,
   endOf,
   firstOf,
-  MADE_UP_PLACE,
   NAMED,
+  PROVISIONAL_PLACE,
   placeOf,
   positionOf,
   readKeyNumbers,
   slotOf,
   type WalletRow,
 } from '../store/tables.ts';
-import { findPlaces, readSignatures, signatureText, takeOrder, writeTransactions } from '../store/transactions.ts';
+import { findPlaces, placeFromOrder, readSignatures, signatureText, writeTransactions } from '../store/transactions.ts';
 import { isJoined, type OwnedAccount, readAccounts, readWalletById, writeAccounts } from '../store/wallets.ts';
+import type { AskOptions, ChainHistory } from './chain-history.ts';
 import { createAddressList, createGatherer, emptyList, type Gathered, type Gatherer } from './gather.ts';
-import type { AskOptions, WalletUpstream } from './upstream.ts';
 
 export interface BackfillParts {
   readonly store: Store;
-  readonly upstream: WalletUpstream;
+  readonly upstream: ChainHistory;
   readonly clock: Clock;
   /** Calls of one lane share those to the upstream with the other lanes. */
   readonly lane: string;
   /** Whether a wallet may be indexed further; one that may not is dropped. */
-  mayGoOn(wallet: WalletRow): Promise<boolean>;
+  mayContinue(wallet: WalletRow): Promise<boolean>;
   /** Told of each stored piece. */
   kept(transactions: number): void;
 }
@@ -63,7 +63,7 @@ export async function backfillWallet(
   const finalSlot = await parts.upstream.slot(ask);
   const wallet = await readWalletById(parts.store.read as Db, id);
   if (wallet === undefined || wallet.dropped_at !== null || wallet.refused !== null) return 'done';
-  if (!(await parts.mayGoOn(wallet))) return 'done';
+  if (!(await parts.mayContinue(wallet))) return 'done';
   const key = decode32(wallet.address);
   if (key === null) throw new CodedError('WALLET_NO_ADDRESS', 'a stored address is none');
   const run: Run = { ...parts, wallet, key, ask, finalSlot };
@@ -72,7 +72,7 @@ export async function backfillWallet(
     return 'again';
   }
   if (needsHead(run) && !(await extendHead(run))) {
-    await beginAnew(run);
+    await restart(run);
     return 'again';
   }
   const isDown = wallet.is_complete === 1 || (await extendDown(run, deadlineMs));
@@ -100,13 +100,13 @@ async function begin({ store, wallet, finalSlot }: Run): Promise<void> {
       .set(range)
       .where('id', '=', wallet.id)
       .where('head', 'is', null)
-      .where('changed', '=', wallet.changed)
+      .where('follow_version', '=', wallet.follow_version)
       .execute();
   });
 }
 
 /** What was stored stays and counts again when an upstream has what lies between. */
-async function beginAnew(run: Run): Promise<void> {
+async function restart(run: Run): Promise<void> {
   await run.store.write(async (tx) => {
     await (tx.db as Db)
       .updateTable('wallet_wallets')
@@ -149,10 +149,10 @@ async function extendHead(run: Run): Promise<boolean> {
   await store.write(async (tx) => {
     await (tx.db as Db)
       .updateTable('wallet_wallets')
-      .set({ head: finalSlot, trouble: null })
+      .set({ head: finalSlot, last_error: null })
       .where('id', '=', wallet.id)
       .where('head', '<=', finalSlot)
-      .where('changed', '=', wallet.changed)
+      .where('follow_version', '=', wallet.follow_version)
       .execute();
   });
   return true;
@@ -197,7 +197,7 @@ async function extendDown(run: Run, deadlineMs: number): Promise<boolean> {
     floor = Math.min(floor, lowest.slot);
     await keep(run, gatherer, transactions, { floor });
     // A turn ends with the time, and at once where the wallet has become too large.
-    if (clock.monotonic() >= deadlineMs || !(await mayGoOn(run))) return false;
+    if (clock.monotonic() >= deadlineMs || !(await mayContinue(run))) return false;
   }
   const prunedBelow = await upstream.missingBelow(ask.signal);
   await store.write(async (tx) => {
@@ -206,18 +206,18 @@ async function extendDown(run: Run, deadlineMs: number): Promise<boolean> {
       .set({
         ...{ is_complete: prunedBelow === null ? 1 : 0, pruned_below: prunedBelow },
         pruned_at: clock.now(),
-        trouble: null,
+        last_error: null,
       })
       .where('id', '=', wallet.id)
-      .where('changed', '=', wallet.changed)
+      .where('follow_version', '=', wallet.follow_version)
       .execute();
   });
   return true;
 }
 
-async function mayGoOn({ store, wallet, mayGoOn }: Run): Promise<boolean> {
+async function mayContinue({ store, wallet, mayContinue }: Run): Promise<boolean> {
   const now = await readWalletById(store.read as Db, wallet.id);
-  return now !== undefined && now.refused === null && (await mayGoOn(now));
+  return now !== undefined && now.refused === null && (await mayContinue(now));
 }
 
 /** Lists go on behind the oldest transaction of each address that is stored: everything from `floor` on is. */
@@ -287,12 +287,12 @@ async function keep(
     const db = tx.db as Db;
     // The lock of `keepBatch`, before the wallet is looked at: one that was dropped meanwhile stays as it is.
     await db.updateTable('wallet_state').set({ version: sql`version` }).where('id', '=', 1).execute();
-    if ((await readWalletById(db, wallet.id))?.changed !== wallet.changed) return false;
+    if ((await readWalletById(db, wallet.id))?.follow_version !== wallet.follow_version) return false;
     const shown = await keepBatch(tx, { wallet: wallet.id, transactions, accounts });
     const stored = sql<number>`stored + ${transactions.length}`;
     await db
       .updateTable('wallet_wallets')
-      .set({ ...changes, found: sql`found + ${shown}`, stored, trouble: null })
+      .set({ ...changes, found: sql`found + ${shown}`, stored, last_error: null })
       .where('id', '=', wallet.id)
       .execute();
     return true;
@@ -354,15 +354,15 @@ async function place(
   const ordered = new Map<number, ReadonlyMap<string, number>>();
   for (const one of transactions) {
     const known = stored.get(signatureText(signatureOf(one)))?.find((n) => slotOf(n) === one.slot);
-    const isMadeUp = known !== undefined && placeOf(known) >= MADE_UP_PLACE;
+    const isProvisional = known !== undefined && placeOf(known) >= PROVISIONAL_PLACE;
     // All of a slot take their real places or none does: else they would not be in their order.
-    if (isMadeUp && one.order !== null) ordered.set(one.slot, one.order);
-    if (one.place !== null && (!isMadeUp || one.order !== null))
+    if (isProvisional && one.order !== null) ordered.set(one.slot, one.order);
+    if (one.place !== null && (!isProvisional || one.order !== null))
       placed.push({ n: positionOf(one.slot, one.place), one });
     else if (known !== undefined) placed.push({ n: known, one });
     else unplaced.set(one.slot, [one, ...(unplaced.get(one.slot) ?? [])]);
   }
-  for (const [slot, order] of ordered) await takeOrder(tx, slot, order);
+  for (const [slot, order] of ordered) await placeFromOrder(tx, slot, order);
   if (unplaced.size === 0) return placed;
   for (const [slot, list] of unplaced) {
     const rows = await db
@@ -372,7 +372,7 @@ async function place(
       .where('n', '<', endOf(slot))
       .execute();
     const known = new Map(rows.map(({ n, signature }) => [signatureText(signature), n]));
-    let next = Math.max(MADE_UP_PLACE, ...rows.map(({ n }) => placeOf(n) + 1));
+    let next = Math.max(PROVISIONAL_PLACE, ...rows.map(({ n }) => placeOf(n) + 1));
     // Oldest first: places ascend in the order of the list.
     for (const one of list) {
       placed.push({ n: known.get(signatureText(signatureOf(one))) ?? positionOf(slot, next++), one });

@@ -12,8 +12,8 @@ import {
   endOf,
   firstOf,
   type HistoryRow,
-  MADE_UP_PLACE,
   NAMED,
+  PROVISIONAL_PLACE,
   placeOf,
   positionOf,
   readKeyNumbers,
@@ -22,21 +22,21 @@ import {
 import {
   findPlaces,
   findSignature,
+  placeFromOrder,
   readBodies,
   readSignatures,
   slotAtTime,
-  takeOrder,
   timeBefore,
 } from '../store/transactions.ts';
-import { isJoined, isSettled, readAccounts, type WalletNow } from '../store/wallets.ts';
+import { isJoined, isPastKnown, readAccounts, type WalletNow } from '../store/wallets.ts';
 import type { WalletAdmission } from './admission.ts';
-import { touchOf } from './gather.ts';
-import { type Overlay, readOverlay } from './overlay.ts';
+import type { ChainHistory, FetchedTransaction } from './chain-history.ts';
+import { type Overlay, readOverlay, touchOf } from './gather.ts';
 import type { Schedule } from './upkeep.ts';
-import type { FetchedTransaction, WalletUpstream } from './upstream.ts';
 import {
   beingIndexed,
   incompleteHistory,
+  isFresh,
   type Loaded,
   type LoadedTransaction,
   type PageRange,
@@ -46,17 +46,16 @@ import {
   type ViewRow,
   type WalletView,
 } from './view.ts';
-import { isFresh } from './whole-answers.ts';
 
 interface ViewParts extends TrackerParts {
   readonly recent: LRUCache<string, FetchedTransaction>;
   /** Where transactions were shown last, while a fork could still move them. */
   readonly shown: LRUCache<string, ShownPlace>;
-  readonly shelf: Shelf;
+  readonly shelf: TransactionCache;
   readonly readWallet: (address: string) => Promise<WalletNow | undefined>;
   readonly readRows: ReadRows;
   /** Whether rows have to be read again, because they stand elsewhere now. */
-  readonly takeRealOrder: ReturnType<typeof createRealOrder>;
+  readonly resolvePlaces: ReturnType<typeof createPlaceResolver>;
 }
 
 const POLL_MS = 40;
@@ -77,7 +76,7 @@ interface Covered {
   /** Positions, both exclusive. */
   readonly above: number;
   readonly below: number;
-  readonly isSettled: boolean;
+  readonly isPastKnown: boolean;
 }
 
 /** `known`: what was read of the wallet just now, if it was. `isStart`: its index starts with this call, which is charged for it. */
@@ -179,14 +178,14 @@ export async function createView(
 
   async function page(range: PageRange): Promise<ViewPage> {
     return await until(async (covered) => {
-      const { row, isSettled } = covered;
+      const { row, isPastKnown } = covered;
       const { mask, limit, order } = range;
       const low = range.above ?? -1;
       const high = range.below ?? EVERYTHING;
       const isCut = low < covered.above;
       // Oldest first has to begin where it was asked to.
       if (order === 'asc' && isCut && row.is_complete === 0) {
-        if (!isSettled) return null;
+        if (!isPastKnown) return null;
         throw incompleteHistory(row.pruned_below ?? 0);
       }
       const { rows } = await above(row);
@@ -197,11 +196,11 @@ export async function createView(
         below: Math.min(high, covered.below),
       };
       let stored = await readRows(row.id, wanted);
-      if (await parts.takeRealOrder(stored, signal)) stored = await readRows(row.id, wanted);
+      if (await parts.resolvePlaces(stored, signal)) stored = await readRows(row.id, wanted);
       const fresh = rows.filter(({ n, flags }) => n > low && n < high && (flags & mask) !== 0);
       const found = unite<ViewRow>(await withoutMoved(stored, rows), fresh, order).slice(0, limit);
       if (found.length >= limit || !isCut || row.is_complete === 1) return { rows: found, prunedBelow: null };
-      return isSettled ? { rows: found, prunedBelow: row.pruned_below } : null;
+      return isPastKnown ? { rows: found, prunedBelow: row.pruned_below } : null;
     });
   }
 
@@ -234,8 +233,8 @@ export async function createView(
     const place = fetched.place ?? (await parts.upstream.order(slot, ask, [signature]))?.get(signature);
     if (place !== undefined) return positionOf(slot, place);
     // Nobody tells the place: then it is what the stored list of the wallet makes of it.
-    await until(async ({ row, isSettled }) => isSettled || slot >= (row.floor as number) || null);
-    return (await findSignature(db, bytes)) ?? positionOf(slot, MADE_UP_PLACE);
+    await until(async ({ row, isPastKnown }) => isPastKnown || slot >= (row.floor as number) || null);
+    return (await findSignature(db, bytes)) ?? positionOf(slot, PROVISIONAL_PLACE);
   }
 
   return {
@@ -247,8 +246,8 @@ export async function createView(
     },
     load: (rows) => loadRows({ ...parts, finalSlot, signal }, key, rows),
     async whole() {
-      return await until(async ({ row, isSettled }) =>
-        isSettled ? { prunedBelow: row.is_complete === 1 ? null : row.pruned_below } : null,
+      return await until(async ({ row, isPastKnown }) =>
+        isPastKnown ? { prunedBelow: row.is_complete === 1 ? null : row.pruned_below } : null,
       );
     },
     async accountRows(account, below, limit) {
@@ -309,15 +308,15 @@ function coveredOf(row: WalletNow, now: number): Covered | null {
     above: row.is_complete === 1 ? -1 : firstOf(row.floor) - 1,
     // Above what is covered, by the past or by blocks, rows may be stored in part.
     below: endOf(isJoined(row) ? Math.max(row.head, row.live_slot ?? row.head) : row.head),
-    isSettled: isSettled(row, now),
+    isPastKnown: isPastKnown(row, now),
   };
 }
 
 interface LoadParts {
   readonly store: Store;
-  readonly upstream: WalletUpstream;
+  readonly upstream: ChainHistory;
   readonly commitment: Commitment;
-  readonly shelf: Shelf;
+  readonly shelf: TransactionCache;
   /** What is stored up to this slot stands for ever. */
   readonly finalSlot: number;
   readonly signal: AbortSignal;
@@ -383,17 +382,17 @@ async function readOne(
 const ASK_AGAIN_MS = 10_000;
 const REMEMBERED = 10_000;
 
-interface RealOrderParts {
+interface PlaceResolverParts {
   readonly store: Store;
   readonly clock: Clock;
-  readonly upstream: WalletUpstream;
+  readonly upstream: ChainHistory;
 }
 
 /**
  * Rows whose places were made up, because no upstream had their block, may stand in a wrong order within their slot. Asks for it once
  * more; true where it came and the rows have to be read again. Never rejects: such an order is better than no answer.
  */
-export function createRealOrder({ store, clock, upstream }: RealOrderParts) {
+export function createPlaceResolver({ store, clock, upstream }: PlaceResolverParts) {
   const missing = createLru<number, number>({ max: REMEMBERED });
 
   async function take(slot: number, signal: AbortSignal): Promise<boolean> {
@@ -402,12 +401,12 @@ export function createRealOrder({ store, clock, upstream }: RealOrderParts) {
     missing.set(slot, clock.monotonic());
     const order = await upstream.order(slot, { commitment: 'finalized', signal });
     if (order === null) return false;
-    await store.write((tx) => takeOrder(tx, slot, order));
+    await store.write((tx) => placeFromOrder(tx, slot, order));
     return true;
   }
 
   return async (rows: readonly HistoryRow[], signal: AbortSignal): Promise<boolean> => {
-    const slots = new Set(rows.filter(({ n }) => placeOf(n) >= MADE_UP_PLACE).map(({ n }) => slotOf(n)));
+    const slots = new Set(rows.filter(({ n }) => placeOf(n) >= PROVISIONAL_PLACE).map(({ n }) => slotOf(n)));
     if (slots.size === 0) return false;
     const taken = await Promise.allSettled([...slots].map((slot) => take(slot, signal)));
     return taken.some((one) => one.status === 'fulfilled' && one.value);
@@ -415,7 +414,7 @@ export function createRealOrder({ store, clock, upstream }: RealOrderParts) {
 }
 
 /** Transactions that were read from the store, in memory: their bodies are unpacked and decoded once. */
-interface Shelf {
+interface TransactionCache {
   /** What is there of these positions, if their transactions still are the ones with these signatures. */
   take(n: number, signature: Uint8Array): LoadedTransaction | null;
   /** For what is final: another fork may put another transaction into its place, or give it another outcome. */
@@ -428,7 +427,7 @@ interface Entry {
   readonly bytes: number;
 }
 
-export function createShelf(maxBytes: number): Shelf {
+export function createTransactionCache(maxBytes: number): TransactionCache {
   const entries = new LRUCache<number, Entry>({ maxSize: maxBytes, sizeCalculation: ({ bytes }) => bytes });
   return {
     take(n, signature) {
@@ -447,7 +446,7 @@ export interface TrackerParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly chain: ChainReader;
-  readonly upstream: WalletUpstream;
+  readonly upstream: ChainHistory;
   readonly schedule: Schedule;
   /** Null: every address may be indexed. */
   readonly admission: WalletAdmission | null;

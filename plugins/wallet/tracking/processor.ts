@@ -4,11 +4,17 @@ import { type AddressIndex, createAddressIndex } from '../../../src/solana/addre
 import { matchBlock } from '../../../src/solana/match-block.ts';
 import { tokenChanges } from '../../../src/solana/movements/balance-changes.ts';
 import { rawTransaction } from '../../../src/solana/raw-transaction.ts';
-import { countTransactions, type WalletLimits } from '../store/rates.ts';
 import { mergeTail, packTail, type TailRow, withoutRepeats } from '../store/rows.ts';
 import { ACCOUNT, CHANGED, type Db, NAMED, positionOf, readKeyNumbers, TOUCHED } from '../store/tables.ts';
-import { forgetSlot, type StoredTransaction, takeRealPlaces, writeTransactions } from '../store/transactions.ts';
-import { changedWallets, type OwnedAccount, writeAccounts } from '../store/wallets.ts';
+import { forgetSlot, placeFromBlock, type StoredTransaction, writeTransactions } from '../store/transactions.ts';
+import {
+  changedWallets,
+  countTransactions,
+  type OwnedAccount,
+  type WalletLimits,
+  writeAccounts,
+} from '../store/wallets.ts';
+
 import { touchOf } from './gather.ts';
 
 interface ProcessorParts {
@@ -33,7 +39,7 @@ interface State {
 export function createWalletProcessor(parts: ProcessorParts): BlockProcessor {
   const sync = createFollowedSync(parts.random);
   /** The set whose members have been told since when they come with the blocks. */
-  let toldVersion = -1;
+  let markedVersion = -1;
 
   return {
     name: 'wallet',
@@ -51,12 +57,12 @@ export function createWalletProcessor(parts: ProcessorParts): BlockProcessor {
       if (state.live_slot === null || block.slot > state.live_slot) {
         const isCut = state.live_slot !== null && block.parentSlot > state.live_slot;
         await moveOn(tx, state, block, isCut, parts.isFull);
-        if (isCut || toldVersion !== state.version) await tellFollowed(tx, state, block.slot, parts.isFull, isCut);
+        if (isCut || markedVersion !== state.version) await markLive(tx, state, block.slot, parts.isFull, isCut);
       }
-      await takeRealPlaces(tx, block);
+      await placeFromBlock(tx, block);
       const rows = await (parts.isFull ? writeFull(tx, block) : writeFollowed(tx, block, followed));
       tx.onCommit(() => {
-        toldVersion = state.version;
+        markedVersion = state.version;
         parts.matched(rows);
       });
     },
@@ -88,7 +94,7 @@ async function moveOn(tx: StoreTx, state: State, { slot }: ChainBlock, isCut: bo
 }
 
 /** From this block on wallets that are new come with the blocks; where blocks were passed over, the others begin anew. */
-async function tellFollowed(tx: StoreTx, state: State, slot: number, isFull: boolean, isCut: boolean): Promise<void> {
+async function markLive(tx: StoreTx, state: State, slot: number, isFull: boolean, isCut: boolean): Promise<void> {
   const db = tx.db as Db;
   if (isCut)
     await db

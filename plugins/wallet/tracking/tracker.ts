@@ -1,12 +1,21 @@
 import { LRUCache } from 'lru-cache';
 import { createLru } from '../../../src/lib/lru.ts';
+import type { ChainReader } from '../../../src/plugin/plugin.ts';
+import type { CallContext } from '../../../src/plugin/request.ts';
 import type { Caller } from '../../../src/ports/access.ts';
 import { createRowReader } from '../store/rows.ts';
 import type { WalletRow } from '../store/tables.ts';
-import { createWalletReader, isJoined, isSettled, registerWallet, type WalletNow } from '../store/wallets.ts';
-import { createRealOrder, createShelf, createView, type ShownPlace, type TrackerParts } from './create-view.ts';
-import type { FetchedTransaction } from './upstream.ts';
-import type { WalletView } from './view.ts';
+import { createWalletReader, isJoined, isPastKnown, registerWallet, type WalletNow } from '../store/wallets.ts';
+import { refusedAs503 } from '../wallet-route.ts';
+import type { FetchedTransaction } from './chain-history.ts';
+import {
+  createPlaceResolver,
+  createTransactionCache,
+  createView,
+  type ShownPlace,
+  type TrackerParts,
+} from './create-view.ts';
+import { noChain, type WalletView } from './view.ts';
 
 /** Opens the histories of wallets. A wallet that is asked for is indexed from then on. */
 export interface Tracker {
@@ -33,7 +42,7 @@ export function createTracker(parts: TrackerParts): Tracker {
     sizeCalculation: ({ text }) => text.length * 3 + 1_000,
   });
   const shown = new LRUCache<string, ShownPlace>({ max: SHOWN_KEPT });
-  const shelf = createShelf(cacheBytes);
+  const shelf = createTransactionCache(cacheBytes);
   const readWallet = createWalletReader(store);
   const viewParts = {
     ...parts,
@@ -42,7 +51,7 @@ export function createTracker(parts: TrackerParts): Tracker {
     shelf,
     readWallet,
     readRows: createRowReader(store),
-    takeRealOrder: createRealOrder(parts),
+    resolvePlaces: createPlaceResolver(parts),
   };
   const scheduled = createLru<string, number>({ max: SCHEDULED_KEPT });
 
@@ -65,7 +74,7 @@ export function createTracker(parts: TrackerParts): Tracker {
     const now = clock.now();
     const row = await readWallet(address);
     const isKnown =
-      row !== undefined && row.is_followed === 1 && row.asked_at > now - ASKED_MS && isWanted(row.id, caller);
+      row !== undefined && row.is_followed === 1 && row.requested_at > now - ASKED_MS && isWanted(row.id, caller);
     if (isKnown && !needsWork(row, now)) return { known: row, isStart: false };
     const last = scheduled.get(address);
     if (isKnown && last !== undefined && clock.monotonic() - last < SCHEDULED_MS) return { known: row, isStart: false };
@@ -91,4 +100,35 @@ export function createTracker(parts: TrackerParts): Tracker {
 }
 
 const needsWork = (row: WalletRow, now: number): boolean =>
-  row.head === null || !isSettled(row, now) || (row.live_from !== null && !isJoined(row)) || row.is_followed === 0;
+  row.head === null || !isPastKnown(row, now) || (row.live_from !== null && !isJoined(row)) || row.is_followed === 0;
+
+/** Opens the history of a wallet for one request. Errors: 503 where nothing can be known; 400 and 429 for what is not indexed. */
+export type OpenWallet = (
+  key: Uint8Array,
+  address: string,
+  call: Pick<CallContext, 'caller' | 'signal'>,
+) => Promise<WalletView>;
+
+/** Without a chain every call is refused; what the upstream refuses is a 503. */
+export function createOpenWallet(chain: ChainReader | null, tracker: Tracker | null): OpenWallet {
+  if (chain === null || tracker === null) return () => Promise.reject(noChain());
+  return async (key, address, { caller, signal }) => {
+    const view = await refusedAs503('the history of the wallet', tracker.open(key, address, caller, signal));
+    const safe =
+      <A extends readonly unknown[], T>(work: (...args: A) => Promise<T>) =>
+      (...args: A): Promise<T> =>
+        refusedAs503('the history of the wallet', work(...args));
+    return {
+      ...view,
+      page: safe(view.page),
+      load: safe(view.load),
+      locate: safe(view.locate),
+      reach: safe(view.reach),
+      whole: safe(view.whole),
+      accountRows: safe(view.accountRows),
+      accountsOf: safe(view.accountsOf),
+      slotAt: safe(view.slotAt),
+      timeNear: safe(view.timeNear),
+    };
+  };
+}

@@ -81,7 +81,7 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
       .selectFrom('wallet_wallets')
       .select('id')
       .where('is_pinned', '=', 0)
-      .where('asked_at', '<', before)
+      .where('requested_at', '<', before)
       .where('dropped_at', 'is', null)
       .where('refused', 'is', null)
       // What the index of everything has stays.
@@ -91,7 +91,7 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
     const ids = idle.map(({ id }) => id);
     await store.write(async (tx) => {
       // A project that no longer asks for a wallet has room for another one.
-      await (tx.db as Db).deleteFrom('wallet_wanted').where('asked_at', '<', before).execute();
+      await (tx.db as Db).deleteFrom('wallet_projects').where('requested_at', '<', before).execute();
       await (config.full ? unfollowWallets(tx, ids) : dropWallets(tx, ids, now));
     });
     if (ids.length > 0) log.info({ wallets: ids.length }, 'wallets that nobody asked for are no longer followed');
@@ -111,7 +111,7 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
       .select('id')
       .where('is_followed', '=', 1)
       .where((eb) => eb.or([eb('head', 'is', null), eb('head', '<', sql<number>`live_from - 1`)]))
-      .where('trouble', 'is', null)
+      .where('last_error', 'is', null)
       .limit(MOST_IDLE)
       .execute();
     if (waiting.length === 0) return;
@@ -191,7 +191,7 @@ export function createIndexJob(
       } catch (error) {
         signal.throwIfAborted();
         log.warn({ wallet: id, err: messageOf(error) }, 'a wallet could not be indexed further');
-        await noteTrouble(store, id, messageOf(error));
+        await noteError(store, id, messageOf(error));
         if (job.attempts >= MOST_ATTEMPTS) return { kind: 'failed', error: messageOf(error) };
         const pauseMs = Math.min(MOST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** job.attempts);
         return { kind: 'retry', runAt: clock.now() + pauseMs, error: messageOf(error) };
@@ -200,9 +200,9 @@ export function createIndexJob(
   };
 }
 
-async function noteTrouble(store: Store, id: number, trouble: string): Promise<void> {
+async function noteError(store: Store, id: number, message: string): Promise<void> {
   await store.write(async (tx) => {
-    await (tx.db as Db).updateTable('wallet_wallets').set({ trouble }).where('id', '=', id).execute();
+    await (tx.db as Db).updateTable('wallet_wallets').set({ last_error: message }).where('id', '=', id).execute();
   });
 }
 
@@ -223,11 +223,11 @@ export function createSchedule(
   return async (tx, id) => {
     const key = String(id);
     const wanted = await (tx.db as Db)
-      .selectFrom('wallet_wanted')
+      .selectFrom('wallet_projects')
       .select('project')
       .where('wallet', '=', id)
       .orderBy('started_at')
-      .orderBy('asked_at')
+      .orderBy('requested_at')
       .limit(1)
       .executeTakeFirst();
     const group = wanted?.project ?? OPERATOR_GROUP;

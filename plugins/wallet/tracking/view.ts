@@ -1,6 +1,8 @@
+import { msOfSlots } from '../../../src/lib/chain-lag.ts';
 import { CodedError } from '../../../src/plugin/plugin.ts';
 import { RequestError } from '../../../src/plugin/request.ts';
 import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
+import type { ChainStatus } from '../../../src/ports/chain.ts';
 import type { HistoryRow, WalletRow } from '../store/tables.ts';
 
 /** A row of a wallet, with the transaction beside it where it is at hand. */
@@ -137,3 +139,12 @@ export const upstreamBehind = (): RequestError =>
 
 export const noChain = (): RequestError =>
   new RequestError(503, 'Service unavailable', { details: 'no Solana upstream is configured' });
+
+/** How far the blocks may be behind the chain before the upstream is asked as well. */
+const FRESH_MS = 2_000;
+
+/** Whether what came with the blocks up to a slot is all that there is, but for the last moments. */
+export function isFresh(status: ChainStatus, slot: number | null): boolean {
+  const { tipSlot, stalled, slotMs } = status;
+  return stalled === null && tipSlot !== null && slot !== null && msOfSlots(tipSlot - slot, slotMs) <= FRESH_MS;
+}

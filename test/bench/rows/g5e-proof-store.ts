@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import Database from 'better-sqlite3';
-import { createPageCache, createPathReader } from '../../../plugins/compression/proofs/path-reader.ts';
+import { createPageCache, createPathReader } from '../../../plugins/compression/rpc/path-reader.ts';
 import type { Db } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { eachSibling } from '../../../src/solana/merkle/path.ts';

@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { serialize } from 'node:v8';
-import { migrations } from '../../../plugins/compression/store/migrations.ts';
+import { migrations } from '../../../plugins/compression/store/tables.ts';
 import { createHashing, type Hashing } from '../../../plugins/compression/trees/hashing.ts';
 import { createPageBook } from '../../../plugins/compression/trees/page-book.ts';
 import type { Store } from '../../../src/ports/store.ts';

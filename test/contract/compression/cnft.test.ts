@@ -2,9 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createConcurrentHashing } from '../../../plugins/compression/das/cnft-block.ts';
-import { resetTree } from '../../../plugins/compression/das/repair-cnft.ts';
-import { createTreeHistory } from '../../../plugins/compression/das/tree-history.ts';
+import { createTreeHistory, resetTree } from '../../../plugins/compression/chain/repair-cnft.ts';
+import { createConcurrentHashing } from '../../../plugins/compression/indexing/cnft.ts';
 import type { Db } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { encode32 } from '../../../src/lib/base58.ts';

@@ -1,10 +1,10 @@
 /** A block that cannot be applied, whatever the reason, does not hold up the chain for ever. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createTreeSource } from '../../../plugins/compression/chain/tree-reader.ts';
 import type { DecodedBlock } from '../../../plugins/compression/indexing/decode-block.ts';
 import { createCompressionProcessor } from '../../../plugins/compression/indexing/processor.ts';
-import { knownTrees } from '../../../plugins/compression/trees/known-trees.ts';
+import { knownTrees } from '../../../plugins/compression/trees/tree-book.ts';
+import { createTreeSource } from '../../../plugins/compression/trees/tree-reader.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { blocksOf, loadRecording } from '../../helpers/compression.ts';
 import { createCompressionTables } from '../../helpers/compression-rows.ts';

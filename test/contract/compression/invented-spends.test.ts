@@ -1,11 +1,17 @@
 /** Spends that never were: once its tree was read again the account is there, as if nobody had told of them; what was spent stays spent. */
 import assert from 'node:assert/strict';
 import { suite, type TestContext, test } from 'node:test';
-import { endDoubts } from '../../../plugins/compression/chain/contradictions.ts';
 import { openBooks } from '../../../plugins/compression/indexing/block-books.ts';
+import { endDoubts } from '../../../plugins/compression/indexing/corrections.ts';
 import type { DecodedBlock } from '../../../plugins/compression/indexing/decode-block.ts';
-import { doubtNote, READ } from '../../../plugins/compression/store/notes.ts';
-import { type AccountRow, type Db, SPENT, u64Bytes } from '../../../plugins/compression/store/tables.ts';
+import {
+  type AccountRow,
+  type Db,
+  doubtNote,
+  READ,
+  SPENT,
+  u64Bytes,
+} from '../../../plugins/compression/store/tables.ts';
 import type { NewTree } from '../../../plugins/compression/trees/tree-update.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import type { TransactionEvent } from '../../../src/solana/compression/events.ts';

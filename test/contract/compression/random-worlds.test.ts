@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import fc from 'fast-check';
-import { walkTree } from '../../../plugins/compression/chain/walk-tree.ts';
 import type { DecodedBlock } from '../../../plugins/compression/indexing/decode-block.ts';
 import { createCompressionIndexer } from '../../../plugins/compression/indexing/processor.ts';
 import type { Db, TreeRow } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { seedTrees } from '../../../plugins/compression/trees/tree-book.ts';
+import { walkTree } from '../../../plugins/compression/verify-command.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { readEverything } from '../../helpers/compression.ts';
 import { createCompressionTables } from '../../helpers/compression-rows.ts';

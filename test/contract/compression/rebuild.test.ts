@@ -1,11 +1,11 @@
 /** Pages are a matter of the rows: thrown away or damaged they come back as they were, and a walk finds what is wrong with them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { walkTree } from '../../../plugins/compression/chain/walk-tree.ts';
 import type { Db, TreeRow } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
 import { openPage, sealPage } from '../../../plugins/compression/trees/page-book.ts';
 import { rebuildTree } from '../../../plugins/compression/trees/rebuild.ts';
+import { walkTree } from '../../../plugins/compression/verify-command.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { nodeOffset } from '../../../src/solana/merkle/path.ts';
 import {

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createRootCheck } from '../../../plugins/compression/chain/root-check.ts';
-import type { ChainRoot } from '../../../plugins/compression/chain/tree-reader.ts';
 import type { Db, TreeRow } from '../../../plugins/compression/store/tables.ts';
 import { HISTORY } from '../../../plugins/compression/trees/hashing.ts';
+import type { ChainRoot } from '../../../plugins/compression/trees/tree-reader.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { createCompressionTables, keyOf, treeRow } from '../../helpers/compression-rows.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';

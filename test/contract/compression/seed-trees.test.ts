@@ -3,8 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Db } from '../../../plugins/compression/store/tables.ts';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
-import { knownTrees } from '../../../plugins/compression/trees/known-trees.ts';
-import { seedTrees } from '../../../plugins/compression/trees/tree-book.ts';
+import { knownTrees, seedTrees } from '../../../plugins/compression/trees/tree-book.ts';
 import { createCompressionTables, keyOf } from '../../helpers/compression-rows.ts';
 import { eachStore } from '../../helpers/store.ts';
 

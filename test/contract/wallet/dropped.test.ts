@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deleteDropped } from '../../../plugins/wallet/store/drop.ts';
-import { createRowReader, migrations } from '../../../plugins/wallet/store/rows.ts';
-import { type Db, readKeyNumbers } from '../../../plugins/wallet/store/tables.ts';
+import { createRowReader } from '../../../plugins/wallet/store/rows.ts';
+import { type Db, migrations, readKeyNumbers } from '../../../plugins/wallet/store/tables.ts';
 import { dropWallets, readWallet, registerWallet } from '../../../plugins/wallet/store/wallets.ts';
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';

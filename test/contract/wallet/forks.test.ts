@@ -2,13 +2,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createRowReader, mergeTail, migrations, unpackTail } from '../../../plugins/wallet/store/rows.ts';
+import { createRowReader, mergeTail, unpackTail } from '../../../plugins/wallet/store/rows.ts';
 import {
   ACCOUNT,
   CHANGED,
   type Db,
   type HistoryRow,
   type KeyNumbers,
+  migrations,
   NAMED,
   positionOf,
   readKeyNumbers,

@@ -3,8 +3,7 @@ import { copyFileSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createHashing } from '../../../plugins/compression/trees/hashing.ts';
-import { knownTrees } from '../../../plugins/compression/trees/known-trees.ts';
-import { seedTrees } from '../../../plugins/compression/trees/tree-book.ts';
+import { knownTrees, seedTrees } from '../../../plugins/compression/trees/tree-book.ts';
 import { createBus } from '../../../src/adapters/bus/index.ts';
 import { createChainReader, createRpcChainSource, createUpstreamPool } from '../../../src/adapters/chain/rpc/index.ts';
 import { chainSetups } from '../../../src/cli/chain-setups.ts';

@@ -2,17 +2,16 @@ import assert from 'node:assert/strict';
 import { balanceAtRoute } from '../../../plugins/wallet/balance-at.ts';
 import { createFundingSearches, fundedByRoute } from '../../../plugins/wallet/funded-by.ts';
 import { historyRoute } from '../../../plugins/wallet/history.ts';
-import { mergeTail, migrations } from '../../../plugins/wallet/store/rows.ts';
-import type { Db } from '../../../plugins/wallet/store/tables.ts';
+import { createResponseCache } from '../../../plugins/wallet/response-cache.ts';
+import { mergeTail } from '../../../plugins/wallet/store/rows.ts';
+import { type Db, migrations } from '../../../plugins/wallet/store/tables.ts';
 import { registerWallet } from '../../../plugins/wallet/store/wallets.ts';
-import { createTokenWords } from '../../../plugins/wallet/token-words.ts';
+import { createMintFactsReader } from '../../../plugins/wallet/token-facts.ts';
 import { backfillWallet } from '../../../plugins/wallet/tracking/backfill.ts';
-import { createDigests } from '../../../plugins/wallet/tracking/digests.ts';
-import { createOpenWallet } from '../../../plugins/wallet/tracking/open-wallet.ts';
+import { createChainHistory } from '../../../plugins/wallet/tracking/chain-history.ts';
+import { createDerivedRows } from '../../../plugins/wallet/tracking/derived-rows.ts';
 import { createWalletProcessor } from '../../../plugins/wallet/tracking/processor.ts';
-import { createTracker } from '../../../plugins/wallet/tracking/tracker.ts';
-import { createWalletUpstream } from '../../../plugins/wallet/tracking/upstream.ts';
-import { createWholeAnswers } from '../../../plugins/wallet/tracking/whole-answers.ts';
+import { createOpenWallet, createTracker } from '../../../plugins/wallet/tracking/tracker.ts';
 import { transfersRoute } from '../../../plugins/wallet/transfers.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
@@ -163,7 +162,7 @@ export class Life {
       return this.goOn();
     });
     const chain = { ...calls, chain: 'main', status: () => this.status(), onReleased: () => nothing } as ChainReader;
-    const upstream = createWalletUpstream(chain, { concurrency: 8, historyFloorSlot: 1 });
+    const upstream = createChainHistory(chain, { concurrency: 8, historyFloorSlot: 1 });
     const schedule = async (_tx: unknown, id: number) => void this.jobs.add(id);
     const tracker = createTracker({
       ...{ store, clock: clock as never, chain, upstream, schedule, commitment: 'confirmed', readThroughMs: 2_000 },
@@ -171,14 +170,14 @@ export class Life {
       cacheBytes: 1_000_000,
     });
     const open = createOpenWallet(chain, tracker);
-    const words = createTokenWords(null, createMemoryLog());
-    const digests = createDigests(100_000);
-    const answers = createWholeAnswers({ store, chain, words, maxBytes: 100_000 });
+    const mintFacts = createMintFactsReader(null, createMemoryLog());
+    const derivedRows = createDerivedRows(100_000);
+    const responses = createResponseCache({ store, chain, mintFacts, maxBytes: 100_000 });
     const random = { bytes: (count: number) => new Uint8Array(count).fill(5) } as never;
     return {
       upstream,
-      history: historyRoute({ open, digests, answers, words, scanLimit: 1_000 }),
-      transfers: transfersRoute({ open, digests, words, scanLimit: 1_000 }),
+      history: historyRoute({ open, derivedRows, responses, mintFacts, scanLimit: 1_000 }),
+      transfers: transfersRoute({ open, derivedRows, mintFacts, scanLimit: 1_000 }),
       fundedBy: fundedByRoute({
         ...{ store, open, log: createMemoryLog(), labelOf: () => null, explorerTxUrl: '{signature}', maxPages: 9 },
         checkAddress: async () => undefined,
@@ -189,7 +188,7 @@ export class Life {
         ),
       }),
       balanceAt: balanceAtRoute({
-        ...{ open, words, clock: clock as never, knownSlot: () => this.status().cursorSlot ?? -1 },
+        ...{ open, mintFacts, clock: clock as never, knownSlot: () => this.status().cursorSlot ?? -1 },
         newestSlot: (signal) => chain.call<number>('getSlot', [{ commitment: 'confirmed' }], { signal }),
       }),
       processor: createWalletProcessor({
@@ -263,7 +262,7 @@ export class Life {
     for (const id of [...this.jobs]) {
       const job = {
         ...{ store, clock: clock as never, upstream: parts.upstream, kept: nothing },
-        ...{ lane: 'job', mayGoOn: async () => true },
+        ...{ lane: 'job', mayContinue: async () => true },
       };
       const step = await backfillWallet(job, id, this.elapsedMs + 100, this.signal).catch((error) => {
         if (error instanceof CodedError) return 'again';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createGather } from '../../../plugins/compression/proofs/leaf-finder.ts';
+import { createGather } from '../../../plugins/compression/rpc/path-reader.ts';
 
 interface Asked {
   readonly alone: number[];

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createPageCache } from '../../../plugins/compression/proofs/path-reader.ts';
+import { createPageCache } from '../../../plugins/compression/rpc/path-reader.ts';
 
 const rootOf = (number: number) => new Uint8Array(32).fill(number);
 /** What a page holds in a state. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { compressG1, compressG2, readProofAnswer } from '../../../plugins/compression/prover/proof-answer.ts';
+import { compressG1, compressG2, readProofAnswer } from '../../../plugins/compression/rpc/prover.ts';
 import {
   answerOf,
   decompressG1,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createSlotWatch } from '../../../plugins/compression/rpc/slot-watch.ts';
+import { createSlotWatch } from '../../../plugins/compression/rpc/method.ts';
 import type { ChainReader, RpcError } from '../../../src/plugin/plugin.ts';
 import type { BlockHeader } from '../../../src/ports/block.ts';
 import type { Store } from '../../../src/ports/store.ts';

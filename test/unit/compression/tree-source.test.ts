@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
-import { createTreeReader, createTreeSource } from '../../../plugins/compression/chain/tree-reader.ts';
+import { createTreeReader, createTreeSource } from '../../../plugins/compression/trees/tree-reader.ts';
 import { decode32, encode32 } from '../../../src/lib/base58.ts';
 import { type ChainReader, CodedError } from '../../../src/plugin/plugin.ts';
 import { listFixtures, readFixture, skipWithoutFixtures } from '../../helpers/fixtures.ts';

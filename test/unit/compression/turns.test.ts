@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createTurns } from '../../../plugins/compression/prover/prover.ts';
+import { createTurns } from '../../../plugins/compression/rpc/prover.ts';
 
 type Step = { readonly kind: 'take' } | { readonly kind: 'end' | 'leave'; readonly which: number };
 

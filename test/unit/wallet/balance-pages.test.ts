@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { cutPage, solRow, tokenRow, totalValue } from '../../../plugins/wallet/balances/page.ts';
-import { buildTable, type TableInput } from '../../../plugins/wallet/balances/tables.ts';
+import { buildTable, type TableInput } from '../../../plugins/wallet/balances/holdings.ts';
+import { cutPage, solRow, tokenRow, totalValue } from '../../../plugins/wallet/balances/route.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { MintFacts } from '../../../src/ports/token-facts.ts';
 import { WRAPPED_SOL_MINT } from '../../../src/solana/addresses.ts';

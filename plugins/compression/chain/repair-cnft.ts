@@ -1,0 +1,291 @@
+import { encode32 } from '../../../src/lib/base58.ts';
+import {
+  type ChainReader,
+  type Clock,
+  type Log,
+  messageOf,
+  type Store,
+  type StoreTx,
+} from '../../../src/plugin/plugin.ts';
+import type { GapBook } from '../../../src/ports/gaps.ts';
+import { LayoutError } from '../../../src/solana/byte-reader.ts';
+import {
+  CONCURRENT_HEADER_BYTES,
+  CONCURRENT_PROGRAMS,
+  readConcurrentTree,
+} from '../../../src/solana/concurrent/tree.ts';
+import { canBeTakenBack } from '../indexing/block-books.ts';
+import { CONCURRENT_TREE, type ConcurrentHashing } from '../indexing/cnft.ts';
+import { createRowBook, INDEXED_LEAVES, TREES } from '../store/row-book.ts';
+import type { Db, TreeRow } from '../store/tables.ts';
+import { type Hashing, HISTORY } from '../trees/hashing.ts';
+import { createPageBook, pageRange } from '../trees/page-book.ts';
+import { createTreeBook } from '../trees/tree-book.ts';
+import { isBeingRead, noteFill } from './repair.ts';
+
+export interface CnftRepairParts {
+  readonly store: Store;
+  readonly gaps: GapBook;
+  readonly hashing: ConcurrentHashing;
+  readonly processor: { readonly name: string; readonly version: number };
+  /** Changes of one tree that are fetched without being asked for. */
+  readonly maxUpdates: number;
+  readonly history: TreeHistory;
+  /** Trees that are to be there whether a block names them or not. */
+  readonly named: readonly Uint8Array[];
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** Brings concurrent trees back whose proofs are refused: has the transactions that name them read again. */
+export interface CnftRepair {
+  /** One look at all of them. Errors: those of the store. */
+  pass(signal: AbortSignal): Promise<void>;
+}
+
+const RETRY_MS = 600_000;
+/** Each try waits twice as long, up to this many times. */
+const MOST_DOUBLINGS = 7;
+const TREES_PER_PASS = 100;
+
+interface Tries {
+  count: number;
+  /** Monotonic ms of the last one. */
+  at: number;
+  /** Newest slot when the tree was first seen like this. */
+  readonly sinceSlot: number;
+}
+
+export function createCnftRepair(parts: CnftRepairParts): CnftRepair {
+  const { store, gaps, clock, log } = parts;
+  const tries = new Map<number, Tries>();
+
+  let plantedAt: number | null = null;
+
+  /** Not each time: a name may be wrong. */
+  async function plantNamed(signal: AbortSignal): Promise<void> {
+    if (plantedAt !== null && clock.monotonic() - plantedAt < RETRY_MS) return;
+    await parts.history.plant(parts.named, signal);
+    plantedAt = clock.monotonic();
+  }
+
+  /** Whether it was tried. */
+  async function attempt(tree: TreeRow, { sinceSlot }: Tries, headSlot: number, goal: number | null): Promise<boolean> {
+    const name = encode32(tree.key);
+    const isWhole = tree.status === 'diverged';
+    // Blocks that changed it and may still be taken back would put old rows over what is made anew.
+    if (isWhole && (await canBeTakenBack(store.read as Db, sinceSlot))) return false;
+    const missing = isWhole ? tree.seq : goal === null ? await countMissing(store.read as Db, tree) : goal - tree.seq;
+    if (missing > parts.maxUpdates) {
+      log.error(
+        { tree: name, seq: tree.seq, missing },
+        'a concurrent tree lacks more changes than are fetched unasked: run backfill',
+      );
+      return true;
+    }
+    const fromSlot = isWhole ? 0 : (tree.verified_slot ?? 0);
+    const gap = await store.write(async (tx) => {
+      if (isWhole) await resetTree(tx, parts.hashing, tree);
+      const wish = { fromSlot, toSlot: Math.max(fromSlot, headSlot), addresses: [name] };
+      const id = await gaps.request(tx, { chain: 'main', processor: parts.processor, ...wish });
+      await noteFill(tx, tree, id);
+      return id;
+    });
+    const facts = { tree: name, status: tree.status, reason: tree.reason, seq: tree.seq, fromSlot, gap };
+    log.warn(facts, 'missing changes of a concurrent tree are fetched');
+    return true;
+  }
+
+  return {
+    async pass(signal) {
+      const db = store.read as Db;
+      await plantNamed(signal);
+      const trees = await refusedTrees(db);
+      for (const id of tries.keys()) if (!trees.some((tree) => tree.id === id)) tries.delete(id);
+      const head = await db.selectFrom('compression_head').select('slot').executeTakeFirst();
+      const headSlot = head?.slot ?? 0;
+      for (const tree of trees) {
+        signal.throwIfAborted();
+        const isPast = tree.status === 'gap' && tree.reason === HISTORY;
+        const goal = isPast ? await parts.history.goal(tree, signal) : null;
+        if (goal !== null && tree.seq >= goal) await parts.history.complete(tree);
+        if (isPast && (goal === null || tree.seq >= goal)) continue;
+        const made = tries.get(tree.id) ?? { count: 0, at: 0, sinceSlot: headSlot };
+        tries.set(tree.id, made);
+        const waitMs = RETRY_MS * 2 ** Math.min(made.count - 1, MOST_DOUBLINGS);
+        if (made.count > 0 && clock.monotonic() - made.at < waitMs) continue;
+        if (await isBeingRead({ store, gaps, processor: parts.processor }, tree)) continue;
+        if (!(await attempt(tree, made, headSlot, goal))) continue;
+        made.count += 1;
+        made.at = clock.monotonic();
+      }
+    },
+  };
+}
+
+/** Those that something can be done for. */
+async function refusedTrees(db: Db): Promise<TreeRow[]> {
+  return await db
+    .selectFrom('compression_trees')
+    .selectAll()
+    .where('type', '=', CONCURRENT_TREE)
+    .where('status', 'in', ['gap', 'diverged'])
+    .where((is) => is.or([is('reason', 'is', null), is('reason', 'not in', ['closed', 'prepared'])]))
+    .orderBy('id')
+    .limit(TREES_PER_PASS)
+    .execute();
+}
+
+/** How many are lacking before the first that waits. */
+async function countMissing(db: Db, { id, seq }: TreeRow): Promise<number> {
+  const first = await db
+    .selectFrom('compression_pending')
+    .select((is) => is.fn.min('seq').as('seq'))
+    .where('tree', '=', id)
+    .where('seq', '>', seq)
+    .executeTakeFirst();
+  return Math.max(0, (first?.seq ?? seq) - seq - 1);
+}
+
+/**
+ * Makes a tree empty again, as it was before its first change, so that all its changes can be read anew. Nothing else brings a diverged
+ * concurrent tree back: what its leaves were is nowhere but in its pages. Steps that wait stay. Until its past has been read it has no proofs.
+ */
+export async function resetTree(
+  { db: queries }: StoreTx,
+  hashing: ConcurrentHashing,
+  tree: { readonly id: number; readonly height: number },
+): Promise<void> {
+  const db = queries as Db;
+  const { from, to } = pageRange(tree.id);
+  await db.deleteFrom('compression_pages').where('id', '>=', from).where('id', '<=', to).execute();
+  await db.deleteFrom('compression_assets').where('tree', '=', tree.id).execute();
+  await db
+    .updateTable('compression_trees')
+    .set({
+      ...{ seq: 0, root: hashing.emptyRoot(tree.height), next_index: 0, status: 'gap', reason: HISTORY },
+      ...{ expected_root: null, computed_root: null, verified_seq: null, verified_slot: null },
+    })
+    .where('id', '=', tree.id)
+    .execute();
+}
+
+interface TreeHistoryParts {
+  readonly store: Store;
+  readonly account: AccountReader;
+  readonly hashing: ConcurrentHashing;
+  readonly lightHashing: Hashing;
+  readonly log: Log;
+}
+
+/** How far the past of trees goes. */
+export interface TreeHistory {
+  /** Adds those of these trees that no block has named yet, as the chain has them. Errors: of the store; a silent chain is tried again. */
+  plant(keys: readonly Uint8Array[], signal: AbortSignal): Promise<void>;
+  /** The sequence number at which the past of a tree ends; null when the chain does not say. */
+  goal(tree: TreeRow, signal: AbortSignal): Promise<number | null>;
+  /** A tree whose past has been read is proved again. */
+  complete(tree: TreeRow): Promise<void>;
+}
+
+export function createTreeHistory({ store, account, hashing, lightHashing, log }: TreeHistoryParts): TreeHistory {
+  /** By key; what the account said when it was first asked. */
+  const goals = new Map<string, number>();
+
+  async function ask(key: Uint8Array, signal: AbortSignal) {
+    try {
+      return await account(key, signal);
+    } catch (error) {
+      signal.throwIfAborted();
+      log.warn({ tree: encode32(key), error: messageOf(error) }, 'the account of a concurrent tree cannot be read');
+      return null;
+    }
+  }
+
+  async function plantOne(key: Uint8Array, height: number, seq: number): Promise<void> {
+    await store.write(async (tx) => {
+      const [treeRows, leaves, pages] = [
+        createRowBook(tx, TREES),
+        createRowBook(tx, INDEXED_LEAVES),
+        createPageBook(tx),
+      ];
+      const trees = createTreeBook({ tx, hashing: lightHashing, trees: treeRows, leaves, pages });
+      await trees.load([key]);
+      if (trees.find(key) !== null) return;
+      await trees.insert([{ key, type: CONCURRENT_TREE, queue: null, height, rootCapacity: null, nextTree: null }]);
+      const { id } = trees.find(key) as TreeRow;
+      const status = seq === 0 ? { status: 'unverified' } : { status: 'gap', reason: HISTORY };
+      trees.change(id, { root: hashing.emptyRoot(height), ...status });
+      await treeRows.flush();
+    });
+  }
+
+  return {
+    async plant(keys, signal) {
+      if (keys.length === 0) return;
+      const rows = await (store.read as Db)
+        .selectFrom('compression_trees')
+        .select('key')
+        .where('key', 'in', [...keys])
+        .execute();
+      const known = new Set(rows.map((row) => encode32(row.key)));
+      for (const key of keys) {
+        const found = known.has(encode32(key)) ? null : await ask(key, signal);
+        if (found !== null) await plantOne(key, found.height, found.seq);
+      }
+    },
+    async goal(tree, signal) {
+      const name = encode32(tree.key);
+      const known = goals.get(name);
+      if (known !== undefined) return known;
+      const found = await ask(tree.key, signal);
+      if (found !== null) goals.set(name, found.seq);
+      return found?.seq ?? null;
+    },
+    async complete({ id, key, seq }) {
+      const { numUpdatedRows } = await store.write((tx) =>
+        (tx.db as Db)
+          .updateTable('compression_trees')
+          .set({ status: 'ok', reason: null })
+          .where('id', '=', id)
+          .where('status', '=', 'gap')
+          .where('reason', '=', HISTORY)
+          .where('seq', '>=', seq)
+          .executeTakeFirst(),
+      );
+      goals.delete(encode32(key));
+      if (numUpdatedRows > 0n) log.info({ tree: encode32(key), seq }, 'the past of a concurrent tree is complete');
+    },
+  };
+}
+
+/** What the account of a concurrent tree says now. */
+interface TreeNow {
+  readonly height: number;
+  readonly seq: number;
+}
+
+/** Null when there is no such tree. Errors: CHAIN_RPC_ERROR, CHAIN_UNREACHABLE, CHAIN_TIMEOUT. */
+export type AccountReader = (key: Uint8Array, signal: AbortSignal) => Promise<TreeNow | null>;
+
+const TIMEOUT_MS = 10_000;
+
+export function createAccountReader(chain: ChainReader, commitment: 'confirmed' | 'finalized'): AccountReader {
+  const dataSlice = { offset: 0, length: CONCURRENT_HEADER_BYTES };
+  return async (key, signal) => {
+    const { value } = await chain.call<{
+      readonly value: { readonly data: [string, string]; readonly owner: string } | null;
+    }>('getAccountInfo', [encode32(key), { encoding: 'base64', commitment, dataSlice }], {
+      signal,
+      timeoutMs: TIMEOUT_MS,
+    });
+    if (value === null || !CONCURRENT_PROGRAMS.includes(value.owner)) return null;
+    try {
+      const { height, seq } = readConcurrentTree(Buffer.from(value.data[0], 'base64'));
+      return { height, seq: Number(seq) };
+    } catch (error) {
+      if (error instanceof LayoutError) return null;
+      throw error;
+    }
+  };
+}

@@ -1,0 +1,181 @@
+import { encode32 } from '../../../src/lib/base58.ts';
+import { isLagBeyond } from '../../../src/lib/chain-lag.ts';
+import {
+  type ChainReader,
+  type Clock,
+  defineRoute,
+  type HealthCheck,
+  json,
+  type Log,
+  type Metrics,
+  type Route,
+  type Store,
+  Type,
+} from '../../../src/plugin/plugin.ts';
+import type { DeclaredTree } from '../config.ts';
+import { createRepeats } from '../repeat.ts';
+import { type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
+import { knownTrees } from '../trees/tree-book.ts';
+import type { Repair } from './repair.ts';
+import { type RefreshParts, type RootCheck, refreshTrees } from './root-check.ts';
+
+interface ChainWatchParts {
+  readonly store: Store;
+  /** Null without an upstream. */
+  readonly chain: ChainReader | null;
+  readonly refresh: RefreshParts | null;
+  /** Looked through one after the other while we are near the tip. */
+  readonly checks: readonly (Pick<RootCheck, 'pass'> | null)[];
+  readonly repairs: readonly Repair[];
+  readonly metrics: Metrics;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+interface ChainWatch {
+  start(): void;
+  stop(): Promise<void>;
+}
+
+const CHECK_MS = 5_000;
+const FIRST_CHECK_MS = 1_000;
+const REFRESH_MS = 3_600_000;
+const REFRESH_RETRY_MS = 30_000;
+/** Nearer to the tip than this the accounts of the chain can be compared with the rows. */
+const NEAR_TIP = { seconds: 8, slots: null };
+
+/** In `tree_status`. */
+const STATUS_VALUE: Readonly<Record<string, number>> = { ok: 0, unverified: 1, gap: 2, diverged: 3 };
+
+/** Looks after the trees beside the indexing: their accounts, their roots, and those that are refused. */
+export function createChainWatch(parts: ChainWatchParts): ChainWatch {
+  const { chain, refresh, checks, repairs, clock, log } = parts;
+  const repeats = createRepeats(clock, log);
+  const tell = createTreeMetrics(parts);
+
+  async function look(signal: AbortSignal): Promise<number> {
+    await tell();
+    const status = chain?.status() ?? null;
+    // Whoever writes the blocks also looks after their trees.
+    const isNear =
+      status !== null && status.isStandby !== true && status.lagSlots !== null && !isLagBeyond(status, NEAR_TIP);
+    try {
+      if (isNear) for (const check of checks) await check?.pass(signal);
+    } finally {
+      // Trees that a node says nothing of at the moment do not hold up the others.
+      if (chain === null || isNear) for (const repair of repairs) await repair.pass(signal);
+    }
+    return CHECK_MS;
+  }
+
+  return {
+    start() {
+      if (refresh !== null)
+        repeats.add('reading the accounts of the trees', 0, REFRESH_RETRY_MS, async (signal) => {
+          await refreshTrees(refresh, signal);
+          return REFRESH_MS;
+        });
+      repeats.add('looking after the trees', FIRST_CHECK_MS, CHECK_MS, look);
+    },
+    stop: repeats.stop,
+  };
+}
+
+/** There may be very many trees of compressed NFTs. */
+const MOST_TOLD = 1_000;
+
+/** State and sequence number of each tree. */
+function createTreeMetrics({ store, metrics }: ChainWatchParts): () => Promise<void> {
+  const status = metrics.gauge(
+    'tree_status',
+    'state of a tree: 0 ok, 1 unverified, 2 updates are missing, 3 diverged',
+    ['tree'],
+  );
+  const seq = metrics.gauge('tree_seq', 'sequence number up to which a tree is indexed', ['tree']);
+  return async () => {
+    const rows = await (store.read as Db)
+      .selectFrom('compression_trees')
+      .select(['key', 'status', 'seq'])
+      .orderBy('id')
+      .limit(MOST_TOLD)
+      .execute();
+    for (const row of rows) {
+      const name = encode32(row.key);
+      status.with(name).set(STATUS_VALUE[row.status] ?? STATUS_VALUE['diverged'] ?? 0);
+      seq.with(name).set(row.seq);
+    }
+  };
+}
+
+const MOST_NAMED = 3;
+
+/** Fails while proofs of a tree that every client knows are refused; those of other trees are their users' matter. */
+export function createTreeCheck(store: Store, declared: readonly DeclaredTree[]): HealthCheck {
+  const own = new Set(declared.map(({ tree }) => tree));
+  const keys = knownTrees(declared)
+    .map(({ key }) => key)
+    .filter((key) => !own.has(encode32(key)));
+  return {
+    name: 'compression trees',
+    async run() {
+      const rows = await (store.read as Db)
+        .selectFrom('compression_trees')
+        .select(['key', 'status', 'seq'])
+        .where('key', 'in', keys)
+        .where('status', 'in', ['gap', 'diverged'])
+        .orderBy('id')
+        .execute();
+      if (rows.length === 0) return { ok: true, detail: 'no proofs are withheld' };
+      const named = rows.slice(0, MOST_NAMED).map(({ key, status, seq }) => `${encode32(key)} (${status} at ${seq})`);
+      const more = rows.length > MOST_NAMED ? ` and ${rows.length - MOST_NAMED} more` : '';
+      return { ok: false, detail: `proofs are withheld of ${named.join(', ')}${more}` };
+    },
+  };
+}
+
+const MOST_TREES = 1_000;
+const nullable = (description: string) => Type.Union([Type.String(), Type.Null()], { description });
+
+const treeState = Type.Object({
+  tree: Type.String(),
+  queue: nullable('base58'),
+  type: Type.Integer({ description: '1 state V1, 2 address V1, 3 state V2, 4 address V2, 5 compressed NFTs' }),
+  size: Type.Integer({ description: 'leaves' }),
+  root: Type.String(),
+  rootSeq: Type.Integer(),
+  state: Type.String({ description: 'ok, unverified, gap or diverged; proofs of the last two are withheld' }),
+  reason: nullable('why it is not ok'),
+  expectedRoot: nullable('what the chain has where we differ'),
+  computedRoot: nullable('what we have there'),
+  verifiedSeq: Type.Union([Type.Integer(), Type.Null()], { description: 'newest root that was found on the chain' }),
+  lag: Type.Union([Type.Integer(), Type.Null()], { description: 'slots since then' }),
+});
+
+/** `GET /v0/admin/compression/trees`: how the trees stand. */
+export function treesRoute(store: Store): Route {
+  return defineRoute({
+    method: 'GET',
+    path: '/v0/admin/compression/trees',
+    summary: 'State of the Merkle trees of compressed accounts',
+    tag: 'Operation',
+    auth: 'admin',
+    errors: 'plain',
+    replies: { 200: Type.Object({ slot: Type.Integer(), trees: Type.Array(treeState) }) },
+    async handler() {
+      const { slot, value } = await readAtOneSlot(store, (db) => readTrees(db));
+      return json({ slot, trees: value.map((row) => viewOf(row, slot)) });
+    },
+  });
+}
+
+const readTrees = (db: Db): Promise<TreeRow[]> =>
+  db.selectFrom('compression_trees').selectAll().orderBy('id').limit(MOST_TREES).execute();
+
+const text = (bytes: Uint8Array | null) => (bytes === null ? null : encode32(bytes));
+
+const viewOf = (row: TreeRow, slot: number) => ({
+  ...{ tree: encode32(row.key), queue: text(row.queue), type: row.type, size: row.next_index },
+  ...{ root: encode32(row.root), rootSeq: row.seq, state: row.status, reason: row.reason },
+  ...{ expectedRoot: text(row.expected_root), computedRoot: text(row.computed_root) },
+  ...{ verifiedSeq: row.verified_seq, lag: row.verified_slot === null ? null : Math.max(0, slot - row.verified_slot) },
+});

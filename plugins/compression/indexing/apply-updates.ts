@@ -1,0 +1,365 @@
+import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
+import type { LeafChange } from '../../../src/solana/merkle/update-trees.ts';
+import type { AccountRow, Db, TreeRow } from '../store/tables.ts';
+import { HISTORY, hashIndexedLeaves, isV1 } from '../trees/hashing.ts';
+import { type IndexedUpdate, type PendingRow, pendingRow, type TreeUpdate, updateOf } from '../trees/tree-update.ts';
+import { applyBatch } from './apply-batch.ts';
+import { type BlockBooks, diverge, type TreeContext } from './block-books.ts';
+
+/** Roots that are kept while the account of a tree has not been read: as many as its kind usually has. */
+const USUAL_CAPACITY = { v1: 2_400, v2: 200 } as const;
+
+interface Progress {
+  readonly feed: Feed;
+  /** How many of `feed.ready` are done. */
+  done: number;
+}
+
+/**
+ * Brings trees on: each as far as its steps follow each other. What is missing leaves a tree with a gap, what contradicts it makes it
+ * diverged; the steps that then cannot be made are kept. `ids` are further trees that might go on now.
+ */
+export async function applyUpdates(
+  context: TreeContext,
+  updates: ReadonlyMap<number, readonly TreeUpdate[]>,
+  ids: Iterable<number>,
+): Promise<void> {
+  const { books, isStrict } = context;
+  const all: Progress[] = [];
+  for (const id of new Set([...updates.keys(), ...ids])) {
+    const tree = books.trees.byId(id);
+    const own = updates.get(id) ?? [];
+    const isLoose = !isStrict && isV1(tree.type) && tree.status !== 'diverged';
+    const feed = isLoose ? looseFeed(id, own) : await feedOf(books, tree, own);
+    if (feed.ready.length + feed.early.length > 0) all.push({ feed, done: 0 });
+  }
+  const kindOf = ({ feed }: Progress) => isV1(books.trees.byId(feed.id).type);
+  await goOnV1(context, all.filter(kindOf));
+  for (const one of all) if (!kindOf(one)) await goOnV2(context, one);
+  for (const { feed, done } of all) await settle(context, feed, done);
+  await pruneRoots(
+    context,
+    all.map(({ feed }) => books.trees.byId(feed.id)),
+  );
+}
+
+/** Where order does not matter all is ready; of equal steps the first counts. */
+function looseFeed(id: number, own: readonly TreeUpdate[]): Feed {
+  const ready = [...own].sort((a, b) => a.seq - b.seq);
+  return { id, ready, early: [], hasMore: false, isLoose: true };
+}
+
+/** Steps that one block told go in together, those of all trees in one update. */
+async function goOnV1(context: TreeContext, all: readonly Progress[]): Promise<void> {
+  let open = all.filter(({ feed }) => feed.ready.length > 0);
+  while (open.length > 0) {
+    const runs = open.map(({ feed, done }) => {
+      const slot = feed.ready[done]?.slot;
+      const behind = feed.ready.slice(done).findIndex((update) => update.slot !== slot);
+      return { id: feed.id, updates: feed.ready.slice(done, behind < 0 ? undefined : done + behind) };
+    });
+    const applied = await applyRuns(context, runs);
+    for (const { id, updates } of runs) if (applied.has(id)) await noteRoot(context, id, updates.at(-1)?.slot ?? 0);
+    open = open.filter((one, i) => {
+      const { updates } = runs[i] ?? { updates: [] };
+      if (!applied.has(one.feed.id)) return false;
+      one.done += updates.length;
+      return one.done < one.feed.ready.length;
+    });
+  }
+}
+
+async function goOnV2(context: TreeContext, one: Progress): Promise<void> {
+  const { id, ready } = one.feed;
+  for (const update of ready) {
+    if (update.kind === 'leaf' || update.kind === 'nullify' || update.kind === 'indexed') return;
+    if ((await applyBatch(context, id, update)) !== 'applied') return;
+    one.done += 1;
+    await noteRoot(context, id, update.slot);
+  }
+}
+
+async function noteRoot({ books }: TreeContext, id: number, slot: number): Promise<void> {
+  const { seq, root } = books.trees.byId(id);
+  await books.roots.load([[id, seq]]);
+  books.roots.put({ tree: id, seq, root, slot });
+}
+
+async function settle({ books }: TreeContext, feed: Feed, done: number): Promise<void> {
+  const { id, ready, early, hasMore } = feed;
+  const left = [...ready.slice(done), ...early];
+  await settlePending(books, id, left, feed.isLoose === true ? [] : ready.slice(0, done));
+  const { status, type, reason } = books.trees.byId(id);
+  if (status === 'diverged') return;
+  if (left.length > 0 || hasMore) {
+    if (status !== 'gap') books.trees.change(id, { status: 'gap', reason: null });
+  } else if (status === 'gap' && reason !== HISTORY)
+    books.trees.change(id, { status: isV1(type) ? 'unverified' : 'ok', reason: null });
+}
+
+/** Only the newest roots stay: as many as the account has. */
+async function pruneRoots({ books }: TreeContext, trees: readonly TreeRow[]): Promise<void> {
+  const limits = trees.flatMap(({ id, type, seq, root_capacity }) => {
+    const capacity = root_capacity ?? (isV1(type) ? USUAL_CAPACITY.v1 : USUAL_CAPACITY.v2);
+    return seq > capacity ? [{ id, last: seq - capacity }] : [];
+  });
+  if (limits.length === 0) return;
+  const rows = await (books.tx.db as Db)
+    .selectFrom('compression_roots')
+    .selectAll()
+    .where((is) => is.or(limits.map(({ id, last }) => is.and([is('tree', '=', id), is('seq', '<=', last)]))))
+    .execute();
+  books.roots.adopt(rows);
+  for (const { id, last } of limits)
+    for (const { tree, seq } of [...books.roots.rows()]) if (tree === id && seq <= last) books.roots.remove(tree, seq);
+}
+
+/** Updates that waited and are taken up with one block; the others follow with the next one. */
+const MOST_TAKEN_UP = 2_000;
+
+/** What comes next for one tree. */
+interface Feed {
+  readonly id: number;
+  /** Steps that follow each other and the tree, in order. */
+  readonly ready: readonly TreeUpdate[];
+  /** Steps of the block for which others are missing. */
+  readonly early: readonly TreeUpdate[];
+  /** Steps that wait in the store, for which others are missing or for which there was no time. */
+  readonly hasMore: boolean;
+  /** Order does not matter: rows that wait are no steps that were made before. */
+  readonly isLoose?: true;
+}
+
+/** Orders the updates of a tree, of each sequence number the first, without what the tree has had. */
+function orderUpdates(updates: readonly TreeUpdate[], seq: number): TreeUpdate[] {
+  const ordered = updates.filter((update) => update.seq > seq).sort((a, b) => a.seq - b.seq);
+  return ordered.filter((update, i) => update.seq !== ordered[i - 1]?.seq);
+}
+
+function continuousFrom(seq: number, updates: readonly TreeUpdate[]): number {
+  let end = 0;
+  while (updates[end]?.seq === seq + end + 1) end += 1;
+  return end;
+}
+
+/** Puts together what the block brings and what waited for it. */
+async function feedOf(books: BlockBooks, tree: TreeRow, updates: readonly TreeUpdate[]): Promise<Feed> {
+  const { id, seq, status } = tree;
+  const own = orderUpdates(updates, seq);
+  if (status === 'diverged') return { id, ready: [], early: own, hasMore: true };
+  if (status !== 'gap') {
+    const end = continuousFrom(seq, own);
+    return { id, ready: own.slice(0, end), early: own.slice(end), hasMore: false };
+  }
+  const waiting = await waitingFor(books, tree, own);
+  // What is told now is worth more than what waited: it may be read again because that was wrong.
+  const all = orderUpdates([...own, ...waiting.map(updateOf)], seq);
+  const end = continuousFrom(seq, all);
+  const endSeq = seq + end;
+  // Only what is taken up counts as read: a block that is filled in must not seem to depend on newer ones.
+  books.pending.adopt(waiting.filter((row) => row.seq <= endSeq));
+  return {
+    ...{ id, ready: all.slice(0, end), early: own.filter((update) => update.seq > endSeq) },
+    hasMore: waiting.some((row) => row.seq > endSeq) || waiting.length === MOST_TAKEN_UP,
+  };
+}
+
+async function waitingFor(books: BlockBooks, { id, seq }: TreeRow, own: readonly TreeUpdate[]): Promise<PendingRow[]> {
+  const query = (books.tx.db as Db)
+    .selectFrom('compression_pending')
+    .selectAll()
+    .where('tree', '=', id)
+    .where('seq', '>', seq)
+    .orderBy('seq')
+    .orderBy('kind');
+  const [first] = await query.limit(1).execute();
+  if (first === undefined) return [];
+  return first.seq > seq + continuousFrom(seq, own) + 1 ? [first] : await query.limit(MOST_TAKEN_UP).execute();
+}
+
+/** Keeps updates for later, and drops those that are done. */
+async function settlePending(
+  books: BlockBooks,
+  id: number,
+  later: readonly TreeUpdate[],
+  done: readonly TreeUpdate[],
+): Promise<void> {
+  const key = ({ seq, kind }: TreeUpdate) => [id, seq, kind] as const;
+  await books.pending.load(later.map(key));
+  for (const update of later) if (books.pending.get(...key(update)) === null) books.pending.put(pendingRow(id, update));
+  for (const update of done)
+    if ((books.pending.peek(...key(update)) ?? null) !== null) books.pending.remove(...key(update));
+}
+
+/** Steps of one tree that one block told, in order. */
+export interface Run {
+  readonly id: number;
+  readonly updates: readonly TreeUpdate[];
+}
+
+interface Prepared {
+  readonly tree: TreeRow;
+  readonly run: Run;
+  readonly leaves: readonly LeafChange[];
+  /** Puts the rows into the books, once the tree has taken the leaves. */
+  readonly accept: () => void;
+}
+
+const ZERO = new Uint8Array(32);
+const LEAVES_PER_QUERY = 500;
+const MOST_EARLY = 10_000;
+
+/** Applies one run of each of several V1 trees. Returns the trees that took theirs. */
+async function applyRuns(context: TreeContext, runs: readonly Run[]): Promise<ReadonlySet<number>> {
+  const { books, hashing } = context;
+  const prepared: Prepared[] = [];
+  for (const run of runs) {
+    const tree = books.trees.byId(run.id);
+    const ready =
+      tree.type === TREE_TYPE.addressV1
+        ? await prepareAddresses(context, tree, run)
+        : await prepareLeaves(context, tree, run);
+    if (ready !== null) prepared.push(ready);
+  }
+  const damaged = await books.pages.load(prepared.map(({ tree: { id, height }, leaves }) => ({ id, height, leaves })));
+  for (const { tree } of prepared) if (damaged.has(tree.id)) diverge(context, tree.id, 'page');
+  const sound = prepared.filter(({ tree }) => !damaged.has(tree.id));
+  const updated = hashing.update(
+    sound.map(({ tree: { id, height }, leaves }) => ({ height, page: (key) => books.pages.page(id, key), leaves })),
+  );
+  sound.forEach(({ tree, run, leaves, accept }, i) => {
+    const change = updated[i];
+    if (change === undefined) return;
+    accept();
+    books.pages.accept(tree.id, change);
+    const last = run.updates.at(-1);
+    books.trees.change(tree.id, {
+      seq: Math.max(tree.seq, last?.seq ?? 0),
+      root: Uint8Array.from(leaves.length === 0 ? tree.root : change.root),
+      next_index: run.updates.reduce((next, { kind, ...update }) => {
+        const index = kind !== 'nullify' && 'index' in update ? update.index + 1 : 0;
+        return Math.max(next, index);
+      }, tree.next_index),
+    });
+  });
+  return new Set(sound.map(({ tree }) => tree.id));
+}
+
+async function prepareLeaves(context: TreeContext, tree: TreeRow, run: Run): Promise<Prepared> {
+  const { books, isStrict } = context;
+  const indexes = run.updates.flatMap((update) =>
+    'index' in update && update.kind === 'nullify' ? [update.index] : [],
+  );
+  await loadByLeaf(
+    context,
+    tree.id,
+    isStrict ? indexes : run.updates.flatMap((one) => ('index' in one ? [one.index] : [])),
+  );
+  const early = isStrict ? new Map<number, TreeUpdate>() : await earlyNullifications(context, tree.id);
+  const accounts = accountsByLeaf(context, tree.id);
+  const leaves: LeafChange[] = [];
+  const nullified = new Set<AccountRow>();
+  const remembered: TreeUpdate[] = [];
+  const recalled: TreeUpdate[] = [];
+  for (const update of run.updates) {
+    if (update.kind === 'leaf') {
+      const before = early.get(update.index);
+      const own = accounts.get(update.index) ?? [];
+      if (before !== undefined) {
+        recalled.push(before);
+        for (const account of own) nullified.add(account);
+      }
+      const isGone = before !== undefined || (!isStrict && own.some((account) => account.nullified === 1));
+      leaves.push({ index: update.index, hash: isGone ? ZERO : update.hash });
+    } else if (update.kind === 'nullify') {
+      const own = accounts.get(update.index) ?? [];
+      for (const account of own) nullified.add(account);
+      if (own.length === 0 && !isStrict) remembered.push(update);
+      leaves.push({ index: update.index, hash: ZERO });
+    }
+  }
+  const accept = () => {
+    for (const account of nullified) if (account.nullified === 0) books.accounts.put({ ...account, nullified: 1 });
+    for (const update of recalled) books.pending.remove(tree.id, update.seq, update.kind);
+    for (const update of remembered)
+      if (books.pending.peek(tree.id, update.seq, update.kind) == null) books.pending.put(pendingRow(tree.id, update));
+  };
+  return { tree, run, leaves, accept };
+}
+
+/** Without strict order a leaf may become zero before it is appended: that waits as a pending row. */
+async function earlyNullifications({ books }: TreeContext, tree: number): Promise<Map<number, TreeUpdate>> {
+  const rows = await (books.tx.db as Db)
+    .selectFrom('compression_pending')
+    .selectAll()
+    .where('tree', '=', tree)
+    .where('kind', '=', 'nullify')
+    .limit(MOST_EARLY)
+    .execute();
+  books.pending.adopt(rows);
+  const found = new Map<number, TreeUpdate>();
+  for (const row of books.pending.rows()) {
+    if (row.tree !== tree || row.kind !== 'nullify') continue;
+    const update = updateOf(row);
+    if ('index' in update) found.set(update.index, update);
+  }
+  return found;
+}
+
+async function loadByLeaf({ books }: TreeContext, tree: number, indexes: readonly number[]): Promise<void> {
+  for (let at = 0; at < indexes.length; at += LEAVES_PER_QUERY) {
+    const rows = await (books.tx.db as Db)
+      .selectFrom('compression_accounts')
+      .selectAll()
+      .where('tree', '=', tree)
+      .where('leaf_index', 'in', indexes.slice(at, at + LEAVES_PER_QUERY))
+      .execute();
+    books.accounts.adopt(rows);
+  }
+}
+
+function accountsByLeaf({ books }: TreeContext, tree: number): ReadonlyMap<number, readonly AccountRow[]> {
+  const found = new Map<number, AccountRow[]>();
+  for (const account of books.accounts.rows()) {
+    if (account.tree !== tree) continue;
+    const same = found.get(account.leaf_index);
+    if (same === undefined) found.set(account.leaf_index, [account]);
+    else same.push(account);
+  }
+  return found;
+}
+
+/** Null when a leaf is not the hash of its values: what the event says and what we read of it differ. */
+async function prepareAddresses(context: TreeContext, tree: TreeRow, run: Run): Promise<Prepared | null> {
+  const { books, hashing } = context;
+  const updates = run.updates.filter((update): update is IndexedUpdate => update.kind === 'indexed');
+  const rows = updates.map(({ index, value, nextIndex, nextValue, seq }) => ({
+    ...{ tree: tree.id, leaf_index: index, seq, next_index: nextIndex },
+    ...{ value: Uint8Array.from(value), next_value: Uint8Array.from(nextValue) },
+  }));
+  let hashes: readonly Uint8Array[];
+  try {
+    hashes = hashIndexedLeaves(hashing.poseidon, tree.type, rows);
+  } catch {
+    diverge(context, tree.id, 'decode');
+    return null;
+  }
+  if (updates.some(({ hash }, i) => !equalBytes(hash, hashes[i] ?? ZERO))) {
+    diverge(context, tree.id, 'decode');
+    return null;
+  }
+  await books.leaves.load(rows.map(({ tree: id, leaf_index }) => [id, leaf_index]));
+  // The newest of a leaf counts, also against what an earlier block brought.
+  const newest = rows.filter(({ leaf_index, seq }, i) => {
+    const stored = books.leaves.get(tree.id, leaf_index);
+    return (
+      (stored === null || stored.seq <= seq) && !rows.slice(i + 1).some((later) => later.leaf_index === leaf_index)
+    );
+  });
+  const leaves = newest.map((row) => ({ index: row.leaf_index, hash: updates[rows.indexOf(row)]?.hash ?? ZERO }));
+  const accept = () => {
+    for (const row of newest) books.leaves.put(row);
+  };
+  return { tree, run, leaves, accept };
+}

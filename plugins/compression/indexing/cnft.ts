@@ -1,0 +1,477 @@
+import { encode32, encode64 } from '../../../src/lib/base58.ts';
+import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import { type ChainBlock, type Log, messageOf, type StoreTx } from '../../../src/plugin/plugin.ts';
+import type { KeyTable, NormalTransaction } from '../../../src/ports/block.ts';
+import type { Counter } from '../../../src/ports/metrics.ts';
+import {
+  type ConcurrentDecoded,
+  type ConcurrentEvent,
+  decodeConcurrent,
+} from '../../../src/solana/concurrent/decode-concurrent.ts';
+import {
+  assetId,
+  type ConcurrentIds,
+  createConcurrentFinder,
+  createKeccakPairs,
+} from '../../../src/solana/concurrent/tree.ts';
+import { HASH_BYTES, zeroHashes } from '../../../src/solana/merkle/path.ts';
+import { type LeafChange, type UpdatedTree, updateTrees } from '../../../src/solana/merkle/update-trees.ts';
+import type { RowBook } from '../store/row-book.ts';
+import type { AssetRow, Db, Tables, TreeRow } from '../store/tables.ts';
+import { HISTORY } from '../trees/hashing.ts';
+import type { PageBook } from '../trees/page-book.ts';
+import type { TreeBook } from '../trees/tree-book.ts';
+import type { NewTree } from '../trees/tree-update.ts';
+
+/** What a block means to concurrent trees. */
+export interface CnftBlock {
+  readonly slot: number;
+  /** In order of execution. */
+  readonly steps: readonly { readonly key: Uint8Array; readonly step: LeafStep }[];
+  /** Every tree that a change names, as the change shows it. */
+  readonly trees: readonly NewTree[];
+  /** Trees that can no longer be followed, and why. */
+  readonly suspects: readonly { readonly key: Uint8Array; readonly reason: string }[];
+  /** What could not be read. */
+  readonly faults: readonly { readonly signature: string; readonly reason: string }[];
+}
+
+/** Reads a block; null when nothing in it concerns the trees that are wanted. Never throws. */
+export function createCnftDecoder(isWanted: (tree: Uint8Array) => boolean): (block: ChainBlock) => CnftBlock | null {
+  const findPrograms = createConcurrentFinder();
+  return ({ slot, keys, transactions }) => {
+    const ids = findPrograms(keys);
+    if (ids.length === 0) return null;
+    const found = { steps: [], trees: [], suspects: [], faults: [] } as Mutable<Omit<CnftBlock, 'slot'>>;
+    for (const transaction of transactions) {
+      const { events, faults } = readOne(transaction, keys, ids);
+      for (const event of events) if (isWanted(event.tree)) addEvent(found, event, slot);
+      for (const { tree, reason } of faults) {
+        if (tree === null || !isWanted(tree)) continue;
+        found.suspects.push({ key: tree, reason: 'decode' });
+        found.faults.push({ signature: encode64(transaction.signatures[0] ?? new Uint8Array(64)), reason });
+      }
+    }
+    return found.trees.length + found.suspects.length === 0 ? null : { slot, ...found };
+  };
+}
+
+function readOne(transaction: NormalTransaction, keys: KeyTable, ids: ConcurrentIds): ConcurrentDecoded {
+  try {
+    return decodeConcurrent(transaction, keys, ids);
+  } catch (error) {
+    // The chain goes on, and every tree that the transaction names is under suspicion.
+    const reason = messageOf(error);
+    return { events: [], faults: Array.from(transaction.keys, (id) => ({ reason, tree: keys.bytes(id) })) };
+  }
+}
+
+type Mutable<T> = { [Name in keyof T]: T[Name] extends readonly (infer Item)[] ? Item[] : T[Name] };
+
+function addEvent(found: Mutable<Omit<CnftBlock, 'slot'>>, event: ConcurrentEvent, slot: number): void {
+  const key = event.tree;
+  if (event.kind === 'close') {
+    found.suspects.push({ key, reason: 'closed' });
+    return;
+  }
+  const { height, seq, leafIndex, path, root, asset } = event;
+  found.trees.push({ key, type: CONCURRENT_TREE, queue: null, height, rootCapacity: null, nextTree: null });
+  if (event.kind === 'prepared') found.suspects.push({ key, reason: 'prepared' });
+  // An empty tree is what every tree begins as.
+  if (event.kind !== 'change') return;
+  const leaf = path[0] as Uint8Array;
+  found.steps.push({
+    key,
+    step: { seq, slot, leafIndex, leaf, root, asset: asset === null ? null : { id: asset.id, nonce: asset.nonce } },
+  });
+}
+
+/** One change of a concurrent tree. Steps of a tree count up without holes, from 1. */
+export interface LeafStep {
+  readonly seq: number;
+  readonly slot: number;
+  readonly leafIndex: number;
+  /** 32 bytes, as all others. */
+  readonly leaf: Uint8Array;
+  /** Root of the tree after it. */
+  readonly root: Uint8Array;
+  /** The asset that the leaf claims to be. */
+  readonly asset: { readonly id: Uint8Array; readonly nonce: bigint } | null;
+}
+
+type PendingRow = Tables['compression_pending'];
+
+/** What waits of such a tree has this kind. */
+const STEP_KIND = 'concurrent';
+
+function pendingStep(tree: number, { seq, slot, leafIndex, leaf, root, asset }: LeafStep): PendingRow {
+  const body = {
+    leafIndex,
+    leaf: base64(leaf),
+    root: base64(root),
+    ...(asset === null ? {} : { asset: base64(asset.id), nonce: String(asset.nonce) }),
+  };
+  return { tree, seq, kind: STEP_KIND, slot, body: JSON.stringify(body) };
+}
+
+function stepOf({ seq, slot, body }: PendingRow): LeafStep {
+  const { leafIndex, leaf, root, asset, nonce } = JSON.parse(body) as {
+    readonly leafIndex: number;
+    readonly leaf: string;
+    readonly root: string;
+    readonly asset?: string;
+    readonly nonce?: string;
+  };
+  return {
+    ...{ seq, slot, leafIndex, leaf: bytes(leaf), root: bytes(root) },
+    asset: asset === undefined || nonce === undefined ? null : { id: bytes(asset), nonce: BigInt(nonce) },
+  };
+}
+
+const base64 = (value: Uint8Array): string => Buffer.from(value).toString('base64');
+const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, 'base64'));
+
+/** Type of concurrent trees in the table of trees, behind the types of the Light programs. */
+export const CONCURRENT_TREE = 5;
+const MOST_LEVELS = 30;
+
+/** How such trees hash. */
+export interface ConcurrentHashing {
+  /** Hashes of empty subtrees up to the highest tree, one after the other. */
+  readonly zeros: Uint8Array;
+  emptyRoot(height: number): Uint8Array;
+  /** Sets leaves in order. Of the page reader see `updateTrees`. */
+  update(height: number, leaves: readonly LeafChange[], page: (key: number) => Uint8Array | null): UpdatedTree;
+}
+
+export function createConcurrentHashing(): ConcurrentHashing {
+  const keccak = createKeccakPairs();
+  let zeros: Uint8Array | null = null;
+  const use = () => {
+    zeros ??= zeroHashes(keccak, MOST_LEVELS);
+    return zeros;
+  };
+  return {
+    get zeros() {
+      return use();
+    },
+    emptyRoot: (height) => use().slice(height * HASH_BYTES, (height + 1) * HASH_BYTES),
+    update(height, leaves, page) {
+      const [updated] = updateTrees(keccak, use(), [{ height, page, leaves }]).trees;
+      if (updated === undefined) throw new Error('a tree was updated and did not come back');
+      return updated;
+    },
+  };
+}
+
+export interface CnftIndexer {
+  /**
+   * Changes trees, pages and assets in the books; the rows are the same whatever the order of blocks. `block` is null where nothing in it
+   * concerns concurrent trees: steps that waited may be due all the same.
+   */
+  apply(books: CnftBooks, block: CnftBlock | null, options: CnftOptions): Promise<void>;
+}
+
+interface CnftOptions {
+  readonly slot: number;
+  /** Those that new trees had before, by `keyText` of their keys. */
+  readonly ids?: ReadonlyMap<string, number>;
+}
+
+interface CnftIndexerParts {
+  readonly hashing: ConcurrentHashing;
+  readonly log: Log;
+  /** Counts changes that cannot be read. */
+  readonly faults: Pick<Counter, 'add'>;
+  /** Counts changes that were applied. */
+  readonly changes: Pick<Counter, 'add'>;
+}
+
+/** Steps of one tree that one block takes of those that waited. */
+const MOST_WAITING = 1_000;
+const MOST_READY = 4;
+/** Another process may have filled a hole: so often it is looked for what is ready. */
+const LOOK_SLOTS = 64;
+
+export function createCnftIndexer({ hashing, log, faults, changes }: CnftIndexerParts): CnftIndexer {
+  const admit = createTreeAdmission({ hashing, log, faults });
+  /** Whether the next step of a tree may be among those that wait, as far as this thread knows. */
+  let mayBeReady = true;
+
+  /** Trees whose next step waits: more of them were due than one block takes. */
+  async function ready({ tx, trees }: CnftBooks, { slot }: CnftOptions): Promise<number[]> {
+    if (!(mayBeReady || slot % LOOK_SLOTS === 0)) return [];
+    const keys = await treesThatAreReady(tx, MOST_READY);
+    if (keys.length < MOST_READY)
+      tx.onCommit(() => {
+        mayBeReady = false;
+      });
+    await trees.load(keys);
+    return keys.flatMap((key) => trees.find(key)?.id ?? []);
+  }
+
+  /** What waited comes behind what is new. */
+  async function addWaiting(
+    { tx, trees }: CnftBooks,
+    id: number,
+    fresh: readonly LeafStep[],
+  ): Promise<readonly LeafStep[]> {
+    const { seq, status } = trees.byId(id);
+    if (status === 'diverged') return fresh;
+    const next = endOfRun(seq, fresh);
+    if (next === seq && fresh.length > 0) return fresh;
+    const behind = await stepsBehind(tx, id, next, MOST_WAITING);
+    if (behind.length === MOST_WAITING) mayBeReady = true;
+    const known = new Set(fresh.map((step) => step.seq));
+    return [...fresh, ...behind.filter((step) => !known.has(step.seq))].sort((a, b) => a.seq - b.seq);
+  }
+
+  /** Applies what follows on; the rest waits. */
+  async function settle(books: CnftBooks, id: number, steps: readonly LeafStep[]): Promise<void> {
+    const { trees, pending } = books;
+    const before = trees.byId(id);
+    const run = before.status === 'diverged' ? [] : steps.slice(0, endOfRun(before.seq, steps) - before.seq);
+    const applied = applySteps(books, hashing, id, run);
+    changes.add(applied);
+    for (const { seq } of steps.slice(0, applied)) pending.remove(id, seq, STEP_KIND);
+    wait(books, id, steps.slice(applied));
+    const now = trees.byId(id);
+    if (now.status === 'diverged') {
+      if (before.status !== 'diverged') logDivergence(log, now);
+      return;
+    }
+    // Only the account says where such a past ends.
+    if (before.status === 'gap' && before.reason === HISTORY) return;
+    const waits = steps.length > applied || (before.status === 'gap' && (await someWait(books.tx, id, now.seq)));
+    trees.change(id, { status: waits ? 'gap' : 'ok', reason: null });
+  }
+
+  return {
+    async apply(books, block, options) {
+      if (block !== null) await admit(books, block, options.ids);
+      const fresh = block === null ? new Map<number, readonly LeafStep[]>() : newSteps(books, block);
+      const due = new Map<number, readonly LeafStep[]>();
+      for (const id of new Set([...fresh.keys(), ...(await ready(books, options))]))
+        due.set(id, await addWaiting(books, id, fresh.get(id) ?? []));
+      if (due.size === 0) return;
+      await loadFor(books, due);
+      for (const [id, steps] of due) await settle(books, id, steps);
+    },
+  };
+}
+
+/** The sequence number that a tree gets to with steps that follow on. */
+function endOfRun(seq: number, steps: readonly LeafStep[]): number {
+  let end = seq;
+  for (const step of steps) {
+    if (step.seq !== end + 1) break;
+    end += 1;
+  }
+  return end;
+}
+
+function wait({ pending }: CnftBooks, id: number, steps: readonly LeafStep[]): void {
+  for (const step of steps) if (pending.get(id, step.seq, STEP_KIND) === null) pending.put(pendingStep(id, step));
+}
+
+/** Steps that are not applied yet, by tree, ascending, each once. */
+function newSteps({ trees }: CnftBooks, { steps }: CnftBlock): Map<number, readonly LeafStep[]> {
+  const byTree = new Map<number, Map<number, LeafStep>>();
+  for (const { key, step } of steps) {
+    const row = trees.find(key);
+    if (row === null || row.type !== CONCURRENT_TREE || step.seq <= row.seq || isOver(row)) continue;
+    const list = byTree.get(row.id) ?? new Map<number, LeafStep>();
+    byTree.set(row.id, list.set(step.seq, step));
+  }
+  return new Map([...byTree].map(([id, list]) => [id, [...list.values()].sort((a, b) => a.seq - b.seq)]));
+}
+
+/** Nothing will ever bring such a tree back. */
+const isOver = ({ status, reason }: TreeRow): boolean =>
+  status === 'diverged' && (reason === 'closed' || reason === 'prepared');
+
+async function loadFor(books: CnftBooks, due: ReadonlyMap<number, readonly LeafStep[]>): Promise<void> {
+  const { trees, pages, assets, pending } = books;
+  const lists = [...due];
+  const damaged = await pages.load(
+    lists.map(([id, steps]) => ({
+      ...{ id, height: trees.byId(id).height },
+      leaves: steps.map(({ leafIndex, leaf }) => ({ index: leafIndex, hash: leaf })),
+    })),
+  );
+  for (const id of damaged)
+    if (due.has(id) && trees.byId(id).status !== 'diverged') trees.change(id, { status: 'diverged', reason: 'page' });
+  await assets.load(lists.flatMap(([, steps]) => steps.flatMap(({ asset }) => (asset === null ? [] : [[asset.id]]))));
+  await pending.load(lists.flatMap(([id, steps]) => steps.map(({ seq }) => [id, seq, STEP_KIND])));
+}
+
+interface AdmissionParts {
+  readonly hashing: ConcurrentHashing;
+  readonly log: Log;
+  readonly faults: Pick<Counter, 'add'>;
+}
+
+type TreeIds = ReadonlyMap<string, number>;
+
+/** Ids of trees have 16 bits in the ids of pages; some are left to the Light programs. */
+const MOST_TREES = 60_000;
+
+/**
+ * Adds the trees that a block names for the first time, and turns away from those that can no longer be followed. Afterwards all of them
+ * are loaded.
+ */
+function createTreeAdmission({ hashing, log, faults }: AdmissionParts) {
+  async function insert({ tx, trees }: CnftBooks, block: CnftBlock, ids?: TreeIds): Promise<void> {
+    const fresh = new Map(
+      block.trees.filter(({ key }) => trees.find(key) === null).map((tree) => [encode32(tree.key), tree]),
+    );
+    if (fresh.size === 0) return;
+    const last = await (tx.db as Db)
+      .selectFrom('compression_trees')
+      .select((is) => is.fn.max('id').as('id'))
+      .executeTakeFirst();
+    if ((last?.id ?? 0) + fresh.size > MOST_TREES) {
+      log.error({ most: MOST_TREES }, 'no more concurrent trees fit the index: name those that matter');
+      return;
+    }
+    await trees.insert([...fresh.values()], ids);
+    for (const { key, height } of fresh.values()) {
+      const { id } = trees.find(key) as TreeRow;
+      trees.change(id, { root: hashing.emptyRoot(height) });
+    }
+  }
+
+  function suspect({ trees }: CnftBooks, { suspects, trees: named, slot }: CnftBlock): void {
+    const odd = named.flatMap(({ key, height }) =>
+      trees.find(key)?.height === height ? [] : [{ key, reason: 'height' }],
+    );
+    for (const { key, reason } of [...odd, ...suspects]) {
+      const row = trees.find(key);
+      if (row === null || row.type !== CONCURRENT_TREE || row.reason === reason) continue;
+      trees.change(row.id, { status: 'diverged', reason });
+      log.warn({ tree: encode32(key), slot, reason }, 'a concurrent tree can no longer be followed');
+    }
+  }
+
+  return async (books: CnftBooks, block: CnftBlock, ids?: TreeIds): Promise<void> => {
+    await books.trees.load([...block.trees, ...block.suspects].map(({ key }) => key));
+    await insert(books, block, ids);
+    suspect(books, block);
+    for (const fault of block.faults)
+      log.warn({ ...fault, slot: block.slot }, 'a change of a concurrent tree cannot be read');
+    faults.add(block.faults.length);
+  };
+}
+
+interface StepBooks {
+  readonly trees: TreeBook;
+  readonly pages: PageBook;
+  readonly assets: RowBook<AssetRow>;
+}
+
+/**
+ * Applies steps that follow each other from where the tree stands, up to the first that leads to another root than it says: that makes
+ * the tree diverged. Returns how many it took. Pages and assets of the steps must be loaded.
+ */
+function applySteps(books: StepBooks, hashing: ConcurrentHashing, id: number, steps: readonly LeafStep[]): number {
+  const update = (part: readonly LeafStep[]): UpdatedTree => {
+    const leaves = part.map(({ leafIndex, leaf }) => ({ index: leafIndex, hash: leaf }));
+    return hashing.update(books.trees.byId(id).height, leaves, (page) => books.pages.page(id, page));
+  };
+  const last = steps.at(-1);
+  if (last === undefined) return 0;
+  // The last root witnesses all steps before it; only when it does not, the bad one is looked for.
+  const all = update(steps);
+  if (equalBytes(all.root, last.root)) {
+    accept(books, id, steps, all);
+    return steps.length;
+  }
+  for (const [at, step] of steps.entries()) {
+    const one = update([step]);
+    if (!equalBytes(one.root, step.root)) {
+      books.trees.change(id, {
+        ...{ status: 'diverged', reason: 'root' },
+        ...{ expected_root: Uint8Array.from(step.root), computed_root: Uint8Array.from(one.root) },
+      });
+      return at;
+    }
+    accept(books, id, [step], one);
+  }
+  throw new Error('steps that all lead to their roots do not lead to the last one');
+}
+
+function accept(books: StepBooks, id: number, steps: readonly LeafStep[], updated: UpdatedTree): void {
+  books.pages.accept(id, updated);
+  const tree = books.trees.byId(id);
+  const last = steps.at(-1) as LeafStep;
+  books.trees.change(id, {
+    ...{ seq: last.seq, root: Uint8Array.from(updated.root), verified_seq: last.seq, verified_slot: last.slot },
+    next_index: steps.reduce((next, { leafIndex }) => Math.max(next, leafIndex + 1), tree.next_index),
+  });
+  for (const step of steps) keepAsset(books, tree, step);
+}
+
+/** A leaf may claim to be any asset; it is one only when Bubblegum derives the id from this tree. */
+function keepAsset({ assets }: StepBooks, tree: TreeRow, { asset, leafIndex, leaf, seq }: LeafStep): void {
+  if (asset === null) return;
+  const known = assets.get(asset.id);
+  // One that is known here was derived before, and no other tree can have its id.
+  if (known?.tree !== tree.id && !equalBytes(assetId(tree.key, asset.nonce), asset.id)) return;
+  const [id, copy] = [Uint8Array.from(asset.id), Uint8Array.from(leaf)];
+  assets.put({ id, tree: tree.id, leaf_index: leafIndex, leaf: copy, seq });
+}
+
+/** Steps that wait, as far as they follow `seq` without a hole, at most `most`. */
+async function stepsBehind({ db }: StoreTx, tree: number, seq: number, most: number): Promise<LeafStep[]> {
+  const rows = await (db as Db)
+    .selectFrom('compression_pending')
+    .selectAll()
+    .where('tree', '=', tree)
+    .where('seq', '>', seq)
+    .where('seq', '<=', seq + most)
+    .where('kind', '=', STEP_KIND)
+    .orderBy('seq')
+    .execute();
+  return rows.filter((row, at) => row.seq === seq + 1 + at).map(stepOf);
+}
+
+/** Whether a step waits behind this one. */
+async function someWait({ db }: StoreTx, tree: number, seq: number): Promise<boolean> {
+  const row = await (db as Db)
+    .selectFrom('compression_pending')
+    .select('seq')
+    .where('tree', '=', tree)
+    .where('seq', '>', seq)
+    .limit(1)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+/** Keys of trees whose next step waits, at most `most`. */
+async function treesThatAreReady({ db }: StoreTx, most: number): Promise<Uint8Array[]> {
+  const rows = await (db as Db)
+    .selectFrom('compression_trees as t')
+    .innerJoin('compression_pending as p', (join) => join.onRef('p.tree', '=', 't.id'))
+    .select('t.key')
+    .where('t.type', '=', CONCURRENT_TREE)
+    .where('t.status', '!=', 'diverged')
+    .whereRef('p.seq', '=', (is) => is('t.seq', '+', 1))
+    .limit(most)
+    .execute();
+  return rows.map(({ key }) => key);
+}
+
+/** The books of a block, as far as concurrent trees go. */
+interface CnftBooks extends StepBooks {
+  readonly tx: StoreTx;
+  readonly pending: RowBook<Tables['compression_pending']>;
+}
+
+/** Says that a tree is not the chain's any more. */
+function logDivergence(log: Log, { key, seq, reason, expected_root, computed_root }: TreeRow): void {
+  const text = (root: Uint8Array | null) => (root === null ? null : encode32(root));
+  log.error(
+    { tree: encode32(key), seq, reason, expectedRoot: text(expected_root), computedRoot: text(computed_root) },
+    'a concurrent tree has diverged from the chain',
+  );
+}

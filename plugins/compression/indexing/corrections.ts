@@ -1,0 +1,201 @@
+import { encode32 } from '../../../src/lib/base58.ts';
+import { equalBytes } from '../../../src/lib/equal-bytes.ts';
+import type { Log, Store, StoreTx } from '../../../src/plugin/plugin.ts';
+import type { CreatedOutput } from '../../../src/solana/compression/events.ts';
+import { KEYS_PER_STATEMENT, keyText } from '../store/row-book.ts';
+import {
+  type AccountRow,
+  type Db,
+  DOUBT,
+  doubtNote,
+  READ,
+  READING,
+  SPENT,
+  type TreeRow,
+  writeNote,
+} from '../store/tables.ts';
+import { type Hashing, HISTORY } from '../trees/hashing.ts';
+import { createBalances } from './apply-accounts.ts';
+import { type BlockBooks, openBooks } from './block-books.ts';
+import type { DecodedBlock } from './decode-block.ts';
+import type { ApplyOptions, Indexer } from './indexer.ts';
+
+interface ContradictionParts {
+  readonly indexer: Pick<Indexer, 'amend'>;
+  readonly hashing: Hashing;
+  readonly log: Log;
+}
+
+/**
+ * A tree is read anew because its rows were found wrong: accounts that had been told for a leaf which now gets another one never
+ * existed. They go, with what they gave to balances. Comes before the block is applied. Errors: those of the store.
+ */
+export async function dropContradicted(
+  { indexer, hashing, log }: ContradictionParts,
+  tx: StoreTx,
+  block: DecodedBlock,
+  { isFinal }: ApplyOptions,
+): Promise<void> {
+  const outputs = block.transactions.flatMap(({ events }) =>
+    events.flatMap((event) => (event.kind === 'transaction' ? event.outputs : [])),
+  );
+  if (outputs.length === 0) return;
+  let wrong = await contradictedBy(tx.db as Db, outputs);
+  if (wrong.length === 0) return;
+  if (isFinal)
+    await indexer.amend(
+      tx,
+      async (books) => {
+        wrong = await contradictedBy(tx.db as Db, outputs);
+        await drop(books, wrong);
+      },
+      block.slot,
+    );
+  else {
+    const books = openBooks(tx, hashing);
+    await drop(books, wrong);
+    await books.flush();
+  }
+  for (const { hash, tree, leaf_index } of wrong)
+    log.error(
+      { hash: encode32(hash), tree, leafIndex: leaf_index },
+      'a compressed account never existed, and is removed',
+    );
+}
+
+async function contradictedBy(db: Db, outputs: readonly CreatedOutput[]): Promise<AccountRow[]> {
+  const trees = await db
+    .selectFrom('compression_trees')
+    .select(['id', 'key', 'queue'])
+    .where('status', '=', 'gap')
+    .where('reason', '=', HISTORY)
+    .execute();
+  const wrong: AccountRow[] = [];
+  for (const { id, key, queue } of trees) {
+    const names = new Set([key, ...(queue === null ? [] : [queue])].map((name) => keyText([name])));
+    const own = outputs.filter(({ tree, treeOrQueue }) => names.has(keyText([tree ?? treeOrQueue])));
+    wrong.push(...(await contradicted(db, id, new Map(own.map(({ leafIndex, hash }) => [leafIndex, hash])))));
+  }
+  return wrong;
+}
+
+async function contradicted(db: Db, tree: number, told: ReadonlyMap<number, Uint8Array>): Promise<AccountRow[]> {
+  const found: AccountRow[] = [];
+  const indexes = [...told.keys()];
+  for (let at = 0; at < indexes.length; at += KEYS_PER_STATEMENT) {
+    const rows = await db
+      .selectFrom('compression_accounts')
+      .selectAll()
+      .where('tree', '=', tree)
+      .where('leaf_index', 'in', indexes.slice(at, at + KEYS_PER_STATEMENT))
+      .execute();
+    for (const row of rows) {
+      const hash = told.get(row.leaf_index);
+      if (hash !== undefined && !equalBytes(hash, row.hash)) found.push(row);
+    }
+  }
+  return found;
+}
+
+async function drop(books: BlockBooks, rows: readonly AccountRow[]): Promise<void> {
+  const balances = createBalances(books);
+  books.accounts.adopt(rows);
+  await books.tokenAccounts.load(rows.map(({ hash }) => [hash]));
+  for (const row of rows) {
+    const token = books.tokenAccounts.get(row.hash);
+    if (row.spent === SPENT.no) balances.move(row, token, -1);
+    books.accounts.remove(row.hash);
+    if (token !== null) books.tokenAccounts.remove(row.hash);
+  }
+  await balances.settle();
+}
+
+/** Ended in one transaction: all but a few were told again. */
+const ROWS_AT_ONCE = 500;
+
+/**
+ * Spends of a tree from a slot on that only the rows tell of, and not the tree, are in doubt until they are told again. They lose their
+ * place in the queue. Comes in the transaction that has the tree read again from that slot.
+ */
+export async function doubtSpends(tx: StoreTx, { id }: Pick<TreeRow, 'id'>, fromSlot: number): Promise<void> {
+  await (tx.db as Db)
+    .updateTable('compression_accounts')
+    .set({ spent: SPENT.doubted, nullifier: null, nullifier_index: null, tx_hash: null })
+    .where('tree', '=', id)
+    .where('spent', '=', SPENT.yes)
+    .where('nullified', '=', 0)
+    .where('slot_spent', '>=', fromSlot)
+    .execute();
+  await writeNote(tx, doubtNote(id), READING);
+}
+
+/** Notes of which trees everything was read again and found right. Errors: those of the store. */
+export async function settleDoubts(
+  store: Store,
+  trees: readonly TreeRow[],
+  isBeingRead: (tree: TreeRow) => Promise<boolean>,
+): Promise<void> {
+  const names = new Set(await notesThatSay(store.read as Db, READING));
+  for (const tree of trees) {
+    const name = doubtNote(tree.id);
+    if (!names.has(name) || tree.status !== 'ok' || (await isBeingRead(tree))) continue;
+    await store.write((tx) => writeNote(tx, name, READ));
+  }
+}
+
+async function notesThatSay(db: Db, value: string): Promise<string[]> {
+  const rows = await db
+    .selectFrom('compression_notes')
+    .select('name')
+    .where('name', 'like', `${DOUBT}%`)
+    .where('value', '=', value)
+    .execute();
+  return rows.map(({ name }) => name);
+}
+
+/** Spends that were not told again are taken back. Errors: those of the store. */
+export async function endDoubts(tx: StoreTx, indexer: Pick<Indexer, 'amend'>, log: Log): Promise<void> {
+  const db = tx.db as Db;
+  for (const name of await notesThatSay(db, READ)) {
+    let rows: readonly AccountRow[] = [];
+    await indexer.amend(tx, async (books) => {
+      rows = await doubted(db, Number(name.slice(DOUBT.length)));
+      await takeBackSpends(books, rows);
+    });
+    for (const { hash, tree, spent_by, nullified } of rows)
+      if (nullified === 0)
+        log.error(
+          { hash: encode32(hash), tree, signature: spent_by === null ? null : Buffer.from(spent_by).toString('hex') },
+          'a compressed account was never spent, and is there again',
+        );
+    if (rows.length < ROWS_AT_ONCE) await db.deleteFrom('compression_notes').where('name', '=', name).execute();
+  }
+}
+
+async function doubted(db: Db, tree: number): Promise<AccountRow[]> {
+  return await db
+    .selectFrom('compression_accounts')
+    .selectAll()
+    .where('tree', '=', tree)
+    .where('spent', '=', SPENT.doubted)
+    .limit(ROWS_AT_ONCE)
+    .execute();
+}
+
+async function takeBackSpends(books: BlockBooks, rows: readonly AccountRow[]): Promise<void> {
+  const balances = createBalances(books);
+  books.accounts.adopt(rows);
+  await books.tokenAccounts.load(rows.map(({ hash }) => [hash]));
+  for (const row of rows) {
+    // Its leaf was replaced: that is a witness of the spend.
+    if (row.nullified === 1) {
+      books.accounts.put({ ...row, spent: SPENT.yes });
+      continue;
+    }
+    const token = books.tokenAccounts.get(row.hash);
+    books.accounts.put({ ...row, spent: SPENT.no, slot_spent: null, spent_by: null });
+    if (token !== null) books.tokenAccounts.put({ ...token, spent: SPENT.no });
+    balances.move(row, token, 1);
+  }
+  await balances.settle();
+}

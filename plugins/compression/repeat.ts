@@ -1,0 +1,43 @@
+import { type Clock, codeOf, type Log, messageOf } from '../../src/plugin/plugin.ts';
+
+/** Work that comes again and again, one piece at a time. */
+export interface Repeats {
+  /** `work` answers after how many ms it wants to come again; after a failure that is `afterFailureMs`. */
+  add(what: string, firstMs: number, afterFailureMs: number, work: (signal: AbortSignal) => Promise<number>): void;
+  /** Ends the pauses and waits for the pieces that run. */
+  stop(): Promise<void>;
+}
+
+export function createRepeats(clock: Clock, log: Log): Repeats {
+  const over = new AbortController();
+  const loops: Promise<void>[] = [];
+
+  async function loop(
+    what: string,
+    firstMs: number,
+    afterFailureMs: number,
+    work: (signal: AbortSignal) => Promise<number>,
+  ): Promise<void> {
+    const { signal } = over;
+    let pauseMs = firstMs;
+    while (!signal.aborted) {
+      await clock.sleep(pauseMs, signal).catch(() => undefined);
+      if (signal.aborted) return;
+      try {
+        pauseMs = await work(signal);
+      } catch (error) {
+        if (signal.aborted) return;
+        pauseMs = afterFailureMs;
+        log.warn({ code: codeOf(error), error: messageOf(error) }, `${what} failed`);
+      }
+    }
+  }
+
+  return {
+    add: (what, firstMs, afterFailureMs, work) => void loops.push(loop(what, firstMs, afterFailureMs, work)),
+    async stop() {
+      over.abort(new Error('the plugin stops'));
+      await Promise.all(loops);
+    },
+  };
+}

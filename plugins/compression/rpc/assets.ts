@@ -1,0 +1,149 @@
+import { type TSchema, Type } from '@sinclair/typebox';
+import { encode32 } from '../../../src/lib/base58.ts';
+import type { Price, RpcCall, RpcMethod } from '../../../src/plugin/plugin.ts';
+import { eachSibling } from '../../../src/solana/merkle/path.ts';
+import { type AssetRow, type Db, readAtOneSlot, type TreeRow } from '../store/tables.ts';
+import type { PathPages } from '../trees/path.ts';
+import { isLeaf } from '../trees/path.ts';
+import { type Fields, key32, listOf, notFound } from './fields.ts';
+import { type MethodParts, type PlainMethod, plainMethod, requireIndexed, requireSlot } from './method.ts';
+import { type DamageGuard, type PathReader, requireProvable } from './path-reader.ts';
+import { distinctBytes } from './records.ts';
+
+interface AssetParts extends Pick<MethodParts, 'store' | 'slots'> {
+  readonly reader: PathReader;
+  readonly guarded: DamageGuard;
+  /** Hashes of empty subtrees of concurrent trees. */
+  readonly zeros: () => Uint8Array;
+}
+
+/** A proof as asset APIs write it. */
+interface AssetProof {
+  readonly root: string;
+  readonly proof: readonly string[];
+  /** Number of the leaf when the root is 1 and the children of n are 2n and 2n + 1. */
+  readonly node_index: number;
+  readonly leaf: string;
+  readonly tree_id: string;
+}
+
+const PRICE: Price = { product: 'das', credits: 10, groups: ['das'] };
+
+/** getAssetProof and, under its two names, the same for many. */
+export function assetMethods(parts: AssetParts): readonly RpcMethod[] {
+  return [getAssetProof(parts), ...['getAssetProofBatch', 'getAssetProofs'].map((name) => getAssetProofs(parts, name))];
+}
+
+function getAssetProof(parts: AssetParts): RpcMethod {
+  return assetMethod(parts, {
+    name: 'getAssetProof',
+    summary: 'Merkle proof of a compressed NFT: all siblings from its leaf to the newest root of its tree',
+    fields: { id: key32('id of the asset') },
+    result: proofSchema(),
+    run: async ({ id, minContextSlot }) => {
+      const [found] = await findAtOneSlot(parts, [id], minContextSlot);
+      if (found === undefined) throw notFound('Asset Proof Not Found');
+      return proofOf(parts, found);
+    },
+  });
+}
+
+function getAssetProofs(parts: AssetParts, name: string): RpcMethod {
+  return assetMethod(parts, {
+    name,
+    summary: 'Merkle proofs of up to 1000 compressed NFTs by their ids; null where there is none',
+    fields: { ids: listOf(key32('id of an asset'), { items: 'ids', empty: 'No ids provided' }) },
+    bare: 'ids',
+    result: Type.Record(Type.String(), Type.Union([proofSchema(), Type.Null()])),
+    run: async ({ ids, minContextSlot }) => {
+      const found = await findAtOneSlot(parts, ids, minContextSlot);
+      const proofs = new Map<string, AssetProof | null>(ids.map((id) => [encode32(id), null]));
+      for (const path of found) proofs.set(encode32(path.id), proofOf(parts, path));
+      return Object.fromEntries(proofs);
+    },
+  });
+}
+
+/** Clients send more than the methods know, and single values or lists bare. */
+function assetMethod<F extends Fields>({ slots }: AssetParts, method: PlainMethod<F>): RpcMethod {
+  const inner = plainMethod(slots, { ...method, tolerant: true });
+  const [field = ''] = Object.keys(method.fields);
+  return {
+    ...inner,
+    ...{ tag: 'Digital assets', price: PRICE },
+    handler: (call: RpcCall) => inner.handler({ ...call, params: namedParams(call.params, field) }),
+  };
+}
+
+function namedParams(params: unknown, field: string): unknown {
+  if (!Array.isArray(params)) return params;
+  const [first] = params as readonly unknown[];
+  const isSingle = params.length === 1 && (field === 'id' ? typeof first === 'string' : Array.isArray(first));
+  return isSingle ? { [field]: first } : params;
+}
+
+async function findAtOneSlot(
+  { store, slots, reader, guarded }: AssetParts,
+  ids: readonly Uint8Array[],
+  minContextSlot: number | null,
+): Promise<readonly AssetPath[]> {
+  const { slot, value } = await guarded(() =>
+    readAtOneSlot(store, (db, at) => {
+      requireIndexed(at);
+      requireSlot(at, minContextSlot);
+      return findAssets(db, reader, ids);
+    }),
+  );
+  slots.saw(slot);
+  return value;
+}
+
+function proofOf({ zeros }: AssetParts, { leaf, leaf_index, tree, pages }: AssetPath): AssetProof {
+  const proof: string[] = [];
+  eachSibling(tree.height, leaf_index, pages, zeros(), (bytes, offset) => proof.push(encode32(bytes, offset)));
+  return {
+    ...{ root: encode32(tree.root), proof, node_index: 2 ** tree.height + leaf_index },
+    ...{ leaf: encode32(leaf), tree_id: encode32(tree.key) },
+  };
+}
+
+const proofSchema = (): TSchema =>
+  Type.Object({
+    root: Type.String({ description: 'newest root of the tree' }),
+    proof: Type.Array(Type.String(), { description: 'siblings bottom-up, as many as the tree has levels' }),
+    node_index: Type.Integer({
+      description: 'number of the leaf when the root is 1 and the children of n are 2n and 2n + 1',
+    }),
+    leaf: Type.String(),
+    tree_id: Type.String(),
+  });
+
+/** An asset that is in its tree, with the path there. */
+interface AssetPath extends Pick<AssetRow, 'id' | 'leaf_index' | 'leaf'> {
+  readonly tree: Pick<TreeRow, 'id' | 'key' | 'height' | 'seq' | 'root' | 'status' | 'reason'>;
+  readonly pages: PathPages;
+}
+
+/**
+ * The paths of assets, all of one state of the store. Those that are not known or no longer in their tree are left out. Errors: -32603 for a
+ * tree that may not be proved; DamagedPage; those of the store.
+ */
+async function findAssets(db: Db, reader: PathReader, ids: readonly Uint8Array[]): Promise<readonly AssetPath[]> {
+  const distinct = distinctBytes(ids);
+  if (distinct.length === 0) return [];
+  const rows = await db
+    .selectFrom('compression_assets as a')
+    .innerJoin('compression_trees as t', 't.id', 'a.tree')
+    .select(['a.id as asset', 'a.leaf_index', 'a.leaf'])
+    .select(['t.id', 't.key', 't.height', 't.seq', 't.root', 't.status', 't.reason'])
+    .where('a.id', 'in', distinct)
+    .execute();
+  for (const row of rows) requireProvable(row);
+  const pages = await reader.paths(
+    db,
+    rows.map((row) => ({ tree: row, leafIndex: row.leaf_index })),
+  );
+  return rows
+    .map(({ asset, leaf_index, leaf, ...tree }, i) => ({ id: asset, leaf_index, leaf, tree, pages: pages[i] ?? [] }))
+    .filter((path) => isLeaf(path.pages, path.leaf_index, path.leaf));
+}

@@ -1,0 +1,246 @@
+import { decode32, encode, encode32 } from '../../../src/lib/base58.ts';
+import {
+  type ChainReader,
+  type Clock,
+  CodedError,
+  codeOf,
+  type Log,
+  messageOf,
+  type StoreTx,
+} from '../../../src/plugin/plugin.ts';
+import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
+import {
+  readQueueAccount,
+  readTreeAccount,
+  rootPlaces,
+  TREE_DISCRIMINATORS,
+  TREE_HEADER_BYTES,
+} from '../../../src/solana/compression/tree-accounts.ts';
+import type { Db, TreeRow } from '../store/tables.ts';
+import type { ForeignTree, NewTree, TreeSource } from './tree-update.ts';
+
+/** Owner of the trees of this deployment. */
+const GROUP = '24rt4RgeyjUCWGS2eF7L7gyNMuz6JWdqYpAvb1KRoHxs';
+const OWN_PROGRAM = 'compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq';
+const HASH_BYTES = 32;
+
+/** What the account of a tree says. */
+export interface ChainTree extends NewTree {
+  readonly rootCapacity: number;
+  readonly seq: number;
+  readonly nextIndex: number;
+}
+
+type TreeAnswer =
+  | { readonly kind: 'tree'; readonly tree: ChainTree /** Slot at which the node stood. */; readonly slot: number }
+  /** The queue of this tree. */
+  | { readonly kind: 'queue'; readonly tree: Uint8Array }
+  /** No tree of ours, and why. */
+  | { readonly kind: 'foreign'; readonly reason: string };
+
+/** Where the chain stands and what it holds as the root of one sequence number. */
+export interface ChainRoot {
+  /** Newest sequence number. */
+  readonly seq: number;
+  /** Null when the account is gone. */
+  readonly root: Uint8Array | null;
+  /** Slot at which the node stood when it told the sequence number. */
+  readonly slot: number;
+}
+
+/** Reads tree accounts. Errors of all: CHAIN_RPC_ERROR, CHAIN_UNREACHABLE, CHAIN_TIMEOUT. */
+export interface TreeReader {
+  one(key: Uint8Array, options?: ReadOptions): Promise<TreeAnswer>;
+  /** All trees of the program, foreign ones left out. Nodes may refuse that. */
+  all(options?: ReadOptions): Promise<ChainTree[]>;
+  /** The root that the tree had at a sequence number: right as long as it is one of the newest `capacity`. */
+  rootAt(
+    tree: { readonly key: Uint8Array; readonly type: number },
+    seq: number,
+    capacity: number,
+    options?: ReadOptions,
+  ): Promise<ChainRoot>;
+}
+
+export function createTreeReader(
+  chain: ChainReader,
+  config: { readonly programId: string },
+  commitment: 'confirmed' | 'finalized',
+): TreeReader {
+  const group = decode32(GROUP)!;
+
+  const slice = createSliceReader(chain, commitment);
+
+  function treeOf(key: Uint8Array, data: Uint8Array): ChainTree | string {
+    const account = readTreeAccount(data);
+    if (account === null) return 'the account is no tree of a known kind';
+    if (config.programId === OWN_PROGRAM && !Buffer.from(group).equals(account.owner))
+      return `it belongs to ${encode32(account.owner)}`;
+    const { type, height, nextTree } = account;
+    return {
+      ...{ key: Uint8Array.from(key), type, height, rootCapacity: account.rootHistoryCapacity },
+      nextTree: nextTree === null ? null : Uint8Array.from(nextTree),
+      queue: Uint8Array.from(account.queue ?? key),
+      ...{ seq: Number(account.seq), nextIndex: Number(account.nextIndex) },
+    };
+  }
+
+  return {
+    async one(key, options = {}) {
+      const { context, value } = await slice(key, 0, TREE_HEADER_BYTES, options);
+      if (value === null) return { kind: 'foreign', reason: 'there is no such account' };
+      if (value.owner !== config.programId) return { kind: 'foreign', reason: `its program is ${value.owner}` };
+      const data = sliceBytes(value);
+      const queueOf = readQueueAccount(data);
+      if (queueOf !== null) return { kind: 'queue', tree: queueOf };
+      const tree = treeOf(key, data);
+      return typeof tree === 'string' ? { kind: 'foreign', reason: tree } : { kind: 'tree', tree, slot: context.slot };
+    },
+    async all({ signal } = {}) {
+      const found: ChainTree[] = [];
+      for (const discriminator of TREE_DISCRIMINATORS) {
+        const accounts = await chain.call<{ readonly pubkey: string; readonly account: AccountReply }[]>(
+          'getProgramAccounts',
+          [
+            config.programId,
+            {
+              ...{ encoding: 'base64', commitment, dataSlice: { offset: 0, length: TREE_HEADER_BYTES } },
+              filters: [{ memcmp: { offset: 0, bytes: encode(discriminator) } }],
+            },
+          ],
+          signal === undefined ? {} : { signal },
+        );
+        for (const { pubkey, account } of accounts) {
+          const key = decode32(pubkey);
+          const tree = key === null ? 'no key' : treeOf(key, sliceBytes(account));
+          if (typeof tree !== 'string') found.push(tree);
+        }
+      }
+      return found;
+    },
+    async rootAt({ key, type }, seq, capacity, options = {}) {
+      const { seqOffset, rootsOffset } = rootPlaces(type);
+      // The root first: if it is among the newest by the number that is read after it, it was when it was read.
+      const place = await slice(key, rootsOffset + HASH_BYTES * (seq % capacity), HASH_BYTES, options);
+      const head = await slice(key, seqOffset, 8, options);
+      const root = place.value === null ? null : sliceBytes(place.value);
+      const number = head.value === null ? null : sliceBytes(head.value);
+      if (root?.length !== HASH_BYTES || number?.length !== 8) return { seq: 0, root: null, slot: head.context.slot };
+      return { seq: Number(Buffer.from(number).readBigUInt64LE()), root, slot: head.context.slot };
+    },
+  };
+}
+
+interface TreeSourceParts {
+  /** Null without an upstream. */
+  readonly reader: Pick<TreeReader, 'one'> | null;
+  readonly clock: Clock;
+  readonly log: Log;
+  /** Ends the waiting. */
+  readonly signal: AbortSignal;
+}
+
+/** Pauses behind the attempts; after the last one the block itself is tried again. */
+const PAUSES_MS = [500, 1_000, 2_000, 4_000, 0] as const;
+
+/** Asks the chain what a key is that a block names as a tree or as an output queue. */
+export function createTreeSource({ reader, clock, log, signal }: TreeSourceParts): TreeSource {
+  async function ask({ one }: Pick<TreeReader, 'one'>, key: Uint8Array, slot: number): Promise<NewTree | ForeignTree> {
+    const named = await one(key, { signal, minSlot: slot });
+    const answer = named.kind === 'queue' ? await one(named.tree, { signal, minSlot: slot }) : named;
+    if (answer.kind === 'tree') return answer.tree;
+    return { foreign: answer.kind === 'foreign' ? answer.reason : 'it is the queue of a queue' };
+  }
+
+  return {
+    async lookUp(key, slot) {
+      const tree = encode32(key);
+      if (reader === null) throw undeclared(tree);
+      let cause: unknown;
+      for (const pauseMs of PAUSES_MS) {
+        try {
+          return await ask(reader, key, slot);
+        } catch (error) {
+          signal.throwIfAborted();
+          cause = error;
+          log.warn({ tree, code: codeOf(error), error: messageOf(error) }, 'the account of a tree cannot be read');
+          if (pauseMs > 0) await clock.sleep(pauseMs, signal);
+        }
+      }
+      throw new CodedError('COMPRESSION_TREE_UNREADABLE', `the account of tree ${tree} cannot be read`, {
+        ...{ retryable: true, cause, facts: { tree } },
+      });
+    },
+  };
+}
+
+const undeclared = (tree: string) =>
+  new CodedError(
+    'COMPRESSION_TREE_UNDECLARED',
+    `a block names tree ${tree}, and without an upstream it has to be declared in compression.trees`,
+    { retryable: true, facts: { tree } },
+  );
+
+const TIMEOUT_MS = 10_000;
+
+export interface ReadOptions {
+  readonly signal?: AbortSignal;
+  /** A node that stands below this slot refuses (CHAIN_RPC_ERROR). */
+  readonly minSlot?: number;
+}
+
+interface AccountReply {
+  readonly data: readonly [string, string];
+  readonly owner: string;
+}
+
+/** A part of an account, and the slot at which the node stood; null where there is no such account. */
+interface AccountSlice {
+  readonly context: { readonly slot: number };
+  readonly value: AccountReply | null;
+}
+
+/** Reads a part of an account. Errors: CHAIN_RPC_ERROR, CHAIN_UNREACHABLE, CHAIN_TIMEOUT. */
+type SliceReader = (key: Uint8Array, offset: number, length: number, options: ReadOptions) => Promise<AccountSlice>;
+
+export function createSliceReader(chain: ChainReader, commitment: 'confirmed' | 'finalized'): SliceReader {
+  return async (key, offset, length, { signal, minSlot }) =>
+    await chain.call<AccountSlice>(
+      'getAccountInfo',
+      [
+        encode32(key),
+        {
+          ...{ encoding: 'base64', commitment, dataSlice: { offset, length } },
+          ...(minSlot === undefined ? {} : { minContextSlot: minSlot }),
+        },
+      ],
+      { timeoutMs: TIMEOUT_MS, ...(signal === undefined ? {} : { signal }) },
+    );
+}
+
+export const sliceBytes = ({ data }: AccountReply): Uint8Array => Uint8Array.from(Buffer.from(data[0], 'base64'));
+
+/** The Light trees, by id. */
+export async function readLightTrees(db: Db): Promise<TreeRow[]> {
+  return await db
+    .selectFrom('compression_trees')
+    .selectAll()
+    .where('type', 'in', Object.values(TREE_TYPE))
+    .orderBy('id')
+    .execute();
+}
+
+/** A tree as it is now; locked until the transaction ends, so that the indexer does not write over what is decided on it. */
+export async function lockTree({ db, dialect }: StoreTx, id: number): Promise<TreeRow | null> {
+  const query = (db as Db).selectFrom('compression_trees').selectAll().where('id', '=', id);
+  // SQLite has one writer at a time, and no word for this.
+  return (await (dialect === 'postgres' ? query.forUpdate() : query).executeTakeFirst()) ?? null;
+}
+
+export async function changeTree(
+  { db }: StoreTx,
+  id: number,
+  changes: Partial<Omit<TreeRow, 'id' | 'key'>>,
+): Promise<void> {
+  await (db as Db).updateTable('compression_trees').set(changes).where('id', '=', id).execute();
+}

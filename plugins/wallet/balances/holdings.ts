@@ -1,0 +1,239 @@
+import { LRUCache } from 'lru-cache';
+import { encode32 } from '../../../src/lib/base58.ts';
+import type { Clock, Log, Metrics } from '../../../src/plugin/plugin.ts';
+import { RequestError } from '../../../src/plugin/request.ts';
+import type { Prices } from '../../../src/ports/prices.ts';
+import type { LookUpOptions, MintFacts, TokenFacts } from '../../../src/ports/token-facts.ts';
+import { uiAmount } from '../../../src/solana/accounts/amounts.ts';
+import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM, WRAPPED_SOL_MINT } from '../../../src/solana/addresses.ts';
+import { type ChainCall, refusedAs503 } from '../wallet-route.ts';
+
+export interface Tables {
+  /**
+   * What a wallet (base58) holds. The first page is of now; further ones are of the moment of the first, so that they go together
+   * while its prices and amounts change. Requests at the same time share one reading.
+   */
+  read(wallet: string, options: { readonly page: number; readonly withZeros: boolean }): Promise<HoldingTable>;
+}
+
+interface TablesParts {
+  readonly chain: ChainCall;
+  readonly lookUp: LookUpFacts;
+  readonly prices: Prices | null;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly commitment: string;
+  readonly cacheMs: number;
+  readonly pagesMs: number;
+  readonly maxMints: number;
+  readonly maxCachedRows: number;
+}
+
+interface KnownTable {
+  readonly table: HoldingTable;
+  /** Monotonic. */
+  readonly readMs: number;
+}
+
+export function createTables(parts: TablesParts): Tables {
+  const { clock, chain, lookUp } = parts;
+  const known = new LRUCache<string, KnownTable>({
+    maxSize: parts.maxCachedRows,
+    sizeCalculation: ({ table }) => 1 + table.rows.length + table.nfts.length,
+  });
+  const underWay = new Map<string, Promise<HoldingTable>>();
+  const unknownMints = parts.metrics.counter(
+    'unknown_mints_total',
+    'holdings without a row, because the account of their mint cannot be read',
+  );
+
+  async function pricesOf(tokens: readonly Holding[]): Promise<ReadonlyMap<string, number | null>> {
+    if (parts.prices === null) return new Map();
+    return parts.prices.prices([...new Set([WRAPPED_SOL_MINT, ...tokens.map(({ mint }) => mint)])]);
+  }
+
+  async function make(wallet: string, withZeros: boolean): Promise<HoldingTable> {
+    const { lamports, tokens: all } = await readHoldings(chain, wallet, parts.commitment);
+    const tokens = withZeros ? all : all.filter(({ amount }) => amount > 0n);
+    if (tokens.length > parts.maxMints)
+      throw new RequestError(503, 'Service unavailable', {
+        details: `The wallet holds ${tokens.length} different tokens; at most ${parts.maxMints} are read`,
+      });
+    const [facts, prices] = await Promise.all([lookUp(tokens.map(({ mint }) => mint)), pricesOf(tokens)]);
+    const table = buildTable({ lamports, tokens, facts, prices, atS: clock.now() / 1_000 });
+    if (table.unknown.length > 0) {
+      unknownMints.add(table.unknown.length);
+      const some = table.unknown.slice(0, 5);
+      parts.log.warn({ wallet, count: table.unknown.length, mints: some }, 'holdings of unknown mints are left out');
+    }
+    return table;
+  }
+
+  return {
+    read(wallet, { page, withZeros }) {
+      const key = `${wallet}${withZeros}`;
+      const found = known.get(key);
+      const maxAgeMs = page === 1 ? parts.cacheMs : parts.pagesMs;
+      if (found !== undefined && clock.monotonic() - found.readMs < maxAgeMs) return Promise.resolve(found.table);
+      const running = underWay.get(key);
+      if (running !== undefined) return running;
+      const readMs = clock.monotonic();
+      const table = make(wallet, withZeros)
+        .then((made) => {
+          if (parts.pagesMs > 0 || parts.cacheMs > 0) known.set(key, { table: made, readMs });
+          return made;
+        })
+        .finally(() => underWay.delete(key));
+      underWay.set(key, table);
+      return table;
+    },
+  };
+}
+
+/** A fungible holding with its value, before its names are known. */
+export interface PricedHolding extends Holding {
+  readonly decimals: number;
+  /** In whole tokens, with the interest or multiplier of the mint. */
+  readonly balance: number;
+  /** US dollars. */
+  readonly price: number | null;
+  readonly value: number | null;
+}
+
+/** All that a wallet held at one moment, in the order of the pages. */
+export interface HoldingTable {
+  readonly lamports: bigint;
+  /** Of SOL. */
+  readonly solPrice: number | null;
+  readonly rows: readonly PricedHolding[];
+  /** Single things, by mint. */
+  readonly nfts: readonly string[];
+  /** Mints of which nothing is known, not even the decimals: they can have no row. */
+  readonly unknown: readonly string[];
+}
+
+export interface TableInput extends Holdings {
+  readonly facts: ReadonlyMap<string, MintFacts | null>;
+  readonly prices: ReadonlyMap<string, number | null>;
+  /** Unix seconds. */
+  readonly atS: number;
+}
+
+type Known = Pick<MintFacts, 'decimals' | 'scale' | 'isNft'>;
+
+/** Known without asking for it. */
+const WRAPPED_SOL: Known = { decimals: 9, scale: null, isNft: false };
+
+/** Priced ones by value, the dearest first, then the others; what is equal goes by mint, so that pages never depend on the node. */
+export function buildTable({ lamports, tokens, facts, prices, atS }: TableInput): HoldingTable {
+  const rows: PricedHolding[] = [];
+  const nfts: string[] = [];
+  const unknown: string[] = [];
+  for (const holding of tokens) {
+    const known = holding.mint === WRAPPED_SOL_MINT ? WRAPPED_SOL : (facts.get(holding.mint) ?? null);
+    if (known === null) unknown.push(holding.mint);
+    else if (!known.isNft) rows.push(priceHolding(holding, known, prices.get(holding.mint) ?? null, atS));
+    else if (holding.amount > 0n) nfts.push(holding.mint);
+  }
+  rows.sort(compareRows);
+  return { lamports, solPrice: prices.get(WRAPPED_SOL_MINT) ?? null, rows, nfts: nfts.sort(), unknown: unknown.sort() };
+}
+
+function priceHolding(holding: Holding, facts: Known, price: number | null, atS: number): PricedHolding {
+  const { decimals, scale } = facts;
+  const balance = Number(uiAmount(holding.amount, decimals, scale, atS));
+  return { ...holding, decimals, balance, price, value: price === null ? null : balance * price };
+}
+
+function compareRows(a: PricedHolding, b: PricedHolding): number {
+  if (a.value !== b.value) {
+    if (a.value === null) return 1;
+    if (b.value === null) return -1;
+    return b.value - a.value;
+  }
+  return a.mint < b.mint ? -1 : 1;
+}
+
+export type TokenProgramName = 'spl-token' | 'token-2022';
+
+/** All that a wallet holds of one mint. */
+interface Holding {
+  /** Base58. */
+  readonly mint: string;
+  readonly program: TokenProgramName;
+  /** Sum over its accounts, raw units. */
+  readonly amount: bigint;
+}
+
+interface Holdings {
+  readonly lamports: bigint;
+  /** One per mint, in no order. */
+  readonly tokens: readonly Holding[];
+}
+
+interface TokenAccount {
+  readonly account: { readonly data: readonly [base64: string, encoding: string] };
+}
+
+/** Mint, owner and amount; the rest of a token account does not matter here. */
+const HEAD_BYTES = 72;
+const AMOUNT_AT = 64;
+const PROGRAMS: readonly (readonly [TokenProgramName, string])[] = [
+  ['spl-token', TOKEN_PROGRAM],
+  ['token-2022', TOKEN_2022_PROGRAM],
+];
+
+/** Reads the lamports and the token accounts of a wallet (base58), frozen ones too, and adds up those of one mint. */
+async function readHoldings(chain: ChainCall, wallet: string, commitment: string): Promise<Holdings> {
+  const options = { encoding: 'base64', commitment, dataSlice: { offset: 0, length: HEAD_BYTES } };
+  const [balance, ...accounts] = await Promise.all([
+    chain.text('getBalance', [wallet, { commitment }]),
+    ...PROGRAMS.map(([, programId]) =>
+      chain.call<{ value: readonly TokenAccount[] }>('getTokenAccountsByOwner', [wallet, { programId }, options]),
+    ),
+  ]);
+  const tokens = PROGRAMS.flatMap(([program], at) => sumByMint(program, accounts[at]?.value ?? []));
+  return { lamports: readLamports(balance), tokens };
+}
+
+function sumByMint(program: TokenProgramName, accounts: readonly TokenAccount[]): readonly Holding[] {
+  const amounts = new Map<string, bigint>();
+  for (const { account } of accounts) {
+    const head = Buffer.from(account.data[0], 'base64');
+    if (head.length < HEAD_BYTES) continue;
+    const mint = encode32(head);
+    amounts.set(mint, (amounts.get(mint) ?? 0n) + head.readBigUInt64LE(AMOUNT_AT));
+  }
+  return Array.from(amounts, ([mint, amount]) => ({ mint, program, amount }));
+}
+
+/** There are more lamports than a number can count exactly. */
+function readLamports(text: string): bigint {
+  const value = /"value"\s*:\s*(\d+)/.exec(text)?.[1];
+  if (value === undefined) throw new TypeError('the answer to getBalance holds no value');
+  return BigInt(value);
+}
+
+/** Facts of any number of mints. Throws what a caller is to be told. */
+export type LookUpFacts = (
+  mints: readonly string[],
+  options?: LookUpOptions,
+) => Promise<ReadonlyMap<string, MintFacts | null>>;
+
+const MOST_AT_ONCE = 1_000;
+
+/** Asks for many mints in several look-ups, one after the other. */
+export function createFactsLookUp(facts: TokenFacts | null): LookUpFacts {
+  return async (mints, options) => {
+    if (mints.length === 0) return new Map();
+    if (facts === null)
+      throw new RequestError(503, 'Service unavailable', { details: 'The plugin token-metadata is not enabled' });
+    const found: [string, MintFacts | null][] = [];
+    for (let at = 0; at < mints.length; at += MOST_AT_ONCE) {
+      const some = mints.slice(at, at + MOST_AT_ONCE);
+      found.push(...(await refusedAs503('getMultipleAccounts', facts.lookUp(some, options))));
+    }
+    return new Map(found);
+  };
+}

@@ -1,0 +1,196 @@
+import { decode32 } from '../../src/lib/base58.ts';
+import {
+  type Clock,
+  CodedError,
+  type Command,
+  type CommandIo,
+  defineRoute,
+  json,
+  type Route,
+  type Store,
+  Type,
+} from '../../src/plugin/plugin.ts';
+import type { Db, WalletRow } from './store/tables.ts';
+import { isJoined, readWallet, registerWallet, unfollowWallets } from './store/wallets.ts';
+
+const ADDRESS = { flags: '--address <wallet>', description: 'address, base58', required: true } as const;
+const JSON_OPTION = { flags: '--json', description: 'one JSON document' } as const;
+const MOST_SHOWN = 1_000;
+
+/** `parhelion wallet follow|unfollow|status|backfill`: on a stopped or a running daemon, which does the work. */
+export function followCommands(clock: Clock): readonly Command[] {
+  return [followCommand(clock), unfollowCommand(), statusCommand(), backfillCommand(clock)];
+}
+
+function followCommand(clock: Clock): Command {
+  return {
+    path: ['wallet', 'follow'],
+    summary: 'index a wallet and keep it current for good',
+    options: [ADDRESS, JSON_OPTION],
+    async run(options, io) {
+      const { address, key } = addressOf(options);
+      await io.store.write(async (tx) => {
+        await registerWallet(tx, { key, address, now: clock.now(), isPinned: true });
+      });
+      await show(io, [await known(io, address)], options['json'] === true);
+    },
+  };
+}
+
+function unfollowCommand(): Command {
+  return {
+    path: ['wallet', 'unfollow'],
+    summary: 'no longer keep a wallet current; what is stored stays until nobody has asked for it for wallet.idleDays',
+    options: [ADDRESS, JSON_OPTION],
+    async run(options, io) {
+      const { address } = addressOf(options);
+      const row = await known(io, address);
+      await io.store.write(async (tx) => {
+        await (tx.db as Db).updateTable('wallet_wallets').set({ is_pinned: 0 }).where('id', '=', row.id).execute();
+        await unfollowWallets(tx, [row.id]);
+      });
+      await show(io, [await known(io, address)], options['json'] === true);
+    },
+  };
+}
+
+function statusCommand(): Command {
+  return {
+    path: ['wallet', 'status'],
+    summary: 'which wallets are indexed, and how far',
+    options: [{ flags: ADDRESS.flags, description: ADDRESS.description }, JSON_OPTION],
+    async run(options, io) {
+      const one = options['address'];
+      const rows =
+        typeof one === 'string'
+          ? [await known(io, one)]
+          : await (io.store.read as Db)
+              .selectFrom('wallet_wallets')
+              .selectAll()
+              .orderBy('id')
+              .limit(MOST_SHOWN)
+              .execute();
+      await show(io, rows, options['json'] === true);
+    },
+  };
+}
+
+function backfillCommand(clock: Clock): Command {
+  return {
+    path: ['wallet', 'backfill'],
+    summary: 'read the past of a wallet from the beginning: the running daemon does it',
+    options: [ADDRESS, JSON_OPTION],
+    async run(options, io) {
+      const { address, key } = addressOf(options);
+      await io.store.write(async (tx) => {
+        const id = await registerWallet(tx, { key, address, now: clock.now() });
+        // What is stored stays, and is found again.
+        await (tx.db as Db)
+          .updateTable('wallet_wallets')
+          .set({ floor: null, head: null, is_complete: 0, pruned_below: null, found: 0, last_error: null })
+          .where('id', '=', id)
+          .execute();
+      });
+      await show(io, [await known(io, address)], options['json'] === true);
+    },
+  };
+}
+
+function addressOf(options: Readonly<Record<string, unknown>>): { readonly address: string; readonly key: Uint8Array } {
+  const address = String(options['address'] ?? '');
+  const key = decode32(address);
+  if (key === null)
+    throw new CodedError('WALLET_NO_ADDRESS', `'${address.slice(0, 64)}' is not a valid Solana address`);
+  return { address, key };
+}
+
+async function known({ store }: CommandIo, address: string): Promise<WalletRow> {
+  const row = await readWallet(store.read as Db, address);
+  if (row === undefined) throw new CodedError('WALLET_UNKNOWN', `${address.slice(0, 64)} is not indexed`);
+  return row;
+}
+
+async function show(io: CommandIo, rows: readonly WalletRow[], asJson: boolean): Promise<void> {
+  const views = rows.map(walletView);
+  if (asJson) io.json(views);
+  else for (const view of views) io.line(`${view.address}  ${view.state}, ${view.transactions} transactions`);
+}
+
+/** A wallet of the index as operators see it. */
+function walletView(row: WalletRow) {
+  return {
+    address: row.address,
+    state: stateOf(row),
+    followed: row.is_followed === 1,
+    pinned: row.is_pinned === 1,
+    fromSlot: row.floor,
+    toSlot: row.head,
+    complete: row.is_complete === 1,
+    prunedBelow: row.pruned_below,
+    transactions: row.found,
+    trouble: row.last_error,
+  };
+}
+
+const REFUSALS = {
+  busy: (size: number) => `too busy: about ${size} transactions a minute`,
+  large: (size: number) => `too large: more than ${size} transactions`,
+  budget: (size: number) => `no project that asked for it has room for its ${size} transactions`,
+} as const;
+
+function stateOf(row: WalletRow): string {
+  if (row.refused !== null) return REFUSALS[row.refused](row.refused_size ?? 0);
+  if (row.dropped_at !== null) return 'is being deleted: nobody asked for it';
+  if (row.head === null) return 'waits to be indexed';
+  if (row.last_error !== null) return `stands still: ${row.last_error}`;
+  if (row.is_complete === 0 && row.pruned_below === null) return `is being indexed, down to slot ${row.floor}`;
+  const past = row.is_complete === 1 ? 'complete' : `lacks what is below slot ${row.pruned_below}`;
+  return isJoined(row) ? `${past}, current` : `${past}, up to slot ${row.head}`;
+}
+
+const MOST = 500;
+const slot = Type.Union([Type.Integer(), Type.Null()]);
+
+const walletReply = Type.Object({
+  address: Type.String(),
+  state: Type.String({ description: 'in words' }),
+  followed: Type.Boolean(),
+  pinned: Type.Boolean(),
+  fromSlot: slot,
+  toSlot: slot,
+  complete: Type.Boolean(),
+  prunedBelow: slot,
+  transactions: Type.Integer(),
+  trouble: Type.Union([Type.String(), Type.Null()]),
+});
+
+/** `GET /v0/admin/wallets`: the wallets that are indexed, in the order in which they were first asked for. */
+export function walletsRoute(store: Store): Route {
+  return defineRoute({
+    method: 'GET',
+    path: '/v0/admin/wallets',
+    summary: 'Wallets that are indexed, and how far',
+    tag: 'Operation',
+    auth: 'admin',
+    errors: 'plain',
+    query: Type.Object({
+      limit: Type.Integer({ minimum: 1, maximum: MOST, default: 100 }),
+      cursor: Type.Optional(Type.String({ pattern: '^\\d{1,15}$', description: 'nextCursor of the page before' })),
+    }),
+    replies: {
+      200: Type.Object({ wallets: Type.Array(walletReply), nextCursor: Type.Union([Type.String(), Type.Null()]) }),
+    },
+    async handler({ query: { limit, cursor } }) {
+      const rows = await (store.read as Db)
+        .selectFrom('wallet_wallets')
+        .selectAll()
+        .where('id', '>', cursor === undefined ? -1 : Number(cursor))
+        .orderBy('id')
+        .limit(limit + 1)
+        .execute();
+      const shown = rows.slice(0, limit);
+      const last = rows.length > limit ? shown.at(-1) : undefined;
+      return json({ wallets: shown.map(walletView), nextCursor: last === undefined ? null : String(last.id) });
+    },
+  });
+}

@@ -1,0 +1,142 @@
+import { LRUCache } from 'lru-cache';
+import { endOf } from '../store/tables.ts';
+import type { Loaded, PageRange, ViewRow, WalletView } from './view.ts';
+
+/** What an answer tells of a transaction. It follows from the transaction and the wallet alone, so it holds as long as that stands. */
+export interface DerivedRow {
+  /** base58 */
+  readonly signature: string;
+}
+
+export interface DerivedKind<D extends DerivedRow> {
+  /** Tells kinds apart. */
+  readonly name: string;
+  make(loaded: Loaded, view: WalletView): D;
+  /** Room that it takes in memory, about. */
+  bytesOf(derived: D): number;
+}
+
+export interface WithDerived<D extends DerivedRow> {
+  readonly row: ViewRow;
+  readonly derived: D;
+}
+
+/** In the order of the rows, without those that `load` of the view leaves out. Errors: those of the view. */
+export type ReadDerived<D extends DerivedRow> = (
+  view: WalletView,
+  rows: readonly ViewRow[],
+) => Promise<readonly WithDerived<D>[]>;
+
+/** DerivedRows in memory. Only what is final is kept: a fork may put another transaction into its place, or give it another outcome. */
+export interface DerivedRows {
+  of<D extends DerivedRow>(kind: DerivedKind<D>): ReadDerived<D>;
+}
+
+/** Those of one kind for one wallet, by position. */
+interface Kept {
+  readonly derivedRows: Map<number, DerivedRow>;
+  readonly bytes: number;
+}
+
+const ENTRY_BYTES = 300;
+/** Part of the room that one wallet may take. */
+const SHARE = 1 / 4;
+
+export function createDerivedRows(maxBytes: number): DerivedRows {
+  const wallets = new LRUCache<string, Kept>({ maxSize: maxBytes, sizeCalculation: ({ bytes }) => bytes });
+
+  function keep<D extends DerivedRow>(
+    kind: DerivedKind<D>,
+    name: string,
+    rows: readonly ViewRow[],
+    made: ReadonlyMap<number, D>,
+  ): void {
+    if (rows.length === 0) return;
+    const bytesOf = (derived: DerivedRow | undefined) =>
+      derived === undefined ? 0 : ENTRY_BYTES + kind.bytesOf(derived as D);
+    const { derivedRows, bytes: before } = wallets.get(name) ?? {
+      derivedRows: new Map<number, DerivedRow>(),
+      bytes: ENTRY_BYTES,
+    };
+    let bytes = before;
+    for (const { n } of rows) {
+      const derived = made.get(n);
+      if (derived === undefined) continue;
+      bytes += bytesOf(derived) - bytesOf(derivedRows.get(n));
+      derivedRows.set(n, derived);
+    }
+    for (const [n, derived] of derivedRows) {
+      if (bytes <= maxBytes * SHARE) break;
+      bytes -= bytesOf(derived);
+      derivedRows.delete(n);
+    }
+    wallets.set(name, { derivedRows, bytes });
+  }
+
+  return {
+    of<D extends DerivedRow>(kind: DerivedKind<D>): ReadDerived<D> {
+      return async (view, rows) => {
+        const name = `${kind.name}${view.id}`;
+        const end = endOf(view.finalSlot);
+        const isFinal = ({ n, at }: ViewRow) => at === undefined && n < end;
+        const kept = wallets.get(name)?.derivedRows as ReadonlyMap<number, D> | undefined;
+        const found = rows.map((row) => ({ row, derived: isFinal(row) ? kept?.get(row.n) : undefined }));
+        const unknown = found.filter(({ derived }) => derived === undefined).map(({ row }) => row);
+        if (unknown.length === 0) return found as WithDerived<D>[];
+        const made = new Map((await view.load(unknown)).map((loaded) => [loaded.n, kind.make(loaded, view)]));
+        keep(kind, name, unknown.filter(isFinal), made);
+        return found.flatMap(({ row, derived = made.get(row.n) }) => (derived === undefined ? [] : [{ row, derived }]));
+      };
+    },
+  };
+}
+
+/** Why a walk ended: told to, after as many transactions as allowed, at the end, or where the upstream has nothing more. */
+export interface WalkEnd {
+  readonly reason: 'stopped' | 'scanned' | 'complete' | 'pruned';
+  /** The last one that was visited. */
+  readonly last: DerivedRow | null;
+  /** The first slot that the upstream has; null where that was not what ended it. */
+  readonly prunedBelow: number | null;
+}
+
+export interface WalkRange extends Omit<PageRange, 'limit'> {
+  /** Transactions that are visited at most. */
+  readonly most: number;
+  /** How many will be needed, probably. */
+  readonly expected: number;
+}
+
+/** Pieces in which transactions are read. */
+const LEAST_PIECE = 20;
+const MOST_PIECE = 200;
+
+/** Visits transactions of a wallet in order until `visit` answers true. Errors: those of the view. */
+export async function walkTransactions<D extends DerivedRow>(
+  view: WalletView,
+  range: WalkRange,
+  read: ReadDerived<D>,
+  visit: (found: WithDerived<D>) => boolean,
+): Promise<WalkEnd> {
+  let { below, above } = range;
+  let last: DerivedRow | null = null;
+  let scanned = 0;
+  let piece = Math.min(MOST_PIECE, Math.max(LEAST_PIECE, range.expected));
+  for (;;) {
+    const limit = Math.min(piece, range.most - scanned);
+    const page = await view.page({ below, above, mask: range.mask, order: range.order, limit: limit + 1 });
+    const rows = page.rows.slice(0, limit);
+    for (const found of await read(view, rows)) {
+      last = found.derived;
+      if (visit(found)) return { reason: 'stopped', last, prunedBelow: null };
+    }
+    scanned += rows.length;
+    if (page.rows.length <= limit)
+      return { reason: page.prunedBelow === null ? 'complete' : 'pruned', last, prunedBelow: page.prunedBelow };
+    if (scanned >= range.most) return { reason: 'scanned', last, prunedBelow: null };
+    const edge = rows.at(-1)?.n ?? null;
+    if (range.order === 'asc') above = edge;
+    else below = edge;
+    piece = MOST_PIECE;
+  }
+}
