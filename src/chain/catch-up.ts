@@ -1,7 +1,8 @@
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { BlockHeader } from '../ports/block.ts';
-import { backoffMs } from './backoff.ts';
+import { backoffMs } from '../runtime/backoff.ts';
+import { createWakeup } from '../runtime/wakeup.ts';
 import { createBlockBuffer, type Held } from './buffer.ts';
 import { releaseToLane } from './commit-block.ts';
 import { decide, type Position } from './decide.ts';
@@ -15,7 +16,6 @@ import { cursorWaits, laneWaits } from './lanes.ts';
 import { revertPending } from './pending-reverts.ts';
 import { readCursor, readHeader, readOldestSlot } from './positions.ts';
 import type { Run } from './run.ts';
-import { createWake } from './wake.ts';
 
 /** Little, so that those at the tip are never delayed by it. */
 const LANE_BLOCKS = 8;
@@ -50,7 +50,7 @@ export async function catchUp(
   }
   state.lanes.delete(processor.name);
   run.shared.trim();
-  run.wake.call();
+  run.wake.wake();
   await lane.settled();
 }
 
@@ -75,7 +75,7 @@ function tellFailure(
 
 function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
   const { state, source, follow, clock, random, signal, store, chain, log } = run;
-  const wake = createWake(clock);
+  const wake = createWakeup(clock);
   const buffer = createBlockBuffer(LANE_BLOCKS, follow.bufferBytes);
   let position: Position | null = null;
   let floor = firstFloor;
@@ -92,7 +92,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
     ...{ source, buffer, clock, random, signal, commitment: follow.commitment, forget: run.shared.forget },
     concurrency: () => (cursorWaits(state, clock.monotonic()) ? follow.catchUpConcurrency : LANE_FETCHES),
     releasedSlot: () => position?.slot ?? -1,
-    wake: wake.call,
+    wake: wake.wake,
     count: () => {},
   });
 
@@ -246,5 +246,5 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
     });
   }
 
-  return { step, wait: () => wake.wait(follow.pollMs, signal), settled: () => fetcher.settled() };
+  return { step, wait: () => wake.sleep(follow.pollMs, signal), settled: () => fetcher.settled() };
 }

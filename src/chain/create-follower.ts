@@ -2,8 +2,9 @@ import { setMaxListeners } from 'node:events';
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { ChainSource } from '../ports/chain.ts';
+import { backoffMs } from '../runtime/backoff.ts';
+import { createWakeup } from '../runtime/wakeup.ts';
 import { fillLoop } from './backfill/fill-loop.ts';
-import { backoffMs } from './backoff.ts';
 import { createBlockBuffer } from './buffer.ts';
 import { catchUp } from './catch-up.ts';
 import type { Follower, FollowerOptions, FollowerStatus } from './contract.ts';
@@ -22,7 +23,6 @@ import { afterFailure, step } from './step.ts';
 import { isStreamLeading, streamLoop } from './stream.ts';
 import { fatalOf, reasonOf } from './trouble.ts';
 import { createTurn } from './turn.ts';
-import { createWake } from './wake.ts';
 
 /** Follows one chain: blocks are proven to continue each other before they are handed to the processors, one transaction each. */
 export function createFollower(options: FollowerOptions): Follower {
@@ -53,7 +53,7 @@ export function createFollower(options: FollowerOptions): Follower {
   return {
     async start() {
       offHint = run.source.onHint(() => {
-        if (!isStreamLeading(run)) run.pollWake.call();
+        if (!isStreamLeading(run)) run.pollWake.wake();
       });
       running = main(run, isOver);
     },
@@ -82,7 +82,7 @@ function createRun(options: FollowerOptions, signal: AbortSignal, told: (header:
   const { follow } = core;
   const state = newState(clock.monotonic());
   const meter = createFollowMeter(options.metrics, state, clock);
-  const wake = createWake(clock);
+  const wake = createWakeup(clock);
   const shared = createSharedBlocks({
     ...{ source: options.source, signal, readers: (slot) => readersOf(state, slot) },
     maxBytes: follow.bufferBytes / 2,
@@ -94,7 +94,7 @@ function createRun(options: FollowerOptions, signal: AbortSignal, told: (header:
     concurrency: () =>
       (state.tip ?? 0) - (state.cursor?.slot ?? 0) > follow.window ? follow.catchUpConcurrency : follow.concurrency,
     releasedSlot: () => state.cursor?.slot ?? -1,
-    wake: wake.call,
+    wake: wake.wake,
     timed: (seconds) => meter.fetchSeconds.record(seconds),
     count(what, code) {
       if (what === 'retried') meter.retried.with(code ?? 'unknown').add();
@@ -106,7 +106,7 @@ function createRun(options: FollowerOptions, signal: AbortSignal, told: (header:
   const processors = options.processors
     .filter(({ chains }) => chains.includes(chain))
     .map((processor) => guardProcessor(processor, { plugin: pluginOf(processor.name), timeoutMs, clock, signal }));
-  const pollWake = createWake(clock);
+  const pollWake = createWakeup(clock);
   const turn = createTurn();
   const run: Run = {
     ...options,
@@ -165,7 +165,7 @@ async function releaseLoop(run: Run, isOver: (error: unknown) => boolean): Promi
     // What is due already waits for room or for a call that runs: their end wakes the loop.
     const dueInMs = (run.fetcher.nextDueAt() ?? 0) - clock.monotonic();
     const pauses = [follow.pollMs, waitMs, dueInMs].filter((ms) => ms > 0);
-    await run.wake.wait(Math.min(...pauses), signal);
+    await run.wake.sleep(Math.min(...pauses), signal);
   }
 }
 

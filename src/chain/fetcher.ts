@@ -1,7 +1,7 @@
 import { codeOf } from '../lib/coded-error.ts';
 import type { BlockAnswer, ChainSource, Commitment } from '../ports/chain.ts';
 import type { Clock, Random } from '../ports/clock.ts';
-import { backoffMs } from './backoff.ts';
+import { backoffMs } from '../runtime/backoff.ts';
 import type { BlockBuffer } from './buffer.ts';
 import { STREAM } from './follow-state.ts';
 

@@ -61,15 +61,15 @@ export async function pollLoop(run: Run): Promise<void> {
       if (signal.aborted) return;
       log.debug({ code: codeOf(error) }, 'the tip could not be read');
     }
-    run.wake.call();
+    run.wake.wake();
     const behind = (state.tip ?? 0) - (state.cursor?.slot ?? 0) > follow.window;
     const isSlow = behind || isStreamLeading(run);
-    await run.pollWake.wait(isSlow ? SLOW_POLL_MS : follow.pollMs, signal);
+    await run.pollWake.sleep(isSlow ? SLOW_POLL_MS : follow.pollMs, signal);
   }
 }
 
 /** Has the next slots listed before the fetcher runs dry. */
 export function listInTime({ state, follow, pollWake }: Run): void {
   const ahead = state.listedTo - (state.cursor?.slot ?? 0);
-  if (state.listedTo >= 0 && (state.tip ?? 0) > state.listedTo && ahead <= follow.window / 2) pollWake.call();
+  if (state.listedTo >= 0 && (state.tip ?? 0) > state.listedTo && ahead <= follow.window / 2) pollWake.wake();
 }

@@ -151,7 +151,7 @@ async function wentBack(run: Run, to: Position | null, gone: readonly BlockHeade
     { chain, depth: gone.length, ancestor: to?.slot ?? null, newest: gone[0]?.slot ?? null },
     'rolled back a fork',
   );
-  run.pollWake.call();
+  run.pollWake.wake();
 }
 
 type AncestorVerdict =

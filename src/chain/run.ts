@@ -1,5 +1,6 @@
 import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { BlockHeader } from '../ports/block.ts';
+import type { Wakeup } from '../runtime/wakeup.ts';
 import type { BlockBuffer } from './buffer.ts';
 import type { FollowerOptions } from './contract.ts';
 import type { Fetcher } from './fetcher.ts';
@@ -7,7 +8,6 @@ import type { FollowMeter } from './follow-meter.ts';
 import type { FollowState } from './follow-state.ts';
 import type { SharedBlocks } from './shared-blocks.ts';
 import type { Turn } from './turn.ts';
-import type { Wake } from './wake.ts';
 
 export interface Run extends FollowerOptions {
   readonly follow: FollowerOptions['core']['follow'];
@@ -20,9 +20,9 @@ export interface Run extends FollowerOptions {
   readonly turn: Turn;
   readonly meter: FollowMeter;
   /** Of the loop that releases. */
-  readonly wake: Wake;
+  readonly wake: Wakeup;
   /** Of the loop that looks at the tip. */
-  readonly pollWake: Wake;
+  readonly pollWake: Wakeup;
   readonly pluginOf: (processor: string) => string;
   /** Lets a processor that is behind catch up by itself. `fromSlot`: where one begins that has seen nothing. */
   startLane(processor: BlockProcessor, fromSlot?: number): void;

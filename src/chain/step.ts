@@ -1,6 +1,6 @@
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockHeader, ChainBlock } from '../ports/block.ts';
-import { backoffMs } from './backoff.ts';
+import { backoffMs } from '../runtime/backoff.ts';
 import type { Held } from './buffer.ts';
 import { releaseBlock } from './commit-block.ts';
 import { decide, samePosition } from './decide.ts';

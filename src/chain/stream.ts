@@ -1,6 +1,6 @@
 import { isLagBeyond } from '../lib/chain-lag.ts';
 import type { ChainBlock } from '../ports/block.ts';
-import { backoffMs } from './backoff.ts';
+import { backoffMs } from '../runtime/backoff.ts';
 import { samePosition } from './decide.ts';
 import { STREAM, type StreamState } from './follow-state.ts';
 import type { Run } from './run.ts';
@@ -26,7 +26,7 @@ export function isStreamLeading({ state, clock }: Run): boolean {
 export function distrustStream({ state, pollWake }: Run): void {
   if (state.stream === null || !state.stream.leads) return;
   state.stream.leads = false;
-  pollWake.call();
+  pollWake.wake();
 }
 
 /** Keeps a subscription open. Pushed blocks go into the buffer beside the fetched ones and are proven by their links like them. */
@@ -104,7 +104,7 @@ function takePushed(run: Run, block: ChainBlock): void {
     return;
   }
   buffer.put({ block, upstream: STREAM });
-  run.wake.call();
+  run.wake.wake();
 }
 
 /** Whatever was pushed above a dead block may descend from it: those that do not are fetched. */

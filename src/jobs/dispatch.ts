@@ -2,6 +2,7 @@ import { setMaxListeners } from 'node:events';
 import { CodedError, messageOf } from '../lib/coded-error.ts';
 import type { JobKind, JobOutcome } from '../plugin/plugin.ts';
 import type { Clock, Random } from '../ports/clock.ts';
+import { backoffMs } from '../runtime/backoff.ts';
 import { withDeadline } from '../runtime/deadline.ts';
 import { AHEAD_WAIT_MS, type Claim, type ClaimedJob } from './claim.ts';
 import type { JobMetrics } from './metrics.ts';
@@ -160,9 +161,7 @@ interface AttemptOptions {
 /** How long a handler may go on after its signal was aborted; shorter than the rest of the lease. */
 export const GRACE_MS = 25_000;
 
-const FIRST_STEP_MS = 5_000;
-const LONGEST_STEP_MS = 3_600_000;
-const JITTER = 0.2;
+const RETRY_BACKOFF = { firstMs: 5_000, longestMs: 3_600_000 };
 
 /**
  * Runs a job once. Always resolves: a throw becomes a retry, or a failure after `maxAttempts` counted ones; a handler that does not heed its signal
@@ -210,9 +209,8 @@ function thrown(
   const attempts = claimed.job.attempts + 1;
   if (uncounted === false && (attempts >= maxAttempts || claimed.job.once === true))
     return { kind: 'failed', error: message };
-  const stepMs = Math.min(LONGEST_STEP_MS, FIRST_STEP_MS * 2 ** (uncounted === false ? attempts - 1 : 0));
-  const jitter = 1 - JITTER + 2 * JITTER * random.float();
-  return { kind: 'retry', runAt: clock.now() + Math.round(stepMs * jitter), error: message, uncounted };
+  const pauseMs = backoffMs(uncounted === false ? attempts : 1, random, RETRY_BACKOFF);
+  return { kind: 'retry', runAt: clock.now() + Math.round(pauseMs), error: message, uncounted };
 }
 
 /** Once begun it may have had its effect: at least once is what jobs promise. */

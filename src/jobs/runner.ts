@@ -6,6 +6,7 @@ import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Owner } from '../ports/owner.ts';
 import type { Store, StoreTx } from '../ports/store.ts';
+import { createWakeup } from '../runtime/wakeup.ts';
 import { type AheadRoom, type ClaimedJob, claimJobs } from './claim.ts';
 import { createDispatcher, createStopper, stopped } from './dispatch.ts';
 import { type GroupWalk, nextDueAt } from './due.ts';
@@ -14,7 +15,6 @@ import { createJobMetrics } from './metrics.ts';
 import { insertJobs } from './outbox.ts';
 import { type Finished, isPassingTrouble, isStoreTrouble, settleAll, settleSingly } from './outcomes.ts';
 import { createSlots } from './slots.ts';
-import { createWaker } from './waker.ts';
 
 interface JobRunnerOptions {
   readonly store: Store;
@@ -64,9 +64,9 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   const kinds = new Map(options.kinds.map((kind) => [kind.kind, kind]));
   const slots = createSlots(kinds, config.concurrency);
   const metrics = createJobMetrics(options.metrics, slots);
-  const sweeper = createSweeper({ ...options, kinds, metrics, maxLost: config.maxAttempts, wake: () => waker.wake() });
+  const sweeper = createSweeper({ ...options, kinds, metrics, maxLost: config.maxAttempts, wake: () => wakeup.wake() });
   const renewer = createRenewer({ store, clock, log, kinds, running: slots.running });
-  const waker = createWaker(clock);
+  const wakeup = createWakeup(clock);
   const walk: GroupWalk = new Map();
   const stopper = createStopper();
   const held: HeldClaims = new Map();
@@ -84,7 +84,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     isOpen: () => state === 'claiming',
     giveBack(jobs) {
       returns.push(...jobs);
-      waker.wake();
+      wakeup.wake();
     },
   });
 
@@ -168,8 +168,8 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     slots.free(finished.claimed);
     outcomes.push(finished);
     // While claimed jobs wait for slots nothing stands idle: more outcomes may go into one transaction.
-    if (outcomes.length >= flushAt() || slots.running.size === 0) waker.wake();
-    else cancelFlush ??= clock.timeout(isFed() ? config.settleMs * FED_PATIENCE : config.settleMs, () => waker.wake());
+    if (outcomes.length >= flushAt() || slots.running.size === 0) wakeup.wake();
+    else cancelFlush ??= clock.timeout(isFed() ? config.settleMs * FED_PATIENCE : config.settleMs, () => wakeup.wake());
   }
 
   const isFed = () => dispatcher.waiting > config.concurrency;
@@ -184,7 +184,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
       try {
         const isMore = await turn();
         pauseMs = FIRST_PAUSE_MS;
-        if (!isMore && !isOver()) await waker.sleep(await idleMs());
+        if (!isMore && !isOver()) await wakeup.sleep(await idleMs());
       } catch (error) {
         const isFinal = isStoreTrouble(error) && !isPassingTrouble(error);
         log.error({ error: messageOf(error), isFinal }, 'outcomes of jobs, or claims, cannot be written');
@@ -193,7 +193,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
           options.fatal?.(error);
           return;
         }
-        await waker.pause(pauseMs);
+        await clock.sleep(pauseMs);
         pauseMs = Math.min(LONGEST_PAUSE_MS, pauseMs * 2);
       }
     }
@@ -212,11 +212,11 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     state = state === 'new' ? 'ended' : 'draining';
     await sweeper.stop();
     stopper.stop();
-    waker.wake();
+    wakeup.wake();
     await Promise.race([loop, whenAborted(signal)]);
     renewer.stop();
     state = 'ended';
-    waker.wake();
+    wakeup.wake();
     const running = [...slots.running];
     for (const one of running) slots.free(one);
     const waiting = [...returns, ...dispatcher.clear()];
@@ -227,10 +227,10 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   return {
     async enqueue(tx, jobs) {
       const added = await insertJobs(tx, jobs, clock.now());
-      if (added > 0) tx.onCommit(waker.wake);
+      if (added > 0) tx.onCommit(wakeup.wake);
       return added;
     },
-    wake: waker.wake,
+    wake: wakeup.wake,
     async start() {
       await sweeper.start();
       renewer.start();
@@ -240,7 +240,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     async drain() {
       if (state === 'claiming') state = 'draining';
       returns.push(...dispatcher.clear());
-      waker.wake();
+      wakeup.wake();
       await loop;
     },
     stop: (signal) => end(signal),

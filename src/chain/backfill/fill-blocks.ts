@@ -1,9 +1,9 @@
 import type { BlockHeader } from '../../ports/block.ts';
+import { createWakeup } from '../../runtime/wakeup.ts';
 import { type BlockBuffer, createBlockBuffer } from '../buffer.ts';
 import { prepareBlock } from '../commit-block.ts';
 import { decide, type Position } from '../decide.ts';
 import { createFetcher, type Fetcher } from '../fetcher.ts';
-import { createWake } from '../wake.ts';
 import type { FillMember, FillOptions, FillOutcome } from './contract.ts';
 import { finishFills, moveFills } from './gap-changes.ts';
 import type { GapEnd, GapFill, GapRecord } from './gap-record.ts';
@@ -64,7 +64,7 @@ function pressureOf(members: readonly FillMember[]): string | null {
 function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members: readonly FillMember[]) {
   const { source, follow, clock, random, signal, store, chain, turn } = options;
   const ask = { commitment: follow.commitment, signal } as const;
-  const wake = createWake(clock);
+  const wake = createWakeup(clock);
   const buffer: BlockBuffer = createBlockBuffer(BUFFER_BLOCKS, follow.bufferBytes);
   let fills: readonly GapFill[] = members.map(({ fill }) => fill);
   let position: Position | null = fills[0]?.position ?? null;
@@ -84,7 +84,7 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
     ...(options.forget === undefined ? {} : { forget: options.forget }),
     concurrency: () => options.concurrency,
     releasedSlot: doneTo,
-    wake: wake.call,
+    wake: wake.wake,
     count: () => {},
   });
 
@@ -207,7 +207,7 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
     return await act(judgeFill({ cursor, fromSlot: gap.fromSlot, end, next, child }));
   }
 
-  return { step, wait: () => wake.wait(follow.pollMs, signal), settled: () => fetcher.settled() };
+  return { step, wait: () => wake.sleep(follow.pollMs, signal), settled: () => fetcher.settled() };
 }
 
 interface FillSituation {

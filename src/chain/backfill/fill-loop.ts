@@ -1,6 +1,6 @@
 import { isLagBeyond } from '../../lib/chain-lag.ts';
 import { codeOf, messageOf } from '../../lib/coded-error.ts';
-import { backoffMs } from '../backoff.ts';
+import { backoffMs } from '../../runtime/backoff.ts';
 import { tendSkipped } from '../faulty-processor.ts';
 import { countGaps } from '../gap-count.ts';
 import type { Run } from '../run.ts';

@@ -1,6 +1,6 @@
 import { codeOf, messageOf } from '../../lib/coded-error.ts';
 import type { BlockProcessor } from '../../plugin/plugin.ts';
-import { backoffMs } from '../backoff.ts';
+import { backoffMs } from '../../runtime/backoff.ts';
 import { fatalOf, reasonOf } from '../trouble.ts';
 import type { FillMember, FillOptions, FillOutcome } from './contract.ts';
 import { fillAddresses } from './fill-addresses.ts';
@@ -68,7 +68,7 @@ export function createFillSchedule(options: FillOptions, wants: (gap: GapRecord)
       return false;
     }
     const longestMs = follow.gapBackfill.retryMaxSeconds * 1_000;
-    rest(gap, 'stuck', (tries) => Math.min(longestMs, FIRST_PAUSE_MS * 2 ** Math.min(tries - 1, 16)));
+    rest(gap, 'stuck', (tries) => backoffMs(tries, null, { firstMs: FIRST_PAUSE_MS, longestMs }));
     if (gap.trouble !== outcome.reason)
       log.warn({ chain, gap: gap.id, reason: outcome.reason }, 'a gap cannot be filled now');
     await tell(gap, outcome.reason, true);
