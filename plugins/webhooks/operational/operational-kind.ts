@@ -1,7 +1,8 @@
 import type { Job, JobKind, JobOutcome } from '../../../src/plugin/plugin.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
+import { retryAfterMs } from '../../../src/runtime/retry-after.ts';
 import type { WebhooksConfig } from '../config.ts';
-import { longestDelayMs, parseRetryAfter, retryDelayMs } from '../delivery/run.ts';
+import { longestDelayMs, retryDelayMs } from '../delivery/run.ts';
 import type { Post } from '../delivery/send.ts';
 import { secretKey, signBody } from '../delivery/signature.ts';
 import { OPERATIONAL_KIND } from './alerts.ts';
@@ -35,7 +36,7 @@ export function createOperationalKind({ post, clock, random, config, userAgent }
     if (verdict.failure === null) return { kind: 'done' };
     if (signal.aborted) return { kind: 'retry', runAt: job.createdAt, error: 'stopped', uncounted: true };
     const now = clock.now();
-    const hints = { retryAfterMs: parseRetryAfter(verdict.retryAfter, now), overloaded: verdict.overloaded };
+    const hints = { retryAfterMs: retryAfterMs(verdict.retryAfter, now), overloaded: verdict.overloaded };
     const delayMs = retryDelayMs(config.retry, 'durable', job.attempts + 1, hints, random);
     if (delayMs === null) return { kind: 'failed', error: verdict.failure };
     return { kind: 'retry', runAt: now + delayMs, error: verdict.failure };
