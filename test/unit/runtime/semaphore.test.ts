@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createTurns } from '../../../plugins/compression/prover/prover.ts';
+import { createSemaphore } from '../../../src/runtime/semaphore.ts';
 
 type Step = { readonly kind: 'take' } | { readonly kind: 'end' | 'leave'; readonly which: number };
 
@@ -10,11 +10,11 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   fc.record({ kind: fc.constantFrom('end' as const, 'leave' as const), which: fc.nat(20) }),
 );
 
-test('never more at once than allowed, never more waiting, in the order of coming, and no turn is lost', async () => {
+test('never more at once than allowed, never more waiting, in the order of coming, and no permit is lost', async () => {
   const limits = fc.record({ atOnce: fc.integer({ min: 1, max: 3 }), waiting: fc.nat(3) });
   await fc.assert(
     fc.asyncProperty(limits, fc.array(step, { maxLength: 40 }), async ({ atOnce, waiting }, steps) => {
-      const turns = createTurns({ atOnce, waiting });
+      const semaphore = createSemaphore({ concurrency: atOnce, maxWaiting: waiting });
       const queue: { readonly controller: AbortController; readonly number: number }[] = [];
       const running = new Map<number, () => void>();
       const started: number[] = [];
@@ -26,11 +26,11 @@ test('never more at once than allowed, never more waiting, in the order of comin
           const mine = number;
           number += 1;
           const isFull = running.size === atOnce && queue.length === waiting;
-          const turn = turns.take(controller.signal);
-          assert.equal(turn === null, isFull);
-          if (turn === null) continue;
+          const permit = semaphore.acquire({ signal: controller.signal });
+          assert.equal(permit === null, isFull);
+          if (permit === null) continue;
           if (running.size === atOnce) queue.push({ controller, number: mine });
-          turn.then(
+          permit.then(
             (end) => {
               running.set(mine, end);
               started.push(mine);
@@ -57,4 +57,58 @@ test('never more at once than allowed, never more waiting, in the order of comin
       }
     }),
   );
+});
+
+test('groups: never more at once than allowed, none is lost, none waits while there is room', async () => {
+  const work = fc.array(fc.constantFrom('a', 'b', 'c'), { maxLength: 40 });
+  await fc.assert(
+    fc.asyncProperty(
+      work,
+      fc.integer({ min: 1, max: 4 }),
+      fc.integer({ min: 1, max: 3 }),
+      async (groups, concurrency, perGroup) => {
+        const semaphore = createSemaphore({ concurrency, perGroup, maxWaiting: 1_000 });
+        const running = new Map<string, number>();
+        const open: (() => void)[] = [];
+        let done = 0;
+        for (const group of groups)
+          void semaphore.run(
+            async () => {
+              running.set(group, (running.get(group) ?? 0) + 1);
+              assert.ok(running.get(group)! <= perGroup && semaphore.running() <= concurrency);
+              await new Promise<void>((resolve) => void open.push(resolve));
+              running.set(group, running.get(group)! - 1);
+              done += 1;
+            },
+            { group },
+          );
+        const kinds = new Set(groups).size;
+        assert.ok(semaphore.running() >= Math.min(groups.length, concurrency, kinds));
+        await new Promise((resolve) => setImmediate(resolve));
+        while (open.length > 0) {
+          open.shift()!();
+          await new Promise((resolve) => setImmediate(resolve));
+        }
+        assert.deepEqual([done, semaphore.running(), semaphore.waiting()], [groups.length, 0, 0]);
+      },
+    ),
+    { numRuns: 40 },
+  );
+  const full = createSemaphore({ concurrency: 1, perGroup: 1, maxWaiting: 1 });
+  assert.deepEqual(
+    [1, 2, 3].map(() => full.acquire({ group: 'a' }) !== null),
+    [true, true, false],
+  );
+});
+
+test('groups are served in rotation', async () => {
+  const semaphore = createSemaphore({ concurrency: 1 });
+  const served: string[] = [];
+  const release = await semaphore.acquire();
+  const work = ['a1', 'a2', 'a3', 'b1', 'c1'].map((name) =>
+    semaphore.run(async () => void served.push(name), { group: name[0] }),
+  );
+  release?.();
+  await Promise.all(work);
+  assert.deepEqual(served, ['a1', 'b1', 'c1', 'a2', 'a3']);
 });
