@@ -3,6 +3,7 @@ import { isNull, readRpcReply } from '../../src/lib/rpc-reply.ts';
 import { codeOf, GateRefusal, RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
 import type { Tenant } from '../../src/ports/access.ts';
 import type { Upstream, UpstreamRequest } from '../../src/ports/upstream.ts';
+import { retryAfterMs } from '../../src/runtime/retry-after.ts';
 
 /** The first upstream that takes the transaction decides; an error object counts only when none takes it. */
 type BroadcastOutcome = Extract<Exchange, { readonly kind: 'accepted' | 'refused' }>;
@@ -94,7 +95,8 @@ async function talk(
   try {
     const reply = await pool.send(upstream, { body, timeoutMs, maxBytes: MAX_ANSWER_BYTES, ...more });
     const { bytes } = await gather(reply.body, MAX_ANSWER_BYTES);
-    if (reply.status === 429) return { kind: 'limited', retryAfterMs: seconds(reply.headers['retry-after']) };
+    if (reply.status === 429)
+      return { kind: 'limited', retryAfterMs: retryAfterMs(reply.headers['retry-after'], null, 86_400_000) };
     if (reply.status === 401 || reply.status === 403) {
       pool.report(upstream, { kind: 'denied', status: reply.status });
       return { kind: 'failed', sent: true };
@@ -114,8 +116,4 @@ async function talk(
     pool.report(upstream, { kind: 'failed', reason: sent ? 'the connection broke' : 'no connection' });
     return { kind: 'failed', sent };
   }
-}
-
-function seconds(header: string | undefined): number | null {
-  return header !== undefined && /^\d{1,5}$/.test(header.trim()) ? Number(header) * 1000 : null;
 }

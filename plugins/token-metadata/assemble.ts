@@ -125,6 +125,6 @@ function openDocuments(ctx: Context, store: ReturnType<typeof createDocumentStor
     ...{ store, clock, config, cacheBytes },
     onFetched: (error) => fetched.with(error === '' ? 'ok' : error.toLowerCase()).add(),
   });
-  metrics.observe('documents_waiting', 'Documents that wait for their turn', documents.turns.waiting);
+  metrics.observe('documents_waiting', 'Documents that wait to be fetched', documents.waiting);
   return { documents, close: async () => void (await Promise.all([client.close(), gatewayClient.close()])) };
 }

@@ -1,5 +1,6 @@
 import { type Clock, codeOf, type Log, type Metrics, messageOf, type Outbound } from '../../../src/plugin/plugin.ts';
 import type { OutboundClient, OutboundResponse } from '../../../src/ports/outbound.ts';
+import { createSemaphore } from '../../../src/runtime/semaphore.ts';
 import type { Poseidon } from '../../../src/solana/merkle/poseidon/index.ts';
 import { timedOut, unavailable, withheld } from './fields.ts';
 
@@ -34,7 +35,7 @@ const NO_PROVER =
 
 export function createProver({ config, outbound, clock, log, metrics }: ProverParts): Prover {
   const { proverUrl, proverApiKey, proverTimeoutMs } = config;
-  const turns = createTurns({ atOnce: config.proverConcurrency, waiting: MOST_WAITING });
+  const semaphore = createSemaphore({ concurrency: config.proverConcurrency, maxWaiting: MOST_WAITING });
   const calls = metrics.counter('prover_calls_total', 'proofs asked of the prover, by how it ended', ['outcome']);
   let client: OutboundClient | null = null;
 
@@ -57,7 +58,7 @@ export function createProver({ config, outbound, clock, log, metrics }: ProverPa
 
   const ask = async (url: string, body: string, signal: AbortSignal): Promise<CompressedProof> => {
     const startedMs = clock.monotonic();
-    const end = await turnWithin(turns.take(signal), proverTimeoutMs, clock);
+    const release = await permitWithin(semaphore.acquire({ signal }), proverTimeoutMs, clock);
     try {
       const leftMs = proverTimeoutMs - (clock.monotonic() - startedMs);
       if (leftMs <= 0) throw late();
@@ -66,7 +67,7 @@ export function createProver({ config, outbound, clock, log, metrics }: ProverPa
       });
       return proofOf(response);
     } finally {
-      end();
+      release();
     }
   };
 
@@ -106,19 +107,19 @@ function proveUrl(base: string): string {
   return url.href;
 }
 
-async function turnWithin(turn: Promise<() => void> | null, timeoutMs: number, clock: Clock): Promise<() => void> {
-  if (turn === null) throw unavailable('too many requests wait for the prover');
+async function permitWithin(permit: Promise<() => void> | null, timeoutMs: number, clock: Clock): Promise<() => void> {
+  if (permit === null) throw unavailable('too many requests wait for the prover');
   return await new Promise((resolve, reject) => {
     let isLate = false;
     const cancel = clock.timeout(timeoutMs, () => {
       isLate = true;
       reject(late());
     });
-    turn.then(
-      (end) => {
+    permit.then(
+      (release) => {
         cancel();
-        if (isLate) end();
-        else resolve(end);
+        if (isLate) release();
+        else resolve(release);
       },
       (error: unknown) => {
         cancel();
@@ -151,59 +152,6 @@ function proofOf({ status, body, truncated }: OutboundResponse): CompressedProof
   const proof = status >= 200 && status < 300 && !truncated ? readProofAnswer(body.toString('utf8')) : null;
   if (proof === null) throw withheld('the answer of the prover is no proof');
   return proof;
-}
-
-/** Lets a few go at once; the others wait in the order in which they came. */
-interface Turns {
-  /**
-   * Resolves with the function that ends the turn, which is to be called once. Null when too many wait already.
-   * Rejects with the signal's reason when that aborts first.
-   */
-  take(signal: AbortSignal): Promise<() => void> | null;
-}
-
-export function createTurns(limits: { readonly atOnce: number; readonly waiting: number }): Turns {
-  let running = 0;
-  const queue = new Set<() => void>();
-
-  const end = (): void => {
-    const [next] = queue;
-    // A turn that is handed on stays counted.
-    if (next === undefined) running -= 1;
-    else next();
-  };
-  const once = (): (() => void) => {
-    let isOver = false;
-    return () => {
-      if (!isOver) end();
-      isOver = true;
-    };
-  };
-  const wait = (signal: AbortSignal): Promise<() => void> =>
-    new Promise((resolve, reject) => {
-      const leave = (): void => {
-        queue.delete(go);
-        reject(signal.reason);
-      };
-      const go = (): void => {
-        queue.delete(go);
-        signal.removeEventListener('abort', leave);
-        resolve(once());
-      };
-      queue.add(go);
-      signal.addEventListener('abort', leave, { once: true });
-    });
-
-  return {
-    take(signal) {
-      if (signal.aborted) return Promise.reject(signal.reason);
-      if (running < limits.atOnce) {
-        running += 1;
-        return Promise.resolve(once());
-      }
-      return queue.size < limits.waiting ? wait(signal) : null;
-    },
-  };
 }
 
 /** A path of a Merkle tree, to be proved. All bytes are 32. */

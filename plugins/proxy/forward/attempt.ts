@@ -4,6 +4,7 @@ import { type RpcReplyParts, readRpcReply } from '../../../src/lib/rpc-reply.ts'
 import { codeOf, GateRefusal, type UpstreamPool } from '../../../src/plugin/plugin.ts';
 import type { Lease, Tenant } from '../../../src/ports/access.ts';
 import type { Upstream, UpstreamReply } from '../../../src/ports/upstream.ts';
+import { retryAfterMs } from '../../../src/runtime/retry-after.ts';
 
 /** One call to one upstream. */
 export interface AttemptRequest {
@@ -70,7 +71,8 @@ export async function attempt(pool: UpstreamPool, upstream: Upstream, request: A
 
 async function classify(reply: UpstreamReply, request: AttemptRequest, lease: Lease | undefined): Promise<Attempt> {
   const { status, body } = reply;
-  if (status === 429) return { kind: 'limited', retryAfterMs: retryAfterMs(reply.headers['retry-after']) };
+  if (status === 429)
+    return { kind: 'limited', retryAfterMs: retryAfterMs(reply.headers['retry-after'], null, 86_400_000) };
   if (status === 401 || status === 403) return { kind: 'denied', status };
   const fine = status >= 200 && status < 300;
   const limitBytes = fine ? request.wholeBytes : ERROR_BODY_BYTES;
@@ -120,12 +122,6 @@ function transportFailure(error: unknown, signal: AbortSignal): Attempt {
   // The error's own text could name the address.
   const reason = connect ? 'the connection could not be opened' : 'the connection broke';
   return { kind: 'failed', reason, sent: !connect, blame: true };
-}
-
-/** Whole seconds or a date; at most a day. */
-function retryAfterMs(header: string | undefined): number | null {
-  if (header === undefined || !/^\d{1,5}$/.test(header.trim())) return null;
-  return Math.min(Number(header), 86_400) * 1000;
 }
 
 /** Ends a body that nobody will read; its late errors are of no interest. */

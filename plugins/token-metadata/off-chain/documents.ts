@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache';
 import type { Clock } from '../../../src/ports/clock.ts';
+import { createSemaphore } from '../../../src/runtime/semaphore.ts';
 import type { OffChainConfig } from '../config.ts';
 import { type DocumentStore, failed, type OffChainAnswer } from '../store/document-store.ts';
 import { type Gateways, locate } from './locate.ts';
@@ -14,7 +15,8 @@ export interface Documents {
   later(uris: readonly string[]): void;
   /** Another number than before whenever one more is known. */
   revision(): number;
-  readonly turns: Turns;
+  /** Documents that wait to be fetched. */
+  readonly waiting: () => number;
 }
 
 interface DocumentOptions {
@@ -42,7 +44,7 @@ export function createDocuments(parts: DocumentsParts): Documents {
     perf: { now: () => clock.now() },
     ttlResolution: 0,
   });
-  const turns = createTurns({
+  const semaphore = createSemaphore({
     concurrency: config.concurrency,
     perGroup: config.concurrencyPerHost,
     maxWaiting: config.maxWaiting,
@@ -65,7 +67,7 @@ export function createDocuments(parts: DocumentsParts): Documents {
       resolve = give;
     });
     running.set(uri, promise);
-    const begun = turns.run(hostOf(uri, config), async () => {
+    const work = async () => {
       const answer = await parts.fetch(uri).catch(() => failed('UNKNOWN'));
       running.delete(uri);
       parts.onFetched?.(answer.error);
@@ -73,11 +75,11 @@ export function createDocuments(parts: DocumentsParts): Documents {
       keep(uri, answer, untilMs);
       store.save(uri, answer, untilMs);
       resolve(answer);
-    });
-    if (!begun) {
+    };
+    semaphore.run(work, { group: hostOf(uri, config) }).catch(() => {
       running.delete(uri);
       resolve(failed('UNKNOWN'));
-    }
+    });
     return promise;
   }
 
@@ -118,61 +120,7 @@ export function createDocuments(parts: DocumentsParts): Documents {
       for (const uri of uris) if (uri !== '') void fetch(uri);
     },
     revision: () => revision,
-    turns,
-  };
-}
-
-/** Lets so many pieces of work run at once, in all and per group; the others wait in their order, as many as may. */
-interface Turns {
-  /** False when too many wait already; then `work` is never run. `work` must not reject. */
-  run(group: string, work: () => Promise<void>): boolean;
-  readonly running: () => number;
-  readonly waiting: () => number;
-}
-
-interface TurnLimits {
-  readonly concurrency: number;
-  readonly perGroup: number;
-  readonly maxWaiting: number;
-}
-
-export function createTurns({ concurrency, perGroup, maxWaiting }: TurnLimits): Turns {
-  const queue: { readonly group: string; readonly work: () => Promise<void> }[] = [];
-  const groups = new Map<string, number>();
-  let running = 0;
-
-  const hasRoom = (group: string): boolean => (groups.get(group) ?? 0) < perGroup;
-
-  function start(group: string, work: () => Promise<void>): void {
-    running += 1;
-    groups.set(group, (groups.get(group) ?? 0) + 1);
-    void work().finally(() => {
-      running -= 1;
-      const left = (groups.get(group) ?? 1) - 1;
-      if (left === 0) groups.delete(group);
-      else groups.set(group, left);
-      next();
-    });
-  }
-
-  function next(): void {
-    while (running < concurrency) {
-      const index = queue.findIndex(({ group }) => hasRoom(group));
-      if (index < 0) return;
-      const [chosen] = queue.splice(index, 1);
-      if (chosen !== undefined) start(chosen.group, chosen.work);
-    }
-  }
-
-  return {
-    run(group, work) {
-      if (queue.length >= maxWaiting) return false;
-      queue.push({ group, work });
-      next();
-      return true;
-    },
-    running: () => running,
-    waiting: () => queue.length,
+    waiting: semaphore.waiting,
   };
 }
 

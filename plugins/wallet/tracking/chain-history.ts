@@ -1,9 +1,9 @@
-import { setMaxListeners } from 'node:events';
 import { LRUCache } from 'lru-cache';
 import { decode32 } from '../../../src/lib/base58.ts';
 import { type ChainReader, CodedError } from '../../../src/plugin/plugin.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { Commitment } from '../../../src/ports/chain.ts';
+import { createSemaphore } from '../../../src/runtime/semaphore.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';
 import type { OwnedAccount } from '../store/wallets.ts';
 
@@ -96,7 +96,7 @@ export function createChainHistory(
   chain: ChainReader,
   { concurrency, historyFloorSlot }: ChainHistoryOptions,
 ): ChainHistory {
-  const turns = createSemaphore(concurrency);
+  const semaphore = createSemaphore({ concurrency });
   const orders = new LRUCache<number, ReadonlyMap<string, number>>({ max: ORDERS_KEPT });
   const call = <T>(
     method: string,
@@ -104,7 +104,7 @@ export function createChainHistory(
     signal: AbortSignal,
     archive = true,
     lane?: string,
-  ): Promise<T> => turns.run(() => chain.call<T>(method, params, { signal, archive }), signal, lane);
+  ): Promise<T> => semaphore.run(() => chain.call<T>(method, params, { signal, archive }), { signal, group: lane });
 
   async function tokenAccountsOf(
     address: string,
@@ -163,10 +163,9 @@ export function createChainHistory(
     },
     async transaction(signature, { commitment, signal, lane }) {
       const config = { encoding: 'base64', commitment, maxSupportedTransactionVersion: MOST_VERSION };
-      const text = await turns.run(
+      const text = await semaphore.run(
         () => chain.callText('getTransaction', [signature, config], { signal, archive: true }),
-        signal,
-        lane,
+        { signal, group: lane },
       );
       return text === 'null' ? null : read(text);
     },
@@ -258,71 +257,5 @@ function read(text: string): FetchedTransaction {
   return {
     ...{ text, block: decodeTransaction(value) },
     place: Number.isSafeInteger(transactionIndex) ? (transactionIndex as number) : null,
-  };
-}
-
-/** Lets only so many pieces of work run at once. Lanes take turns; within a lane the order is that of arrival. */
-interface Turns {
-  /** Errors: those of `work`, and the signal's reason while it waits. */
-  run<T>(work: () => Promise<T>, signal: AbortSignal, lane?: string): Promise<T>;
-}
-
-function createSemaphore(most: number): Turns {
-  let running = 0;
-  /** In the order in which the lanes are served next. */
-  const waiting = new Map<string, Set<() => void>>();
-
-  function next(): void {
-    running -= 1;
-    const [first] = waiting;
-    if (first === undefined) return;
-    const [lane, queue] = first;
-    const [begin] = queue;
-    // Behind the others: a long queue delays nobody else's.
-    waiting.delete(lane);
-    if (queue.size > 1) waiting.set(lane, queue);
-    begin?.();
-  }
-
-  function leave(lane: string, begin: () => void): void {
-    const queue = waiting.get(lane);
-    queue?.delete(begin);
-    if (queue?.size === 0) waiting.delete(lane);
-  }
-
-  function turn(signal: AbortSignal, lane: string): Promise<void> {
-    signal.throwIfAborted();
-    if (running < most) {
-      running += 1;
-      return Promise.resolve();
-    }
-    return new Promise((resolve, reject) => {
-      const begin = () => {
-        leave(lane, begin);
-        signal.removeEventListener('abort', give);
-        running += 1;
-        resolve();
-      };
-      const give = () => {
-        leave(lane, begin);
-        reject(signal.reason);
-      };
-      const queue = waiting.get(lane) ?? new Set();
-      waiting.set(lane, queue.add(begin));
-      signal.addEventListener('abort', give, { once: true });
-    });
-  }
-
-  return {
-    async run(work, signal, lane = '') {
-      // Many wait on the signal of one request or job.
-      setMaxListeners(0, signal);
-      await turn(signal, lane);
-      try {
-        return await work();
-      } finally {
-        next();
-      }
-    },
   };
 }

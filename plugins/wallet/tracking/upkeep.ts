@@ -11,6 +11,7 @@ import {
   type StoreTx,
 } from '../../../src/plugin/plugin.ts';
 import type { Outbox } from '../../../src/ports/outbox.ts';
+import { backoffMs } from '../../../src/runtime/backoff.ts';
 import type { WalletConfig } from '../config.ts';
 import { deleteDropped } from '../store/drop.ts';
 import type { Db } from '../store/tables.ts';
@@ -193,7 +194,7 @@ export function createIndexJob(
         log.warn({ wallet: id, err: messageOf(error) }, 'a wallet could not be indexed further');
         await noteError(store, id, messageOf(error));
         if (job.attempts >= MOST_ATTEMPTS) return { kind: 'failed', error: messageOf(error) };
-        const pauseMs = Math.min(MOST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** job.attempts);
+        const pauseMs = backoffMs(job.attempts + 1, null, { firstMs: FIRST_PAUSE_MS, longestMs: MOST_PAUSE_MS });
         return { kind: 'retry', runAt: clock.now() + pauseMs, error: messageOf(error) };
       }
     },

@@ -3,6 +3,7 @@ import type { AccessCharges, Charge } from '../../../src/ports/access.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Outbox } from '../../../src/ports/outbox.ts';
 import type { Store } from '../../../src/ports/store.ts';
+import { retryAfterMs } from '../../../src/runtime/retry-after.ts';
 import { createBodyRoom, mergeBodies, wrapElement } from '../bodies.ts';
 import type { WebhooksConfig } from '../config.ts';
 import { type DeliveryPayload, formOf, REASONS, type RetryPreset, type Webhook } from '../model.ts';
@@ -150,7 +151,7 @@ function outcomeOf({ clock, random, config }: RunParts, job: Job, hook: Webhook,
   const error = verdict.status === null ? verdict.failure : `${verdict.failure} ${verdict.status}`;
   if (!verdict.retryable || job.once === true) return { kind: 'failed', error };
   const now = clock.now();
-  const hints = { retryAfterMs: parseRetryAfter(verdict.retryAfter, now), overloaded: verdict.overloaded };
+  const hints = { retryAfterMs: retryAfterMs(verdict.retryAfter, now), overloaded: verdict.overloaded };
   const delayMs = retryDelayMs(config.retry, hook.retryPreset, job.attempts + 1, hints, random);
   return delayMs === null ? { kind: 'failed', error } : { kind: 'retry', runAt: now + delayMs, error };
 }
@@ -188,17 +189,6 @@ export function retryDelayMs(
 export function longestDelayMs({ durable, compat }: WebhooksConfig['retry']): number {
   const longestStepMs = 1_000 * Math.max(0, ...compat.steps, ...durable.steps);
   return 2 * (1 + durable.jitter) * longestStepMs + MIN_OVERLOAD_DELAY_MS;
-}
-
-/** `Retry-After` in either of its forms, as milliseconds from now; null when absent or nonsense. */
-export function parseRetryAfter(value: string | undefined, now: number): number | null {
-  if (value === undefined) return null;
-  const text = value.trim();
-  if (/^\d{1,15}(\.\d+)?$/.test(text)) return Number(text) * 1_000;
-  // Only HTTP dates: the date parser alone would take almost any text with a number in it.
-  if (!/^[A-Za-z]{3,9},? /.test(text)) return null;
-  const at = Date.parse(text);
-  return Number.isNaN(at) ? null : Math.max(0, at - now);
 }
 
 /** Reports of attempts on their way to the bookkeeping, by the id of the job. */

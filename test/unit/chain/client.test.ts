@@ -64,7 +64,7 @@ test('an upstream may ask for a pause, and not for an endless one', async () => 
   for (const [header, pauseMs] of [
     ['7', 7_000],
     ['999999', 300_000],
-    ['9999999', null],
+    ['9999999', 300_000],
     ['tomorrow', null],
     ['-1', null],
   ] as const) {

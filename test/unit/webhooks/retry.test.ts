@@ -3,13 +3,12 @@ import { test } from 'node:test';
 import { Value } from '@sinclair/typebox/value';
 import fc from 'fast-check';
 import { type WebhooksConfig, webhooksConfig } from '../../../plugins/webhooks/config.ts';
-import { parseRetryAfter, type RetryHints, retryDelayMs } from '../../../plugins/webhooks/delivery/attempt.ts';
+import { type RetryHints, retryDelayMs } from '../../../plugins/webhooks/delivery/attempt.ts';
 import type { Random } from '../../../src/ports/clock.ts';
 
 const { retry } = Value.Default(webhooksConfig, {}) as WebhooksConfig;
 const fixed = (float: number): Random => ({ float: () => float, bytes: (n) => new Uint8Array(n), uuid: () => '' });
 const calm: RetryHints = { retryAfterMs: null, overloaded: false };
-const NOW = Date.parse('2026-01-02T03:04:05Z');
 
 test('durable: seven steps over more than a day, each with its jitter, then the end', () => {
   const seconds = [5, 300, 1_800, 7_200, 18_000, 36_000, 36_000];
@@ -47,15 +46,4 @@ test('Retry-After moves the delay within one and two steps, whatever it says', (
       },
     ),
   );
-});
-
-test('Retry-After is read as seconds or as a date', () => {
-  assert.equal(parseRetryAfter('120', NOW), 120_000);
-  assert.equal(parseRetryAfter(' 0 ', NOW), 0);
-  assert.equal(parseRetryAfter('1.5', NOW), 1_500);
-  assert.equal(parseRetryAfter('Fri, 02 Jan 2026 03:05:05 GMT', NOW), 60_000);
-  assert.equal(parseRetryAfter('Fri, 02 Jan 2026 03:00:00 GMT', NOW), 0);
-  for (const text of [undefined, '', '-1', 'soon', '1e9', '99999999999999999999', 'Never, 99 Foo']) {
-    assert.equal(parseRetryAfter(text, NOW), null, text);
-  }
 });

@@ -9,6 +9,7 @@ import type {
   UpstreamReply,
   UpstreamRequest,
 } from '../../../ports/upstream.ts';
+import { retryAfterMs } from '../../../runtime/retry-after.ts';
 import { decodeResponse } from '../../../solana/decode/decode-response.ts';
 
 export interface AskAll {
@@ -166,9 +167,15 @@ export async function readReply(sender: Sender, request: UpstreamRequest, scan?:
   }
 }
 
+/** An upstream that asks for a longer rest is asked again after this. */
+const MOST_RETRY_AFTER_MS = 300_000;
+
 function classify(reply: UpstreamReply, body: Buffer, scan: ScanResult | undefined): ReadAnswer {
   const { status } = reply;
-  if (status === 429) return { outcome: { kind: 'limited', retryAfterMs: retryAfterMs(reply.headers['retry-after']) } };
+  if (status === 429)
+    return {
+      outcome: { kind: 'limited', retryAfterMs: retryAfterMs(reply.headers['retry-after'], null, MOST_RETRY_AFTER_MS) },
+    };
   if (status === 401 || status === 403) return { outcome: { kind: 'denied', status } };
   const scanned = status < 400 ? (scan?.(body) ?? null) : null;
   if (scanned !== null) return { outcome: { kind: 'ok' }, result: scanned };
@@ -195,12 +202,6 @@ function parse(body: Buffer): Record<string, unknown> | null {
 
 function isNodeError(value: unknown): value is NodeError {
   return typeof value === 'object' && value !== null && Number.isInteger((value as { code?: unknown }).code);
-}
-
-/** Whole seconds only; a date or nonsense counts as not given. */
-function retryAfterMs(header: string | undefined): number | null {
-  if (header === undefined || !/^\d{1,6}$/.test(header)) return null;
-  return Math.min(Number(header) * 1_000, 300_000);
 }
 
 /** What the error codes of Solana nodes mean to someone who asks for a block. */
