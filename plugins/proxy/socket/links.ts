@@ -42,7 +42,7 @@ export interface Links {
 }
 
 const FIRST_REST_MS = 250;
-const MAX_REST_MS = 30_000;
+const MAX_REST_MS = 5_000;
 /** A link that lived this long was fine. */
 const STABLE_MS = 10_000;
 

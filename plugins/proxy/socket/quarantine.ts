@@ -4,7 +4,8 @@ import type { Link, LinkSubscription } from './link.ts';
 /**
  * A node closes the whole connection over a message that it does not like, and with it the subscriptions of everybody else. So what was
  * unanswered when a link broke is tried again alone, on a socket of its own, and comes to the others only when the node has taken it
- * there. Whose subscription broke a link, has all further ones tried alone for a while.
+ * there. Whose subscription broke a link, has all further ones tried alone for a while. Networks and restarts break connections too: a
+ * second socket with a subscription that no node dislikes is the control, and a break counts only while that one lives.
  */
 export interface Quarantine {
   /** Whether new subscriptions of this owner have to be tried alone first. */
@@ -22,7 +23,7 @@ export interface Candidate extends Pick<LinkSubscription, 'family' | 'method' | 
   cleared(): void;
   /** `errorText` is the upstream's error object, raw. */
   refused(errorText: string): void;
-  /** The upstream closed the connection over it, more than once. */
+  /** The upstream closed the connection over it, more than once, and no other connection. */
   condemned(): void;
 }
 
@@ -35,20 +36,28 @@ export interface QuarantineParts {
 /** Probes at once, and of one owner. */
 const MAX_PROBES = 16;
 const MAX_PROBES_OF_ONE = 1;
-/** A connection can also break by itself: so often it has to break over the same subscription. */
+/** So often a connection has to break over the same subscription while the control lives. */
 const BREAKS = 2;
+/** How long the control has to outlive the probe: what breaks both may reach one of them first. */
+const OUTLIVE_MS = 250;
 const PAUSE_MS = 500;
+const MAX_PAUSE_MS = 8_000;
+const CONTROL = { owner: '', family: 'slot', method: 'slotSubscribe', paramsText: null } as const;
 const DISTRUST_MS = 60_000;
 const GUILTY_MS = 600_000;
 
 export function createQuarantine({ clock, openProbe }: QuarantineParts): Quarantine {
   interface Entry {
     readonly candidate: Candidate;
+    tries: number;
+    /** Breaks that the control outlived. */
     breaks: number;
     /** Monotonic milliseconds. */
     notBefore: number;
     isOver: boolean;
     probe: Link | null;
+    /** Ends what is in flight for it. */
+    stop(): void;
   }
   const waiting: Entry[] = [];
   const probing = new Map<string, number>();
@@ -79,47 +88,70 @@ export function createQuarantine({ clock, openProbe }: QuarantineParts): Quarant
   function start(entry: Entry): void {
     const { candidate } = entry;
     const { owner, family, method, paramsText } = candidate;
+    let control: Link | null = null;
+    let hasControl = false;
     let isDone = false;
+    let cancelVerdict = () => {};
     const done = (then: () => void) => {
       if (isDone) return;
       isDone = true;
+      cancelVerdict();
       running -= 1;
       const left = (probing.get(owner) ?? 1) - 1;
       if (left === 0) probing.delete(owner);
       else probing.set(owner, left);
+      entry.stop = () => undefined;
       entry.probe?.close();
+      control?.close();
       if (!entry.isOver) then();
       next();
     };
     const again = () => {
       entry.probe = null;
-      entry.notBefore = clock.monotonic() + PAUSE_MS * 2 ** entry.breaks;
+      entry.tries += 1;
+      entry.notBefore = clock.monotonic() + Math.min(MAX_PAUSE_MS, PAUSE_MS * 2 ** entry.tries);
       waiting.push(entry);
     };
     const finish = (tell: () => void) => {
       entry.isOver = true;
       tell();
     };
+    const judge = () =>
+      done(() => {
+        entry.breaks += 1;
+        if (entry.breaks < BREAKS) return again();
+        distrust(owner, GUILTY_MS);
+        finish(candidate.condemned);
+      });
+    const probe = () => {
+      if (hasControl) return;
+      hasControl = true;
+      entry.probe = openProbe((wasOpen) => {
+        if (wasOpen && !isDone) cancelVerdict = clock.timeout(OUTLIVE_MS, judge);
+        else done(again);
+      });
+      if (entry.probe === null) return done(again);
+      entry.probe.subscribe({
+        ...{ owner, family, method, paramsText },
+        accepted: () => done(() => finish(candidate.cleared)),
+        refused: (errorText) => done(() => finish(() => candidate.refused(errorText))),
+        notified: () => undefined,
+        unanswered: () => done(again),
+      });
+    };
     running += 1;
     probing.set(owner, (probing.get(owner) ?? 0) + 1);
-    entry.probe = openProbe((wasOpen) =>
-      done(() => {
-        if (wasOpen) entry.breaks += 1;
-        if (entry.breaks < BREAKS) again();
-        else {
-          distrust(owner, GUILTY_MS);
-          finish(candidate.condemned);
-        }
-      }),
-    );
-    if (entry.probe === null) {
+    entry.stop = () => done(() => undefined);
+    control = openProbe(() => done(again));
+    if (control === null) {
       done(again);
       return;
     }
-    entry.probe.subscribe({
-      ...{ owner, family, method, paramsText },
-      accepted: () => done(() => finish(candidate.cleared)),
-      refused: (errorText) => done(() => finish(() => candidate.refused(errorText))),
+    control.subscribe({
+      ...CONTROL,
+      // A node that refuses this one too is alive.
+      accepted: probe,
+      refused: probe,
       notified: () => undefined,
       unanswered: () => done(again),
     });
@@ -135,7 +167,10 @@ export function createQuarantine({ clock, openProbe }: QuarantineParts): Quarant
     },
     suspect: (owner) => void distrust(owner, DISTRUST_MS),
     add(candidate) {
-      const entry: Entry = { candidate, breaks: 0, notBefore: 0, isOver: false, probe: null };
+      const entry: Entry = {
+        ...{ candidate, tries: 0, breaks: 0, notBefore: 0, isOver: false, probe: null },
+        stop: () => undefined,
+      };
       waiting.push(entry);
       next();
       return () => {
@@ -143,7 +178,7 @@ export function createQuarantine({ clock, openProbe }: QuarantineParts): Quarant
         entry.isOver = true;
         const at = waiting.indexOf(entry);
         if (at >= 0) waiting.splice(at, 1);
-        entry.probe?.close();
+        entry.stop();
       };
     },
     close() {

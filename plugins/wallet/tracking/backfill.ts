@@ -230,7 +230,7 @@ async function downward(run: Run): Promise<Gatherer> {
   const cursors = new Map<string, string>();
   const numbers = await readKeyNumbers(db);
   const ids = [...new Set([wallet.id, ...accounts.map(({ account }) => numbers.of(account))])];
-  for (const { a, n } of await oldestOf(db, ids, floor)) {
+  for (const { a, n } of await oldestOf(db, ids, floor, wallet.head as number)) {
     const stored = (await readSignatures(db, [n])).get(n);
     if (stored !== undefined) cursors.set(String(a), encode64(stored));
   }
@@ -256,8 +256,11 @@ async function downward(run: Run): Promise<Gatherer> {
   return gatherer;
 }
 
-/** The oldest row of each address that its own list holds, if it has one from `floor` on. */
-async function oldestOf(db: Db, ids: readonly number[], floor: number) {
+/**
+ * The oldest row of each address that its own list holds, if it has one from `floor` to `head`. What blocks brought above `head` may not be
+ * final: a node that does not know the cursor yet answers as at the end of the list.
+ */
+async function oldestOf(db: Db, ids: readonly number[], floor: number, head: number) {
   const found: { a: number; n: number }[] = [];
   for (const a of ids) {
     const row = await db
@@ -265,6 +268,7 @@ async function oldestOf(db: Db, ids: readonly number[], floor: number) {
       .select('n')
       .where('a', '=', a)
       .where('n', '>=', endOf(floor - 1))
+      .where('n', '<', endOf(head))
       .where(sql<boolean>`(flags & ${NAMED | ACCOUNT}) <> 0`)
       .orderBy('n')
       .limit(1)

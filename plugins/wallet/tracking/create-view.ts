@@ -207,11 +207,12 @@ export async function createView(
   async function locate(signature: string, wanted: 'older' | 'newer'): Promise<number | null> {
     const bytes = decode(signature);
     if (bytes === null) return null;
-    const n = await placeNow(signature, bytes);
-    if (wanted === 'older') {
-      if (n !== null) await reach(slotOf(n));
-      return n;
-    }
+    let n = await placeNow(signature, bytes);
+    const isProvisional = n !== null && placeOf(n) >= PROVISIONAL_PLACE;
+    if (n !== null && (wanted === 'older' || isProvisional)) await reach(slotOf(n));
+    // No cursor any more once blocks or the overlay brought the real position: the page would repeat the transaction, or pass over its slot.
+    if (isProvisional) n = (await knownPlace(signature, bytes)) ?? n;
+    if (wanted === 'older') return n;
     // A fork moved it, or took it away: what came into the other branch has not been seen.
     const shown = parts.shown.get(signature);
     if (shown === undefined || (n !== null && slotOf(n) === shown.slot)) return n;
@@ -220,11 +221,14 @@ export async function createView(
     return Math.min(n ?? EVERYTHING, endOf(shown.finalSlot) - 1);
   }
 
-  async function placeNow(signature: string, bytes: Uint8Array): Promise<number | null> {
-    // First what was read above: what is stored may be where it stood before a fork.
+  /** Without asking for the transaction. First what was read above: what is stored may be where it stood before a fork. */
+  async function knownPlace(signature: string, bytes: Uint8Array): Promise<number | null> {
     const fresh = (await above(first)).rows.find(({ at }) => at?.signature === signature);
-    if (fresh !== undefined) return fresh.n;
-    const known = await findSignature(db, bytes);
+    return fresh?.n ?? (await findSignature(db, bytes));
+  }
+
+  async function placeNow(signature: string, bytes: Uint8Array): Promise<number | null> {
+    const known = await knownPlace(signature, bytes);
     if (known !== null) return known;
     const ask = { commitment: parts.commitment, signal };
     const fetched = await parts.upstream.transaction(signature, ask);

@@ -37,11 +37,14 @@ interface StubbornClient {
   readonly notices: Notice[];
   /** Sockets so far. */
   readonly sockets: number;
+  /** Answers to subscriptions that are errors. */
+  readonly errors: string[];
   close(): void;
 }
 
 function stubbornClient(url: string, subscriptions: readonly (readonly unknown[])[]): StubbornClient {
   const notices: Notice[] = [];
+  const errors: string[] = [];
   let [sockets, ended] = [0, false];
   let socket: WebSocket;
   const connect = (): void => {
@@ -55,9 +58,11 @@ function stubbornClient(url: string, subscriptions: readonly (readonly unknown[]
         socket.send(JSON.stringify({ jsonrpc: '2.0', id, method: 'logsSubscribe', params }));
     });
     socket.on('message', (data) => {
-      const { params } = JSON.parse(String(data)) as {
+      const { params, error } = JSON.parse(String(data)) as {
+        error?: unknown;
         params?: { subscription: number; result: { value: { signature: string } } };
       };
+      if (error !== undefined) errors.push(JSON.stringify(error));
       if (params === undefined) return;
       notices.push({ subscription: number + params.subscription, signature: params.result.value.signature });
     });
@@ -67,6 +72,7 @@ function stubbornClient(url: string, subscriptions: readonly (readonly unknown[]
   connect();
   return {
     notices,
+    errors,
     get sockets() {
       return sockets;
     },
@@ -136,7 +142,8 @@ export async function round(
         .size >=
         kinds - 1 && ofWeb3.includes(signature);
     for (let tries = 0, back = false; !back; tries += 1) {
-      assert.ok(tries < 60, 'the subscriptions do not come back');
+      const heard = `${client.notices.length} notices over ${client.sockets} sockets, web3.js ${ofWeb3.length}; ${client.errors.join(' ')}`;
+      assert.ok(tries < 60, `round ${number} (${cut}): the subscriptions do not come back: ${heard}`);
       const [probe] = (await payAll(1, 1_000 + tries)) as [string];
       for (let waits = 0; waits < 20 && !back; waits += 1) {
         await sleep(50);

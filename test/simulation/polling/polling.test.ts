@@ -6,8 +6,11 @@ import { clear, Life, pollingLife, preparePolling, SOL } from './polling-life.ts
 import { deedOf } from './wallet-world.ts';
 
 const SEEDS = 200;
-/** A wallet whose past is read while the follower is behind what is final; a list that a node behind the other one goes on with. */
-const NAMED = [108_605, 120_953, 204_579];
+/**
+ * A wallet whose past is read while the follower is behind what is final; a list that a node behind the other one goes on with; a list that
+ * begins at a transaction which is not final yet; a cursor whose place nobody knew when it was looked up.
+ */
+const NAMED = [108_605, 120_953, 204_579, 215_665, 216_331];
 
 test(`clients that poll a history see everything once, whatever blocks and upstreams do: ${SEEDS} seeds`, async (t) => {
   const { store, remove } = await quickStore();

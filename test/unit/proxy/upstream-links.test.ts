@@ -322,6 +322,62 @@ test('a subscription has a time to be accepted in, and ends with the last who wa
   assert.equal(socket.sent.at(-1)?.method, 'slotUnsubscribe');
 });
 
+/** A subscription that was unanswered when its link broke, and what its client hears. Calls `onProbe` for each pair of sockets that tries it alone. */
+async function suspected(onProbe: (control: FakeSocket, probe: () => FakeSocket) => void, tries: number) {
+  const { parts, opened, clock } = startPool(['a']);
+  const hub = createHub({ ...parts, subscribeTimeoutMs: 600_000, metrics: createMetricsRegistry().scope('x') });
+  const heard: string[] = [];
+  const subscriber: Subscriber = {
+    accepted: () => void heard.push('accepted'),
+    refused: (reason) => void heard.push('error' in reason ? String(reason.error.rpcCode) : reason.errorText),
+    notified: () => undefined,
+    lost: () => void heard.push('lost'),
+  };
+  hub.subscribe({ family: 'logs', method: 'logsSubscribe', paramsText: '["all"]' }, subscriber, 'p');
+  opened[0]?.socket.emit('open');
+  opened[0]?.socket.terminate();
+  for (let at = 1, done = 0; done < tries && heard.length === 0; done += 1) {
+    while (opened.length <= at) await clock.advance(1_000);
+    const control = opened[at]?.socket as FakeSocket;
+    control.emit('open');
+    assert.equal(control.sent[0]?.method, 'slotSubscribe');
+    onProbe(control, () => {
+      control.accepts(0, 1);
+      const probe = opened[at + 1]?.socket as FakeSocket;
+      probe.emit('open');
+      assert.equal(probe.sent[0]?.method, 'logsSubscribe');
+      return probe;
+    });
+    await clock.advance(1_000);
+    at = opened.length;
+  }
+  await clock.advance(1_000);
+  return { heard, opened };
+}
+
+test('a subscription that breaks its own connections, and no other, is refused', async () => {
+  const { heard } = await suspected((_, probe) => probe().terminate(), 5);
+  assert.deepEqual(heard, ['-32602']);
+});
+
+test('where every connection breaks, no subscription is to blame, and it comes back with the upstream', async () => {
+  let tries = 0;
+  const { heard, opened } = await suspected((control, openProbe) => {
+    tries += 1;
+    // The node goes: before the control is answered, with the control first, or with the probe first.
+    if (tries % 3 === 0) return control.terminate();
+    const probe = openProbe();
+    if (tries > 12) return probe.accepts(0, 7);
+    for (const socket of tries % 3 === 1 ? [probe, control] : [control, probe]) socket.terminate();
+  }, 13);
+  assert.deepEqual([tries, heard], [13, []]);
+  // Cleared: it joins the others.
+  const joined = opened.at(-1)?.socket as FakeSocket;
+  joined.emit('open');
+  joined.accepts(0, 9);
+  assert.deepEqual(heard, ['accepted']);
+});
+
 test('what waits for a slow client is bounded; it has a while for its good-bye, and nothing follows that', async () => {
   const clock = createManualClock();
   const said: unknown[] = [];
