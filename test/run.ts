@@ -70,7 +70,7 @@ function runNode(files: readonly string[], env: Record<string, string>): Promise
       '--test',
       // Many tests wait for a lease or a poll half of their time.
       `--test-concurrency=${Math.max(2, Math.ceil(1.5 * availableParallelism()))}`,
-      '--test-timeout=600000',
+      `--test-timeout=${process.env['PARHELION_TEST_TIMEOUT_MS'] ?? 600_000}`,
       '--test-reporter=spec',
       '--test-reporter-destination=stdout',
       '--test-reporter=./test/helpers/skip-reporter.mjs',

@@ -11,6 +11,7 @@ const { status } = spawnSync('npm', ['test', '--', 'conformance/agave'], {
     ...process.env,
     REQUIRE_AGAVE: '1',
     PARHELION_AGAVE_ROUNDS: values.rounds,
+    PARHELION_TEST_TIMEOUT_MS: '7200000',
     ...(values.seed === undefined ? {} : { PARHELION_SEED: values.seed }),
   },
 });
