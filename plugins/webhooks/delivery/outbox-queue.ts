@@ -1,19 +1,19 @@
 import type { NewJob, PluginContext } from '../../../src/plugin/plugin.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
-import type { Outbox, OutboxRow, OutboxState } from '../../../src/ports/outbox.ts';
+import type { JobState, Outbox, OutboxRow } from '../../../src/ports/outbox.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import type { Webhook } from '../model/webhook.ts';
 import { reopenSent, sentBatches } from '../store/batches.ts';
 import { batchLimit, HELD_ALONE, REASONS } from './batch.ts';
 import { type Delivery, type DeliveryPayload, type DeliveryQueue, type DeliveryStatus, deliveryKind } from './queue.ts';
 
-const STATES: Readonly<Record<DeliveryStatus, readonly OutboxState[]>> = {
+const STATES: Readonly<Record<DeliveryStatus, readonly JobState[]>> = {
   pending: ['pending', 'running', 'held'],
   delivered: ['done'],
   failed: ['failed'],
   discarded: ['discarded'],
 };
-const STATUSES: Readonly<Record<OutboxState, DeliveryStatus>> = {
+const STATUSES: Readonly<Record<JobState, DeliveryStatus>> = {
   pending: 'pending',
   running: 'pending',
   held: 'pending',
@@ -27,9 +27,9 @@ const BATCH = 10_000;
 const LONGEST_PAGE = 1_000;
 /** More than run of one webhook at once, or are claimed for it. */
 const MOST_RUNNING = 1_000;
-const HELD: readonly OutboxState[] = ['held'];
+const HELD: readonly JobState[] = ['held'];
 /** What stays stored until it is sent or too old. */
-const UNDELIVERED: readonly OutboxState[] = ['pending', 'running', 'held', 'failed', 'discarded'];
+const UNDELIVERED: readonly JobState[] = ['pending', 'running', 'held', 'failed', 'discarded'];
 
 interface OutboxQueueParts {
   readonly outbox: Outbox;
@@ -166,7 +166,7 @@ function toDelivery(row: OutboxRow): Delivery {
     webhookId: row.group,
     status,
     payload: row.payload as DeliveryPayload,
-    error: row.error,
+    error: row.holdReason ?? row.error,
     createdAt: row.createdAt,
     nextAttemptAt: status === 'pending' ? row.runAt : null,
   };
