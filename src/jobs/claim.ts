@@ -9,13 +9,13 @@ export interface ClaimedJob {
   readonly lane: 0 | 1;
   /** Token of the claim: an outcome is only recorded while it is still the row's. */
   readonly claim: number;
-  /** Unix milliseconds: since when it was due. */
+  /** Unix milliseconds at which it was due. */
   readonly runAt: number;
-  /** Claims before it that ended without an outcome. */
+  /** Earlier claims that ended without an outcome. */
   readonly lost: number;
 }
 
-/** Free slots of this process, and its memory of who was served. */
+/** Free slots of this process, and when it served each group last. */
 export interface ClaimRoom {
   readonly total: number;
   kind(kind: string): number;
@@ -30,20 +30,20 @@ interface ClaimOptions {
   readonly ahead: AheadRoom;
   readonly walk: GroupWalk;
   readonly now: number;
-  /** Of this process; null where its end could not be noticed. */
+  /** Of this process; null where others could not see that it has ended. */
   readonly owner: string | null;
 }
 
-/** A job that its process does not finish within its time and this is taken to be lost. */
+/** Added to the time limit of a kind: a job whose process has not finished it by then counts as lost. */
 export const LEASE_EXTRA_MS = 30_000;
 
-/** How long a process that runs a job of this kind is believed to live without a word. */
+/** Lease of a job of this kind. */
 export const leaseMsOf = ({ leaseMs, timeoutMs }: JobKind): number => leaseMs ?? timeoutMs + LEASE_EXTRA_MS;
 
-/** How long a job that was claimed ahead may wait for its slot; its lease is longer by that. */
+/** How long a job that was claimed ahead may wait for its slot; its lease is longer by this time. */
 export const AHEAD_WAIT_MS = 5_000;
 
-/** Any number: processes that share a database agree on it. */
+/** Arbitrary: the same in all processes on one database. */
 const CLAIM_LOCK = 7_036_874_417;
 const LEAST_WINDOW = 64;
 const WINDOW_PER_SLOT = 2;
@@ -96,10 +96,10 @@ function questionsOf(kinds: ReadonlyMap<string, JobKind>, room: ClaimRoom, ahead
   });
 }
 
-/** What runs or waits with a lease in each group: in all processes, and in the others. */
+/** Rows with a lease in each group: of all processes, and of the others. */
 async function heldRows(tx: StoreTx, ahead: AheadRoom) {
   const parameters = createParameters(tx.dialect);
-  // The condition on the lease is always true: it leads to the small index of running rows, and "group by" would lead away from it.
+  // The condition on the lease is always true: it selects the small index of running rows, which "group by" would not.
   const text = `select id, claims, kind, grp from outbox where state = 'running' and lease_until > 0`;
   type Held = { readonly id: number; readonly claims: number; readonly kind: string; readonly grp: string };
   const all = new Map<string, number>();
@@ -160,7 +160,7 @@ async function lease(
     // Null without an owner.
     const mark = `cast(${parameters.add(owner)} as text) || ':' || (claims + 1)`;
     const list = padded<number | null>(ids, null).map((id) => parameters.add(id));
-    // Rows that an owner is changing at this moment are left to it.
+    // Rows that the outbox' owner is changing at this moment are skipped.
     const free =
       tx.dialect === 'postgres'
         ? `(select id from outbox where id in (${list.join(',')}) and state = 'pending' for update skip locked)`
@@ -193,7 +193,7 @@ function claimedOf(row: ClaimedRow): ClaimedJob {
   };
 }
 
-/** Rows of ids and claim tokens for a list of values: what another process has taken meanwhile is found out by its token. */
+/** Ids and claim tokens as a list of values: a row that another process has claimed meanwhile has another token. */
 export function claimRows(jobs: readonly ClaimedJob[], parameters: Parameters): string {
   const rows = padded<ClaimedJob | null>(jobs, null).map((one) => {
     const id = parameters.add(one?.job.id ?? null);
@@ -202,10 +202,10 @@ export function claimRows(jobs: readonly ClaimedJob[], parameters: Parameters): 
   return rows.join(',');
 }
 
-/** Jobs that may be claimed before a slot is free for them, so that one transaction serves many. */
+/** Room for jobs that are claimed before a slot is free for them. Why, and within which limits: README.md, "Claim-ahead". */
 export interface AheadRoom {
   readonly total: number;
-  /** The part of `total` that is kept for groups of which this process holds nothing. */
+  /** Part of `total`, for groups of which this process holds nothing. */
   readonly reserved: number;
   kind(kind: string): number;
   /** Whether a running row is one of this process. */
@@ -220,14 +220,10 @@ interface AheadOptions {
   readonly others: ReadonlyMap<string, number>;
 }
 
-/** Of a group as many times its limit are held ahead at most. */
+/** A group holds at most this many times its limit ahead. */
 const AHEAD_PER_LIMIT = 8;
 
-/**
- * Which of the due rows that cannot start now to take all the same. Only while no other process has rows of the group: then this
- * process alone keeps its limit, when it starts them. The others see the rows as running and take no more than the limit leaves.
- * First attempts and first retries only, since the slow lane has little to gain; ordered groups have one row at a time anyway.
- */
+/** Chooses the due rows to claim although they cannot start now: README.md, "Claim-ahead". */
 function chooseAhead(due: readonly Candidate[], chosen: readonly Candidate[], options: AheadOptions): Candidate[] {
   const { kinds, room, ahead, others } = options;
   if (ahead.total <= 0) return [];
@@ -248,7 +244,7 @@ function chooseAhead(due: readonly Candidate[], chosen: readonly Candidate[], op
   const pick = (rows: readonly Candidate[], total: number, group: Room['group']) =>
     chooseJobs(rows, { ...room, total, kind: ahead.kind, slow: 0, running: heldOf, group });
 
-  // Groups that wait for their first slot come first, and have room that the others can't use.
+  // Groups that wait for their first slot come first, and have reserved room.
   const isNew = ({ kind, group }: Candidate) => heldOf(kind, group) === 0;
   const first = pick(rest.filter(isNew), ahead.total, (kind, group) => Math.min(1, groupRoom(kind, group)));
   const left = ahead.total - Math.max(first.length, ahead.reserved);

@@ -6,7 +6,7 @@ import { backoffMs } from '../runtime/backoff.ts';
 import { withDeadline } from '../runtime/deadline.ts';
 import { AHEAD_WAIT_MS, type Claim, type ClaimedJob } from './claim.ts';
 import type { JobMetrics } from './metrics.ts';
-import { type Finished, isStoreTrouble } from './outcomes.ts';
+import { type Finished, isStoreError } from './outcomes.ts';
 import { createWaiting, type Slots, type WaitingJob } from './slots.ts';
 
 interface DispatcherOptions {
@@ -19,30 +19,30 @@ interface DispatcherOptions {
   readonly maxAttempts: number;
   /** Whether waiting jobs may still be started. */
   isOpen(): boolean;
-  /** Called for each attempt that is over, once. */
+  /** Called once for each finished attempt. */
   finish(finished: Finished): void;
-  /** A waiting job could not be loaded or waited too long: it wants its lease back. */
+  /** Jobs that could not be loaded or waited too long: their leases are to be given back. */
   giveBack(jobs: readonly ClaimedJob[]): void;
 }
 
-/** Starts claimed jobs: some at once, the others when a slot and their limits allow it. */
+/** Starts claimed jobs: some at once, the others when a slot and the limits of their groups allow it. */
 interface Dispatcher {
-  /** Jobs that wait with a lease, also those that are being loaded. */
+  /** Jobs that wait with a lease, including those that are being loaded. */
   readonly waiting: number;
   waitingOfKind(kind: string): number;
   /** `claimedAt` is monotonic and from before the claim. */
   launch(claim: Claim, now: number, claimedAt: number): void;
   /** Starts what may start; to be called from time to time, as limits may change by themselves. */
   pump(): void;
-  /** Takes back what waits: its leases are to be given back. */
+  /** Removes the waiting jobs; the caller gives their leases back. */
   clear(): ClaimedJob[];
-  /** Jobs that have a slot and were not begun yet: what they need is being loaded. */
+  /** Jobs that have a slot and are not started yet: what they need is being loaded. */
   loading(): ClaimedJob[];
 }
 
-/** What a kind loaded for a waiting job is loaded anew after this time: a webhook may have been disabled meanwhile. */
+/** What a kind loaded for a waiting job is loaded again after this time: a webhook may have been disabled meanwhile. */
 const FRESH_MS = 100;
-/** Groups that were at their limit are asked again after this time, or as soon as one of their jobs is over. */
+/** Groups at their limit are checked again after this time, or as soon as one of their jobs has finished. */
 const UNBLOCK_MS = 50;
 
 export function createDispatcher(options: DispatcherOptions): Dispatcher {
@@ -54,7 +54,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
   function attempt(kind: JobKind, claimed: ClaimedJob, prepared: unknown, startedMs: number): void {
     const timeoutMs = Math.max(1, kind.timeoutMs - (clock.monotonic() - startedMs));
     const running = runAttempt(attemptOptions(kind, claimed, prepared, timeoutMs));
-    void running.then((outcome) => over(claimed, outcome, startedMs));
+    void running.then((outcome) => finished(claimed, outcome, startedMs));
   }
 
   // Written out: this runs for every job, and copying members into it takes longer than all else here.
@@ -63,10 +63,10 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     kind, claimed, prepared, timeoutMs, stopper, clock, random, maxAttempts,
   });
 
-  function over(claimed: ClaimedJob, outcome: JobOutcome, startedMs: number): void {
-    const finished = { claimed, outcome };
-    metrics.finished(finished, clock.monotonic() - startedMs);
-    options.finish(finished);
+  function finished(claimed: ClaimedJob, outcome: JobOutcome, startedMs: number): void {
+    const attempt = { claimed, outcome };
+    metrics.finished(attempt, clock.monotonic() - startedMs);
+    options.finish(attempt);
     waiting.freed(claimed.job.kind, claimed.job.group);
     pump();
   }
@@ -83,7 +83,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     } catch (error) {
       const outcome = (one: ClaimedJob) =>
         thrown(attemptOptions(kind, one, undefined, kind.timeoutMs), error, 'untouched');
-      for (const one of jobs) over(one, outcome(one), startedMs);
+      for (const one of jobs) finished(one, outcome(one), startedMs);
       return options.giveBack(waiting.remove(later));
     } finally {
       loads.delete(jobs);
@@ -94,7 +94,7 @@ export function createDispatcher(options: DispatcherOptions): Dispatcher {
     pump();
   }
 
-  /** One stale job is loaded together with all others of its kind that wait. */
+  /** A stale job is loaded together with all other waiting jobs of its kind. */
   function reload(stale: ReadonlySet<WaitingJob>): void {
     for (const name of new Set([...stale].map(({ claimed }) => claimed.job.kind))) {
       const kind = kinds.get(name);
@@ -150,7 +150,7 @@ interface AttemptOptions {
   readonly kind: JobKind;
   readonly claimed: ClaimedJob;
   readonly prepared: unknown;
-  /** What is left of the kind's time. */
+  /** Rest of the kind's time limit. */
   readonly timeoutMs: number;
   readonly stopper: Stopper;
   readonly clock: Clock;
@@ -164,8 +164,8 @@ export const GRACE_MS = 25_000;
 const RETRY_BACKOFF = { firstMs: 5_000, longestMs: 3_600_000 };
 
 /**
- * Runs a job once. Always resolves: a throw becomes a retry, or a failure after `maxAttempts` counted ones; a handler that does not heed its signal
- * within the grace is given up.
+ * Runs a job once. Always resolves: a throw becomes a retry, or a failure after `maxAttempts` counted ones; a handler that ignores its signal
+ * for the grace period is abandoned.
  */
 export function runAttempt(options: AttemptOptions): Promise<JobOutcome> {
   const { kind, claimed, prepared, stopper, clock } = options;
@@ -198,14 +198,14 @@ export function runAttempt(options: AttemptOptions): Promise<JobOutcome> {
   });
 }
 
-/** What a throw counts as. Trouble of the store is none of the job's: it is no attempt. `untouched`: before the job was run. */
+/** The outcome of a throw. An error of the store is not the job's: it counts as no attempt. `untouched`: before the job was run. */
 function thrown(
   { claimed, clock, random, maxAttempts }: AttemptOptions,
   error: unknown,
-  began: true | 'untouched' = true,
+  effect: true | 'untouched' = true,
 ): JobOutcome {
   const message = messageOf(error);
-  const uncounted = isStoreTrouble(error) && began;
+  const uncounted = isStoreError(error) && effect;
   const attempts = claimed.job.attempts + 1;
   if (uncounted === false && (attempts >= maxAttempts || claimed.job.once === true))
     return { kind: 'failed', error: message };
@@ -213,17 +213,17 @@ function thrown(
   return { kind: 'retry', runAt: clock.now() + Math.round(pauseMs), error: message, uncounted };
 }
 
-/** Once begun it may have had its effect: at least once is what jobs promise. */
+/** A started job may have had its effect: jobs run at least once. */
 export function stopped({ runAt }: ClaimedJob, uncounted: true | 'untouched' = true): JobOutcome {
   return { kind: 'retry', runAt, error: 'the daemon stopped', uncounted };
 }
 
-/** Tells all running attempts that the runner stops. */
+/** Signals all running attempts that the runner stops. */
 interface Stopper {
   readonly isStopping: boolean;
-  /** For jobs that keep their time themselves; aborts before the listeners are told. */
+  /** For jobs that keep their time themselves; aborts before the listeners are called. */
   readonly signal: AbortSignal;
-  /** What running attempts do when it stops; they take themselves out when they are over. */
+  /** What running attempts do when it stops; each removes itself when it has finished. */
   readonly listeners: Set<() => void>;
   stop(): void;
 }
@@ -231,7 +231,7 @@ interface Stopper {
 export function createStopper(): Stopper {
   const stopping = new AbortController();
   const listeners = new Set<() => void>();
-  // As many listen as there are jobs under way: that is no leak.
+  // One listener per job in flight: no leak.
   setMaxListeners(0, stopping.signal);
   let isStopping = false;
   return {

@@ -13,17 +13,17 @@ interface DueOptions {
   readonly window: number;
   /** Rows that will be chosen at most. */
   readonly wanted: number;
-  /** How many of a group run now. */
+  /** Running jobs of a group. */
   running(kind: string, group: string): number;
-  /** How many more of a group may run. */
+  /** Jobs of a group that may start. */
   group(kind: string, group: string): number;
 }
 
-/** Where the walk through the groups of a kind and lane stands. */
+/** Position of the walk through the groups of a kind and lane. */
 interface Step {
   after: string;
   skipped: number;
-  /** When the last walk went through many groups and found nothing; null where it did not. */
+  /** When the last walk visited many groups and found nothing; null where it found something. */
   emptyAt: number | null;
 }
 
@@ -39,20 +39,20 @@ interface DueRow {
   readonly run_at: number;
 }
 
-/** Groups visited, and looked at, in one statement. */
+/** Groups visited in one statement. */
 const WALK_STEPS = 64;
 /** Statements of one walk: it steps over groups that are at their limit until it has found enough. */
 const MOST_PIECES = 32;
-/** After a walk of more pieces that found nothing the next one waits so long: many groups can be at their limit for hours. */
+/** After a longer walk that found nothing the next one waits `EMPTY_PAUSE_MS`: many groups can be at their limit for hours. */
 const CHEAP_PIECES = 4;
 const EMPTY_PAUSE_MS = 20;
-/** A full window that shows enough groups is relied on this many times in a row. */
+/** A full window that contains enough groups is used this many times in a row before the groups are walked again. */
 const MOST_SKIPPED = 3;
 
 /**
- * Rows that could run now. The window of the oldest due rows shows everything as long as less is due than fits in. When it is full, a
- * few groups may fill it alone, or such that are at their limit: then the groups are also walked one after the other, and those that
- * may run show their oldest rows. Of an ordered group only the head is a candidate.
+ * Rows that could run now. The window of the oldest due rows contains all of them as long as fewer rows are due than fit in. When it is
+ * full, a few groups, or groups at their limit, may fill it: then the groups are also walked one by one, and those below their limit add
+ * their oldest rows. Of an ordered group only the head is a candidate.
  */
 export async function findDue(
   tx: StoreTx,
@@ -97,7 +97,7 @@ function stepOf(walk: GroupWalk, { kind, lane }: DueQuestion): Step {
   return step;
 }
 
-/** Goes on with the walk until it has found `enough` groups that are not `seen` and may run, or is at its end. */
+/** Continues the walk until it has found `enough` groups that are not `seen` and may run, or has reached the end. */
 async function findGroups(
   tx: StoreTx,
   question: DueQuestion,
@@ -127,7 +127,7 @@ async function walkGroups(
   now: number,
 ): Promise<string[]> {
   const parameters = createParameters(dialect);
-  // Places are numbered as the text is put together, from left to right.
+  // Placeholders are numbered from left to right, in the order of evaluation.
   const next = (after: () => string) => `(select o.grp from outbox o where o.state = 'pending'
     and o.kind = ${parameters.add(kind)} and o.lane = ${lane} and o.grp > ${after()} order by o.grp limit 1)`;
   const text = `with recursive walk(grp, step) as (
@@ -148,7 +148,7 @@ async function oldestOfGroups(
   groups: readonly string[],
   { now, wanted }: DueOptions,
 ): Promise<readonly DueRow[]> {
-  // Groups take turns: of each, few are needed where there are many.
+  // Groups are served in rotation: where there are many, few rows of each are needed.
   const perGroup = 1 + Math.ceil(wanted / Math.max(1, groups.length));
   const rows: DueRow[] = [];
   for (let start = 0; start < groups.length; start += WALK_STEPS) {
@@ -171,7 +171,7 @@ async function onlyHeads(tx: StoreTx, rows: readonly DueRow[], options: DueOptio
   );
   if (ordered.size === 0) return free.map(candidateOf);
   const heads: (DueRow & { readonly state: string })[] = [];
-  // A job that was put before the running one has to wait for it all the same.
+  // A job that was inserted before the running one waits for it.
   const groups = [...ordered.values()].filter(({ kind, grp }) => options.running(kind, grp) === 0);
   for (let start = 0; start < groups.length; start += WALK_STEPS) {
     heads.push(...(await headsOf(tx, groups.slice(start, start + WALK_STEPS))));
@@ -209,7 +209,7 @@ export async function nextDueAt(store: Store, kinds: readonly string[], now: num
   return times.length === 0 ? null : Math.min(...times);
 }
 
-/** A due row, as the choice needs it. */
+/** A due row, with what the choice depends on. */
 export interface Candidate {
   readonly id: number;
   readonly kind: string;
@@ -221,7 +221,7 @@ export interface Candidate {
   readonly isOrdered?: boolean;
 }
 
-/** What may still be taken. */
+/** What may still be claimed. */
 export interface Room {
   /** Free slots of this process. */
   readonly total: number;
@@ -234,7 +234,7 @@ export interface Room {
   group(kind: string, group: string): number;
   /** How many of a group run now. */
   running(kind: string, group: string): number;
-  /** When a group was last served, as a counter; 0 for long ago or never. */
+  /** Counter of the last time a group was served; 0 for long ago or never. */
   lastServed(kind: string, group: string): number;
 }
 
@@ -247,13 +247,13 @@ interface Queue {
   readonly lastServed: number;
 }
 
-/** One of so many picks goes to the slow lane while both lanes have work. */
+/** While both lanes have work, one of this many picks goes to the slow lane. */
 const SLOW_EVERY = 4;
 
 /**
- * Which of the due rows to run. Groups take turns: first those with the fewest running jobs, of these the one that was served longest
- * ago, so that a long queue delays nobody else's. The slow lane (second retry and later) gets every fourth pick at most, within its
- * own room, so that dead receivers do not starve living ones, and is never starved itself.
+ * Chooses which of the due rows to run. Groups with the fewest running jobs come first, then the one that was served longest ago, so
+ * that a long queue of one group delays no other. The slow lane (second retry and later) gets at most every fourth pick, within its
+ * own room: unreachable receivers do not starve reachable ones, and are not starved themselves.
  */
 export function chooseJobs(candidates: readonly Candidate[], room: Room): Candidate[] {
   const lanes = [queuesOf(candidates, 0, room), queuesOf(candidates, 1, room)] as const;
@@ -320,11 +320,11 @@ function queuesOf(candidates: readonly Candidate[], lane: 0 | 1, room: Room) {
     }
   }
   for (const queue of byGroup.values()) queue.rows.sort((a, b) => a.runAt - b.runAt || a.id - b.id);
-  const order = [...byGroup.values()].sort(byTurn);
+  const order = [...byGroup.values()].sort(byPriority);
   return {
     peek: (): Queue | undefined => order[0],
     drop: () => void order.shift(),
-    /** Puts the first queue where it belongs after it was served: behind all with as few running jobs. */
+    /** Moves the first queue, which was just served, behind all with as few running jobs. */
     requeue() {
       const queue = order.shift();
       if (queue === undefined || queue.rows.length === 0 || queue.room <= 0) return;
@@ -344,7 +344,7 @@ function queuesOf(candidates: readonly Candidate[], lane: 0 | 1, room: Room) {
   };
 }
 
-function byTurn(a: Queue, b: Queue): number {
+function byPriority(a: Queue, b: Queue): number {
   return a.running - b.running || a.lastServed - b.lastServed || (a.rows[0]?.runAt ?? 0) - (b.rows[0]?.runAt ?? 0);
 }
 

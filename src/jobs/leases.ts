@@ -21,11 +21,11 @@ interface SweeperOptions {
   readonly wake: () => void;
 }
 
-/** Looks for leases that ran out, and does at the start what a long pause or a clock that was wrong makes necessary. */
+/** Returns jobs whose lease has expired, and repairs times that a long pause or a wrong clock left behind. */
 interface Sweeper {
-  /** Spreads overdue retries, mends times that lie ahead, returns leases that ran out, then goes on doing the latter two. */
+  /** Spreads overdue retries, fixes times in the future, returns expired leases; then repeats the latter two. */
   start(): Promise<void>;
-  /** Notes what the wall clock says at a moment of the monotonic one: one that is ahead may be so between two looks only. */
+  /** Records the wall clock at a moment of the monotonic one: it may have been ahead only between two sweeps. */
   saw(now: number, monotonicMs: number): void;
   stop(): Promise<void>;
 }
@@ -37,13 +37,13 @@ const SPREAD_BATCH = 5_000;
 export function createSweeper(options: SweeperOptions): Sweeper {
   const { store, clock, random, log, metrics, kinds, maxLost, owner, wake } = options;
   const stopped = new AbortController();
-  /** Short leases are looked at as often as they may run out. */
+  /** Short leases are swept as often as they may expire. */
   const intervalMs = Math.min(INTERVAL_MS, ...[...kinds.values()].map(({ leaseMs }) => leaseMs ?? INTERVAL_MS));
   let loop: Promise<void> = Promise.resolve();
-  /** Wall clock less monotonic, the most since the last look: it is less when the clock was set back. */
+  /** Wall clock minus monotonic, the maximum since the last sweep: it falls when the clock is set back. */
   let offsetMs = Number.POSITIVE_INFINITY;
 
-  async function mend(): Promise<void> {
+  async function fixTimes(): Promise<void> {
     const now = clock.now();
     const before = offsetMs;
     const offset = now - clock.monotonic();
@@ -55,16 +55,16 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     });
     offsetMs = offset;
     if (count === 0) return;
-    log.warn({ jobs: count }, 'jobs that a clock ahead of this one had planned are due again');
+    log.warn({ jobs: count }, 'jobs planned by a clock ahead of this one are due again');
     wake();
   }
 
   async function sweep(): Promise<void> {
-    await mend();
+    await fixTimes();
     noteLost(await store.write((tx) => returnExpired(tx, clock.now(), maxLost)));
   }
 
-  /** What processes of this machine held that have ended; those of others keep their leases. */
+  /** Returns the jobs of ended processes of this machine; those of other machines keep their leases. */
   async function sweepGone(): Promise<void> {
     const gone = (await ownersOfRunning(store.read, store.dialect)).filter((id) => owner?.isGone(id) === true);
     for (const id of gone) noteLost(await store.write((tx) => returnAbandoned(tx, id, maxLost)));
@@ -74,7 +74,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   function noteLost(count: number): void {
     if (count === 0) return;
     metrics.lost(count);
-    log.warn({ jobs: count }, 'jobs whose process ended without an outcome run again');
+    log.warn({ jobs: count }, 'jobs whose process ended without an outcome will run again');
     wake();
   }
 
@@ -97,7 +97,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       if (stopped.signal.aborted) return;
       await sweep()
         .then(sweepGone)
-        .catch((error: unknown) => log.warn({ error: messageOf(error) }, 'leases could not be looked at'));
+        .catch((error: unknown) => log.warn({ error: messageOf(error) }, 'the sweep of leases failed'));
       await sleep(intervalMs - pointMs);
     }
   }
@@ -109,7 +109,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     async start() {
       await sweep();
       await spread();
-      // Only then: what was running a moment ago is no herd of overdue retries.
+      // Only then: jobs that ran a moment ago are not overdue retries to spread.
       await sweepGone();
       loop = keepSweeping();
     },
@@ -124,7 +124,7 @@ const GIVEN_AT_ONCE = 256;
 const LOST = 'the process that ran it ended without an outcome';
 
 /**
- * Returns jobs whose lease has run out to `pending`; one that was lost `maxLost` times becomes `failed`, because it may be what ends
+ * Returns jobs whose lease has run out to `pending`; one that was lost `maxLost` times becomes `failed`, because it may be what crashes
  * the processes. Returns how many there were.
  */
 async function returnExpired(tx: StoreTx, now: number, maxLost: number): Promise<number> {
@@ -132,14 +132,13 @@ async function returnExpired(tx: StoreTx, now: number, maxLost: number): Promise
   const limit = parameters.add(maxLost);
   const text = `update outbox set state = case when lost + 1 >= ${limit} then 'failed' else 'pending' end,
       finished_at = case when lost + 1 >= ${parameters.add(maxLost)} then cast(${parameters.add(now)} as bigint) end,
-      lost = lost + 1, lease_until = null, owner = null, error = '${LOST}'
+      lost = lost + 1, is_forked = 0, lease_until = null, owner = null, error = '${LOST}'
     where state = 'running' and lease_until < ${parameters.add(now)}`;
   return await change(tx.db, text, parameters);
 }
 
 /**
- * Ids of processes that have running jobs. An older version keeps no owner and may leave the one of an earlier claim in a row: the mark counts
- * only while it names the claim that the row has.
+ * Ids of processes that have running jobs.
  */
 async function ownersOfRunning(db: Queries, dialect: Dialect): Promise<string[]> {
   const parameters = createParameters(dialect);
@@ -149,23 +148,24 @@ async function ownersOfRunning(db: Queries, dialect: Dialect): Promise<string[]>
   return [...new Set(rows.map(({ owner }) => owner.slice(0, owner.lastIndexOf(':'))))];
 }
 
-/** A job that ends its process must not use up all its claims in one loop of crashes: from this part of them on its leases run out. */
+/** A job that crashes its process must not use up all its claims in one crash loop: after this part of them its leases have to expire. */
 const AT_ONCE_PART = 2;
 
 /** Returns the jobs of a process that has ended to `pending`, without waiting for their leases. Returns how many there were. */
 async function returnAbandoned(tx: StoreTx, owner: string, maxLost: number): Promise<number> {
   const parameters = createParameters(tx.dialect);
-  const text = `update outbox set state = 'pending', lost = lost + 1, lease_until = null, owner = null, error = '${LOST}'
+  const text = `update outbox set state = 'pending', lost = lost + 1, is_forked = 0, lease_until = null, owner = null,
+      error = '${LOST}'
     where state = 'running' and lease_until > 0 and owner = cast(${parameters.add(owner)} as text) || ':' || claims
       and lost < ${parameters.add(Math.floor(maxLost / AT_ONCE_PART))}`;
   return await change(tx.db, text, parameters);
 }
 
-/** Jobs that were claimed and not begun become pending again, as if nothing had happened. */
+/** Jobs that were claimed and not started become pending again, as if nothing had happened. */
 export async function giveBack(tx: StoreTx, jobs: readonly ClaimedJob[], now: number): Promise<void> {
   for (let from = 0; from < jobs.length; from += GIVEN_AT_ONCE) {
     const parameters = createParameters(tx.dialect);
-    const pending = { state: "'pending'", finishedAt: 'null', error: 'outbox.error' };
+    const pending = { state: "'pending'", holdReason: 'null', finishedAt: 'null', error: 'outbox.error' };
     const text = `with v(id, claims) as (values ${claimRows(jobs.slice(from, from + GIVEN_AT_ONCE), parameters)})
       update outbox set lease_until = null, owner = null, claims = outbox.claims - 1, ${endOfClaim('true', parameters.add(now), pending)}
       from v where outbox.id = v.id and outbox.claims = v.claims and outbox.state = 'running'`;
@@ -174,27 +174,26 @@ export async function giveBack(tx: StoreTx, jobs: readonly ClaimedJob[], now: nu
 }
 
 /**
- * Spreads up to `limit` retries that became due while nobody was there over the next `overMs`: all their receivers would be asked
- * at once otherwise. Returns how many were moved.
+ * Spreads up to `limit` retries that became due while no process ran over the next `overMs`: otherwise all their receivers would get
+ * requests at once. Returns how many were moved.
  */
 async function spreadOverdue(
   tx: StoreTx,
   options: { readonly before: number; readonly now: number; readonly overMs: number; readonly limit: number },
 ): Promise<number> {
   const parameters = createParameters(tx.dialect);
-  // Multiplied by a prime, neighbours fall far apart, and always into the same place.
+  // A prime spreads neighbouring ids far apart, and always to the same offset.
   const text = `update outbox set run_at = ${parameters.add(options.now)} + (id * 7919) % ${Math.trunc(options.overMs)}
     where id in (select id from outbox where state = 'pending' and attempts > 0 and run_at < ${parameters.add(options.before)}
       limit ${parameters.add(options.limit)})`;
   return await change(tx.db, text, parameters);
 }
 
-/** Clocks of processes that share a store may differ by this much: what one plans is late by no more with another. */
+/** Clocks of processes on one store may differ by this much; what one plans is late by no more for another. */
 const CLOCK_SKEW_MS = 60_000;
 
 /**
- * Leases that are longer than any that could be given now come from a clock that was ahead: they are cut to the length of a fresh
- * one. Returns how many there were.
+ * A lease longer than any that could be given now comes from a clock that was ahead: it is cut to the length of a new one. Returns how many there were.
  */
 async function cutLeases(tx: StoreTx, kinds: Iterable<JobKind>, now: number): Promise<number> {
   let count = 0;
@@ -211,8 +210,8 @@ async function cutLeases(tx: StoreTx, kinds: Iterable<JobKind>, now: number): Pr
 }
 
 /**
- * Pending jobs that a clock which is ahead of this one has made would wait until this one gets there: they are moved to now, with
- * their delay. Only those without a late retry behind them are looked at, because they are few. Returns how many there were.
+ * Pending jobs made by a clock ahead of this one would wait until this one gets there: they are moved to now, with their delay. Only
+ * the fast lane, because its rows are few. Returns how many there were.
  */
 async function pullNew(tx: StoreTx, kinds: Iterable<JobKind>, now: number): Promise<number> {
   let count = 0;
@@ -222,7 +221,7 @@ async function pullNew(tx: StoreTx, kinds: Iterable<JobKind>, now: number): Prom
 
 /**
  * The same for all pending jobs, after a clock was set back by `byMs`. Retries that lie further ahead than that come earlier by as
- * much: those that it had planned come in time then, others a little early. Retries that are further ahead than their kind ever
+ * much: those planned by it are then in time, others a little early. Retries that are further ahead than their kind ever
  * plans run now. Infinite: by how much is not known.
  */
 async function pullBack(tx: StoreTx, kinds: Iterable<JobKind>, now: number, byMs: number): Promise<number> {
@@ -232,7 +231,7 @@ async function pullBack(tx: StoreTx, kinds: Iterable<JobKind>, now: number, byMs
     if (longestDelayMs === undefined) continue;
     if (Number.isFinite(byMs)) {
       const parameters = createParameters(tx.dialect);
-      // It was set back at some time since the last look.
+      // The clock was set back at some time since the last sweep.
       const early = `update outbox set run_at = run_at - ${parameters.add(Math.trunc(byMs))}
         where state = 'pending' and kind = ${parameters.add(kind)} and lane in (0, 1) and attempts > 0
         and run_at > ${parameters.add(now + Math.trunc(byMs) - CLOCK_SKEW_MS)}`;
@@ -261,17 +260,17 @@ interface RenewerOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly kinds: ReadonlyMap<string, JobKind>;
-  /** What runs now. */
+  /** Running jobs. */
   readonly running: Iterable<ClaimedJob>;
 }
 
-/** Renews the leases of long jobs whose kind has short ones: what a process leaves behind that ends is then soon taken up by another. */
+/** Renews short leases of long jobs: the jobs of a process that ends are then soon claimed by another one. */
 interface Renewer {
   start(): void;
   stop(): void;
 }
 
-/** A lease is renewed so many times before it would run out. */
+/** Renewals before a lease would expire. */
 const TIMES = 3;
 
 export function createRenewer({ store, clock, log, kinds, running }: RenewerOptions): Renewer {
@@ -303,7 +302,7 @@ export function createRenewer({ store, clock, log, kinds, running }: RenewerOpti
   };
 }
 
-/** Those that another process has taken meanwhile stay its own. */
+/** Jobs that another process has claimed meanwhile are left to it. */
 async function renew(tx: StoreTx, jobs: readonly ClaimedJob[], until: number): Promise<void> {
   const parameters = createParameters(tx.dialect);
   const text = `with v(id, claims) as (values ${claimRows(jobs, parameters)})

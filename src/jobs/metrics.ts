@@ -11,11 +11,11 @@ import { createParameters, query } from './table.ts';
 export interface JobMetrics {
   claimed(job: ClaimedJob, waitedMs: number): void;
   finished(finished: Finished, ranMs: number): void;
-  /** Outcomes that came too late: another process had the job. */
+  /** Outcomes that came too late: another process has claimed the job. */
   late(count: number): void;
-  /** Leases that ran out. */
+  /** Leases that expired. */
   lost(count: number): void;
-  failedTurn(): void;
+  failedFlush(): void;
 }
 
 const WAIT_SECONDS = [0.01, 0.05, 0.25, 1, 5, 30, 300, 3600];
@@ -24,15 +24,15 @@ const RUN_SECONDS = [0.005, 0.025, 0.1, 0.5, 1, 2.5, 5, 10, 30];
 export function createJobMetrics(metrics: Metrics, slots: Slots): JobMetrics {
   const claimed = metrics.counter('claimed_total', 'jobs that were given a lease', ['kind']);
   const finished = metrics.counter('finished_total', 'attempts by outcome', ['kind', 'outcome']);
-  const late = metrics.counter('late_outcomes_total', 'outcomes of jobs that another process had taken meanwhile');
+  const late = metrics.counter('late_outcomes_total', 'outcomes of jobs that another process had claimed meanwhile');
   const lost = metrics.counter('lost_leases_total', 'jobs whose process ended without an outcome');
-  const failedTurns = metrics.counter('failed_turns_total', 'times that outcomes could not be written at once');
-  const waited = metrics.histogram('wait_seconds', 'time between due and claimed', WAIT_SECONDS, ['kind']);
-  const ran = metrics.histogram('run_seconds', 'length of an attempt', RUN_SECONDS, ['kind']);
-  // Children are resolved once: jobs are many, kinds and outcomes few.
+  const failedFlushs = metrics.counter('failed_flushes_total', 'flushes of outcomes that failed');
+  const waited = metrics.histogram('wait_seconds', 'time from due to claimed', WAIT_SECONDS, ['kind']);
+  const ran = metrics.histogram('run_seconds', 'duration of an attempt', RUN_SECONDS, ['kind']);
+  // Label sets are resolved once: jobs are many, kinds and outcomes few.
   const claimedOf = memo((kind) => ({ count: claimed.with(kind), waited: waited.with(kind), ran: ran.with(kind) }));
   const finishedOf = memo((kind) => memo((outcome) => finished.with(kind, outcome)));
-  metrics.observe('running', 'jobs that run now', () => slots.running.size);
+  metrics.observe('running', 'running jobs', () => slots.running.size);
   return {
     claimed({ job }, waitedMs) {
       const { count, waited } = claimedOf(job.kind);
@@ -45,7 +45,7 @@ export function createJobMetrics(metrics: Metrics, slots: Slots): JobMetrics {
     },
     late: (count) => late.add(count),
     lost: (count) => lost.add(count),
-    failedTurn: () => failedTurns.add(),
+    failedFlush: () => failedFlushs.add(),
   };
 }
 
@@ -69,19 +69,19 @@ interface OutboxGaugesOptions {
   readonly metrics: Metrics;
 }
 
-/** How much waits in the outbox and for how long, looked up now and then: a scrape must not cost a query. */
+/** Depth and age of the outbox, queried every 15 s: a scrape must not cost a query. */
 export interface OutboxGauges {
   start(): Promise<void>;
   stop(): void;
 }
 
 const INTERVAL_MS = 15_000;
-/** Counting reads an index, so it ends somewhere; a depth at this bound means at least so many. */
+/** Counting reads an index and is bounded; a depth of this value means at least as many. */
 const MOST_COUNTED = 100_000;
 
 export function createOutboxGauges({ store, kinds, clock, log, metrics }: OutboxGaugesOptions): OutboxGauges {
-  const depth = metrics.gauge('pending_rows', `jobs that wait, counted up to ${MOST_COUNTED}`, ['kind']);
-  const age = metrics.gauge('oldest_due_seconds', 'how long the job that is due longest has been due', ['kind']);
+  const depth = metrics.gauge('pending_rows', `pending jobs, counted up to ${MOST_COUNTED}`, ['kind']);
+  const age = metrics.gauge('oldest_due_seconds', 'time since the oldest due job became due', ['kind']);
   let cancel: (() => void) | null = null;
   let isStopped = false;
 
@@ -107,7 +107,7 @@ export function createOutboxGauges({ store, kinds, clock, log, metrics }: Outbox
   };
 }
 
-/** Both parts read nothing but an index of waiting rows. `due_at` is when the first of them is or was due. */
+/** Reads only the indexes of pending rows. `due_at` is when the first of them is or was due. */
 async function lookAt(
   store: Store,
   kind: string,

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { NewJob } from '../plugin/plugin.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { Outbox, OutboxChange, OutboxFilter, OutboxRow, OutboxState } from '../ports/outbox.ts';
+import type { JobState, Outbox, OutboxChange, OutboxFilter, OutboxRow } from '../ports/outbox.ts';
 import type { Queries, SqlValue, Store, StoreTx } from '../ports/store.ts';
 import {
   createParameters,
@@ -19,9 +19,9 @@ const LONGEST_PAGE = 1_000;
 const MOST_CHANGED = 10_000;
 const MOST_COUNTED = 1_000_000;
 const PRUNE_BATCH = 1_000;
-const STATES: readonly OutboxState[] = ['pending', 'running', 'done', 'failed', 'discarded', 'held'];
+const STATES: readonly JobState[] = ['pending', 'running', 'done', 'failed', 'discarded', 'held'];
 
-/** The outbox as its owners see it. `wake` is called after commits that make rows due. */
+/** The outbox as its owners, the plugins, use it. `wake` is called after commits that make rows due. */
 export function createOutbox(options: {
   readonly store: Store;
   readonly clock: Clock;
@@ -33,20 +33,20 @@ export function createOutbox(options: {
   async function update(
     tx: StoreTx,
     change: OutboxChange,
-    from: readonly OutboxState[],
+    from: readonly JobState[],
     values: Partial<OutboxTable>,
-    options: { readonly isForkedToo: boolean } = { isForkedToo: true },
+    where: { readonly isForked?: false } = {},
   ): Promise<number> {
     const states = from.filter((state) => change.states === undefined || change.states.includes(state));
     if (states.length === 0 || change.ids?.length === 0 || change.keys?.length === 0) return 0;
     const db = jobTables(tx.db);
     let rows = select(db, { ...change, states });
-    if (!options.isForkedToo) rows = rows.where((eb) => eb.or([eb('error', 'is', null), eb('error', '!=', FORKED)]));
+    if (where.isForked === false) rows = rows.where('is_forked', '=', 0);
     const ids = rows
       .select('id')
       .orderBy('id')
       .limit(Math.min(change.limit ?? MOST_CHANGED, MOST_CHANGED));
-    // The state is asked for again behind the lock of each row: somebody may have claimed it meanwhile.
+    // The state is compared again behind the lock of each row: another process may have claimed it meanwhile.
     const { numUpdatedRows } = await db
       .updateTable('outbox')
       .set(values)
@@ -104,9 +104,9 @@ export function createOutbox(options: {
     requeue: (tx, change, { runAt = clock.now(), once = false } = {}) => {
       const fresh = { state: 'pending', attempts: 0, lost: 0, finished_at: null, error: null } as const;
       const values = { ...fresh, lane: once ? ONCE_LANE : 0, run_at: Math.trunc(runAt) };
-      return update(tx, change, ['done', 'failed', 'discarded'], values, { isForkedToo: false });
+      return update(tx, change, ['done', 'failed', 'discarded'], values, { isForked: false });
     },
-    hold: (tx, change, reason) => update(tx, change, ['pending'], { state: 'held', error: reason }),
+    hold: (tx, change, reason) => update(tx, change, ['pending'], { state: 'held', hold_reason: reason, error: null }),
     async take(tx, { kind, group, limit }, reason) {
       const db = jobTables(tx.db);
       let due = select(db, { kind, group })
@@ -118,48 +118,50 @@ export function createOutbox(options: {
         .orderBy(sql`coalesce(position, 0)`)
         .orderBy('id')
         .limit(limit);
-      // Rows that are being claimed at this moment are left to whoever claims them.
+      // Rows that are being claimed at this moment are skipped.
       if (tx.dialect === 'postgres') due = due.forUpdate().skipLocked();
       const rows = await due.execute();
       const ids = rows.map(({ id }) => id);
       if (ids.length > 0)
         await db
           .updateTable('outbox')
-          .set((row) => ({ state: 'held', error: reason, claims: row('claims', '+', 1) }))
+          .set((row) => ({ state: 'held', hold_reason: reason, claims: row('claims', '+', 1) }))
           .where('id', 'in', ids)
           .execute();
-      return rows.map((row) => rowOf({ ...row, state: 'held', error: reason }));
+      return rows.map((row) => rowOf({ ...row, state: 'held', hold_reason: reason }));
     },
     async giveBack(tx, { kind, ids }, reason) {
       if (ids.length === 0) return;
       await jobTables(tx.db)
         .updateTable('outbox')
-        .set((row) => ({ state: 'pending', error: null, claims: row('claims', '-', 1) }))
+        .set((row) => ({ state: 'pending', hold_reason: null, claims: row('claims', '-', 1) }))
         .where('kind', '=', kind)
         .where('id', 'in', [...ids])
         .where('state', '=', 'held')
-        .where('error', '=', reason)
+        .where('hold_reason', '=', reason)
         .execute();
       tx.onCommit(wake);
     },
     finish: (tx, change, end) =>
       update(tx, change, ['held'], {
         state: end.state,
+        hold_reason: null,
         finished_at: clock.now(),
         error: end.state === 'failed' ? end.error : null,
       }),
     release: (tx, change, { attempts } = {}) => {
-      const behind = attempts === undefined ? {} : { attempts, lane: laneOf(attempts) };
-      return update(tx, change, ['held'], { state: 'pending', run_at: clock.now(), error: null, ...behind });
+      const counted = attempts === undefined ? {} : { attempts, lane: laneOf(attempts) };
+      const released = { state: 'pending', hold_reason: null, run_at: clock.now(), error: null } as const;
+      return update(tx, change, ['held'], { ...released, ...counted });
     },
-    discard: (tx, change, reason) =>
-      update(tx, change, ['pending', 'held'], { state: 'discarded', finished_at: clock.now(), error: reason }),
+    discard: (tx, change, reason) => {
+      const discarded = { state: 'discarded', hold_reason: null, finished_at: clock.now(), error: reason } as const;
+      return update(tx, change, ['pending', 'held'], discarded);
+    },
     discardUntried: (tx, range) => discardForked(tx, range, clock.now()),
     async moveSlot(tx, kind, keys, slot) {
       if (keys.length === 0) return 0;
-      const query = jobTables(tx.db)
-        .updateTable('outbox')
-        .set({ slot, error: sql<string | null>`${sql.raw(withoutMark)}` });
+      const query = jobTables(tx.db).updateTable('outbox').set({ slot, is_forked: 0 });
       const { numUpdatedRows } = await query
         .where('kind', '=', kind)
         .where('key', 'in', [...keys])
@@ -187,7 +189,7 @@ function select(db: Queries<JobTables>, filter: OutboxFilter) {
   if (filter.ids !== undefined) query = query.where('id', 'in', [...filter.ids]);
   if (filter.keys !== undefined) query = query.where('key', 'in', [...filter.keys]);
   if (filter.states !== undefined) query = query.where('state', 'in', [...filter.states]);
-  if (filter.reason !== undefined) query = query.where('error', '=', filter.reason);
+  if (filter.reason !== undefined) query = query.where('hold_reason', '=', filter.reason);
   if (filter.createdFrom !== undefined) query = query.where('created_at', '>=', filter.createdFrom);
   if (filter.createdBefore !== undefined) query = query.where('created_at', '<', filter.createdBefore);
   return query;
@@ -196,9 +198,9 @@ function select(db: Queries<JobTables>, filter: OutboxFilter) {
 type Selection = ReturnType<typeof select>;
 
 /** One state at a time and written out, because a partial index is only found by its very condition. */
-function ofState(query: Selection, state: OutboxState): Selection {
+function ofState(query: Selection, state: JobState): Selection {
   const found = query.where(sql<boolean>`state = ${sql.lit(state)}`);
-  // True of all rows: these lead to the index of the state.
+  // True for all rows: these select the index of the state.
   if (state === 'pending') return found.where('lane', 'in', [0, 1]);
   if (state === 'held') return found.where('run_at', '>=', 0);
   return state === 'running' ? found.where('lease_until', '>', 0) : found;
@@ -227,6 +229,7 @@ function rowOf(row: OutboxTable): OutboxRow {
     createdAt: row.created_at,
     finishedAt: row.finished_at,
     error: row.error,
+    holdReason: row.hold_reason,
   };
 }
 
@@ -244,7 +247,7 @@ const COLUMNS = [
   'lost',
   'run_at',
   'created_at',
-  'error',
+  'hold_reason',
 ] as const;
 
 /** Adds jobs to the running transaction; those whose (kind, key) exists are left out. Returns how many were added. */
@@ -268,28 +271,24 @@ export async function insertJobs(tx: StoreTx, jobs: readonly NewJob[], now: numb
   return await tx.insertMany('outbox', COLUMNS, rows, 'ignore');
 }
 
-/** Why jobs of a block that was rolled back are over; their keys are free again. */
-const FORKED = 'forked';
-/** The same of jobs that were claimed at that moment: whether they were begun shows when their claim ends. */
-const MAYBE = 'forked while claimed';
+/** The key of a discarded job whose block was rolled back: the same event in another block makes a new job. */
 const FREED_KEY = "outbox.key || '#forked#' || outbox.id";
 
-/** For rows whose claim ends with nothing done: whether their block is gone, so that they are over as well. */
-const isGone = `outbox.claims = 1 and outbox.error = '${MAYBE}'`;
-
 /**
- * Columns of a claim that ends. `undone`: condition, in SQL, for one with which nothing was done; `now`: placeholder of a time; the others
- * are the values where the block still stands.
+ * Columns of a claim that ends. A first claim with which nothing was done (`undone`, a condition in SQL) is discarded when its block was
+ * rolled back meanwhile; `now` is the placeholder of a time, `values` apply to all other rows.
  */
 export function endOfClaim(
   undone: string,
   now: string,
-  values: { readonly state: string; readonly finishedAt: string; readonly error: string },
+  values: { readonly state: string; readonly holdReason: string; readonly finishedAt: string; readonly error: string },
 ): string {
-  const gone = `${undone} and ${isGone}`;
+  const gone = `${undone} and outbox.claims = 1 and outbox.is_forked = 1`;
   return `state = case when ${gone} then 'discarded' else ${values.state} end,
+    hold_reason = case when ${gone} then null else ${values.holdReason} end,
+    is_forked = case when ${gone} then 1 else 0 end,
     finished_at = case when ${gone} then cast(${now} as bigint) else ${values.finishedAt} end,
-    error = case when ${gone} then '${FORKED}' else ${values.error} end,
+    error = case when ${gone} then 'forked' else ${values.error} end,
     key = case when ${gone} then ${FREED_KEY} else outbox.key end`;
 }
 
@@ -306,8 +305,8 @@ const UNTRIED = "claims = 0 and state in ('pending', 'held')";
 const FIRST_CLAIM = "state = 'running' and claims = 1";
 
 /**
- * Discards the jobs of blocks that were rolled back, unless they were begun, and marks those that are claimed for the first time. Where
- * others write beside this it is one statement, which sees a row that is claimed, or whose claim ends, as it is then.
+ * Discards the jobs of blocks that were rolled back, unless they were started, and marks those that are claimed for the first time. On
+ * PostgreSQL, where others write at the same time, it is one statement: it sees each row before or after a claim, never between.
  */
 async function discardForked(tx: StoreTx, range: ForkedRange, now: number): Promise<number> {
   const pieces = tx.dialect === 'sqlite' ? [[UNTRIED], [FIRST_CLAIM]] : [[UNTRIED, FIRST_CLAIM]];
@@ -320,7 +319,8 @@ async function discardForked(tx: StoreTx, range: ForkedRange, now: number): Prom
     const text = `update outbox set
         state = case when claims = 0 then 'discarded' else state end,
         finished_at = case when claims = 0 then cast(${at} as bigint) else finished_at end,
-        error = case when claims = 0 then '${FORKED}' else '${MAYBE}' end,
+        hold_reason = null, is_forked = 1,
+        error = case when claims = 0 then 'forked' else error end,
         key = case when claims = 0 then ${FREED_KEY} else key end
       where ${where.join(' or ')} returning claims`;
     const rows = await query<{ readonly claims: number }>(tx.db, text, parameters);
@@ -334,6 +334,3 @@ function inRange({ kind, fromSlot, toSlot, groups }: ForkedRange, { add }: Param
   const base = `slot >= ${add(fromSlot)} and slot <= ${add(toSlot)} and kind || '' = ${add(kind)}`;
   return groups === undefined ? base : `${base} and grp in (${groups.map(add).join(',')})`;
 }
-
-/** The event of a job is in another block now: SQL of its `error`. */
-const withoutMark = `case when error = '${MAYBE}' then null else error end`;

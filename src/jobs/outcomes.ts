@@ -6,8 +6,8 @@ import type { ClaimedJob } from './claim.ts';
 import { endOfClaim } from './outbox.ts';
 import { createParameters, laneOf, padded, query } from './table.ts';
 
-/** Writes outcomes and what their kinds write beside them. Returns the outcomes that count, also those that had been written already. */
-export async function settleAll(
+/** Acks finished attempts: writes the outcomes, and what their kinds write with them. Returns the outcomes that count, including those already written. */
+export async function ackAll(
   tx: StoreTx,
   kinds: ReadonlyMap<string, JobKind>,
   finished: readonly Finished[],
@@ -19,25 +19,25 @@ export async function settleAll(
     finished.filter((one) => one.isUnsure === true && !recorded.includes(one)),
   );
   for (const [name, kind] of kinds) {
-    const ofKind = settledOf(name, recorded);
+    const ofKind = ofKindOf(name, recorded);
     if (ofKind.length > 0) await kind.settle?.(tx, ofKind);
-    const written = [...ofKind, ...settledOf(name, before)];
-    // A transaction may run again: it is told when it is through.
+    const written = [...ofKind, ...ofKindOf(name, before)];
+    // Only after the commit: a transaction may run again.
     if (written.length > 0 && kind.written !== undefined) tx.onCommit(() => kind.written?.(written));
   }
   return [...recorded, ...before];
 }
 
-const settledOf = (kind: string, finished: readonly Finished[]): SettledJob[] =>
+const ofKindOf = (kind: string, finished: readonly Finished[]): SettledJob[] =>
   finished
     .filter(({ claimed }) => claimed.job.kind === kind)
     .map(({ claimed, outcome }) => ({ job: claimed.job, outcome }));
 
 /**
- * After a kind's `settle` threw: writes the outcomes one by one, so that one bad job spoils nobody else's. A job whose own writing
+ * After a kind's `settle` threw: writes the outcomes one by one, so that one bad job does not block the others. A job whose own write
  * fails becomes `failed`: run again, it would have its effect again and fail again. Errors: those of the store.
  */
-export async function settleSingly(
+export async function ackSingly(
   store: Store,
   kinds: ReadonlyMap<string, JobKind>,
   finished: readonly Finished[],
@@ -47,9 +47,9 @@ export async function settleSingly(
   const recorded: Finished[] = [];
   for (const one of finished) {
     try {
-      recorded.push(...(await store.write((tx) => settleAll(tx, kinds, [one], now))));
+      recorded.push(...(await store.write((tx) => ackAll(tx, kinds, [one], now))));
     } catch (error) {
-      if (isStoreTrouble(error)) throw error;
+      if (isStoreError(error)) throw error;
       const { kind, key } = one.claimed.job;
       log.error({ kind, key, error: messageOf(error) }, 'the outcome of a job could not be written by its kind');
       const outcome: JobOutcome = { kind: 'failed', error: `JOB_SETTLE_FAILED: ${messageOf(error)}` };
@@ -59,19 +59,30 @@ export async function settleSingly(
   return recorded;
 }
 
-/** An attempt that is over. */
+/** A finished attempt. */
 export interface Finished {
   readonly claimed: ClaimedJob;
   readonly outcome: JobOutcome;
-  /** Writing it has failed before, and may have happened nevertheless. */
+  /** A write of it failed, and may have been committed nevertheless. */
   readonly isUnsure?: true;
 }
 
-const CASTS = ['bigint', 'integer', 'integer', 'text', 'integer', 'integer', 'bigint', 'bigint', 'text'] as const;
+const CASTS = [
+  'bigint',
+  'integer',
+  'integer',
+  'text',
+  'text',
+  'integer',
+  'integer',
+  'bigint',
+  'bigint',
+  'text',
+] as const;
 
 /**
- * Writes the outcomes into their rows with one statement. Returns those that were written: where another process has taken the job
- * in the meantime, its own outcome counts.
+ * Writes the outcomes into their rows with one statement. Returns those that were written: where another process has claimed the job
+ * meanwhile, that process' outcome counts.
  */
 async function recordOutcomes(tx: StoreTx, finished: readonly Finished[], now: number): Promise<Finished[]> {
   if (finished.length === 0) return [];
@@ -82,18 +93,18 @@ async function recordOutcomes(tx: StoreTx, finished: readonly Finished[], now: n
     // Types of the first row are those of all.
     return `(${(index === 0 ? places.map((place, column) => `cast(${place} as ${CASTS[column]})`) : places).join(',')})`;
   });
-  const text = `with v(id, claims, undone, state, attempts, lane, run_at, finished_at, error) as (values ${rows.join(',')})
+  const text = `with v(id, claims, undone, state, hold_reason, attempts, lane, run_at, finished_at, error) as (values ${rows.join(',')})
     update outbox set claims = outbox.claims - v.undone, attempts = v.attempts, lane = v.lane,
       run_at = coalesce(v.run_at, outbox.run_at), lease_until = null, owner = null,
-      ${endOfClaim('v.undone = 1', parameters.add(now), { state: 'v.state', finishedAt: 'v.finished_at', error: 'v.error' })}
+      ${endOfClaim('v.undone = 1', parameters.add(now), { state: 'v.state', holdReason: 'v.hold_reason', finishedAt: 'v.finished_at', error: 'v.error' })}
     from v where outbox.id = v.id and outbox.claims = v.claims and outbox.state = 'running' returning outbox.id as id`;
   const written = new Set((await query<{ readonly id: number }>(tx.db, text, parameters)).map(({ id }) => id));
   return finished.filter(({ claimed }) => written.has(claimed.job.id));
 }
 
 /**
- * Of outcomes that could not be written those that this process has written before, without hearing of it: an attempt more is counted,
- * and no claim was lost meanwhile, so that nobody else can have made it.
+ * Of outcomes whose write failed, those that were committed nevertheless: one attempt more is counted, and no claim was lost meanwhile,
+ * so no other process can have counted it.
  */
 async function writtenBefore(tx: StoreTx, finished: readonly Finished[]): Promise<Finished[]> {
   const unsure = finished.filter(({ outcome }) => uncountedOf(outcome) === false);
@@ -120,29 +131,30 @@ function valuesOf({ claimed, outcome }: Finished, now: number): readonly (string
   const uncounted = uncountedOf(outcome);
   const isUncounted = uncounted !== false;
   const attempts = claimed.job.attempts + (isUncounted ? 0 : 1);
-  const isOver = outcome.kind !== 'retry' && outcome.kind !== 'held';
+  const isFinal = outcome.kind !== 'retry' && outcome.kind !== 'held';
   return [
     claimed.job.id,
     claimed.claim,
     uncounted === 'untouched' ? 1 : 0,
     outcome.kind === 'retry' ? 'pending' : outcome.kind,
+    outcome.kind === 'held' ? outcome.reason : null,
     attempts,
     isUncounted ? claimed.lane : laneOf(attempts),
     outcome.kind === 'retry' ? Math.trunc(outcome.runAt) : null,
-    isOver ? now : null,
-    outcome.kind === 'done' ? null : outcome.error,
+    isFinal ? now : null,
+    outcome.kind === 'done' || outcome.kind === 'held' ? null : outcome.error,
   ];
 }
 
-/** Whether the store itself is in trouble, rather than what was asked of it. */
-export function isStoreTrouble(error: unknown): boolean {
+/** Whether the store itself failed, rather than what was asked of it. */
+export function isStoreError(error: unknown): boolean {
   const code = (error as { readonly code?: unknown } | null)?.code;
   return (
     typeof code === 'string' && code.startsWith('STORE_') && code !== 'STORE_CONFLICT' && code !== 'STORE_CONSTRAINT'
   );
 }
 
-/** Whether it is trouble that may pass. */
-export function isPassingTrouble(error: unknown): boolean {
-  return isStoreTrouble(error) && (error as { readonly retryable?: unknown }).retryable === true;
+/** Whether a retry may succeed. */
+export function isTransientStoreError(error: unknown): boolean {
+  return isStoreError(error) && (error as { readonly retryable?: unknown }).retryable === true;
 }

@@ -13,7 +13,7 @@ import { type GroupWalk, nextDueAt } from './due.ts';
 import { createRenewer, createSweeper, giveBack } from './leases.ts';
 import { createJobMetrics } from './metrics.ts';
 import { insertJobs } from './outbox.ts';
-import { type Finished, isPassingTrouble, isStoreTrouble, settleAll, settleSingly } from './outcomes.ts';
+import { ackAll, ackSingly, type Finished, isStoreError, isTransientStoreError } from './outcomes.ts';
 import { createSlots } from './slots.ts';
 
 interface JobRunnerOptions {
@@ -24,9 +24,9 @@ interface JobRunnerOptions {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly config: CoreConfig['jobs'];
-  /** Shows others when this process has ended; null where that cannot be shown, so that its leases have to run out. */
+  /** Lets others see that this process has ended; null where that is impossible, so that its leases have to expire. */
   readonly owner: Owner | null;
-  /** Told when outcomes can't be written any more: the process has to end. */
+  /** Called when outcomes cannot be written any more: the process has to end. */
   readonly fatal?: (error: unknown) => void;
 }
 
@@ -36,28 +36,28 @@ export interface JobRunner {
   /** Something may be due. */
   wake(): void;
   start(): Promise<void>;
-  /** Claims nothing more; resolves when running jobs are over and written. */
+  /** Claims nothing more; resolves when running jobs have finished and are written. */
   drain(): Promise<void>;
-  /** Aborts what still runs, writes what is over, gives leases back. An aborted `signal` ends the waiting. Never rejects. */
+  /** Aborts running jobs, writes outcomes, gives leases back. An aborted `signal` ends the waiting. Never rejects. */
   stop(signal?: AbortSignal): Promise<void>;
 }
 
 const MOST_OUTCOMES = 256;
-/** How many times the settle time outcomes may wait for one transaction while claimed jobs keep the slots busy. */
+/** While claimed jobs keep the slots busy, outcomes may wait this many times `settleMs` for their transaction. */
 const FED_PATIENCE = 20;
-/** This part of what may wait is for groups that hold nothing; and a kind may hold so many times its concurrency. */
+/** One of this many jobs claimed ahead is reserved for groups that hold nothing; a kind may hold `KIND_AHEAD` times its concurrency. */
 const AHEAD_RESERVE = 4;
 const KIND_AHEAD = 8;
 const BLOCKED_POLL_MS = 100;
 const FIRST_PAUSE_MS = 50;
 const LONGEST_PAUSE_MS = 5_000;
 
-/** Claim tokens of what this process has, by row id. */
+/** Claim tokens of the jobs of this process, by row id. */
 type HeldClaims = Map<number, number>;
 
 /**
  * Runs the jobs of the outbox: each at least once, its outcome written exactly once. Outcomes are collected for a moment and written
- * together with the next claim in one transaction.
+ * with the next claim in one transaction. States and invariants: README.md.
  */
 export function createJobRunner(options: JobRunnerOptions): JobRunner {
   const { store, clock, random, log, config, owner } = options;
@@ -75,7 +75,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   let state: 'new' | 'claiming' | 'draining' | 'ended' = 'new';
   let loop: Promise<void> = Promise.resolve();
   let cancelFlush: (() => void) | null = null;
-  /** Due rows wait for a limit of their group that time may lift, such as a rate. */
+  /** Due rows wait for a limit of their group that may end with time, such as a rate. */
   let isBlocked = false;
   let lookedAtMs = Number.NEGATIVE_INFINITY;
 
@@ -88,9 +88,9 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     },
   });
 
-  options.metrics.observe('waiting', 'jobs that were claimed ahead and wait for a slot', () => dispatcher.waiting);
-  /** One transaction: what is over, and what comes next. Returns whether there may be more to claim. */
-  async function turn(): Promise<boolean> {
+  options.metrics.observe('waiting', 'jobs claimed ahead that wait for a slot', () => dispatcher.waiting);
+  /** One transaction: acks, returned leases, the next claim. Returns whether there may be more to claim. */
+  async function flush(): Promise<boolean> {
     cancelFlush?.();
     cancelFlush = null;
     if (state === 'claiming') dispatcher.pump();
@@ -107,13 +107,13 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     const now = clock.now();
     const startedMs = clock.monotonic();
     sweeper.saw(now, startedMs);
-    // Every commit of new jobs wakes the runner: while it has plenty to do, a look now and then is enough.
+    // Every commit of new jobs wakes the runner; while it has enough to do, a look every `BLOCKED_POLL_MS` is enough.
     const isIdle = finished.length + back.length === 0 && room.total <= 0 && isFed();
     if (isIdle && startedMs - lookedAtMs < BLOCKED_POLL_MS) return false;
     lookedAtMs = startedMs;
     try {
       const { recorded, claim } = await store.write(async (tx) => {
-        const recorded = await settleAll(tx, kinds, finished, now);
+        const recorded = await ackAll(tx, kinds, finished, now);
         await giveBack(tx, back, now);
         return { recorded, claim: await claimJobs(tx, { kinds, room, ahead, walk, now, owner: owner?.id ?? null }) };
       });
@@ -128,14 +128,14 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
       }
       return claim.jobs.length > 0 && claim.jobs.length === room.total && claim.ahead.length === 0;
     } catch (error) {
-      metrics.failedTurn();
+      metrics.failedFlush();
       returns.push(...back);
-      await settleAfter(error, finished, now);
+      await ackAfter(error, finished, now);
       return true;
     }
   }
 
-  /** Rows that are neither settled nor given back yet; whatever else is running is another process's. */
+  /** `held` has the rows that are neither acked nor given back; all other running rows belong to other processes. */
   function release(jobs: readonly ClaimedJob[]): void {
     for (const { job, claim } of jobs) if (held.get(job.id) === claim) held.delete(job.id);
   }
@@ -150,12 +150,12 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     };
   }
 
-  /** Outcomes that are written twice do no harm: the second time they show a token that is no longer the row's. */
-  async function settleAfter(error: unknown, finished: readonly Finished[], now: number): Promise<void> {
+  /** Writing an outcome twice has no effect: the second time its token is no longer the row's. */
+  async function ackAfter(error: unknown, finished: readonly Finished[], now: number): Promise<void> {
     try {
-      if (isStoreTrouble(error) || finished.length === 0) throw error;
-      log.warn({ error: messageOf(error) }, 'outcomes of jobs could not be written together');
-      await settleSingly(store, kinds, finished, now, log);
+      if (isStoreError(error) || finished.length === 0) throw error;
+      log.warn({ error: messageOf(error) }, 'outcomes of jobs could not be written together; writing them one by one');
+      await ackSingly(store, kinds, finished, now, log);
       release(finished.map(({ claimed }) => claimed));
     } catch (failure) {
       outcomes = [...finished.map((one) => ({ ...one, isUnsure: true as const })), ...outcomes];
@@ -167,7 +167,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     if (!slots.running.has(finished.claimed)) return;
     slots.free(finished.claimed);
     outcomes.push(finished);
-    // While claimed jobs wait for slots nothing stands idle: more outcomes may go into one transaction.
+    // While claimed jobs wait for slots, no slot is idle: more outcomes may share one transaction.
     if (outcomes.length >= flushAt() || slots.running.size === 0) wakeup.wake();
     else cancelFlush ??= clock.timeout(isFed() ? config.settleMs * FED_PATIENCE : config.settleMs, () => wakeup.wake());
   }
@@ -175,19 +175,19 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
   const isFed = () => dispatcher.waiting > config.concurrency;
   const flushAt = () => (isFed() ? MOST_OUTCOMES : Math.min(MOST_OUTCOMES, Math.ceil(config.concurrency / 2)));
 
-  const isOver = () =>
+  const isFinished = () =>
     state !== 'claiming' && slots.running.size + outcomes.length + returns.length + dispatcher.waiting === 0;
 
   async function work(): Promise<void> {
     let pauseMs = FIRST_PAUSE_MS;
-    while (state !== 'ended' && !isOver()) {
+    while (state !== 'ended' && !isFinished()) {
       try {
-        const isMore = await turn();
+        const isMore = await flush();
         pauseMs = FIRST_PAUSE_MS;
-        if (!isMore && !isOver()) await wakeup.sleep(await idleMs());
+        if (!isMore && !isFinished()) await wakeup.sleep(await idleMs());
       } catch (error) {
-        const isFinal = isStoreTrouble(error) && !isPassingTrouble(error);
-        log.error({ error: messageOf(error), isFinal }, 'outcomes of jobs, or claims, cannot be written');
+        const isFinal = isStoreError(error) && !isTransientStoreError(error);
+        log.error({ error: messageOf(error), isFinal }, 'outcomes or claims of jobs cannot be written');
         if (isFinal) {
           state = 'ended';
           options.fatal?.(error);
@@ -199,7 +199,7 @@ export function createJobRunner(options: JobRunnerOptions): JobRunner {
     }
   }
 
-  /** Until the next due row, as far as this process could take it. */
+  /** Time until the next due row that this process could claim. */
   async function idleMs(): Promise<number> {
     if (state !== 'claiming' || (slots.isFull() && dispatcher.waiting === 0)) return config.pollMs;
     if (isBlocked) return Math.min(config.pollMs, BLOCKED_POLL_MS);
@@ -254,13 +254,13 @@ function whenAborted(signal: AbortSignal | undefined): Promise<void> {
   });
 }
 
-/** What a process has when it stops. */
+/** Jobs of a process when it stops. */
 interface Left {
-  /** Over, and not written yet. */
+  /** Finished, and not written yet. */
   readonly outcomes: readonly Finished[];
   /** With a slot. */
   readonly running: readonly ClaimedJob[];
-  /** Those of them that were not begun. */
+  /** Those of them that are not started. */
   readonly loading: readonly ClaimedJob[];
   /** Claimed, without a slot. */
   readonly waiting: readonly ClaimedJob[];
@@ -274,25 +274,28 @@ interface LeaveParts {
 }
 
 /**
- * The last write of a process. What was begun may have had its effect, and is not left as if it had never been claimed. Never rejects:
- * what cannot be written keeps its lease until that runs out, or until others see that this process has ended. Whether nothing is left.
+ * The last write of a process. A started job may have had its effect, so it is not returned as never claimed. Never rejects: what cannot
+ * be written keeps its lease until that expires, or until others see that this process has ended. Returns whether nothing is left.
  */
 async function leaveJobs({ store, kinds, clock, log }: LeaveParts, left: Left): Promise<boolean> {
   const { outcomes, running, loading, waiting } = left;
-  const unbegun = new Set(loading);
-  const begun = running.filter((one) => !unbegun.has(one));
-  const finished = [...outcomes, ...begun.map((claimed): Finished => ({ claimed, outcome: stopped(claimed) }))];
-  const back = [...unbegun, ...waiting];
+  const notStarted = new Set(loading);
+  const started = running.filter((one) => !notStarted.has(one));
+  const finished = [...outcomes, ...started.map((claimed): Finished => ({ claimed, outcome: stopped(claimed) }))];
+  const back = [...notStarted, ...waiting];
   if (finished.length + back.length === 0) return true;
   const now = clock.now();
   try {
     await store.write(async (tx) => {
-      await settleAll(tx, kinds, finished, now);
+      await ackAll(tx, kinds, finished, now);
       await giveBack(tx, back, now);
     });
     return true;
   } catch (error) {
-    log.warn({ jobs: finished.length + back.length, error: messageOf(error) }, 'leases are left to run out');
+    log.warn(
+      { jobs: finished.length + back.length, error: messageOf(error) },
+      'leases could not be returned; they will expire',
+    );
     return false;
   }
 }

@@ -2,7 +2,7 @@ import type { JobKind } from '../plugin/plugin.ts';
 import type { ClaimedJob, ClaimRoom } from './claim.ts';
 import { groupKey } from './due.ts';
 
-/** What runs in this process, and who was served when. */
+/** Running jobs of this process, and when each group was served last. */
 export interface Slots {
   readonly running: ReadonlySet<ClaimedJob>;
   take(claimed: ClaimedJob): void;
@@ -15,9 +15,9 @@ export interface Slots {
   room(limit: number): ClaimRoom;
 }
 
-/** The slow lane has a quarter of the slots. */
+/** The slow lane has one of this many slots. */
 const SLOW_SHARE = 4;
-/** Groups remembered; who is forgotten was served longest ago, and that is what counts. */
+/** Groups remembered; those forgotten were served longest ago, which is what an unknown group counts as. */
 const REMEMBERED_GROUPS = 10_000;
 
 export function createSlots(kinds: ReadonlyMap<string, JobKind>, concurrency: number): Slots {
@@ -26,7 +26,7 @@ export function createSlots(kinds: ReadonlyMap<string, JobKind>, concurrency: nu
   const ofGroups = new Map<string, number>();
   const counts = new Map<string, { all: number; slow: number }>();
   let slow = 0;
-  let turn = 0;
+  let serving = 0;
 
   const count = (kind: string) => {
     let found = counts.get(kind);
@@ -57,9 +57,9 @@ export function createSlots(kinds: ReadonlyMap<string, JobKind>, concurrency: nu
       running.add(claimed);
       move(claimed, 1);
       const key = groupKey(claimed.job.kind, claimed.job.group);
-      turn += 1;
+      serving += 1;
       served.delete(key);
-      served.set(key, turn);
+      served.set(key, serving);
       if (served.size <= REMEMBERED_GROUPS) return;
       for (const oldest of served.keys()) {
         served.delete(oldest);
@@ -82,7 +82,7 @@ export function createSlots(kinds: ReadonlyMap<string, JobKind>, concurrency: nu
   };
 }
 
-/** A job that was claimed ahead, with what its kind has loaded for it. */
+/** A job that was claimed ahead, and what its kind has loaded for it. */
 export interface WaitingJob {
   readonly claimed: ClaimedJob;
   readonly claimedAt: number;
@@ -90,25 +90,25 @@ export interface WaitingJob {
   prepared: { readonly value: unknown; readonly at: number } | null;
 }
 
-/** Jobs with a lease of this process that wait for a slot, or for a limit of their group. */
+/** Jobs with a lease of this process that wait for a slot or for a limit of their group. */
 interface Waiting {
   readonly size: number;
   ofKind(kind: string): number;
   add(jobs: readonly WaitingJob[]): void;
   /**
    * Takes the job to run next, or null: of the groups within their limits the one with the fewest running jobs, of these the one that was
-   * served longest ago. `isStale` jobs are not taken but gathered in `stale`.
+   * served longest ago. `isStale` jobs are not taken but added to `stale`.
    */
   next(isStale: (job: WaitingJob) => boolean, stale: Set<WaitingJob>): WaitingJob | null;
-  /** Something of this group ended: its limit may allow more. */
+  /** A job of this group has finished: its limit may allow more. */
   freed(kind: string, group: string): void;
-  /** Time passed: limits of all groups are asked for again. */
+  /** Time has passed: the limits of all groups are checked again. */
   unblock(): void;
-  /** Removes those that still wait, and gives them. */
+  /** Removes and returns those that still wait. */
   remove(jobs: readonly WaitingJob[]): ClaimedJob[];
-  /** Removes and gives the jobs that were claimed before `time`, or all. */
+  /** Removes and returns the jobs that were claimed before `time`. */
   takeOlder(time: number): ClaimedJob[];
-  /** All of a kind that have something loaded. */
+  /** Jobs of a kind that are loaded. */
   loaded(kind: string): WaitingJob[];
 }
 

@@ -1,5 +1,5 @@
 import { CompiledQuery, sql } from 'kysely';
-import type { JobState } from '../plugin/plugin.ts';
+import type { JobState } from '../ports/outbox.ts';
 import type { Dialect, Migration, Queries } from '../ports/store.ts';
 
 /** One row of `outbox`. Times are unix milliseconds. */
@@ -13,19 +13,24 @@ export interface OutboxTable {
   slot: number | null;
   position: number | null;
   state: JobState;
+  /** Set while the state is `held`: one of the reasons of the kind. */
+  hold_reason: string | null;
+  /** 1: its block was rolled back. Of a running row: it is discarded if its claim ends with nothing done. */
+  is_forked: number;
   /** 0 = first attempt and first retry, 1 = later ones, and the only one of a job that was requeued for one. */
   lane: number;
   attempts: number;
-  /** How often it was claimed; also the token that a claim's outcome has to show. */
+  /** Number of claims; also the token that the outcome of a claim has to show. */
   claims: number;
-  /** Claims that ended without an outcome: their process died. */
+  /** Claims that ended without an outcome, because their process died. */
   lost: number;
   run_at: number;
   lease_until: number | null;
-  /** `<owner>:<claims>` of the process that claimed it; means nothing when the row has another number of claims, or is not running. */
+  /** `<owner>:<claims>` of the process that claimed it. Valid only while the row is running and has this number of claims. */
   owner: string | null;
   created_at: number;
   finished_at: number | null;
+  /** A text for people: nothing is decided by it. */
   error: string | null;
 }
 
@@ -47,7 +52,7 @@ export function jobTables(db: Queries): Queries<JobTables> {
   return db as Queries<JobTables>;
 }
 
-/** Parameters of a statement that is written as text, so that hot paths do not build it anew each time. */
+/** Parameters of a statement that is written as text, so that hot paths do not build it each time. */
 export interface Parameters {
   /** Adds a value and gives its placeholder. */
   add(value: unknown): string;
@@ -109,18 +114,21 @@ export const jobMigrations: readonly Migration[] = [
           slot bigint,
           position bigint,
           state text not null,
+          hold_reason text,
+          is_forked integer not null default 0,
           lane integer not null,
           attempts integer not null,
           claims integer not null,
           lost integer not null,
           run_at bigint not null,
           lease_until bigint,
+          owner text,
           created_at bigint not null,
           finished_at bigint,
           error text
         )`.execute(db);
       await sql`create unique index outbox_key on outbox (kind, key)`.execute(db);
-      // What is due, oldest first; and, for fairness, the groups that have something to do. Both hold all that a choice needs.
+      // Due rows, oldest first; and, for fairness, the groups that have due rows. Both contain all columns that a choice needs.
       await sql`create index outbox_due on outbox (kind, lane, run_at, grp, position)
         where state = 'pending'`.execute(db);
       await sql`create index outbox_group_due on outbox (kind, lane, grp, run_at, position)
@@ -130,19 +138,11 @@ export const jobMigrations: readonly Migration[] = [
         where position is not null and state in ('pending', 'running')`.execute(db);
       await sql`create index outbox_running on outbox (lease_until, kind, grp) where state = 'running'`.execute(db);
       await sql`create index outbox_untried on outbox (slot) where claims = 0`.execute(db);
+      await sql`create index outbox_held on outbox (kind, run_at) where state = 'held'`.execute(db);
       await sql`create index outbox_list on outbox (kind, grp, id)`.execute(db);
       await sql`create index outbox_finished on outbox (kind, state, finished_at) where finished_at is not null`.execute(
         db,
       );
-    },
-  },
-  {
-    version: 2,
-    name: 'claims know their owner; held jobs are counted by an index',
-    breaking: false,
-    async up({ db }) {
-      await sql`alter table outbox add column owner text`.execute(db);
-      await sql`create index outbox_held on outbox (kind, run_at) where state = 'held'`.execute(db);
     },
   },
 ];

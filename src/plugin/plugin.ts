@@ -462,11 +462,9 @@ export interface NewJob {
   readonly position?: number;
   /** Unix milliseconds; default now. */
   readonly runAt?: number;
-  /** Starts as `held`: waits until someone makes it pending. */
+  /** Starts as `held` for this reason: waits until its owner releases it. */
   readonly held?: string;
 }
-
-export type JobState = 'pending' | 'running' | 'done' | 'failed' | 'discarded' | 'held';
 
 export interface Job<Payload = unknown> {
   readonly id: number;
@@ -497,7 +495,8 @@ export type JobOutcome =
   | { readonly kind: 'discarded'; readonly error: string }
   | {
       readonly kind: 'held';
-      readonly error: string;
+      /** One of the kind's own reasons: `hold_reason` of the row. */
+      readonly reason: string;
       /** As of `retry`. */
       readonly uncounted?: boolean | 'untouched';
     };

@@ -1,8 +1,8 @@
 import { serviceToken } from './service.ts';
 import type { StoreTx } from './store.ts';
 
-/** `pending` waits for `runAt`, `running` has a lease, `held` waits until someone releases it; the others are over. */
-export type OutboxState = 'pending' | 'running' | 'done' | 'failed' | 'discarded' | 'held';
+/** `pending` waits for `runAt`, `running` has a lease, `held` waits until its owner releases it; the others are final. See src/jobs/README.md. */
+export type JobState = 'pending' | 'running' | 'done' | 'failed' | 'discarded' | 'held';
 
 /** A job as it stands in the store. */
 export interface OutboxRow {
@@ -14,7 +14,7 @@ export interface OutboxRow {
   readonly payload: unknown;
   readonly slot: number | null;
   readonly position: number | null;
-  readonly state: OutboxState;
+  readonly state: JobState;
   /** Attempts that were finished and counted. */
   readonly attempts: number;
   /** Unix milliseconds: when it is due, or was last due. */
@@ -22,8 +22,10 @@ export interface OutboxRow {
   readonly createdAt: number;
   /** When it came to `done`, `failed` or `discarded`. */
   readonly finishedAt: number | null;
-  /** Of the last attempt, or why it is held or discarded. */
+  /** Of the last attempt, or why it was discarded: a text for people. */
   readonly error: string | null;
+  /** Why it is held, one of the reasons of its kind; null in every other state. */
+  readonly holdReason: string | null;
 }
 
 /** Which rows; all given conditions hold. Times are unix milliseconds. */
@@ -32,8 +34,8 @@ export interface OutboxFilter {
   readonly group?: string;
   readonly ids?: readonly number[];
   readonly keys?: readonly string[];
-  readonly states?: readonly OutboxState[];
-  /** The text of `error`: of held rows why they are held. */
+  readonly states?: readonly JobState[];
+  /** Held rows with this `holdReason`. */
   readonly reason?: string;
   readonly createdFrom?: number;
   /** Exclusive. */
@@ -71,7 +73,7 @@ export interface Outbox {
     options?: { readonly tx?: StoreTx },
   ): Promise<{ readonly rows: number; readonly sum: number }>;
   /**
-   * Makes done, failed and discarded rows pending with no attempts behind them, due at `runAt` (default now). Those of blocks that were
+   * Makes done, failed and discarded rows pending with no attempts, due at `runAt` (default now). Those of blocks that were
    * rolled back stay as they are. With `once` each of them is to have a single attempt, behind what is new: `Job.once` tells its kind.
    */
   requeue(
@@ -79,11 +81,11 @@ export interface Outbox {
     change: OutboxChange,
     options?: { readonly runAt?: number; readonly once?: boolean },
   ): Promise<number>;
-  /** Pending rows become held. */
+  /** Pending rows become held for `reason`. */
   hold(tx: StoreTx, change: OutboxChange, reason: string): Promise<number>;
   /**
    * Pending rows of a group that have no attempt behind them and are due become held, in the order of their positions, then oldest first;
-   * returns them. For work that is done for many at once: they count as begun, and whoever took them has to `finish`, `release` or
+   * returns them. For work that is done for many at once: they count as started, and whoever took them has to `finish`, `release` or
    * `giveBack` them.
    */
   take(
@@ -91,26 +93,26 @@ export interface Outbox {
     options: { readonly kind: string; readonly group: string; readonly limit: number },
     reason: string,
   ): Promise<readonly OutboxRow[]>;
-  /** Rows that were taken for `reason` and not begun become pending again, as if nothing had happened. */
+  /** Rows that were taken for `reason` and not started become pending again, as if nothing had happened. */
   giveBack(
     tx: StoreTx,
     rows: { readonly kind: string; readonly ids: readonly number[] },
     reason: string,
   ): Promise<void>;
-  /** Held rows are over: done, or failed for a reason. */
+  /** Held rows become done, or failed with an error. */
   finish(
     tx: StoreTx,
     change: OutboxChange,
     end: { readonly state: 'done' } | { readonly state: 'failed'; readonly error: string },
   ): Promise<number>;
-  /** Held rows become pending and due now; with `attempts` they have that many behind them. */
+  /** Held rows become pending and due now; with `attempts` their count of attempts is set. */
   release(tx: StoreTx, change: OutboxChange, options?: { readonly attempts?: number }): Promise<number>;
   /** Pending and held rows become discarded. */
   discard(tx: StoreTx, change: OutboxChange, reason: string): Promise<number>;
   /**
-   * For roll-backs: discards the jobs of `fromSlot` to `toSlot` that nobody ever began, and frees their keys, so that the same event in
-   * another block makes a new job. One that is claimed at that moment goes when its claim ends with nothing done (`untouched`). Jobs that
-   * were begun stay as they are. All groups, or the given ones. Returns how many are discarded now.
+   * For roll-backs: discards the jobs of `fromSlot` to `toSlot` that were never started, and frees their keys, so that the same event in
+   * another block makes a new job. One that is claimed at that moment is discarded when its claim ends with nothing done (`untouched`). Jobs that
+   * were started stay as they are. All groups, or the given ones. Returns how many are discarded now.
    */
   discardUntried(
     tx: StoreTx,
@@ -124,7 +126,7 @@ export interface Outbox {
   ): Promise<number>;
   /** Notes that the event of a job which stayed is now in another block. */
   moveSlot(tx: StoreTx, kind: string, keys: readonly string[], slot: number): Promise<number>;
-  /** Removes up to `limit` (default 1,000) rows that were over before `finishedBefore`, and says which. */
+  /** Removes up to `limit` (default 1,000) rows that finished before `finishedBefore`, and returns them. */
   prune(
     tx: StoreTx,
     options: {

@@ -72,7 +72,11 @@ export async function runDelivery(
   }
 }
 
-const held = (error: string, uncounted: true | 'untouched' = true): JobOutcome => ({ kind: 'held', error, uncounted });
+const held = (reason: string, uncounted: true | 'untouched' = true): JobOutcome => ({
+  kind: 'held',
+  reason,
+  uncounted,
+});
 
 /** What becomes of a delivery when the store cannot tell what goes with it. */
 function unsent({ clock, random }: RunParts, error: unknown): JobOutcome {

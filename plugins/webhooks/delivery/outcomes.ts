@@ -115,7 +115,7 @@ async function recordPauses(
 ): Promise<void> {
   const projects = new Set<string>();
   for (const { job, outcome } of settled) {
-    const hook = outcome.kind === 'held' && outcome.error === REASONS.credits ? hooks.get(job.group) : undefined;
+    const hook = outcome.kind === 'held' && outcome.reason === REASONS.credits ? hooks.get(job.group) : undefined;
     if (hook !== undefined) projects.add(hook.projectId);
   }
   for (const projectId of projects) {

@@ -1,6 +1,6 @@
 import type { NewJob, PluginContext } from '../../../src/plugin/plugin.ts';
 import type { ChainId } from '../../../src/ports/chain.ts';
-import type { Outbox, OutboxRow, OutboxState } from '../../../src/ports/outbox.ts';
+import type { JobState, Outbox, OutboxRow } from '../../../src/ports/outbox.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import {
   chainOf,
@@ -66,13 +66,13 @@ export interface DeliveryQueue {
   resend(tx: StoreTx, hook: Webhook, id: number): Promise<boolean>;
 }
 
-const STATES: Readonly<Record<DeliveryStatus, readonly OutboxState[]>> = {
+const STATES: Readonly<Record<DeliveryStatus, readonly JobState[]>> = {
   pending: ['pending', 'running', 'held'],
   delivered: ['done'],
   failed: ['failed'],
   discarded: ['discarded'],
 };
-const STATUSES: Readonly<Record<OutboxState, DeliveryStatus>> = {
+const STATUSES: Readonly<Record<JobState, DeliveryStatus>> = {
   pending: 'pending',
   running: 'pending',
   held: 'pending',
@@ -86,9 +86,9 @@ const BATCH = 10_000;
 const MAX_PAGE = 1_000;
 /** More than run of one webhook at once, or are claimed for it. */
 const MAX_RUNNING = 1_000;
-const HELD: readonly OutboxState[] = ['held'];
+const HELD: readonly JobState[] = ['held'];
 /** What stays stored until it is sent or too old. */
-const UNDELIVERED: readonly OutboxState[] = ['pending', 'running', 'held', 'failed', 'discarded'];
+const UNDELIVERED: readonly JobState[] = ['pending', 'running', 'held', 'failed', 'discarded'];
 
 interface OutboxQueueParts {
   readonly outbox: Outbox;
@@ -225,7 +225,7 @@ function toDelivery(row: OutboxRow): Delivery {
     webhookId: row.group,
     status,
     payload: row.payload as DeliveryPayload,
-    error: row.error,
+    error: row.holdReason ?? row.error,
     createdAt: row.createdAt,
     nextAttemptAt: status === 'pending' ? row.runAt : null,
   };

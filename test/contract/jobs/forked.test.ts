@@ -13,9 +13,9 @@ const KIND = 'test.job';
 const LATER = Date.UTC(2100);
 /** How claims end, by the key of their job, and what has become of it then. */
 const ENDS: readonly (readonly [outcome: JobOutcome, state: string, isFreed: boolean])[] = [
-  [{ kind: 'held', error: 'off', uncounted: 'untouched' }, 'discarded', true],
+  [{ kind: 'held', reason: 'off', uncounted: 'untouched' }, 'discarded', true],
   [{ kind: 'retry', runAt: LATER, error: 'too many', uncounted: 'untouched' }, 'discarded', true],
-  [{ kind: 'held', error: 'off', uncounted: true }, 'held', false],
+  [{ kind: 'held', reason: 'off', uncounted: true }, 'held', false],
   [{ kind: 'retry', runAt: LATER, error: 'stopped', uncounted: true }, 'pending', false],
   [{ kind: 'retry', runAt: LATER, error: 'no answer' }, 'pending', false],
   [{ kind: 'failed', error: 'final' }, 'failed', false],
@@ -59,8 +59,10 @@ eachStore('jobs of a block that is rolled back while they are claimed', (engine)
         const isKept = landsAgain && isFreed;
         assert.equal(state, isKept ? (outcome.kind === 'retry' ? 'pending' : outcome.kind) : expected, keys[index]);
         assert.equal(key === keys[index], isKept || !isFreed, key);
-        assert.doesNotMatch(error ?? '', /claimed/);
+        assert.equal(error === 'forked', isFreed && !landsAgain, key);
       }
+      const marked = await store.read.selectFrom('outbox').select('state').where('is_forked', '=', 1).execute();
+      assert.ok(marked.every(({ state }) => state === 'discarded'), 'the mark of a claim ends with the claim');
       const again = newJobs(ENDS.length, () => ({ slot: 9 }));
       const freed = landsAgain ? 0 : ENDS.filter(([, , isFreed]) => isFreed).length;
       assert.equal(await store.write((tx) => runner.enqueue(tx, again)), freed, 'the same events in another block');

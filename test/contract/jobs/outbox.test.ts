@@ -46,7 +46,7 @@ eachStore('outbox', (engine) => {
       assert.equal(await outbox.hold(tx, { ...g0, limit: 6 }, 'paused'), 6);
       assert.equal(await outbox.count({ ...g0, states: ['held'] }, { tx }), 6);
     });
-    assert.equal((await outbox.get(KIND, 'key-0'))?.error, 'paused');
+    assert.equal((await outbox.get(KIND, 'key-0'))?.holdReason, 'paused');
     assert.equal(wakes, 0);
     await store.write((tx) => outbox.release(tx, { ...g0, limit: 2 }));
     assert.equal(wakes, 1, 'released rows are looked at after the commit');

@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createOutbox } from '../../../src/jobs/outbox.ts';
 import type { Job, JobKind, JobOutcome, SettledJob } from '../../../src/plugin/plugin.ts';
-import type { Outbox, OutboxState } from '../../../src/ports/outbox.ts';
+import type { JobState, Outbox } from '../../../src/ports/outbox.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { DONE, makeKind, makeRunner, migrateJobs, newJobs, until } from '../../helpers/jobs.ts';
 import { eachStore, type StoreEngine } from '../../helpers/store.ts';
@@ -16,7 +16,7 @@ async function openJobs(engine: StoreEngine, t: TestContext): Promise<{ store: S
   return { store, outbox: createOutbox({ store, clock: createSystemClock(), wake: () => {} }) };
 }
 
-const countOf = (outbox: Outbox, ...states: OutboxState[]) => outbox.count({ kind: KIND, states });
+const countOf = (outbox: Outbox, ...states: JobState[]) => outbox.count({ kind: KIND, states });
 
 eachStore('job runner', (engine) => {
   test('runs every job once, and writes the outcomes with what the kind writes', async (t) => {
@@ -102,7 +102,7 @@ eachStore('job runner', (engine) => {
       },
       'key-2': () => ({ kind: 'failed', error: 'final' }),
       'key-3': () => ({ kind: 'discarded', error: 'useless' }),
-      'key-4': () => ({ kind: 'held', error: 'later' }),
+      'key-4': () => ({ kind: 'held', reason: 'later' }),
       'key-5': () =>
         seen.filter((key) => key === 'key-5').length < 3
           ? { kind: 'retry', runAt: Date.now(), error: 'not counted', uncounted: true }
@@ -119,7 +119,7 @@ eachStore('job runner', (engine) => {
     await until(async () => (await countOf(outbox, 'done', 'failed', 'discarded', 'held')) === 6);
     const rows = (await outbox.list({ kind: KIND })).sort((a, b) => a.id - b.id);
     assert.deepEqual(
-      rows.map(({ state, attempts, error }) => [state, attempts, error]),
+      rows.map(({ state, attempts, error, holdReason }) => [state, attempts, error ?? holdReason]),
       [
         ['done', 4, null],
         ['failed', 1, 'broken'],
