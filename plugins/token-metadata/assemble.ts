@@ -4,20 +4,14 @@ import { tokenNames } from '../../src/ports/token-names.ts';
 import { metadataAddress } from '../../src/solana/addresses.ts';
 import { createAccountSource, readAccounts } from './accounts.ts';
 import type { TokenMetadataConfig } from './config.ts';
-import { createFacts } from './facts.ts';
-import { createNames } from './names.ts';
-import { createDocuments } from './off-chain/documents.ts';
-import { fetchDocument } from './off-chain/fetch-document.ts';
+import { createDocuments } from './documents.ts';
+import { createFacts, createNames } from './facts.ts';
+import { fetchDocument } from './fetch-document.ts';
 import { createRecordLoader } from './records.ts';
-import { createAnswers, tokenMetadataRoute } from './route/route.ts';
-import { createDocumentStore } from './store/document-store.ts';
-import { createMintStore } from './store/mint-store.ts';
-import { createTokenList } from './token-list/token-list.ts';
-import { createUpkeep } from './upkeep.ts';
-import { createChanges } from './watch/changes.ts';
-import { createChangedSlots, createMintIndex } from './watch/mint-index.ts';
-import { createWatchProcessor } from './watch/processor.ts';
-import { createQuietLook } from './watch/quiet-look.ts';
+import { createAnswers, tokenMetadataRoute } from './route.ts';
+import { createDocumentStore, createMintStore, createUpkeep } from './store.ts';
+import { createTokenList } from './token-list.ts';
+import { createChangedSlots, createChanges, createMintIndex, createQuietLook, createWatchProcessor } from './watch.ts';
 
 type Context = PluginContext<TokenMetadataConfig>;
 

@@ -3,7 +3,7 @@ import { tokenFacts } from '../../src/ports/token-facts.ts';
 import { tokenNames } from '../../src/ports/token-names.ts';
 import { assembleTokenMetadata } from './assemble.ts';
 import { tokenMetadataConfig } from './config.ts';
-import { migrations } from './store/tables.ts';
+import { migrations } from './store.ts';
 
 export default definePlugin({
   id: 'token-metadata',

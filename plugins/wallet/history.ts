@@ -22,7 +22,6 @@ import {
 } from './tracking/derived-rows.ts';
 import type { OpenWallet } from './tracking/tracker.ts';
 import { incompleteHistory, type Loaded, type WalletView } from './tracking/view.ts';
-
 import {
   checkSignatures,
   pagination,

@@ -174,7 +174,7 @@ export function coreAssets(chain: ChainCall, commitment: string): NftSource {
 }
 
 /** Names of Core collections by address; empty where there is none. Errors: 503 when the upstream refuses. */
-export async function coreNames(
+async function coreNames(
   chain: ChainCall,
   commitment: string,
   addresses: readonly string[],

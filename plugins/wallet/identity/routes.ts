@@ -8,7 +8,7 @@ import { createLabels, type Labels } from './labels.ts';
 import { createNames, identityOf, type Names, readSubject, type Subject } from './names.ts';
 
 /** Who is behind an address. */
-function identityRoutes(ctx: PluginContext<WalletConfig>, { identity }: WalletConfig) {
+export function identityRoutes(ctx: PluginContext<WalletConfig>, { identity }: WalletConfig) {
   const { clock, log, metrics } = ctx;
   const labels = createLabels({ ...identity, clock, log, metrics });
   const { unknownAs, batchUnknown } = identity;

@@ -5,7 +5,6 @@ import type { AccessPlans, BudgetName, Budgets, Caller, StoredBudgets } from '..
 import type { WalletConfig } from '../config.ts';
 import type { Db, WalletRefusal, WalletRow } from '../store/tables.ts';
 import { dropWallets, RATE_TRANSACTIONS } from '../store/wallets.ts';
-
 import type { AskOptions, ChainHistory, Listed } from './chain-history.ts';
 import { notAWallet, overBudget, tooBusy, tooLarge } from './view.ts';
 

@@ -14,7 +14,6 @@ import {
   type WalletLimits,
   writeAccounts,
 } from '../store/wallets.ts';
-
 import { touchOf } from './gather.ts';
 
 interface ProcessorParts {

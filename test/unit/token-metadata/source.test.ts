@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { createAccountSource, type ReadAccounts } from '../../../plugins/token-metadata/accounts.ts';
-import { createTurns } from '../../../plugins/token-metadata/off-chain/documents.ts';
+import { createTurns } from '../../../plugins/token-metadata/documents.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 
 interface Call {
