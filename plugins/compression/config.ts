@@ -10,10 +10,10 @@ const count = (value: number, description: string, minimum = 1) =>
 const tree = Type.Object(
   {
     tree: key('the Merkle tree'),
-    queue: Type.Union([key('its queue'), Type.Null()], { description: 'queue; null = the tree is its own' }),
+    queue: Type.Union([key('its queue'), Type.Null()], { description: 'queue; null = the tree is its own queue' }),
     type: Type.Integer({ minimum: 1, maximum: 4, description: '1 state V1, 2 address V1, 3 state V2, 4 address V2' }),
     height: Type.Integer({ minimum: 1, maximum: 40, description: 'levels below the root' }),
-    rootHistoryCapacity: Type.Integer({ minimum: 1, description: 'roots that the account keeps' }),
+    rootHistoryCapacity: Type.Integer({ minimum: 1, description: 'roots kept in the account' }),
   },
   closed,
 );
@@ -21,10 +21,10 @@ const tree = Type.Object(
 export const compressionConfig = Type.Object(
   {
     index: Type.Boolean({ default: true, description: 'index blocks' }),
-    serve: Type.Boolean({ default: true, description: 'answer the JSON-RPC methods' }),
+    serve: Type.Boolean({ default: true, description: 'serve the JSON-RPC methods' }),
     programId: Type.String({
       default: 'compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq',
-      description: 'account-compression program; older deployments have another one',
+      description: 'account-compression program; older deployments use another one',
     }),
     trees: Type.Array(tree, { default: [], description: 'trees that cannot be read from the chain' }),
     cnft: Type.Object(
@@ -32,7 +32,7 @@ export const compressionConfig = Type.Object(
         trees: Type.Union([Type.Array(key('the Merkle tree'), { maxItems: 1_000 }), Type.Literal('all')], {
           default: [],
           description:
-            'trees of compressed NFTs to index, or all; none = getAssetProof and its kin are left to the upstream',
+            'trees of compressed NFTs to index, or all; empty = getAssetProof and the batch methods go to the upstream',
         }),
       },
       { ...closed, default: {}, description: 'compressed NFTs (Bubblegum)' },
@@ -40,19 +40,22 @@ export const compressionConfig = Type.Object(
     startSlot: Type.Union([Type.Integer({ minimum: 0 }), Type.Literal('latest'), Type.Null()], {
       default: null,
       description:
-        'where the first start begins; null = behind the snapshot that was loaded, else where the chain is first followed, and what trees ' +
-        'lack from before is fetched; latest = the same without snapshot and without fetching',
+        'first slot of a new index; null = after the loaded snapshot, else where the chain is first followed, with the missing past of ' +
+        'trees fetched; latest = the same without snapshot and without fetching',
     }),
     historyMaxUpdates: count(
       200_000,
-      'missing updates of a tree up to which they are fetched by its transactions without being asked for',
+      'missing updates of a tree that are fetched automatically; with more, run backfill',
     ),
     verifyChain: Type.Boolean({ default: true, description: 'compare roots with the accounts of the trees' }),
-    verifyOnRead: Type.Boolean({ default: false, description: 'hash every proof before it is given; for diagnosis' }),
-    pageCacheBytes: count(67_108_864, 'memory for nodes of trees'),
+    verifyOnRead: Type.Boolean({
+      default: false,
+      description: 'verify every proof by hashing before it is returned; for diagnosis',
+    }),
+    pageCacheBytes: count(67_108_864, 'memory for cached nodes of trees'),
     proverUrl: Type.Union([Type.String({ format: 'http-url', ...secret }), Type.Null()], {
       default: null,
-      description: 'prover of validity proofs; null = they are answered with an error',
+      description: 'prover of validity proofs; null = they return an error',
       ...secret,
     }),
     proverApiKey: Type.Union([Type.String(secret), Type.Null()], {
@@ -61,7 +64,7 @@ export const compressionConfig = Type.Object(
       ...secret,
     }),
     proverTimeoutMs: count(60_000, 'deadline of one proof'),
-    proverConcurrency: count(4, 'proofs that are made at once; more wait'),
+    proverConcurrency: count(4, 'proofs in flight; further ones wait'),
     snapshotDir: Type.Union([Type.String(), Type.Null()], {
       default: null,
       description: 'folder of state snapshots; null = none are written',

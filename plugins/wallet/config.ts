@@ -8,21 +8,21 @@ const count = (value: number, description: string, minimum = 1) =>
 const balancesKeys = {
   balances: Type.Object(
     {
-      cacheMs: count(1_000, 'how long what a wallet holds is remembered for its first page', 0),
-      pagesMs: count(30_000, 'how long further pages are those of the same moment as the first', 0),
+      cacheMs: count(1_000, 'how long the holdings of a wallet are cached for its first page', 0),
+      pagesMs: count(30_000, 'how long further pages come from the same snapshot as the first', 0),
       maxMints: count(10_000, 'different tokens of one wallet; with more, the answer is 503'),
-      maxCachedRows: count(200_000, 'tokens of all remembered wallets together'),
+      maxCachedRows: count(200_000, 'tokens of all cached wallets together'),
       core: Type.Boolean({
         default: true,
-        description: 'tell Metaplex Core assets as NFTs; the upstream must allow getProgramAccounts',
+        description: 'include Metaplex Core assets as NFTs; the upstream must allow getProgramAccounts',
       }),
       dasUrl: Type.Union([Type.String({ format: 'http-url', secret: true }), Type.Null()], {
         default: null,
-        description: 'asset API whose searchAssets tells compressed NFTs; null = they are not told',
+        description: 'asset API whose searchAssets returns compressed NFTs; null = they are left out',
         secret: true,
       }),
     },
-    { ...closed, default: {}, description: 'what wallets hold now' },
+    { ...closed, default: {}, description: 'current balances of wallets' },
   ),
 };
 
@@ -32,16 +32,17 @@ const identityKeys = {
     {
       files: Type.Array(Type.String({ minLength: 1 }), {
         default: [],
-        description: 'label files, JSON Lines; of two labels of one address the later file counts',
+        description: 'label files, JSON Lines; of two labels for one address the later file wins',
       }),
-      reloadMs: count(5_000, 'how often the files are looked at for changes', 100),
+      reloadMs: count(5_000, 'how often the files are checked for changes', 100),
       maxLabels: count(500_000, 'labels of all files together; further ones are left out'),
       domains: Type.Boolean({
         default: true,
-        description: 'whether an identity tells the names its address owns; the upstream must allow getProgramAccounts',
+        description:
+          'include the names that an address owns in its identity; the upstream must allow getProgramAccounts',
       }),
-      domainsWaitMs: count(1_000, 'how long an answer waits for these names before it goes without', 0),
-      maxDomains: count(1_000, 'names of one address; with more, none are told'),
+      domainsWaitMs: count(1_000, 'how long a response waits for these names before it leaves them out', 0),
+      maxDomains: count(1_000, 'names of one address; with more, all are left out'),
       unknownAs: Type.Union([Type.Literal('404'), Type.Literal('200')], {
         default: '404',
         description: 'status of an address without a label; 200 answers {address, type: unknown}',
@@ -49,10 +50,10 @@ const identityKeys = {
       batchUnknown: Type.Union([Type.Literal('short'), Type.Literal('full')], {
         default: 'short',
         description:
-          'entries of a batch that nobody knows: as the hosted service has them, or with all members for typed clients',
+          'unknown entries of a batch: as the hosted service returns them, or with all members for typed clients',
       }),
     },
-    { ...closed, default: {}, description: 'who is behind an address' },
+    { ...closed, default: {}, description: 'identities of addresses' },
   ),
   sns: Type.Object(
     {
@@ -62,20 +63,20 @@ const identityKeys = {
       }),
       solCutOffSlot: Type.Union([Type.Integer({ minimum: 0 }), Type.Null()], {
         default: 452_825_395,
-        description: 'final slot from which .sol names are no longer those of this registry; null = they stay',
+        description: 'final slot from which .sol names have left this registry; null = never',
       }),
       srs: Type.Boolean({
         default: false,
-        description: 'from then on, look .sol names up in the registry they moved to; false = they are not resolved',
+        description: 'from then on, resolve .sol names in the registry they moved to; false = they are not resolved',
       }),
       allowPda: Type.Boolean({ default: false, description: 'names that a program owns stand for its address' }),
       cacheSeconds: Type.Integer({
         minimum: 0,
         maximum: 7_200,
         default: 600,
-        description: 'how long a resolved name, and the names of an address, are remembered',
+        description: 'how long a resolved name, and the names of an address, are cached',
       }),
-      negativeCacheSeconds: count(60, 'how long it is remembered that a name is not resolved', 0),
+      negativeCacheSeconds: count(60, 'how long an unresolved name is cached', 0),
     },
     { ...closed, default: {}, description: 'names of addresses' },
   ),
@@ -85,17 +86,17 @@ export const walletConfig = Type.Object(
   {
     follow: Type.Array(Type.String({ pattern: '^[1-9A-HJ-NP-Za-km-z]{32,44}$' }), {
       default: [],
-      description: 'wallets that are indexed from the start, without being asked for',
+      description: 'wallets that are indexed without a request',
     }),
     full: Type.Boolean({
       default: false,
-      description: 'index every wallet of every block from follow.startSlot on; needs much room and a fast disk',
+      description: 'index every wallet of every block from follow.startSlot on; needs much disk space and a fast disk',
     }),
     readThroughMs: count(8_000, 'how long a request waits for a wallet that is being indexed'),
-    scanLimit: count(1_000, 'transactions that one request looks through for a type'),
+    scanLimit: count(1_000, 'transactions that one request scans for a type'),
     idleDays: count(
       30,
-      'after how many days without a request a wallet is no longer followed and what is stored of it is deleted; 0 = never',
+      'days without a request after which a wallet is no longer followed and its data is deleted; 0 = never',
       0,
     ),
     limits: Type.Object(
@@ -110,17 +111,17 @@ export const walletConfig = Type.Object(
       {
         ...closed,
         default: {},
-        description: 'what wallets may take up; wallet.follow and `wallet follow` go beyond it',
+        description: 'limits of indexed wallets; wallet.follow and `wallet follow` ignore them',
       },
     ),
     commitment: Type.Union([Type.Literal('confirmed'), Type.Literal('finalized')], {
       default: 'confirmed',
-      description: 'how settled the newest rows of history and transfers are',
+      description: 'commitment of the newest rows of history and transfers',
     }),
-    historyFloorSlot: count(1, 'an upstream whose first block is no later than this has everything', 0),
+    historyFloorSlot: count(1, 'an upstream whose first block is at or below this slot counts as complete', 0),
     explorerTxUrl: Type.String({
       default: 'https://orbmarkets.io/tx/{signature}?tab=summary',
-      description: 'page of a transaction in the answers of funded-by; {signature} stands for it',
+      description: 'explorer URL in responses of funded-by; {signature} is replaced',
     }),
     fundedBy: Type.Object(
       { maxPages: count(100, 'pages of 1,000 signatures that are read for the first funding of a wallet') },
@@ -128,13 +129,13 @@ export const walletConfig = Type.Object(
     ),
     backfill: Type.Object(
       {
-        wallets: count(4, 'wallets whose past is read at once'),
-        concurrency: count(8, 'calls to the upstream of all of them at once'),
+        wallets: count(4, 'wallets that are backfilled in parallel'),
+        concurrency: count(8, 'upstream calls in flight for all of them'),
       },
-      { ...closed, default: {}, description: 'reading the past of wallets' },
+      { ...closed, default: {}, description: 'backfill of wallets' },
     ),
     transactions: Type.Object(
-      { cacheBytes: count(33_554_432, 'transactions that are kept in memory') },
+      { cacheBytes: count(33_554_432, 'memory for cached transactions') },
       { ...closed, default: {}, description: 'transactions of wallets' },
     ),
     ...identityKeys,

@@ -145,7 +145,7 @@ interface DerivedHistoryRow extends DerivedRow {
   readonly text: string;
   /** The mints that may do so. */
   readonly mints: readonly string[];
-  /** Null where nobody asked for it. */
+  /** Null when it was not requested. */
   readonly type: string | null;
 }
 

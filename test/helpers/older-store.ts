@@ -10,7 +10,7 @@ type Row = Readonly<Record<string, SqlValue>>;
 /** What each store has for itself. */
 const OWN_TABLES = ['parhelion_migrations', 'parhelion_probe', 'follow_leaders'];
 
-/** Columns and tables that came later are left out; `formerly` gives rows that were kept in another form. */
+/** Columns and tables that came later are left out. */
 export async function writeOlderStore(
   source: Store,
   target: Store,
@@ -24,7 +24,7 @@ export async function writeOlderStore(
     await target.write(({ db }) => sql`delete from ${sql.table(name)}`.execute(db));
   for (const shape of shapes) {
     const from = newer.get(shape.name);
-    if (from !== undefined) await copyRows(source, target, shape, from.columns, versions);
+    if (from !== undefined) await copyRows(source, target, shape, from.columns);
     await advanceIdentities(target, shape);
   }
 }
@@ -34,25 +34,14 @@ async function copyRows(
   target: Store,
   { name, columns }: TableShape,
   newer: readonly string[],
-  versions: SchemaVersions,
 ): Promise<void> {
   const { rows } = await sql<Row>`select * from ${sql.table(name)}`.execute(source.read);
-  const formerly = name === 'wallet_tail' && versions['wallet'] === 1 ? wholeBlocks(rows) : rows;
   const shared = columns.filter((column) => newer.includes(column));
   await target.write((tx) =>
     tx.insertMany(
       name,
       shared,
-      formerly.map((row) => shared.map((column) => row[column] ?? null)),
+      rows.map((row) => shared.map((column) => row[column] ?? null)),
     ),
   );
-}
-
-/** Step 2 of the wallet split what had been one blob of a block, sorted by address, into parts of the addresses. */
-function wholeBlocks(parts: readonly Row[]): readonly Row[] {
-  const sorted = [...parts].sort((a, b) => Number(a['part']) - Number(b['part']));
-  return [...new Set(sorted.map(({ slot }) => slot as number))].map((slot) => ({
-    slot,
-    rows: Buffer.concat(sorted.filter((one) => one['slot'] === slot).map(({ rows }) => rows as Buffer)),
-  }));
 }

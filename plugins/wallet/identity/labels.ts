@@ -211,7 +211,7 @@ interface LabelFile {
   readonly leftOut: number;
 }
 
-/** Reads a label file line by line, so that a large one holds up nobody. Rejects when it cannot be read. */
+/** Reads a label file line by line: a large one must not block the event loop. Rejects when it cannot be read. */
 async function readLabelFile(path: string, limit: number): Promise<LabelFile> {
   const labels: AddressLabel[] = [];
   let [malformed, leftOut, number] = [0, 0, 0];

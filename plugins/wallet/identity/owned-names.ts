@@ -133,7 +133,7 @@ function sortNames(
     if (text === null) continue;
     const name = `${text}.${suffix}`;
     names.add(name);
-    // A favourite that went to somebody else is not among the names, and so is none any more.
+    // A favourite that was transferred away is not among the names and no longer counts.
     if (liked !== null && sameBytes(liked, domain)) first = name;
   }
   const rest = [...names].filter((name) => name !== first).sort();
@@ -242,7 +242,7 @@ export function createAccountReader(chain: ChainReader): AccountReader {
 }
 
 export interface SolRegistry {
-  /** Whether .sol names are no longer those of the old registry. Rejects when the chain does not tell. */
+  /** Whether .sol names are no longer those of the old registry. Rejects when the chain does not answer. */
   isCutOff(): Promise<boolean>;
 }
 
