@@ -17,7 +17,7 @@ interface ProverParts {
   readonly metrics: Metrics;
 }
 
-/** The server that makes the Groth16 proofs. */
+/** The server that computes Groth16 proofs. */
 export interface Prover {
   /** Errors of `prove` that do not depend on the proof: there is no prover. To be called before anything is prepared for it. */
   required(): void;
@@ -34,8 +34,8 @@ const NO_PROVER =
 
 export function createProver({ config, outbound, clock, log, metrics }: ProverParts): Prover {
   const { proverUrl, proverApiKey, proverTimeoutMs } = config;
-  const turns = createTurns({ atOnce: config.proverConcurrency, waiting: MOST_WAITING });
-  const calls = metrics.counter('prover_calls_total', 'proofs asked of the prover, by how it ended', ['outcome']);
+  const semaphore = createSemaphore({ atOnce: config.proverConcurrency, waiting: MOST_WAITING });
+  const calls = metrics.counter('prover_calls_total', 'requests to the prover, by outcome', ['outcome']);
   let client: OutboundClient | null = null;
 
   const send = async (url: string, body: string, timeoutMs: number, signal: AbortSignal): Promise<OutboundResponse> => {
@@ -57,7 +57,7 @@ export function createProver({ config, outbound, clock, log, metrics }: ProverPa
 
   const ask = async (url: string, body: string, signal: AbortSignal): Promise<CompressedProof> => {
     const startedMs = clock.monotonic();
-    const end = await turnWithin(turns.take(signal), proverTimeoutMs, clock);
+    const end = await acquireWithin(semaphore.acquire(signal), proverTimeoutMs, clock);
     try {
       const leftMs = proverTimeoutMs - (clock.monotonic() - startedMs);
       if (leftMs <= 0) throw late();
@@ -83,7 +83,7 @@ export function createProver({ config, outbound, clock, log, metrics }: ProverPa
       } catch (error) {
         calls.with('failed').add();
         const { details } = error as { details?: unknown };
-        if (!signal.aborted) log.warn({ details: details ?? messageOf(error) }, 'the prover made no proof');
+        if (!signal.aborted) log.warn({ details: details ?? messageOf(error) }, 'the prover returned no proof');
         throw error;
       }
     },
@@ -106,7 +106,7 @@ function proveUrl(base: string): string {
   return url.href;
 }
 
-async function turnWithin(turn: Promise<() => void> | null, timeoutMs: number, clock: Clock): Promise<() => void> {
+async function acquireWithin(turn: Promise<() => void> | null, timeoutMs: number, clock: Clock): Promise<() => void> {
   if (turn === null) throw unavailable('too many requests wait for the prover');
   return await new Promise((resolve, reject) => {
     let isLate = false;
@@ -153,22 +153,22 @@ function proofOf({ status, body, truncated }: OutboundResponse): CompressedProof
   return proof;
 }
 
-/** Lets a few go at once; the others wait in the order in which they came. */
-interface Turns {
+/** A semaphore with a bounded queue, in order of arrival. */
+interface Semaphore {
   /**
-   * Resolves with the function that ends the turn, which is to be called once. Null when too many wait already.
+   * Resolves with the function that releases the slot. Null when too many wait already.
    * Rejects with the signal's reason when that aborts first.
    */
-  take(signal: AbortSignal): Promise<() => void> | null;
+  acquire(signal: AbortSignal): Promise<() => void> | null;
 }
 
-export function createTurns(limits: { readonly atOnce: number; readonly waiting: number }): Turns {
+export function createSemaphore(limits: { readonly atOnce: number; readonly waiting: number }): Semaphore {
   let running = 0;
   const queue = new Set<() => void>();
 
   const end = (): void => {
     const [next] = queue;
-    // A turn that is handed on stays counted.
+    // A slot that is handed on stays counted.
     if (next === undefined) running -= 1;
     else next();
   };
@@ -195,7 +195,7 @@ export function createTurns(limits: { readonly atOnce: number; readonly waiting:
     });
 
   return {
-    take(signal) {
+    acquire(signal) {
       if (signal.aborted) return Promise.reject(signal.reason);
       if (running < limits.atOnce) {
         running += 1;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createTurns } from '../../../plugins/compression/rpc/prover.ts';
+import { createSemaphore } from '../../../plugins/compression/rpc/prover.ts';
 
 type Step = { readonly kind: 'take' } | { readonly kind: 'end' | 'leave'; readonly which: number };
 
@@ -14,7 +14,7 @@ test('never more at once than allowed, never more waiting, in the order of comin
   const limits = fc.record({ atOnce: fc.integer({ min: 1, max: 3 }), waiting: fc.nat(3) });
   await fc.assert(
     fc.asyncProperty(limits, fc.array(step, { maxLength: 40 }), async ({ atOnce, waiting }, steps) => {
-      const turns = createTurns({ atOnce, waiting });
+      const semaphore = createSemaphore({ atOnce, waiting });
       const queue: { readonly controller: AbortController; readonly number: number }[] = [];
       const running = new Map<number, () => void>();
       const started: number[] = [];
@@ -26,7 +26,7 @@ test('never more at once than allowed, never more waiting, in the order of comin
           const mine = number;
           number += 1;
           const isFull = running.size === atOnce && queue.length === waiting;
-          const turn = turns.take(controller.signal);
+          const turn = semaphore.acquire(controller.signal);
           assert.equal(turn === null, isFull);
           if (turn === null) continue;
           if (running.size === atOnce) queue.push({ controller, number: mine });
