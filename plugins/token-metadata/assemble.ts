@@ -80,8 +80,8 @@ export function assembleTokenMetadata(ctx: Context): Contribution {
 function createSource({ config, clock, metrics, chain }: Context, cacheBytes: number) {
   const reader = chain('main');
   if (reader === null) return null;
-  const calls = metrics.counter('account_calls_total', 'Calls that read accounts of tokens');
-  const accounts = metrics.counter('accounts_total', 'Accounts that were read for tokens');
+  const calls = metrics.counter('account_calls_total', 'Upstream calls for accounts of tokens');
+  const accounts = metrics.counter('accounts_total', 'Accounts read for tokens');
   return createAccountSource({
     read: (keys, timeoutMs) => readAccounts(reader, keys, timeoutMs),
     clock,
@@ -113,12 +113,12 @@ function openDocuments(ctx: Context, store: ReturnType<typeof createDocumentStor
     allowHttp: config.allowHttp,
     section: `${ctx.id}.offChain`,
   });
-  const fetched = metrics.counter('documents_total', 'Documents that were fetched, by how that ended', ['outcome']);
+  const fetched = metrics.counter('documents_total', 'Fetched documents, by outcome', ['outcome']);
   const documents = createDocuments({
     fetch: (uri) => fetchDocument(uri, { client, gatewayClient, clock, config }),
     ...{ store, clock, config, cacheBytes },
     onFetched: (error) => fetched.with(error === '' ? 'ok' : error.toLowerCase()).add(),
   });
-  metrics.observe('documents_waiting', 'Documents that wait for their turn', documents.turns.waiting);
+  metrics.observe('documents_waiting', 'Documents waiting to be fetched', documents.turns.waiting);
   return { documents, close: async () => void (await Promise.all([client.close(), gatewayClient.close()])) };
 }

@@ -169,7 +169,7 @@ export function createCompressionIndexer({
   hashing: given,
   cnft = null,
 }: CompressionParts): Indexer {
-  const hashing = given ?? createHashing(metrics.counter('hashes_total', 'hashes made in Merkle trees'));
+  const hashing = given ?? createHashing(metrics.counter('hashes_total', 'hashes computed in Merkle trees'));
   let hasher: AccountHasher | null = null;
   return createIndexer({
     ...{ hashing, log, isStrict: config.verifyChain, cnft },

@@ -26,7 +26,7 @@ export interface NftParts {
 }
 
 export function createNftReader({ chain, lookUp, images, sources, commitment, log, metrics }: NftParts): NftReader {
-  const failures = metrics.counter('nft_failures_total', 'look-ups of NFTs that were refused', ['source']);
+  const failures = metrics.counter('nft_failures_total', 'refused look-ups of NFTs', ['source']);
 
   async function readSource(source: NftSource, wallet: string): Promise<readonly FoundNft[]> {
     try {

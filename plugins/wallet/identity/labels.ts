@@ -40,7 +40,7 @@ const LOGGED_CLASHES = 10;
 export function createLabels(parts: LabelsParts): Labels {
   const { clock, log, metrics } = parts;
   const paths = parts.files.map((file) => resolve(file));
-  const malformedLines = metrics.counter('label_lines_malformed_total', 'lines of label files that are no label');
+  const malformedLines = metrics.counter('label_lines_malformed_total', 'malformed lines of label files');
   const failures = metrics.counter('label_reload_failures_total', 'changed label files that could not be read');
   let found: ReadonlyMap<string, AddressLabel> = byAddress(programLabels());
   metrics.observe('labels', 'addresses that have a label', () => found.size);

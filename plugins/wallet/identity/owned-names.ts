@@ -50,7 +50,7 @@ export function createOwnedNames(parts: OwnedNamesParts): OwnedNames {
   });
   const failures = parts.metrics.counter(
     'owned_names_failures_total',
-    'look-ups of the names of an address that failed',
+    'failed look-ups of the names of an address',
   );
   const underWay = new Map<string, Promise<readonly string[] | null>>();
 
