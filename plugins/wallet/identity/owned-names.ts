@@ -48,10 +48,7 @@ export function createOwnedNames(parts: OwnedNamesParts): OwnedNames {
   const known = createLru<string, { readonly names: readonly string[] | null }>({
     ...{ max: MAX_CACHED, perf, ttlResolution: 0 },
   });
-  const failures = parts.metrics.counter(
-    'owned_names_failures_total',
-    'failed look-ups of the names of an address',
-  );
+  const failures = parts.metrics.counter('owned_names_failures_total', 'failed look-ups of the names of an address');
   const underWay = new Map<string, Promise<readonly string[] | null>>();
 
   async function read(address: string): Promise<readonly string[] | null> {
