@@ -26,7 +26,7 @@ interface Kept {
 
 /**
  * The rows of the newest slots in memory. Each look at the store reads which blocks there are and fetches those that are new; that is
- * also how forks, restarts and other processes are seen. Nothing is read as long as nobody asks.
+ * also how forks, restarts and other processes are seen. Nothing is read without requests.
  */
 export function createWindow(store: () => Store): Window {
   let kept = new Map<number, Kept>();

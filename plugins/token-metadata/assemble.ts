@@ -119,6 +119,6 @@ function openDocuments(ctx: Context, store: ReturnType<typeof createDocumentStor
     ...{ store, clock, config, cacheBytes },
     onFetched: (error) => fetched.with(error === '' ? 'ok' : error.toLowerCase()).add(),
   });
-  metrics.observe('documents_waiting', 'Documents waiting to be fetched', documents.turns.waiting);
+  metrics.observe('documents_waiting', 'Documents waiting to be fetched', documents.semaphore.waiting);
   return { documents, close: async () => void (await Promise.all([client.close(), gatewayClient.close()])) };
 }

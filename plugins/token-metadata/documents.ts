@@ -5,7 +5,7 @@ import { type DocumentStore, failed, type OffChainAnswer } from './store.ts';
 
 /** The documents that metadata points to, by the uri on the chain. */
 export interface Documents {
-  /** An entry for each uri; what is not there after `waitMs` is TIMEOUT, and goes on for whoever asks next. `fresh`: read again. */
+  /** An entry for each uri; TIMEOUT after `waitMs`, while the fetch continues for later requests. `fresh`: read again. */
   get(uris: readonly string[], options: DocumentOptions): Promise<ReadonlyMap<string, OffChainAnswer>>;
   /** What has been read before; nothing is fetched. */
   known(uris: readonly string[]): Promise<ReadonlyMap<string, OffChainAnswer>>;
@@ -13,7 +13,7 @@ export interface Documents {
   later(uris: readonly string[]): void;
   /** Another number than before whenever one more is known. */
   revision(): number;
-  readonly turns: Turns;
+  readonly semaphore: GroupSemaphore;
 }
 
 interface DocumentOptions {
@@ -41,7 +41,7 @@ export function createDocuments(parts: DocumentsParts): Documents {
     perf: { now: () => clock.now() },
     ttlResolution: 0,
   });
-  const turns = createTurns({
+  const semaphore = createSemaphore({
     concurrency: config.concurrency,
     perGroup: config.concurrencyPerHost,
     maxWaiting: config.maxWaiting,
@@ -55,7 +55,7 @@ export function createDocuments(parts: DocumentsParts): Documents {
     revision += 1;
   }
 
-  /** Shares what is under way for the same uri. */
+  /** Shares fetches in flight for the same uri. */
   function fetch(uri: string): Promise<OffChainAnswer> {
     const shared = running.get(uri);
     if (shared !== undefined) return shared;
@@ -64,7 +64,7 @@ export function createDocuments(parts: DocumentsParts): Documents {
       resolve = give;
     });
     running.set(uri, promise);
-    const begun = turns.run(hostOf(uri, config), async () => {
+    const started = semaphore.run(hostOf(uri, config), async () => {
       const answer = await parts.fetch(uri).catch(() => failed('UNKNOWN'));
       running.delete(uri);
       parts.onFetched?.(answer.error);
@@ -73,7 +73,7 @@ export function createDocuments(parts: DocumentsParts): Documents {
       store.save(uri, answer, untilMs);
       resolve(answer);
     });
-    if (!begun) {
+    if (!started) {
       running.delete(uri);
       resolve(failed('UNKNOWN'));
     }
@@ -117,25 +117,25 @@ export function createDocuments(parts: DocumentsParts): Documents {
       for (const uri of uris) if (uri !== '') void fetch(uri);
     },
     revision: () => revision,
-    turns,
+    semaphore,
   };
 }
 
 /** Lets so many pieces of work run at once, in all and per group; the others wait in their order, as many as may. */
-interface Turns {
+interface GroupSemaphore {
   /** False when too many wait already; then `work` is never run. `work` must not reject. */
   run(group: string, work: () => Promise<void>): boolean;
   readonly running: () => number;
   readonly waiting: () => number;
 }
 
-interface TurnLimits {
+interface SemaphoreLimits {
   readonly concurrency: number;
   readonly perGroup: number;
   readonly maxWaiting: number;
 }
 
-export function createTurns({ concurrency, perGroup, maxWaiting }: TurnLimits): Turns {
+export function createSemaphore({ concurrency, perGroup, maxWaiting }: SemaphoreLimits): GroupSemaphore {
   const queue: { readonly group: string; readonly work: () => Promise<void> }[] = [];
   const groups = new Map<string, number>();
   let running = 0;

@@ -30,7 +30,7 @@ interface FactsParts {
 }
 
 export interface FactsService extends TokenFacts {
-  /** Keeps what was read for somebody else. */
+  /** Keeps facts that another request has read. */
   learn(records: Iterable<TokenRecord>): void;
   /** What is known of these mints is old from now on. */
   drop(mints: readonly string[]): void;
@@ -177,7 +177,7 @@ export function createFacts(parts: FactsParts): FactsService {
 /** Nothing else is in the store, and some texts cannot even be asked for. */
 const isKey = (text: string): boolean => decode32(text) !== null;
 
-/** The facts of a mint as the chain alone tells them. */
+/** The facts of a mint from the chain alone. */
 function factsOf(record: TokenRecord & { readonly kind: 'mint' }): MintFacts {
   const { mint, decoded, metadata } = record;
   const { name, symbol, uri } = textsOf(record);
@@ -200,7 +200,7 @@ function factsOf(record: TokenRecord & { readonly kind: 'mint' }): MintFacts {
   };
 }
 
-/** Waits for work that goes on without whoever asked: rejects with `late()` after `ms`, or with the signal's reason. */
+/** Waits for work that continues without the caller: rejects with `late()` after `ms`, or with the signal's reason. */
 function withDeadline<T>(
   clock: Clock,
   ms: number,
@@ -234,7 +234,7 @@ export interface NamesService extends TokenNames {
 const MAX_UNKNOWN = 500;
 const PAUSE_MS = 500;
 
-/** Names that are in memory. What nobody knows yet is looked up a little later, so that the next one who asks finds it. */
+/** Names in memory. Unknown ones are looked up a little later, for the next request. */
 export function createNames({ facts, clock }: NamesParts): NamesService {
   const unknown = new Set<string>();
   let cancel: (() => void) | null = null;
@@ -247,7 +247,7 @@ export function createNames({ facts, clock }: NamesParts): NamesService {
       cancel = null;
       const mints = [...unknown];
       unknown.clear();
-      // Nobody waits for them; whoever asks again starts again.
+      // No caller waits; the next request tries again.
       facts.lookUp(mints).catch(() => undefined);
     });
   }

@@ -8,7 +8,7 @@ import { migrations } from './store.ts';
 export default definePlugin({
   id: 'token-metadata',
   apiVersion: API_VERSION,
-  summary: 'tells what is known of tokens, on the chain and beside it',
+  summary: 'serves token metadata, from the chain and from off-chain documents',
   config: tokenMetadataConfig,
   offers: [tokenFacts, tokenNames],
   migrations,

@@ -260,7 +260,7 @@ function renderAccountInfo({ mint, account, decoded }: MintRecord) {
   };
 }
 
-/** The section `onChainMetadata.metadata`, whatever kind of metadata it is; null when there is none. */
+/** The section `onChainMetadata.metadata`, for every kind of metadata; null when absent. */
 function renderMetadata(record: MintRecord, shareAsNumber: boolean) {
   const { metadata } = record;
   if (metadata.kind === 'metaplex') return renderMetaplex(metadata.value, shareAsNumber);

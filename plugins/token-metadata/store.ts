@@ -9,7 +9,7 @@ import type { MintFacts, MintTransferFee } from '../../src/ports/token-facts.ts'
 interface Tables {
   token_metadata_documents: {
     id: string;
-    /** The fixed shape as JSON; null where there is none, and `error` says why. */
+    /** The fixed shape as JSON; null when missing, with the reason in `error`. */
     document: string | null;
     error: string;
     expires_at: number;
@@ -41,7 +41,7 @@ async function createTables(tx: StoreTx): Promise<void> {
     sql`CREATE TABLE token_metadata_mints (
       mint TEXT PRIMARY KEY, facts TEXT NOT NULL, keys TEXT NOT NULL, slot ${int} NOT NULL, read_at ${int} NOT NULL)`,
     sql`CREATE INDEX token_metadata_mints_by_age ON token_metadata_mints (read_at)`,
-    // What was written to on the chain, for whoever keeps it in memory.
+    // Changed mints, for processes that cache their facts.
     sql`CREATE TABLE token_metadata_changes (id ${serial}, mint TEXT NOT NULL, slot ${int} NOT NULL)`,
     sql`CREATE INDEX token_metadata_changes_by_slot ON token_metadata_changes (slot)`,
   ];
@@ -276,14 +276,14 @@ export interface OffChainDocument {
   };
 }
 
-/** A document, or why there is none. */
+/** A document, or the reason why it is missing. */
 export type OffChainAnswer =
   | { readonly document: OffChainDocument; readonly error: '' }
   | { readonly document: null; readonly error: 'TIMEOUT' | 'UNKNOWN' };
 
 export const failed = (error: 'TIMEOUT' | 'UNKNOWN'): OffChainAnswer => ({ document: null, error });
 
-/** Collects rows and writes them together a little later: nobody waits for a cache to be written. */
+/** Collects rows and writes them in batches a little later: no request waits for a cache write. */
 export interface WriteBehind<Row> {
   /** A later row of the same key replaces the earlier one. Dropped when too many wait. */
   add(key: string, row: Row): void;

@@ -16,7 +16,7 @@ import type { Db } from './store.ts';
 const KEPT_MS = 600_000;
 const PRUNE_EVERY_SLOTS = 100;
 
-/** Finds the mints whose accounts a block may have changed, forgets what the store knows of them, and tells the other threads. */
+/** Finds the mints whose accounts a block may have changed, deletes their facts from the store, and notifies the other threads. */
 export function createWatchProcessor(mints: MintIndex, slotMs: () => number | null): BlockProcessor {
   let prunedSlot = 0;
   return {
@@ -25,10 +25,10 @@ export function createWatchProcessor(mints: MintIndex, slotMs: () => number | nu
     chains: ['main'],
     async apply(tx, block) {
       const { index, mintOf, late } = await mints.current(tx, block.parentSlot);
-      if (late.length > 0) await tellChanges(tx, late, block.parentSlot);
+      if (late.length > 0) await recordChanges(tx, late, block.parentSlot);
       if (index.size === 0) return;
       const changed = [...writtenOwners(block, index)].map(mintOf);
-      if (changed.length > 0) await tellChanges(tx, changed, block.slot);
+      if (changed.length > 0) await recordChanges(tx, changed, block.slot);
     },
     async revert(tx, header) {
       mints.reverted(header.slot);
@@ -40,7 +40,7 @@ export function createWatchProcessor(mints: MintIndex, slotMs: () => number | nu
         .union((tx.db as Db).selectFrom('token_metadata_mints').select('mint').where('slot', '>=', header.slot))
         .execute();
       const changed = rows.map(({ mint }) => mint);
-      if (changed.length > 0) await tellChanges(tx, changed, header.slot);
+      if (changed.length > 0) await recordChanges(tx, changed, header.slot);
     },
     async finalized(tx, slot) {
       if (slot - prunedSlot < PRUNE_EVERY_SLOTS) return;
@@ -50,7 +50,7 @@ export function createWatchProcessor(mints: MintIndex, slotMs: () => number | nu
         .where('slot', '<', slot - slotsIn(KEPT_MS, slotMs()))
         .execute();
     },
-    // Forgetting something once more does no harm.
+    // Deleting twice does no harm.
     outOfOrder: true,
     // What was missed grows old by itself.
     wantsGaps: false,
@@ -84,8 +84,8 @@ function isWritable({ header, staticKeyCount, loadedWritableCount }: NormalTrans
   return position < staticKeyCount - numReadonlyUnsignedAccounts;
 }
 
-/** Forgets what the store knows of these mints, and tells all threads that it was read before `slot` was over. */
-async function tellChanges(tx: StoreTx, mints: readonly string[], slot: number): Promise<void> {
+/** Deletes the facts of these mints, and records for all threads that older ones were read before the end of `slot`. */
+async function recordChanges(tx: StoreTx, mints: readonly string[], slot: number): Promise<void> {
   await (tx.db as Db)
     .deleteFrom('token_metadata_mints')
     .where(inList(tx.dialect, 'mint', mints))
@@ -124,7 +124,7 @@ interface MintIndexParts {
 
 /** Clocks of processes differ, and a row is written a little after its time. */
 const OVERLAP_MS = 10_000;
-/** How often it is made anew, without what has become old. */
+/** How often the index is rebuilt without expired mints. */
 const REBUILD_MS = 600_000;
 const SEED_BYTES = 32;
 /** Rows are written sooner than this: what is older when a process starts was matched by the one before. */
@@ -344,7 +344,7 @@ export function createQuietLook({ mints, chain, store, clock, log }: QuietLookPa
     // Where blocks come, the next one looks.
     if (cursorSlot === null || !isQuiet || isStandby === true) return;
     const late = await mints.unmatched(store.read, cursorSlot);
-    if (late.length > 0 && !stopped) await store.write((tx) => tellChanges(tx, late, cursorSlot));
+    if (late.length > 0 && !stopped) await store.write((tx) => recordChanges(tx, late, cursorSlot));
   }
 
   function next(): void {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { createAccountSource, type ReadAccounts } from '../../../plugins/token-metadata/accounts.ts';
-import { createTurns } from '../../../plugins/token-metadata/documents.ts';
+import { createSemaphore } from '../../../plugins/token-metadata/documents.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 
 interface Call {
@@ -175,7 +175,7 @@ test('whatever is asked for and in whatever order it is answered, everybody gets
   );
 });
 
-test('turns: never more at once than allowed, none is lost, none waits while there is room', async () => {
+test('semaphore: never more at once than allowed, none is lost, none waits while there is room', async () => {
   const work = fc.array(fc.constantFrom('a', 'b', 'c'), { maxLength: 40 });
   await fc.assert(
     fc.asyncProperty(
@@ -183,30 +183,30 @@ test('turns: never more at once than allowed, none is lost, none waits while the
       fc.integer({ min: 1, max: 4 }),
       fc.integer({ min: 1, max: 3 }),
       async (groups, concurrency, perGroup) => {
-        const turns = createTurns({ concurrency, perGroup, maxWaiting: 1_000 });
+        const semaphore = createSemaphore({ concurrency, perGroup, maxWaiting: 1_000 });
         const running = new Map<string, number>();
         const open: (() => void)[] = [];
         let done = 0;
         for (const group of groups)
-          turns.run(group, async () => {
+          semaphore.run(group, async () => {
             running.set(group, (running.get(group) ?? 0) + 1);
-            assert.ok(running.get(group)! <= perGroup && turns.running() <= concurrency);
+            assert.ok(running.get(group)! <= perGroup && semaphore.running() <= concurrency);
             await new Promise<void>((resolve) => void open.push(resolve));
             running.set(group, running.get(group)! - 1);
             done += 1;
           });
         const kinds = new Set(groups).size;
-        assert.ok(turns.running() >= Math.min(groups.length, concurrency, kinds));
+        assert.ok(semaphore.running() >= Math.min(groups.length, concurrency, kinds));
         while (open.length > 0) {
           open.shift()!();
           await new Promise((resolve) => setImmediate(resolve));
         }
-        assert.deepEqual([done, turns.running(), turns.waiting()], [groups.length, 0, 0]);
+        assert.deepEqual([done, semaphore.running(), semaphore.waiting()], [groups.length, 0, 0]);
       },
     ),
     { numRuns: 40 },
   );
-  const full = createTurns({ concurrency: 1, perGroup: 1, maxWaiting: 1 });
+  const full = createSemaphore({ concurrency: 1, perGroup: 1, maxWaiting: 1 });
   const never = () => new Promise<void>(() => {});
   assert.deepEqual(
     [1, 2, 3].map(() => full.run('a', never)),
