@@ -78,8 +78,8 @@ async function writeTokenList() {
   const kept = tokens.map(({ chainId, address, symbol, name, decimals, logoURI, tags, extensions }) => ({
     ...{ chainId, address, symbol, name, decimals, logoURI, tags, extensions },
   }));
-  await mkdir(join(out, 'plugins/token-metadata/token-list'), { recursive: true });
-  await writeFile(join(out, 'plugins/token-metadata/token-list/solana.tokenlist.json'), JSON.stringify({ tokens: kept }));
+  await mkdir(join(out, 'plugins/token-metadata'), { recursive: true });
+  await writeFile(join(out, 'plugins/token-metadata/solana.tokenlist.json'), JSON.stringify({ tokens: kept }));
 }
 
 process.chdir(root);

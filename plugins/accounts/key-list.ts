@@ -20,7 +20,7 @@ const COLON = 0x3a;
 /** Finds the keys in the answer of getProgramAccounts or getTokenAccountsByOwner as it comes, without parsing it. */
 export interface KeyScan {
   readonly count: number;
-  /** Throws RangeError for a key that is none. */
+  /** Throws RangeError for an invalid key. */
   take(chunk: Buffer): void;
   /** The keys in order of appearance. */
   finish(): KeyChunks;
@@ -94,7 +94,7 @@ export async function sortKeys({ chunks, count }: KeyChunks): Promise<Buffer> {
   const order = new Uint32Array(count).map((_, index) => index);
   const spare = new Uint32Array(count);
   const ranges: [from: number, to: number, depth: number][] = [[0, count, 0]];
-  let begun = performance.now();
+  let started = performance.now();
   for (let range = ranges.pop(); range !== undefined; range = ranges.pop()) {
     const [from, to, depth] = range;
     if (to - from <= SMALL) sortSmall(order, from, to, depth, byteOf);
@@ -104,9 +104,9 @@ export async function sortKeys({ chunks, count }: KeyChunks): Promise<Buffer> {
         if (ends[byte]! - start > 1) ranges.push([start, ends[byte]!, depth + 1]);
       }
     }
-    if (performance.now() - begun < SLICE_MS) continue;
+    if (performance.now() - started < SLICE_MS) continue;
     await nextTurn();
-    begun = performance.now();
+    started = performance.now();
   }
   return gatherKeys(chunks, order);
 }

@@ -9,7 +9,7 @@ export interface KeyList {
   readonly id: Buffer;
   /** 32 bytes each, sorted. */
   readonly keys: Buffer;
-  /** Pages are read at this slot or later; null where the node did not tell. */
+  /** Pages are read at this slot or later; null when the node did not return it. */
   readonly slot: number | null;
 }
 
@@ -124,7 +124,7 @@ export function createLists(nodes: Nodes, clock: Clock, random: Random, config: 
         old.usedAt = clock.monotonic();
         return old;
       }
-      // Whoever asks the same at the same time shares the list; it goes on when one of them leaves.
+      // Concurrent identical requests share the list; it continues when one of them leaves.
       const name = `${project} ${question.digest.toString('hex')} ${question.context['minContextSlot'] ?? ''}`;
       let shared = making.get(name);
       if (shared === undefined) {

@@ -20,7 +20,7 @@ export interface AskOptions {
 export interface Nodes {
   /** The bytes of the result. Throws RpcError. */
   result(method: string, params: readonly unknown[], options: AskOptions): Promise<Buffer>;
-  /** The keys of a list that is read as it comes, and the slot that it is of. `count` is told how many there are so far, and may throw. */
+  /** The keys of a list that is read as it comes, and the slot that it is of. `count` gets the number read so far, and may throw. */
   keys(
     method: string,
     params: readonly unknown[],

@@ -7,7 +7,7 @@ import { createRootCheck } from './chain/root-check.ts';
 import { createChainWatch, createTreeCheck, treesRoute } from './chain/watch.ts';
 import { createCnft } from './cnft.ts';
 import type { CompressionConfig } from './config.ts';
-import { dropContradicted, endDoubts } from './indexing/corrections.ts';
+import { dropContradicted, revertUnverifiedSpends } from './indexing/corrections.ts';
 import { createCompressionIndexer, createCompressionProcessor } from './indexing/processor.ts';
 import { createProofMethods, createRpcFront } from './rpc/methods.ts';
 import { snapshotCommands } from './snapshot/commands.ts';
@@ -44,7 +44,7 @@ export function assembleCompression(ctx: PluginContext<CompressionConfig>): Cont
       source: createTreeSource({ reader, clock, log, signal: stopped.signal }),
       ...(cnft === null ? {} : { decodeConcurrent: cnft.decode }),
       correct: (tx, block, options) => dropContradicted({ indexer, hashing, log }, tx, block, options),
-      conclude: (tx) => endDoubts(tx, indexer, log),
+      conclude: (tx) => revertUnverifiedSpends(tx, indexer, log),
       startSlot: () => startSlot,
     });
   };
@@ -54,8 +54,8 @@ export function assembleCompression(ctx: PluginContext<CompressionConfig>): Cont
     chain === null || !config.verifyChain
       ? null
       : createQueueCheck({ store, hashing, reader: createQueueReader(chain, commitment), log });
-  const isDoubted = (tree: TreeRow) => queues?.isDoubted(tree) ?? false;
-  const roots = reader === null || !config.verifyChain ? null : createRootCheck({ store, reader, log, isDoubted });
+  const isSuspect = (tree: TreeRow) => queues?.isSuspect(tree) ?? false;
+  const roots = reader === null || !config.verifyChain ? null : createRootCheck({ store, reader, log, isSuspect });
   const shared = { store, processor: PROCESSOR, maxUpdates: config.historyMaxUpdates, log };
   const missing =
     reader === null || gaps === null

@@ -47,8 +47,8 @@ const CACHE_SHARE = 0.25;
 
 /** Null when no tree is wanted: then the methods are left to the upstream. */
 export function createCnft({ config, log, metrics }: Omit<CnftParts, 'store'>): Cnft | null {
-  const faults = metrics.counter('concurrent_faults_total', 'changes of concurrent trees that cannot be read');
-  const changes = metrics.counter('concurrent_changes_total', 'changes of concurrent trees that were applied');
+  const faults = metrics.counter('concurrent_faults_total', 'unreadable changes of concurrent trees');
+  const changes = metrics.counter('concurrent_changes_total', 'applied changes of concurrent trees');
   const isWanted = wantedTrees(config.cnft.trees);
   if (isWanted === null) return null;
   const hashing = createConcurrentHashing();

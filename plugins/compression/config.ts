@@ -10,10 +10,10 @@ const count = (value: number, description: string, minimum = 1) =>
 const tree = Type.Object(
   {
     tree: key('the Merkle tree'),
-    queue: Type.Union([key('its queue'), Type.Null()], { description: 'queue; null = the tree is its own' }),
+    queue: Type.Union([key('its queue'), Type.Null()], { description: 'queue; null = the tree is its own queue' }),
     type: Type.Integer({ minimum: 1, maximum: 4, description: '1 state V1, 2 address V1, 3 state V2, 4 address V2' }),
     height: Type.Integer({ minimum: 1, maximum: 40, description: 'levels below the root' }),
-    rootHistoryCapacity: Type.Integer({ minimum: 1, description: 'roots that the account keeps' }),
+    rootHistoryCapacity: Type.Integer({ minimum: 1, description: 'roots kept in the account' }),
   },
   closed,
 );
@@ -21,7 +21,7 @@ const tree = Type.Object(
 export const compressionConfig = Type.Object(
   {
     index: Type.Boolean({ default: true, description: 'index blocks' }),
-    serve: Type.Boolean({ default: true, description: 'answer the JSON-RPC methods' }),
+    serve: Type.Boolean({ default: true, description: 'serve the JSON-RPC methods' }),
     programId: Type.String({
       default: 'compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq',
       description: 'account-compression program; older deployments use another one',

@@ -1,10 +1,10 @@
 import { type Clock, codeOf, type Log, messageOf } from '../../src/plugin/plugin.ts';
 
-/** Work that comes again and again, one piece at a time. */
+/** Periodic background work. */
 export interface Repeats {
-  /** `work` answers after how many ms it wants to come again; after a failure that is `afterFailureMs`. */
+  /** `work` returns the pause in ms until its next run; after a failure that is `afterFailureMs`. */
   add(what: string, firstMs: number, afterFailureMs: number, work: (signal: AbortSignal) => Promise<number>): void;
-  /** Ends the pauses and waits for the pieces that run. */
+  /** Cancels the pauses and waits for running work. */
   stop(): Promise<void>;
 }
 

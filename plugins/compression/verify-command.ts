@@ -115,7 +115,7 @@ function linesOf({ tree, state, seq, leaves, pages, chain, faults }: VerifiedTre
   return [head, ...faults.map((fault) => `  ${fault}`)];
 }
 
-/** What is wrong with a stored tree, in words; empty when nothing is. */
+/** Result of a walk over a stored tree; `faults` are messages. */
 export interface TreeWalk {
   readonly pages: number;
   readonly leaves: number;

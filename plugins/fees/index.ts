@@ -9,7 +9,6 @@ import {
   Type,
 } from '../../src/plugin/plugin.ts';
 import { type FeesConfig, feesConfig } from './config.ts';
-import { estimate, LEVELS, type Levels } from './estimate.ts';
 import {
   type FeeOptions,
   type FeeRequest,
@@ -18,9 +17,8 @@ import {
   readTransaction,
   writableKeys,
 } from './request.ts';
-import { hashAccount } from './slot-fees.ts';
-import { createProcessor, migrations } from './store.ts';
-import { createWindow, type Window } from './window.ts';
+import { estimate, hashAccount, LEVELS, type Levels } from './slot-fees.ts';
+import { createProcessor, createWindow, migrations, type Window } from './window.ts';
 
 /** What `recommended` gives at least, micro-lamports per compute unit. */
 const LEAST_RECOMMENDED = 10_000;

@@ -2,7 +2,7 @@ import { decode, encode32 } from '../../src/lib/base58.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import { RpcError } from '../../src/plugin/plugin.ts';
 import { type DraftMessage, readDraft } from '../../src/solana/draft-message.ts';
-import { MAX_LOOKBACK_SLOTS } from './store.ts';
+import { MAX_LOOKBACK_SLOTS } from './window.ts';
 
 const PRIORITY_LEVELS = ['Min', 'Low', 'Medium', 'High', 'VeryHigh', 'UnsafeMax', 'Default'] as const;
 export type PriorityLevel = (typeof PRIORITY_LEVELS)[number];

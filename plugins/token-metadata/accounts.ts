@@ -5,14 +5,14 @@ import type { ChainReader } from '../../src/ports/chain.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { RawAccount } from '../../src/solana/accounts/decoded.ts';
 
-/** An account as of a slot and of a time of the monotonic clock, null where there is none, or why it is not known. */
+/** An account as of a slot and of a time of the monotonic clock, null when missing, or the reason why it is unknown. */
 export type Loaded =
   | { readonly ok: true; readonly account: ChainAccount | null; readonly slot: number; readonly readAtMs: number }
   | { readonly ok: false; readonly error: unknown };
 
 export interface AccountSource {
   /**
-   * An entry for each key. `fresh`: what is kept in memory, and calls that are under way, do not count. Never rejects: what failed, or was
+   * An entry for each key. `fresh`: ignores the cache and calls in flight. Never rejects: what failed, or was
    * late, says so itself.
    */
   load(keys: readonly string[], options?: { readonly fresh?: boolean }): Promise<ReadonlyMap<string, Loaded>>;
@@ -42,7 +42,7 @@ type Known = Loaded & { readonly ok: true };
 const ENTRY_BYTES = 200;
 const REMEMBERED_CHANGES = 50_000;
 
-/** Reads accounts, many per call: whoever asks for the same key at the same time shares one, and what waits for its turn goes together. */
+/** Reads accounts, many per call: concurrent requests for a key share one call, and waiting keys are batched. */
 export function createAccountSource(parts: SourceParts): AccountSource {
   const { clock } = parts;
   const cache = new LRUCache<string, Known>({
@@ -66,7 +66,7 @@ export function createAccountSource(parts: SourceParts): AccountSource {
     queued.set(key, waiting);
     if (!scheduled) {
       scheduled = true;
-      // Everything that is asked for in this turn goes together.
+      // Keys requested in one turn of the event loop are batched.
       queueMicrotask(() => {
         scheduled = false;
         send();
@@ -213,7 +213,7 @@ function accountOf({ owner, lamports, rentEpoch, executable, data }: AnsweredAcc
   };
 }
 
-/** An account with all that an answer tells of it. */
+/** An account with everything that a response contains. */
 export interface ChainAccount extends RawAccount {
   readonly executable: boolean;
   readonly rentEpoch: bigint;
@@ -225,6 +225,6 @@ export interface ReadAccounts {
   readonly accounts: readonly (ChainAccount | null)[];
 }
 
-/** The upstreams took longer than somebody could wait. */
+/** The upstreams took longer than the caller could wait. */
 export const chainIsLate = (): CodedError =>
   new CodedError('CHAIN_TIMEOUT', 'the accounts were not read in time', { retryable: true });

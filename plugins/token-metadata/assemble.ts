@@ -4,20 +4,14 @@ import { tokenNames } from '../../src/ports/token-names.ts';
 import { metadataAddress } from '../../src/solana/addresses.ts';
 import { createAccountSource, readAccounts } from './accounts.ts';
 import type { TokenMetadataConfig } from './config.ts';
-import { createFacts } from './facts.ts';
-import { createNames } from './names.ts';
-import { createDocuments } from './off-chain/documents.ts';
-import { fetchDocument } from './off-chain/fetch-document.ts';
+import { createDocuments } from './documents.ts';
+import { createFacts, createNames } from './facts.ts';
+import { fetchDocument } from './fetch-document.ts';
 import { createRecordLoader } from './records.ts';
-import { createAnswers, tokenMetadataRoute } from './route/route.ts';
-import { createDocumentStore } from './store/document-store.ts';
-import { createMintStore } from './store/mint-store.ts';
-import { createTokenList } from './token-list/token-list.ts';
-import { createUpkeep } from './upkeep.ts';
-import { createChanges } from './watch/changes.ts';
-import { createChangedSlots, createMintIndex } from './watch/mint-index.ts';
-import { createWatchProcessor } from './watch/processor.ts';
-import { createQuietLook } from './watch/quiet-look.ts';
+import { createAnswers, tokenMetadataRoute } from './route.ts';
+import { createDocumentStore, createMintStore, createUpkeep } from './store.ts';
+import { createTokenList } from './token-list.ts';
+import { createChangedSlots, createChanges, createMintIndex, createQuietLook, createWatchProcessor } from './watch.ts';
 
 type Context = PluginContext<TokenMetadataConfig>;
 
@@ -86,8 +80,8 @@ export function assembleTokenMetadata(ctx: Context): Contribution {
 function createSource({ config, clock, metrics, chain }: Context, cacheBytes: number) {
   const reader = chain('main');
   if (reader === null) return null;
-  const calls = metrics.counter('account_calls_total', 'Calls that read accounts of tokens');
-  const accounts = metrics.counter('accounts_total', 'Accounts that were read for tokens');
+  const calls = metrics.counter('account_calls_total', 'Upstream calls for accounts of tokens');
+  const accounts = metrics.counter('accounts_total', 'Accounts read for tokens');
   return createAccountSource({
     read: (keys, timeoutMs) => readAccounts(reader, keys, timeoutMs),
     clock,
@@ -119,12 +113,12 @@ function openDocuments(ctx: Context, store: ReturnType<typeof createDocumentStor
     allowHttp: config.allowHttp,
     section: `${ctx.id}.offChain`,
   });
-  const fetched = metrics.counter('documents_total', 'Documents that were fetched, by how that ended', ['outcome']);
+  const fetched = metrics.counter('documents_total', 'Fetched documents, by outcome', ['outcome']);
   const documents = createDocuments({
     fetch: (uri) => fetchDocument(uri, { client, gatewayClient, clock, config }),
     ...{ store, clock, config, cacheBytes },
     onFetched: (error) => fetched.with(error === '' ? 'ok' : error.toLowerCase()).add(),
   });
-  metrics.observe('documents_waiting', 'Documents that wait to be fetched', documents.waiting);
+  metrics.observe('documents_waiting', 'Documents waiting to be fetched', documents.waiting);
   return { documents, close: async () => void (await Promise.all([client.close(), gatewayClient.close()])) };
 }

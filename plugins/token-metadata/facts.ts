@@ -3,15 +3,16 @@ import { CodedError } from '../../src/lib/coded-error.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { MintFacts, TokenFacts } from '../../src/ports/token-facts.ts';
+import type { TokenNames } from '../../src/ports/token-names.ts';
 import { readAmountScale, readTransferFeeConfig } from '../../src/solana/accounts/amounts.ts';
 import { isNft } from '../../src/solana/accounts/metaplex.ts';
 import { chainIsLate } from './accounts.ts';
+import type { Documents } from './documents.ts';
 import { TOKEN_METADATA_ERRORS } from './errors.ts';
-import type { Documents } from './off-chain/documents.ts';
 import { type LoadRecords, type TokenRecord, textsOf } from './records.ts';
-import type { MintStore } from './store/mint-store.ts';
-import type { TokenList } from './token-list/token-list.ts';
-import type { ChangedSlots } from './watch/mint-index.ts';
+import type { MintStore } from './store.ts';
+import type { TokenList } from './token-list.ts';
+import type { ChangedSlots } from './watch.ts';
 
 interface FactsParts {
   /** Null: no upstream is configured. */
@@ -29,7 +30,7 @@ interface FactsParts {
 }
 
 export interface FactsService extends TokenFacts {
-  /** Keeps what was read for somebody else. */
+  /** Keeps facts that another request has read. */
   learn(records: Iterable<TokenRecord>): void;
   /** What is known of these mints is old from now on. */
   drop(mints: readonly string[]): void;
@@ -176,7 +177,7 @@ export function createFacts(parts: FactsParts): FactsService {
 /** Nothing else is in the store, and some texts cannot even be asked for. */
 const isKey = (text: string): boolean => decode32(text) !== null;
 
-/** The facts of a mint as the chain alone tells them. */
+/** The facts of a mint from the chain alone. */
 function factsOf(record: TokenRecord & { readonly kind: 'mint' }): MintFacts {
   const { mint, decoded, metadata } = record;
   const { name, symbol, uri } = textsOf(record);
@@ -199,7 +200,7 @@ function factsOf(record: TokenRecord & { readonly kind: 'mint' }): MintFacts {
   };
 }
 
-/** Waits for work that goes on without whoever asked: rejects with `late()` after `ms`, or with the signal's reason. */
+/** Waits for work that continues without the caller: rejects with `late()` after `ms`, or with the signal's reason. */
 function withDeadline<T>(
   clock: Clock,
   ms: number,
@@ -219,4 +220,49 @@ function withDeadline<T>(
         signal?.removeEventListener('abort', onAbort);
       });
   });
+}
+
+export interface NamesParts {
+  readonly facts: TokenFacts;
+  readonly clock: Clock;
+}
+
+export interface NamesService extends TokenNames {
+  stop(): void;
+}
+
+const MAX_UNKNOWN = 500;
+const PAUSE_MS = 500;
+
+/** Names in memory. Unknown ones are looked up a little later, for the next request. */
+export function createNames({ facts, clock }: NamesParts): NamesService {
+  const unknown = new Set<string>();
+  let cancel: (() => void) | null = null;
+  let stopped = false;
+
+  function learnLater(mint: string): void {
+    if (stopped || unknown.size >= MAX_UNKNOWN) return;
+    unknown.add(mint);
+    cancel ??= clock.timeout(PAUSE_MS, () => {
+      cancel = null;
+      const mints = [...unknown];
+      unknown.clear();
+      // No caller waits; the next request tries again.
+      facts.lookUp(mints).catch(() => undefined);
+    });
+  }
+
+  return {
+    peek(mint) {
+      const known = facts.peek(mint);
+      if (known === undefined) learnLater(mint);
+      if (!known) return null;
+      const { name, symbol, decimals, tokenStandard, isNft } = known;
+      return { name, symbol, decimals, tokenStandard: tokenStandard ?? (isNft ? 'NonFungible' : null) };
+    },
+    stop() {
+      stopped = true;
+      cancel?.();
+    },
+  };
 }

@@ -3,12 +3,12 @@ import { tokenFacts } from '../../src/ports/token-facts.ts';
 import { tokenNames } from '../../src/ports/token-names.ts';
 import { assembleTokenMetadata } from './assemble.ts';
 import { tokenMetadataConfig } from './config.ts';
-import { migrations } from './store/tables.ts';
+import { migrations } from './store.ts';
 
 export default definePlugin({
   id: 'token-metadata',
   apiVersion: API_VERSION,
-  summary: 'tells what is known of tokens, on the chain and beside it',
+  summary: 'serves token metadata, from the chain and from off-chain documents',
   config: tokenMetadataConfig,
   offers: [tokenFacts, tokenNames],
   migrations,

@@ -16,7 +16,7 @@ interface BalanceAtContext {
   readonly clock: Clock;
   /** The newest confirmed slot. Errors: 503. */
   newestSlot(signal: AbortSignal): Promise<number>;
-  /** The slot that the blocks have come to, without asking anybody; -1 where nobody knows. */
+  /** The newest indexed slot, from memory; -1 when unknown. */
   knownSlot(): number;
 }
 
@@ -109,7 +109,7 @@ async function body(
   mintFacts: MintFactsReader,
   signal: AbortSignal,
 ) {
-  // Amounts of some mints grow with time, and some mints have no transaction here that tells their decimals.
+  // Amounts of some mints grow with time, and for some mints no stored transaction contains the decimals.
   const mayBeScaled = asOf !== null && scaledMints(asOf).includes(mint);
   const facts = isNative
     ? null
@@ -127,7 +127,7 @@ async function body(
 interface BalanceAt {
   readonly raw: bigint;
   readonly asOf: Loaded | null;
-  /** As the transaction tells; null when none does. */
+  /** From the transaction; null when it has none. */
   readonly decimals: number | null;
 }
 
@@ -194,7 +194,7 @@ async function accountBalance(
   }
 }
 
-/** What a transaction tells of an account's balance; null when it tells nothing. */
+/** Balance of an account after a transaction; null when the transaction does not contain it. */
 function balanceIn(
   { tx, block: { keys } }: Loaded,
   address: string,
@@ -210,7 +210,7 @@ function balanceIn(
   const { decimals } = balance;
   // Closed, or of another mint by now.
   if (after === undefined || after.mintKey !== keys.find(mint)) return { raw: 0n, decimals };
-  // Where the node tells no owner it is the one under which the account was found.
+  // Old transactions name no owner: then it is the wallet under which the account was found.
   const isOwn = after.ownerKey < 0 || after.ownerKey === keys.find(wallet);
   return { raw: isOwn ? BigInt(after.amount) : 0n, decimals };
 }

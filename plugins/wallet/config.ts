@@ -53,7 +53,7 @@ const identityKeys = {
           'unknown entries of a batch: short = as in the hosted service; full = with all members, for typed clients',
       }),
     },
-    { ...closed, default: {}, description: 'who is behind an address' },
+    { ...closed, default: {}, description: 'identities of addresses' },
   ),
   sns: Type.Object(
     {
@@ -129,7 +129,7 @@ export const walletConfig = Type.Object(
         wallets: count(4, 'wallets whose past is read concurrently'),
         concurrency: count(8, 'concurrent upstream calls for all of them'),
       },
-      { ...closed, default: {}, description: 'reading the past of wallets' },
+      { ...closed, default: {}, description: 'backfill of wallets' },
     ),
     transactions: Type.Object(
       { cacheBytes: count(33_554_432, 'transactions cached in memory') },

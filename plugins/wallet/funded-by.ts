@@ -65,7 +65,7 @@ export function fundedByRoute(context: FundedByContext): Route {
   });
 }
 
-/** There is none up to a final slot. */
+/** No funding up to a final slot. */
 interface NoFunding {
   readonly noneUpTo: number;
 }
@@ -88,7 +88,7 @@ async function remember({ store }: FundedByContext, address: string, body: First
   });
 }
 
-/** What blocks brought since there was none: the upstream is asked nothing while they come. */
+/** Transactions from blocks since then: the upstream is not asked while the wallet is live. */
 async function findLater(
   context: FundedByContext,
   key: Uint8Array,
@@ -128,7 +128,7 @@ async function findFunding(
     });
   if (end.kind === 'none') {
     await remember(context, address, { noneUpTo: end.finalSlot });
-    // From now on blocks tell of it.
+    // From now on the blocks contain it.
     await context.open(key, address, call).catch((error) => {
       context.log.debug({ code: codeOf(error) }, 'a wallet without funding is not followed yet');
     });
@@ -176,7 +176,7 @@ interface SearchParts {
   readonly log: Log;
 }
 
-/** Reads the wallet's own list to its end and then goes up. `progress` is told how many signatures were read. Errors: of the upstream. */
+/** Reads the wallet's own list to its end and then goes up. `progress` gets the number of signatures read. Errors: of the upstream. */
 async function searchFunding(
   parts: SearchParts,
   wallet: Uint8Array,
@@ -269,7 +269,7 @@ interface FundingSearches {
   stop(): void;
 }
 
-/** Searches go on when the request that began them is over, and requests for the same wallet share one. */
+/** A search continues after the request that started it has finished; requests for the same wallet share one. */
 export function createFundingSearches(
   parts: SearchParts,
   sleep: (signal: AbortSignal) => Promise<void>,
@@ -286,7 +286,7 @@ export function createFundingSearches(
     const end = searchFunding(parts, wallet, progress, stopped.signal).finally(() => running.delete(address));
     const search = { end, count: () => count };
     running.set(address, search);
-    // Whoever waits hears of it; nobody may be waiting any more.
+    // Waiting requests get the error; there may be none left.
     search.end.catch((error) => parts.log.debug({ code: codeOf(error) }, 'a search for the first funding failed'));
     return search;
   }
@@ -335,7 +335,7 @@ function largestTransfer(tx: NormalTransaction, table: ChainBlock['keys'], walle
   return largest;
 }
 
-/** A program gave it lamports: then whoever paid for the transaction, if that cost more than the fee. */
+/** Lamports came from a program: then the funder is the fee payer, if it paid more than the fee. */
 function riseOf(tx: NormalTransaction, table: ChainBlock['keys'], wallet: string): Funding | null {
   const texts = Array.from(tx.keys, (id) => table.base58(id));
   const position = texts.indexOf(wallet);

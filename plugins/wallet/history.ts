@@ -22,7 +22,6 @@ import {
 } from './tracking/derived-rows.ts';
 import type { OpenWallet } from './tracking/tracker.ts';
 import { incompleteHistory, type Loaded, type WalletView } from './tracking/view.ts';
-
 import {
   checkSignatures,
   pagination,
@@ -146,7 +145,7 @@ interface DerivedHistoryRow extends DerivedRow {
   readonly text: string;
   /** The mints that may do so. */
   readonly mints: readonly string[];
-  /** Null where nobody asked for it. */
+  /** Null when it was not requested. */
   readonly type: string | null;
 }
 

@@ -4,13 +4,13 @@ import type { MintFactsReader } from './token-facts.ts';
 import { isFresh } from './tracking/view.ts';
 
 /**
- * Finished answers that follow from the store and the facts of mints. One is good until anything at all is committed, or another fact is
- * known: for many requests for the same page between two commits. Where the engine does not tell its version none is kept.
+ * Finished responses that depend only on the store and the facts of mints. One is valid until the next commit or the next change of
+ * facts: it serves repeated requests for a page between two commits. Without a store version nothing is kept.
  */
 export interface ResponseCache {
-  /** JSON; undefined when the answer has to be made. */
+  /** JSON; undefined on a miss. */
   find(question: string): Uint8Array | undefined;
-  /** Called before anything is read. The returned function keeps what was made of it. */
+  /** Called before anything is read. The returned function stores the response. */
   begin(question: string): (text: string) => void;
 }
 

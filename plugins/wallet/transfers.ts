@@ -12,7 +12,6 @@ import type { MintFactsReader } from './token-facts.ts';
 import { type DerivedKind, type DerivedRow, type DerivedRows, walkTransactions } from './tracking/derived-rows.ts';
 import type { OpenWallet } from './tracking/tracker.ts';
 import { incompleteHistory, type WalletView } from './tracking/view.ts';
-
 import {
   isSignature,
   pagination,

@@ -10,7 +10,7 @@ import {
 } from '../../plugins/compression/chain/queue-check.ts';
 import { createRepair } from '../../plugins/compression/chain/repair.ts';
 import { createRootCheck } from '../../plugins/compression/chain/root-check.ts';
-import { dropContradicted, endDoubts } from '../../plugins/compression/indexing/corrections.ts';
+import { dropContradicted, revertUnverifiedSpends } from '../../plugins/compression/indexing/corrections.ts';
 import type { DecodedBlock } from '../../plugins/compression/indexing/decode-block.ts';
 import { createCompressionIndexer } from '../../plugins/compression/indexing/processor.ts';
 import type { Db, TreeRow } from '../../plugins/compression/store/tables.ts';
@@ -59,7 +59,7 @@ async function open(store: Store) {
     finalized: (slot: number) =>
       store.write(async (tx) => {
         await indexer.finalized(tx, slot);
-        await endDoubts(tx, indexer, log);
+        await revertUnverifiedSpends(tx, indexer, log);
       }),
   };
 }
@@ -124,7 +124,7 @@ export async function liedTo(store: Store, honest: Store, world: World, lie: Lie
       return { seq: tree.seq, root: known ?? (seq === tree.seq ? tree.root : null), slot };
     },
   };
-  const check = createRootCheck({ store, reader, log, isDoubted: (tree) => queues.isDoubted(tree) });
+  const check = createRootCheck({ store, reader, log, isSuspect: (tree) => queues.isSuspect(tree) });
   const clock = createManualClock();
   const asked: string[] = [];
   const repair = createRepair({

@@ -19,12 +19,12 @@ import {
   sliceBytes,
 } from '../trees/tree-reader.ts';
 
-/** Compares what waits in the queues of V2 trees with the hashes that the chain keeps of it. */
+/** Verifies the queues of V2 trees against their hash chains on the chain. */
 interface QueueCheck {
-  /** One look at every queue in which something is new. Errors: those of the store and of the reader. */
+  /** One pass over every queue with new values. Errors: those of the store and of the reader. */
   pass(signal: AbortSignal): Promise<void>;
-  /** Whether a queue of this tree was found wrong, or to lack something, and not right since. */
-  isDoubted(tree: Pick<TreeRow, 'id'>): boolean;
+  /** Whether a queue of this tree is wrong or incomplete. */
+  isSuspect(tree: Pick<TreeRow, 'id'>): boolean;
 }
 
 interface QueueCheckParts {
@@ -34,10 +34,10 @@ interface QueueCheckParts {
   readonly log: Log;
 }
 
-/** Reason of a tree whose queue has other values than the chain's. */
+/** Reason of a tree whose queue differs from the chain's. */
 export const QUEUE = 'queue';
 
-/** Passes after which a queue is read although our rows know nothing new: they may lack something. */
+/** Passes after which a queue is read although the rows have not changed: they may be incomplete. */
 const QUIET_PASSES = 60;
 /** Parts that are hashed in one pass of one queue; the others follow. */
 const PARTS_PER_PASS = 16;
@@ -52,16 +52,16 @@ interface Watched {
 
 /** What is remembered of one queue. */
 interface Memory {
-  /** Read, and to be judged once we have come as far. */
+  /** Read; verified once the index has reached its slot. */
   found: QueueOnChain | null;
-  /** Up to here all parts were found right. */
+  /** All parts below were verified. */
   rightTo: number;
-  /** Values that our rows knew of when it was last read. */
+  /** Values in the rows when it was last read. */
   seenEnd: number;
   quietPasses: number;
-  /** The verdict on the first part that was not right, when it was last looked at. */
+  /** The verdict on the first part that did not match at the last pass. */
   doubt: { readonly from: number; readonly verdict: Verdict } | null;
-  /** It was refused, and has not been found right since. */
+  /** It was refused and has not matched since. */
   isBad: boolean;
 }
 
@@ -82,7 +82,7 @@ export function createQueueCheck(parts: QueueCheckParts): QueueCheck {
   async function look(watched: Watched, signal: AbortSignal): Promise<void> {
     const memory = memoryOf(watched);
     const { slot, value: end } = await readAtOneSlot(store, (db) => queueEnd(db, watched.tree, watched.kind));
-    // Blocks were taken back: what was right may be something else now.
+    // Blocks were reverted: verified parts may have changed.
     if (end < memory.rightTo) memory.rightTo = 0;
     if (memory.found === null) {
       memory.quietPasses += 1;
@@ -112,7 +112,7 @@ export function createQueueCheck(parts: QueueCheckParts): QueueCheck {
     else memory.isBad = false;
   }
 
-  /** Once can be a fork, or a node on another one. */
+  /** A single mismatch can be a fork, or a node on another one. */
   async function doubt(watched: Watched, memory: Memory, { from }: QueueChain, verdict: Verdict): Promise<void> {
     const isAgain = memory.doubt?.from === from && memory.doubt.verdict === verdict;
     memory.doubt = verdict === 'unknown' ? null : { from, verdict };
@@ -122,7 +122,7 @@ export function createQueueCheck(parts: QueueCheckParts): QueueCheck {
   }
 
   return {
-    isDoubted: ({ id }) => bad.has(id),
+    isSuspect: ({ id }) => bad.has(id),
     async pass(signal) {
       const { slot, value } = await readAtOneSlot(store, readLightTrees);
       for (const tree of slot > 0 ? value : []) {
@@ -149,11 +149,11 @@ async function judgePart(
     now: await db.selectFrom('compression_trees').select('next_index').where('id', '=', tree.id).executeTakeFirst(),
   }));
   if (value.values.length < size) {
-    // Addresses leave their queue for the tree, whose root has proven them then.
+    // Addresses leave their queue for the tree, whose root proves them.
     const hasLeft = kind === 'addresses' && (value.now?.next_index ?? 0) - 1 > from;
     return hasLeft ? 'unknown' : 'missing';
   }
-  // Two accounts for one leaf: one of them never was.
+  // Two accounts for one leaf: one of them never existed.
   if (value.values.length > size) return 'wrong';
   const [own] = await hashChains(() => hashing.poseidon, value.values, size);
   return own !== undefined && equalBytes(own, chain) ? 'right' : 'wrong';
@@ -164,7 +164,7 @@ const factsOf = ({ tree, kind }: Watched, from: number) => ({ tree: encode32(tre
 async function refuse({ store, log }: QueueCheckParts, watched: Watched, from: number): Promise<void> {
   const isDone = await store.write(async (tx) => {
     const row = await lockTree(tx, watched.tree.id);
-    // Of a past that is being read again more may come.
+    // While the past is being read again more may come.
     if (row === null || row.status === 'diverged' || row.reason === HISTORY) return false;
     await changeTree(tx, row.id, { status: 'diverged', reason: QUEUE, expected_root: null, computed_root: null });
     return true;
@@ -183,7 +183,7 @@ async function reportMissing({ store, log }: QueueCheckParts, watched: Watched, 
     await changeTree(tx, row.id, { status: 'gap', reason: HISTORY });
     return true;
   });
-  if (isDone) log.warn(factsOf(watched, from), 'what waits in the queue of a Merkle tree is not all known');
+  if (isDone) log.warn(factsOf(watched, from), 'the queue of a Merkle tree is incomplete');
 }
 
 /** A full part of a queue and the hash over its values. */
@@ -195,13 +195,13 @@ export interface QueueChain {
 }
 
 interface QueueOnChain {
-  /** Whoever has indexed this slot knows all values of these parts. */
+  /** An index at this slot has all values of these parts. */
   readonly slot: number;
   /** Full parts that were not in the tree yet, ascending. */
   readonly chains: readonly QueueChain[];
 }
 
-/** Reads the account of a queue: of an output queue, or of a V2 tree. Null when it is none, or was written to too fast. */
+/** Reads the account of a queue: of an output queue, or of a V2 tree. Null when it is not one, or changes too fast. */
 export interface QueueReader {
   /** Errors: CHAIN_RPC_ERROR, CHAIN_UNREACHABLE, CHAIN_TIMEOUT. */
   read(key: Uint8Array, options?: ReadOptions): Promise<QueueOnChain | null>;
@@ -231,7 +231,7 @@ export function createQueueReader(chain: ChainReader, commitment: 'confirmed' | 
   };
 }
 
-/** A chain stays as it is until its batch is used again; parts that were gone when all was read may have been. */
+/** A hash chain is stable until its batch is reused; parts that disappeared during the read may have been. */
 function chainsOf(before: QueueHeader, after: QueueHeader | null, stores: Uint8Array): QueueChain[] {
   const still = new Set(after?.fullParts.map(({ from }) => from));
   return before.fullParts.flatMap((part) => {

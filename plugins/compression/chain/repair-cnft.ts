@@ -14,7 +14,7 @@ import {
   CONCURRENT_PROGRAMS,
   readConcurrentTree,
 } from '../../../src/solana/concurrent/tree.ts';
-import { canBeTakenBack } from '../indexing/block-books.ts';
+import { canBeReverted } from '../indexing/block-books.ts';
 import { CONCURRENT_TREE, type ConcurrentHashing } from '../indexing/cnft.ts';
 import { createRowBook, INDEXED_LEAVES, TREES } from '../store/row-book.ts';
 import type { Db, TreeRow } from '../store/tables.ts';
@@ -28,16 +28,16 @@ export interface CnftRepairParts {
   readonly gaps: GapBook;
   readonly hashing: ConcurrentHashing;
   readonly processor: { readonly name: string; readonly version: number };
-  /** Changes of one tree that are fetched without being asked for. */
+  /** Changes of one tree that are fetched automatically. */
   readonly maxUpdates: number;
   readonly history: TreeHistory;
-  /** Trees that are to be there whether a block names them or not. */
+  /** Trees to index even before a block names them. */
   readonly named: readonly Uint8Array[];
   readonly clock: Clock;
   readonly log: Log;
 }
 
-/** Brings concurrent trees back whose proofs are refused: has the transactions that name them read again. */
+/** Repairs concurrent trees whose proofs are withheld: requests their transactions again. */
 export interface CnftRepair {
   /** One look at all of them. Errors: those of the store. */
   pass(signal: AbortSignal): Promise<void>;
@@ -73,13 +73,13 @@ export function createCnftRepair(parts: CnftRepairParts): CnftRepair {
   async function attempt(tree: TreeRow, { sinceSlot }: Tries, headSlot: number, goal: number | null): Promise<boolean> {
     const name = encode32(tree.key);
     const isWhole = tree.status === 'diverged';
-    // Blocks that changed it and may still be taken back would put old rows over what is made anew.
-    if (isWhole && (await canBeTakenBack(store.read as Db, sinceSlot))) return false;
+    // Blocks that may still be reverted would restore old rows over the rebuilt ones.
+    if (isWhole && (await canBeReverted(store.read as Db, sinceSlot))) return false;
     const missing = isWhole ? tree.seq : goal === null ? await countMissing(store.read as Db, tree) : goal - tree.seq;
     if (missing > parts.maxUpdates) {
       log.error(
         { tree: name, seq: tree.seq, missing },
-        'a concurrent tree lacks more changes than are fetched unasked: run backfill',
+        'a concurrent tree lacks more changes than are fetched automatically: run backfill',
       );
       return true;
     }
@@ -123,7 +123,7 @@ export function createCnftRepair(parts: CnftRepairParts): CnftRepair {
   };
 }
 
-/** Those that something can be done for. */
+/** Trees that can be repaired. */
 async function refusedTrees(db: Db): Promise<TreeRow[]> {
   return await db
     .selectFrom('compression_trees')
@@ -148,8 +148,8 @@ async function countMissing(db: Db, { id, seq }: TreeRow): Promise<number> {
 }
 
 /**
- * Makes a tree empty again, as it was before its first change, so that all its changes can be read anew. Nothing else brings a diverged
- * concurrent tree back: what its leaves were is nowhere but in its pages. Steps that wait stay. Until its past has been read it has no proofs.
+ * Resets a tree to before its first change, so that all its changes can be read again. Nothing else repairs a diverged
+ * concurrent tree: its leaves are only in its pages. Pending steps stay. It has no proofs until its past has been read.
  */
 export async function resetTree(
   { db: queries }: StoreTx,
@@ -178,7 +178,7 @@ interface TreeHistoryParts {
   readonly log: Log;
 }
 
-/** How far the past of trees goes. */
+/** Where the past of trees ends. */
 export interface TreeHistory {
   /** Adds those of these trees that no block has named yet, as the chain has them. Errors: of the store; a silent chain is tried again. */
   plant(keys: readonly Uint8Array[], signal: AbortSignal): Promise<void>;
@@ -259,7 +259,7 @@ export function createTreeHistory({ store, account, hashing, lightHashing, log }
   };
 }
 
-/** What the account of a concurrent tree says now. */
+/** Current contents of a concurrent tree account. */
 interface TreeNow {
   readonly height: number;
   readonly seq: number;

@@ -3,36 +3,36 @@ import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import type { Clock, Log, Store, StoreTx } from '../../../src/plugin/plugin.ts';
 import type { GapBook } from '../../../src/ports/gaps.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
-import { canBeTakenBack } from '../indexing/block-books.ts';
-import { doubtSpends, settleDoubts } from '../indexing/corrections.ts';
+import { canBeReverted } from '../indexing/block-books.ts';
+import { markSpendsUnverified, noteVerifiedTrees } from '../indexing/corrections.ts';
 import { type Db, readAtOneSlot, readNote, type TreeRow, writeNote } from '../store/tables.ts';
 import { emptyRoot, freshTree, type Hashing, HISTORY, isV1 } from '../trees/hashing.ts';
 import { pageId, pageRange, writePages } from '../trees/page-book.ts';
 import { changeTree, lockTree, readLightTrees, type TreeReader } from '../trees/tree-reader.ts';
 import { QUEUE } from './queue-check.ts';
 
-/** Brings trees back whose proofs are refused. */
+/** Repairs trees whose proofs are withheld. */
 export interface Repair {
-  /** One look at all of them; each is tried at once, and every ten minutes when that did not help. Errors: those of the store. */
+  /** One pass over all of them; each is tried at once, then every ten minutes. Errors: those of the store. */
   pass(signal: AbortSignal): Promise<void>;
 }
 
 interface RepairParts {
   readonly store: Store;
   readonly hashing: Hashing;
-  /** Null without an upstream: then only what is in the rows can be brought back. */
+  /** Null without an upstream: then trees can only be rebuilt from rows. */
   readonly reader: Pick<TreeReader, 'rootAt'> | null;
   readonly missing: MissingUpdates | null;
-  /** Makes the pages of a tree anew from its rows, in short pieces. Returns the root they have, or null when the tree moved meanwhile. */
+  /** Rebuilds the pages of a tree from its rows, in short pieces. Returns their root, or null when the tree moved meanwhile. */
   readonly rebuild: (tree: TreeRow, signal: AbortSignal) => Promise<Uint8Array | null>;
-  /** Whether trees of which nothing is known yet may wait until somebody asks. */
+  /** Whether trees without any history stay empty until a backfill is requested. */
   readonly leavesHistory: boolean;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 const RETRY_MS = 600_000;
-/** The first try is what is cheap; if it does not help, as the next checks tell, another one follows. */
+/** The first try is the cheap one; if the next checks still fail, another one follows. */
 const SECOND_TRY_MS = 20_000;
 const QUICK_TRIES = 2;
 
@@ -43,7 +43,7 @@ function pauseMs(count: number): number {
 
 interface Tries {
   count: number;
-  /** Newest slot when it was first found refused. */
+  /** Newest slot when it was first seen refused. */
   readonly sinceSlot: number;
   /** Monotonic ms of the last one. */
   at: number;
@@ -60,7 +60,7 @@ export function createRepair(parts: RepairParts): Repair {
     made.count += 1;
     made.at = clock.monotonic();
     if (tree.status === 'gap') await fetchMissing(parts, tree, count);
-    else if (!(await heal(parts, tree, { ...made, count }, signal))) made.count = count;
+    else if (!(await repairDiverged(parts, tree, { ...made, count }, signal))) made.count = count;
   }
 
   return {
@@ -76,7 +76,7 @@ export function createRepair(parts: RepairParts): Repair {
         if (!isDue || (await parts.missing?.isBeingRead(tree)) === true) continue;
         await attempt(tree, made, signal);
       }
-      await settleDoubts(store, value, async (tree) => (await parts.missing?.isBeingRead(tree)) === true);
+      await noteVerifiedTrees(store, value, async (tree) => (await parts.missing?.isBeingRead(tree)) === true);
     },
   };
 }
@@ -100,7 +100,7 @@ async function fetchMissing({ missing, leavesHistory, log }: RepairParts, tree: 
 const FRESH_LEAVES = 2;
 
 /** False when it has to wait. */
-async function heal(parts: RepairParts, tree: TreeRow, made: Tries, signal: AbortSignal): Promise<boolean> {
+async function repairDiverged(parts: RepairParts, tree: TreeRow, made: Tries, signal: AbortSignal): Promise<boolean> {
   const { store, missing, hashing, log } = parts;
   if (missing !== null && (tree.reason === QUEUE || isBatchRefused(tree)))
     return await refillQueues(parts, missing, tree, made);
@@ -109,7 +109,7 @@ async function heal(parts: RepairParts, tree: TreeRow, made: Tries, signal: Abor
   const verdict = await judge(parts, tree, root, signal);
   const name = encode32(tree.key);
   if (verdict === 'right') {
-    // What came since may be right too, and is tried first; if it made the tree diverge it is fetched again.
+    // Pending updates are tried first; if they made the tree diverge they are fetched again.
     const refetch = made.count > 0 && missing !== null;
     if (refetch) await missing.ask(tree, 'near', (tx) => goOn(tx, tree, root, true));
     else await store.write((tx) => goOn(tx, tree, root, false));
@@ -117,42 +117,42 @@ async function heal(parts: RepairParts, tree: TreeRow, made: Tries, signal: Abor
     return true;
   }
   if (missing === null || verdict === 'unknown') return true;
-  // Blocks that changed it and may still be taken back would put old rows over what is made anew.
-  if (await canBeTakenBack(store.read as Db, made.sinceSlot)) return false;
+  // Blocks that may still be reverted would restore old rows over the rebuilt ones.
+  if (await canBeReverted(store.read as Db, made.sinceSlot)) return false;
   log.error({ tree: name, seq: tree.seq }, 'the rows of a Merkle tree are wrong: it is read again from its beginning');
   await missing.ask(tree, 'whole', async (tx) => {
     if (!(await isStill(tx, tree))) return;
     await resetTree(tx, tree, hashing);
-    await doubtSpends(tx, tree, 0);
+    await markSpendsUnverified(tx, tree, 0);
     await changeTree(tx, tree.id, { status: 'gap', reason: HISTORY });
   });
   return true;
 }
 
-/** A batch gave another root than its event told: the tree is as it was before, so what waits is wrong, or the event. */
+/** A batch gave another root than its event: the tree is unchanged, so the queue or the event is wrong. */
 const isBatchRefused = ({ type, reason, root, computed_root }: TreeRow): boolean =>
   !isV1(type) && reason === 'root' && (computed_root === null || !equalBytes(computed_root, root));
 
-/** The tree itself is right: what was put into its queues, and its events, are read again. */
+/** The tree itself is right: reads its queues and events again. */
 async function refillQueues(
   { store, log }: RepairParts,
   missing: MissingUpdates,
   tree: TreeRow,
   made: Tries,
 ): Promise<boolean> {
-  // Blocks that may still be taken back would put old rows over what is read anew.
-  if (await canBeTakenBack(store.read as Db, made.sinceSlot)) return false;
-  log.warn({ tree: encode32(tree.key), seq: tree.seq }, 'what waits for a Merkle tree is read again');
+  // Blocks that may still be reverted would restore old rows over the new ones.
+  if (await canBeReverted(store.read as Db, made.sinceSlot)) return false;
+  log.warn({ tree: encode32(tree.key), seq: tree.seq }, 'the queues of a Merkle tree are read again');
   await missing.ask(tree, made.count === 0 ? 'near' : 'whole', async (tx, fromSlot) => {
     if (!(await isStill(tx, tree))) return;
-    await doubtSpends(tx, tree, fromSlot);
+    await markSpendsUnverified(tx, tree, fromSlot);
     await emptyQueues(tx, tree);
     await changeTree(tx, tree.id, { status: 'gap', reason: HISTORY, expected_root: null, computed_root: null });
   });
   return true;
 }
 
-/** Whether the root that the rows give is the one of the chain. */
+/** Whether the rebuilt root is the chain's. */
 async function judge(
   { reader }: RepairParts,
   tree: TreeRow,
@@ -161,7 +161,7 @@ async function judge(
 ): Promise<'right' | 'wrong' | 'unknown'> {
   const capacity = tree.root_capacity;
   const isAsItWas = equalBytes(root, tree.root);
-  // A damaged page says nothing against the rows, and a batch that was refused left the tree as it was.
+  // A damaged page does not mean wrong rows, and a refused batch left the tree unchanged.
   const isTrusted = isAsItWas && tree.verified_seq === tree.seq;
   if (isTrusted) return 'right';
   if (reader === null || capacity === null) return isAsItWas && tree.reason === 'page' ? 'right' : 'unknown';
@@ -176,7 +176,7 @@ async function isStill(tx: StoreTx, tree: TreeRow): Promise<boolean> {
   return row !== null && row.seq === tree.seq && row.status === 'diverged';
 }
 
-/** The tree takes updates again, from where it stands. */
+/** The tree accepts updates again from its current state. */
 async function goOn(tx: StoreTx, tree: TreeRow, root: Uint8Array, dropsPending: boolean): Promise<void> {
   if (!(await isStill(tx, tree))) return;
   const db = tx.db as Db;
@@ -188,10 +188,14 @@ async function goOn(tx: StoreTx, tree: TreeRow, root: Uint8Array, dropsPending: 
     .limit(1)
     .executeTakeFirst();
   const isGap = dropsPending || waiting !== undefined;
-  // What could not be read may have been an update: only the chain can say that none is missing.
-  const isDoubtful = tree.reason === 'decode' || tree.reason === 'cpi-context';
+  // The unreadable event may have been an update: only the chain can confirm that none is missing.
+  const mayLackUpdates = tree.reason === 'decode' || tree.reason === 'cpi-context';
   await changeTree(tx, tree.id, {
-    ...{ root, status: isGap || isDoubtful ? 'gap' : 'unverified', reason: isDoubtful && !isGap ? HISTORY : null },
+    ...{
+      root,
+      status: isGap || mayLackUpdates ? 'gap' : 'unverified',
+      reason: mayLackUpdates && !isGap ? HISTORY : null,
+    },
     ...{ expected_root: null, computed_root: null },
   });
 }
@@ -200,7 +204,7 @@ async function goOn(tx: StoreTx, tree: TreeRow, root: Uint8Array, dropsPending: 
 const QUEUED = { queued: 1, seq: null, nullifier: null, nullifier_index: null, tx_hash: null };
 
 /**
- * Makes a tree what it was before its first leaf, so that its updates can be applied again. Its accounts stay, as they were before any
+ * Resets a tree to before its first leaf, so that its updates can be applied again. Its accounts stay, as they were before any
  * batch and any nullification. The status is the caller's.
  */
 async function resetTree(tx: StoreTx, tree: TreeRow, hashing: Hashing): Promise<void> {
@@ -237,8 +241,8 @@ async function resetTree(tx: StoreTx, tree: TreeRow, hashing: Hashing): Promise<
 }
 
 /**
- * Forgets what waits for a tree where only reading it again can tell what it is: its events and addresses. Accounts that wait stay;
- * reading them again drops those that never were.
+ * Deletes the pending events and queued addresses of a tree, which are read again. Queued accounts stay;
+ * reading them again drops those that never existed.
  */
 async function emptyQueues({ db }: StoreTx, { id }: TreeRow): Promise<void> {
   await (db as Db).deleteFrom('compression_pending').where('tree', '=', id).execute();
@@ -250,24 +254,24 @@ interface MissingParts {
   readonly gaps: GapBook;
   readonly reader: Pick<TreeReader, 'one'>;
   readonly processor: { readonly name: string; readonly version: number };
-  /** Updates that are fetched one by one without being asked for. */
+  /** Updates that are fetched automatically. */
   readonly maxUpdates: number;
   /** Where the chain's trees begin. */
   readonly firstSlot: () => Promise<number>;
   readonly log: Log;
 }
 
-/** How wide to look: from where the tree stands, or over its whole life. */
+/** Range to read: from the tree's current state, or all of its history. */
 type Width = 'near' | 'whole';
 
-/** Has the transactions of trees read again that lie behind what their rows hold. */
+/** Requests the transactions of trees after the ones in their rows. */
 export interface MissingUpdates {
   /**
-   * Asks for what comes after the rows of a tree, in a transaction of its own with `also`, which is told from which slot on all is read.
-   * False when it is too much to be fetched without being asked for. Errors: those of store and reader.
+   * Requests what comes after the rows of a tree, in its own transaction with `also`, which gets the first requested slot.
+   * False when it is more than may be fetched automatically. Errors: those of store and reader.
    */
   ask(tree: TreeRow, width: Width, also?: (tx: StoreTx, fromSlot: number) => Promise<void>): Promise<boolean>;
-  /** Whether what was asked for is still being read. */
+  /** Whether the requested range is still being read. */
   isBeingRead(tree: TreeRow): Promise<boolean>;
 }
 
@@ -281,7 +285,7 @@ export function createMissingUpdates(parts: MissingParts): MissingUpdates {
       if (count > parts.maxUpdates) {
         log.error(
           { tree: name, seq: tree.seq, missing: count },
-          'a Merkle tree lacks more updates than are fetched without being asked for: load a snapshot, or run backfill',
+          'a Merkle tree lacks more updates than are fetched automatically: load a snapshot, or run backfill',
         );
         return false;
       }
@@ -305,13 +309,13 @@ export function createMissingUpdates(parts: MissingParts): MissingUpdates {
   };
 }
 
-/** Transactions that put something into a V2 tree name only its queue. */
+/** Transactions that append to a V2 tree name only its queue. */
 export function addressesOf({ key, queue, type }: Pick<TreeRow, 'key' | 'queue' | 'type'>): string[] {
   const tree = encode32(key);
   return type === TREE_TYPE.stateV2 && queue !== null ? [tree, encode32(queue)] : [tree];
 }
 
-/** An estimate from above, up to the few transactions that change nothing. */
+/** An upper estimate: a few transactions change nothing. */
 async function countMissing({ reader }: MissingParts, tree: TreeRow, width: Width): Promise<number> {
   const answer = await reader.one(tree.key);
   if (answer.kind !== 'tree') return 0;
@@ -337,12 +341,12 @@ async function nearSlot(db: Db, tree: TreeRow): Promise<number | null> {
 
 const noteOf = ({ id }: Pick<TreeRow, 'id'>): string => `fill:${id}`;
 
-/** Remembers the gap that was asked for, for the sake of a tree. */
+/** Remembers the gap that was requested for a tree. */
 export async function noteFill(tx: StoreTx, tree: Pick<TreeRow, 'id'>, gap: number): Promise<void> {
   await writeNote(tx, noteOf(tree), String(gap));
 }
 
-/** Whether what was asked for is still being read. Errors: those of the store. */
+/** Whether the requested range is still being read. Errors: those of the store. */
 export async function isBeingRead(
   {
     store,

@@ -15,17 +15,17 @@ import {
 
 /** Compares the trees with what the chain holds. */
 export interface RootCheck {
-  /** One look at every tree that changed since it was last found right. Errors: those of the store and of the reader. */
+  /** One pass over every tree that changed since it was last verified. Errors: those of the store and of the reader. */
   pass(signal: AbortSignal): Promise<void>;
-  /** What the chain's account said: whoever has indexed `slot` has to have come as far. */
+  /** Records the sequence number in the account at a slot: an index at `slot` must have reached it. */
   expect(key: Uint8Array, seq: number, slot: number): void;
 }
 
 interface RootCheckParts {
   readonly store: Store;
   readonly reader: Pick<TreeReader, 'one' | 'rootAt'>;
-  /** Whether something beside its root speaks against a tree: then the root alone does not bring it back. */
-  readonly isDoubted?: (tree: TreeRow) => boolean;
+  /** Whether a tree has a wrong queue: then a matching root alone is not enough. */
+  readonly isSuspect?: (tree: TreeRow) => boolean;
   readonly log: Log;
 }
 
@@ -35,14 +35,14 @@ const MOST_MARGIN = 100;
 type Verdict = 'right' | 'wrong' | 'ahead' | 'unknown';
 
 export function createRootCheck(parts: RootCheckParts): RootCheck {
-  /** By tree: the sequence number at which it was last found wrong. Once can be a fork, or a node on another one. */
+  /** By tree: the sequence number of its last mismatch. A single one can be a fork, or a node on another one. */
   const doubts = new Map<number, number>();
   const expected = new Map<string, { readonly seq: number; readonly slot: number }>();
 
   function expect(key: Uint8Array, seq: number, slot: number): void {
     const name = encode32(key);
     const known = expected.get(name);
-    // The oldest one that is not met yet says soonest that something is missing.
+    // The oldest one that is not reached yet shows missing updates soonest.
     if (known === undefined) expected.set(name, { seq, slot });
   }
 
@@ -52,14 +52,14 @@ export function createRootCheck(parts: RootCheckParts): RootCheck {
     const found = await parts.reader.rootAt(tree, tree.seq, capacity, { signal, minSlot: headSlot });
     expect(tree.key, found.seq, found.slot);
     const verdict = judge(tree, found, capacity);
-    const isDoubted = doubts.get(tree.id) === tree.seq;
+    const isSuspect = doubts.get(tree.id) === tree.seq;
     if (verdict === 'right' || verdict === 'unknown') doubts.delete(tree.id);
     else doubts.set(tree.id, tree.seq);
     if (verdict === 'right') await confirm(parts, tree, headSlot);
-    else if (verdict !== 'unknown' && isDoubted) await refuse(parts, tree, found);
+    else if (verdict !== 'unknown' && isSuspect) await refuse(parts, tree, found);
   }
 
-  /** Whether we have come as far as the chain was seen to be; null while that cannot be said. */
+  /** Whether the index has reached the expected sequence number; null while that is unknown. */
   function hasCome(tree: TreeRow, headSlot: number): boolean | null {
     const name = encode32(tree.key);
     const goal = expected.get(name);
@@ -115,13 +115,13 @@ async function learnCapacity({ reader, store }: RootCheckParts, tree: TreeRow, s
 const isSame = (row: TreeRow | null, tree: TreeRow): row is TreeRow =>
   row !== null && row.seq === tree.seq && equalBytes(row.root, tree.root);
 
-async function confirm({ store, log, isDoubted }: RootCheckParts, tree: TreeRow, headSlot: number): Promise<void> {
+async function confirm({ store, log, isSuspect }: RootCheckParts, tree: TreeRow, headSlot: number): Promise<void> {
   await store.write(async (tx) => {
     const row = await lockTree(tx, tree.id);
     if (row === null || row.seq < tree.seq || row.status === 'diverged') return;
-    // Of a past that is being filled in only the end proves that nothing is missing.
+    // While the past is being filled only its end proves that nothing is missing.
     if (row.status === 'gap' && !(row.reason === HISTORY && isSame(row, tree))) return;
-    if (row.status === 'gap' && isDoubted?.(tree) === true) return;
+    if (row.status === 'gap' && isSuspect?.(tree) === true) return;
     if (row.status === 'gap') log.info({ tree: encode32(tree.key), seq: tree.seq }, 'the tree is complete');
     await changeTree(tx, tree.id, {
       ...{ status: 'ok', reason: null, expected_root: null, computed_root: null },
@@ -133,7 +133,7 @@ async function confirm({ store, log, isDoubted }: RootCheckParts, tree: TreeRow,
 async function refuse({ store, log }: RootCheckParts, tree: TreeRow, found: ChainRoot): Promise<void> {
   const isDone = await store.write(async (tx) => {
     const row = await lockTree(tx, tree.id);
-    // A roll-back, or a repair, may have taken away what was found wrong.
+    // A rollback or a repair may have removed the mismatch.
     if (row === null || row.seq < tree.seq || row.status === 'diverged' || row.status === 'gap') return false;
     if (row.seq === tree.seq && !isSame(row, tree)) return false;
     const { root: expected_root } = found;
@@ -165,14 +165,14 @@ async function reportMissing({ store, log }: RootCheckParts, tree: TreeRow): Pro
 export interface RefreshParts {
   readonly store: Store;
   readonly reader: Pick<TreeReader, 'one' | 'all'>;
-  /** Newest slot that any upstream tells. */
+  /** Newest slot of any upstream. */
   readonly newestSlot: () => Promise<number>;
   readonly hashing: Hashing;
   readonly check: Pick<RootCheck, 'expect'>;
   readonly log: Log;
 }
 
-/** Nodes of one pool do not stand at one slot. */
+/** Nodes of one pool differ by some slots. */
 const SPREAD_SLOTS = 32;
 
 /**
@@ -227,7 +227,7 @@ async function update({ store, log }: RefreshParts, { id, key, height }: TreeRow
     if ((await lockTree(tx, id)) === null) return;
     const { rootCapacity: root_capacity, queue, nextTree: next_tree } = tree;
     const facts = { root_capacity, queue, next_tree };
-    // A tree that is higher than it was believed to be has another root: what we have of it is of no use.
+    // With another height the root differs: the stored pages are useless.
     const wrong = { ...facts, height: tree.height, status: 'diverged', reason: 'height' } as const;
     await changeTree(tx, id, tree.height === height ? facts : wrong);
   });

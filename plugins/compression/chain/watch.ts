@@ -24,7 +24,7 @@ interface ChainWatchParts {
   /** Null without an upstream. */
   readonly chain: ChainReader | null;
   readonly refresh: RefreshParts | null;
-  /** Looked through one after the other while we are near the tip. */
+  /** Run one after the other while the index is near the tip. */
   readonly checks: readonly (Pick<RootCheck, 'pass'> | null)[];
   readonly repairs: readonly Repair[];
   readonly metrics: Metrics;
@@ -41,28 +41,28 @@ const CHECK_MS = 5_000;
 const FIRST_CHECK_MS = 1_000;
 const REFRESH_MS = 3_600_000;
 const REFRESH_RETRY_MS = 30_000;
-/** Nearer to the tip than this the accounts of the chain can be compared with the rows. */
+/** Distance to the tip within which accounts of the chain can be compared with rows. */
 const NEAR_TIP = { seconds: 8, slots: null };
 
 /** In `tree_status`. */
 const STATUS_VALUE: Readonly<Record<string, number>> = { ok: 0, unverified: 1, gap: 2, diverged: 3 };
 
-/** Looks after the trees beside the indexing: their accounts, their roots, and those that are refused. */
+/** Background checks of the trees: their accounts, roots, queues and repairs. */
 export function createChainWatch(parts: ChainWatchParts): ChainWatch {
   const { chain, refresh, checks, repairs, clock, log } = parts;
   const repeats = createRepeats(clock, log);
-  const tell = createTreeMetrics(parts);
+  const updateMetrics = createTreeMetrics(parts);
 
   async function look(signal: AbortSignal): Promise<number> {
-    await tell();
+    await updateMetrics();
     const status = chain?.status() ?? null;
-    // Whoever writes the blocks also looks after their trees.
+    // Only the process that writes blocks checks the trees.
     const isNear =
       status !== null && status.isStandby !== true && status.lagSlots !== null && !isLagBeyond(status, NEAR_TIP);
     try {
       if (isNear) for (const check of checks) await check?.pass(signal);
     } finally {
-      // Trees that a node says nothing of at the moment do not hold up the others.
+      // A failed check must not hold up repairs.
       if (chain === null || isNear) for (const repair of repairs) await repair.pass(signal);
     }
     return CHECK_MS;
@@ -82,9 +82,9 @@ export function createChainWatch(parts: ChainWatchParts): ChainWatch {
 }
 
 /** There may be very many trees of compressed NFTs. */
-const MOST_TOLD = 1_000;
+const MAX_GAUGES = 1_000;
 
-/** State and sequence number of each tree. */
+/** Updates the gauges of each tree. */
 function createTreeMetrics({ store, metrics }: ChainWatchParts): () => Promise<void> {
   const status = metrics.gauge(
     'tree_status',
@@ -97,7 +97,7 @@ function createTreeMetrics({ store, metrics }: ChainWatchParts): () => Promise<v
       .selectFrom('compression_trees')
       .select(['key', 'status', 'seq'])
       .orderBy('id')
-      .limit(MOST_TOLD)
+      .limit(MAX_GAUGES)
       .execute();
     for (const row of rows) {
       const name = encode32(row.key);
@@ -109,7 +109,7 @@ function createTreeMetrics({ store, metrics }: ChainWatchParts): () => Promise<v
 
 const MOST_NAMED = 3;
 
-/** Fails while proofs of a tree that every client knows are refused; those of other trees are their users' matter. */
+/** Fails while proofs of a well-known tree are withheld; other trees do not count. */
 export function createTreeCheck(store: Store, declared: readonly DeclaredTree[]): HealthCheck {
   const own = new Set(declared.map(({ tree }) => tree));
   const keys = knownTrees(declared)
@@ -151,7 +151,7 @@ const treeState = Type.Object({
   lag: Type.Union([Type.Integer(), Type.Null()], { description: 'slots since then' }),
 });
 
-/** `GET /v0/admin/compression/trees`: how the trees stand. */
+/** `GET /v0/admin/compression/trees`: state of the trees. */
 export function treesRoute(store: Store): Route {
   return defineRoute({
     method: 'GET',

@@ -7,7 +7,7 @@ import { type AccountRow, SPENT, SUBJECT, type TokenAccountRow, u64Bytes, u64Of 
 import type { BlockBooks } from './block-books.ts';
 import type { Plan, PlannedOutput, PlannedSpend } from './plan.ts';
 
-/** What stands in `compression_early_spends`. */
+/** Body of a row in `compression_early_spends`. */
 interface EarlySpend {
   readonly slot: number;
   readonly signature: string;
@@ -21,8 +21,8 @@ interface EarlySpend {
 type Spend = PlannedSpend & { readonly slot: number };
 
 /**
- * Adds the accounts of a block, then marks the spent ones; what is known already stays as it is. A spend of an account that is not known
- * waits for it. Returns the token accounts whose data cannot be read.
+ * Adds the accounts of a block, then marks spent ones; existing rows stay. A spend of an unknown account
+ * waits for it. Returns the signatures of unreadable token accounts.
  */
 export async function applyAccounts(books: BlockBooks, plan: Plan): Promise<readonly Uint8Array[]> {
   const { accounts, tokenAccounts, earlySpends } = books;
@@ -59,7 +59,7 @@ export async function applyAccounts(books: BlockBooks, plan: Plan): Promise<read
     else if (earlySpends.get(one.hash) === null)
       earlySpends.put({ hash: one.hash.slice(), slot: plan.slot, body: JSON.stringify(earlyOf(one, plan.slot)) });
   }
-  await balances.settle();
+  await balances.apply();
   return unreadable;
 }
 
@@ -74,7 +74,7 @@ function spend(books: BlockBooks, balances: Balances, row: AccountRow, { slot, s
   const spentBy = Uint8Array.from(signature);
   books.accounts.put({ ...row, ...waits, spent: SPENT.yes, slot_spent: slot, spent_by: spentBy });
   noteSubjects(books, row, slot, spentBy);
-  // Balances are without it already where it is told again.
+  // A spend that is confirmed again has left the balances before.
   if (row.spent !== SPENT.no) return;
   const token = books.tokenAccounts.peek(row.hash) ?? null;
   if (token !== null) books.tokenAccounts.put({ ...token, spent: SPENT.yes });
@@ -201,12 +201,12 @@ function onchainPubkey(account: CompressedAccount): Uint8Array | null {
 /** Of a Buffer `slice` would be a view. */
 const copy = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes);
 
-/** Sums what a block gives to owners and takes from them. */
+/** Sums the balance changes of a block. */
 interface Balances {
   /** `sign` 1: the account came; -1: it was spent. */
   move(account: AccountRow, token: TokenAccountRow | null, sign: 1 | -1): void;
-  /** Puts the sums into the books. An owner without anything has no row. */
-  settle(): Promise<void>;
+  /** Writes the sums into the books. An empty balance has no row. */
+  apply(): Promise<void>;
 }
 
 interface Sum {
@@ -229,7 +229,7 @@ export function createBalances({ balances, tokenBalances }: BlockBooks): Balance
       add(lamports, [account.owner], BigInt(sign) * u64Of(account.lamports));
       if (token !== null) add(tokens, [token.owner, token.mint], BigInt(sign) * u64Of(token.amount));
     },
-    async settle() {
+    async apply() {
       const owners = [...lamports.values()].filter(({ amount }) => amount !== 0n);
       await balances.load(owners.map(({ key }) => key));
       for (const { key, amount } of owners) {

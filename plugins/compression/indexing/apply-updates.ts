@@ -17,8 +17,8 @@ interface Progress {
 }
 
 /**
- * Brings trees on: each as far as its steps follow each other. What is missing leaves a tree with a gap, what contradicts it makes it
- * diverged; the steps that then cannot be made are kept. `ids` are further trees that might go on now.
+ * Applies updates to trees, each as far as its sequence is complete. A missing update leaves a gap, a contradicting one makes the tree
+ * diverge; further updates stay pending. `ids` are other trees that may continue now.
  */
 export async function applyUpdates(
   context: TreeContext,
@@ -37,7 +37,7 @@ export async function applyUpdates(
   const kindOf = ({ feed }: Progress) => isV1(books.trees.byId(feed.id).type);
   await goOnV1(context, all.filter(kindOf));
   for (const one of all) if (!kindOf(one)) await goOnV2(context, one);
-  for (const { feed, done } of all) await settle(context, feed, done);
+  for (const { feed, done } of all) await finish(context, feed, done);
   await pruneRoots(
     context,
     all.map(({ feed }) => books.trees.byId(feed.id)),
@@ -50,7 +50,7 @@ function looseFeed(id: number, own: readonly TreeUpdate[]): Feed {
   return { id, ready, early: [], hasMore: false, isLoose: true };
 }
 
-/** Steps that one block told go in together, those of all trees in one update. */
+/** Updates of one block are applied together, for all trees in one hashing pass. */
 async function goOnV1(context: TreeContext, all: readonly Progress[]): Promise<void> {
   let open = all.filter(({ feed }) => feed.ready.length > 0);
   while (open.length > 0) {
@@ -86,10 +86,10 @@ async function noteRoot({ books }: TreeContext, id: number, slot: number): Promi
   books.roots.put({ tree: id, seq, root, slot });
 }
 
-async function settle({ books }: TreeContext, feed: Feed, done: number): Promise<void> {
+async function finish({ books }: TreeContext, feed: Feed, done: number): Promise<void> {
   const { id, ready, early, hasMore } = feed;
   const left = [...ready.slice(done), ...early];
-  await settlePending(books, id, left, feed.isLoose === true ? [] : ready.slice(0, done));
+  await storePending(books, id, left, feed.isLoose === true ? [] : ready.slice(0, done));
   const { status, type, reason } = books.trees.byId(id);
   if (status === 'diverged') return;
   if (left.length > 0 || hasMore) {
@@ -115,8 +115,8 @@ async function pruneRoots({ books }: TreeContext, trees: readonly TreeRow[]): Pr
     for (const { tree, seq } of [...books.roots.rows()]) if (tree === id && seq <= last) books.roots.remove(tree, seq);
 }
 
-/** Updates that waited and are taken up with one block; the others follow with the next one. */
-const MOST_TAKEN_UP = 2_000;
+/** Pending updates that one block applies; the others follow with the next one. */
+const MAX_PENDING = 2_000;
 
 /** What comes next for one tree. */
 interface Feed {
@@ -153,15 +153,15 @@ async function feedOf(books: BlockBooks, tree: TreeRow, updates: readonly TreeUp
     return { id, ready: own.slice(0, end), early: own.slice(end), hasMore: false };
   }
   const waiting = await waitingFor(books, tree, own);
-  // What is told now is worth more than what waited: it may be read again because that was wrong.
+  // New updates win over pending ones: they may be read again because the old ones were wrong.
   const all = orderUpdates([...own, ...waiting.map(updateOf)], seq);
   const end = continuousFrom(seq, all);
   const endSeq = seq + end;
-  // Only what is taken up counts as read: a block that is filled in must not seem to depend on newer ones.
+  // Only applied updates count as read: a backfilled block must not seem to depend on newer ones.
   books.pending.adopt(waiting.filter((row) => row.seq <= endSeq));
   return {
     ...{ id, ready: all.slice(0, end), early: own.filter((update) => update.seq > endSeq) },
-    hasMore: waiting.some((row) => row.seq > endSeq) || waiting.length === MOST_TAKEN_UP,
+    hasMore: waiting.some((row) => row.seq > endSeq) || waiting.length === MAX_PENDING,
   };
 }
 
@@ -175,11 +175,11 @@ async function waitingFor(books: BlockBooks, { id, seq }: TreeRow, own: readonly
     .orderBy('kind');
   const [first] = await query.limit(1).execute();
   if (first === undefined) return [];
-  return first.seq > seq + continuousFrom(seq, own) + 1 ? [first] : await query.limit(MOST_TAKEN_UP).execute();
+  return first.seq > seq + continuousFrom(seq, own) + 1 ? [first] : await query.limit(MAX_PENDING).execute();
 }
 
 /** Keeps updates for later, and drops those that are done. */
-async function settlePending(
+async function storePending(
   books: BlockBooks,
   id: number,
   later: readonly TreeUpdate[],
@@ -192,7 +192,7 @@ async function settlePending(
     if ((books.pending.peek(...key(update)) ?? null) !== null) books.pending.remove(...key(update));
 }
 
-/** Steps of one tree that one block told, in order. */
+/** Updates of one tree from one block, in order. */
 export interface Run {
   readonly id: number;
   readonly updates: readonly TreeUpdate[];

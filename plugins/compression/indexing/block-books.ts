@@ -4,7 +4,7 @@ import type { Log, StoreTx } from '../../../src/plugin/plugin.ts';
 import type { SqlValue } from '../../../src/ports/store.ts';
 import * as shapes from '../store/row-book.ts';
 import { ACCOUNTS, createRowBook, keyText, type RowBook, UNDONE, writeChanges } from '../store/row-book.ts';
-import { type AccountRow, type Db, doubtNote, READING, SPENT, type Tables, writeNote } from '../store/tables.ts';
+import { type AccountRow, type Db, READING, SPENT, type Tables, verifyNote, writeNote } from '../store/tables.ts';
 import type { Hashing } from '../trees/hashing.ts';
 import { createPageBook, type PageBook, type PageUndo, restorePages } from '../trees/page-book.ts';
 import { REBUILD_NOTE } from '../trees/rebuild.ts';
@@ -75,7 +75,7 @@ export function openBooks(tx: StoreTx, hashing: Hashing): BlockBooks {
   };
 }
 
-/** What the changes of trees in one block work with. */
+/** Context for the tree changes of one block. */
 export interface TreeContext {
   readonly books: BlockBooks;
   readonly hashing: Hashing;
@@ -84,7 +84,7 @@ export interface TreeContext {
   readonly isStrict: boolean;
 }
 
-/** Proofs of the tree are refused from now on; what comes for it waits. */
+/** Marks a tree as diverged: its proofs are withheld and its updates stay pending. */
 export function diverge(
   { books, log }: TreeContext,
   id: number,
@@ -106,11 +106,11 @@ export function diverge(
       expectedRoot: roots.expected === null ? null : encode32(roots.expected),
       computedRoot: roots.computed === null ? null : encode32(roots.computed),
     },
-    'a tree can no longer be trusted',
+    'a Merkle tree has diverged',
   );
 }
 
-/** How to take a block back, and how to apply it again. */
+/** Data to revert a block and to apply it again. */
 export interface Undo {
   readonly slot: number;
   /** Place of the table in `UNDONE`, key, and the row before; null: there was none. */
@@ -154,14 +154,14 @@ export async function readUndo(tx: StoreTx, slot: number): Promise<Undo | null> 
   return row === undefined ? null : (deserialize(row.body) as Undo);
 }
 
-/** Puts back every row and every node that the block changed. Blocks are taken back newest first. */
-export async function takeBack(tx: StoreTx, undo: Undo): Promise<void> {
+/** Restores every row and node that the block changed. Blocks are reverted newest first. */
+export async function revertBlock(tx: StoreTx, undo: Undo): Promise<void> {
   for (const [table, shape] of UNDONE.entries()) {
     const changes = undo.rows.flatMap(([place, key, before]) =>
       place === table ? [{ key, before: {} as never, now: before as never }] : [],
     );
     if (changes.length > 0) await writeChanges(tx, shape, changes);
-    if (shape.name === ACCOUNTS.name) await doubtAgain(tx, changes);
+    if (shape.name === ACCOUNTS.name) await noteUnverified(tx, changes);
   }
   const damaged = new Set(await restorePages(tx, undo.pages));
   const db = tx.db as Db;
@@ -190,21 +190,21 @@ export async function takeBack(tx: StoreTx, undo: Undo): Promise<void> {
   await db.deleteFrom('compression_undo').where('slot', '=', undo.slot).execute();
 }
 
-/** Spends that are in doubt again may have been settled meanwhile. */
-async function doubtAgain(tx: StoreTx, changes: readonly { readonly now: unknown }[]): Promise<void> {
+/** Spends that are unverified again may have been confirmed meanwhile. */
+async function noteUnverified(tx: StoreTx, changes: readonly { readonly now: unknown }[]): Promise<void> {
   const rows = changes.map(({ now }) => now as AccountRow | null);
-  const trees = new Set(rows.flatMap((row) => (row?.spent === SPENT.doubted ? [row.tree] : [])));
-  for (const tree of trees) await writeNote(tx, doubtNote(tree), READING);
+  const trees = new Set(rows.flatMap((row) => (row?.spent === SPENT.unverified ? [row.tree] : [])));
+  for (const tree of trees) await writeNote(tx, verifyNote(tree), READING);
 }
 
 /** Whether a block up to this slot is still kept with its undo row. Errors: those of the store. */
-export async function canBeTakenBack(db: Db, toSlot: number): Promise<boolean> {
+export async function canBeReverted(db: Db, toSlot: number): Promise<boolean> {
   const query = db.selectFrom('compression_undo').select('slot').where('slot', '<=', toSlot).limit(1);
   return (await query.executeTakeFirst()) !== undefined;
 }
 
-/** Whether a block that is read and changed in `books` has to do with what this later one did. */
-export function meets(books: BlockBooks, { rows, pages }: Undo): boolean {
+/** Whether the rows and pages in `books` overlap with those a later block changed. */
+export function overlaps(books: BlockBooks, { rows, pages }: Undo): boolean {
   const known = books.all.map((book) => new Set(book.keys()));
   const ids = new Set(books.pages.ids());
   return (

@@ -60,7 +60,7 @@ function readOne(transaction: NormalTransaction, keys: KeyTable, ids: Concurrent
   try {
     return decodeConcurrent(transaction, keys, ids);
   } catch (error) {
-    // The chain goes on, and every tree that the transaction names is under suspicion.
+    // Indexing continues, and every tree that the transaction names becomes a suspect.
     const reason = messageOf(error);
     return { events: [], faults: Array.from(transaction.keys, (id) => ({ reason, tree: keys.bytes(id) })) };
   }
@@ -181,7 +181,7 @@ interface CnftOptions {
 interface CnftIndexerParts {
   readonly hashing: ConcurrentHashing;
   readonly log: Log;
-  /** Counts changes that cannot be read. */
+  /** Counts unreadable changes. */
   readonly faults: Pick<Counter, 'add'>;
   /** Counts changes that were applied. */
   readonly changes: Pick<Counter, 'add'>;
@@ -227,7 +227,7 @@ export function createCnftIndexer({ hashing, log, faults, changes }: CnftIndexer
   }
 
   /** Applies what follows on; the rest waits. */
-  async function settle(books: CnftBooks, id: number, steps: readonly LeafStep[]): Promise<void> {
+  async function finish(books: CnftBooks, id: number, steps: readonly LeafStep[]): Promise<void> {
     const { trees, pending } = books;
     const before = trees.byId(id);
     const run = before.status === 'diverged' ? [] : steps.slice(0, endOfRun(before.seq, steps) - before.seq);
@@ -255,7 +255,7 @@ export function createCnftIndexer({ hashing, log, faults, changes }: CnftIndexer
         due.set(id, await addWaiting(books, id, fresh.get(id) ?? []));
       if (due.size === 0) return;
       await loadFor(books, due);
-      for (const [id, steps] of due) await settle(books, id, steps);
+      for (const [id, steps] of due) await finish(books, id, steps);
     },
   };
 }

@@ -7,11 +7,11 @@ import {
   type AccountRow,
   type Db,
   DOUBT,
-  doubtNote,
   READ,
   READING,
   SPENT,
   type TreeRow,
+  verifyNote,
   writeNote,
 } from '../store/tables.ts';
 import { type Hashing, HISTORY } from '../trees/hashing.ts';
@@ -27,8 +27,8 @@ interface ContradictionParts {
 }
 
 /**
- * A tree is read anew because its rows were found wrong: accounts that had been told for a leaf which now gets another one never
- * existed. They go, with what they gave to balances. Comes before the block is applied. Errors: those of the store.
+ * A tree is read again because its rows were wrong: accounts indexed for a leaf that now gets another hash never
+ * existed. Removes them and their share of balances, before the block is applied. Errors: those of the store.
  */
 export async function dropContradicted(
   { indexer, hashing, log }: ContradictionParts,
@@ -59,7 +59,7 @@ export async function dropContradicted(
   for (const { hash, tree, leaf_index } of wrong)
     log.error(
       { hash: encode32(hash), tree, leafIndex: leaf_index },
-      'a compressed account never existed, and is removed',
+      'a compressed account never existed and was removed',
     );
 }
 
@@ -107,43 +107,43 @@ async function drop(books: BlockBooks, rows: readonly AccountRow[]): Promise<voi
     books.accounts.remove(row.hash);
     if (token !== null) books.tokenAccounts.remove(row.hash);
   }
-  await balances.settle();
+  await balances.apply();
 }
 
-/** Ended in one transaction: all but a few were told again. */
+/** Reverted in one transaction; most spends were confirmed before. */
 const ROWS_AT_ONCE = 500;
 
 /**
- * Spends of a tree from a slot on that only the rows tell of, and not the tree, are in doubt until they are told again. They lose their
- * place in the queue. Comes in the transaction that has the tree read again from that slot.
+ * Marks spends of a tree from a slot on that are not proven by the tree as unverified until blocks confirm them again. They lose their
+ * place in the queue. Runs in the transaction that requests the tree again from that slot.
  */
-export async function doubtSpends(tx: StoreTx, { id }: Pick<TreeRow, 'id'>, fromSlot: number): Promise<void> {
+export async function markSpendsUnverified(tx: StoreTx, { id }: Pick<TreeRow, 'id'>, fromSlot: number): Promise<void> {
   await (tx.db as Db)
     .updateTable('compression_accounts')
-    .set({ spent: SPENT.doubted, nullifier: null, nullifier_index: null, tx_hash: null })
+    .set({ spent: SPENT.unverified, nullifier: null, nullifier_index: null, tx_hash: null })
     .where('tree', '=', id)
     .where('spent', '=', SPENT.yes)
     .where('nullified', '=', 0)
     .where('slot_spent', '>=', fromSlot)
     .execute();
-  await writeNote(tx, doubtNote(id), READING);
+  await writeNote(tx, verifyNote(id), READING);
 }
 
-/** Notes of which trees everything was read again and found right. Errors: those of the store. */
-export async function settleDoubts(
+/** Notes the trees whose history was read again and matches the chain. Errors: those of the store. */
+export async function noteVerifiedTrees(
   store: Store,
   trees: readonly TreeRow[],
   isBeingRead: (tree: TreeRow) => Promise<boolean>,
 ): Promise<void> {
-  const names = new Set(await notesThatSay(store.read as Db, READING));
+  const names = new Set(await notesWithValue(store.read as Db, READING));
   for (const tree of trees) {
-    const name = doubtNote(tree.id);
+    const name = verifyNote(tree.id);
     if (!names.has(name) || tree.status !== 'ok' || (await isBeingRead(tree))) continue;
     await store.write((tx) => writeNote(tx, name, READ));
   }
 }
 
-async function notesThatSay(db: Db, value: string): Promise<string[]> {
+async function notesWithValue(db: Db, value: string): Promise<string[]> {
   const rows = await db
     .selectFrom('compression_notes')
     .select('name')
@@ -153,20 +153,20 @@ async function notesThatSay(db: Db, value: string): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-/** Spends that were not told again are taken back. Errors: those of the store. */
-export async function endDoubts(tx: StoreTx, indexer: Pick<Indexer, 'amend'>, log: Log): Promise<void> {
+/** Reverts spends that no block confirmed again. Errors: those of the store. */
+export async function revertUnverifiedSpends(tx: StoreTx, indexer: Pick<Indexer, 'amend'>, log: Log): Promise<void> {
   const db = tx.db as Db;
-  for (const name of await notesThatSay(db, READ)) {
+  for (const name of await notesWithValue(db, READ)) {
     let rows: readonly AccountRow[] = [];
     await indexer.amend(tx, async (books) => {
       rows = await doubted(db, Number(name.slice(DOUBT.length)));
-      await takeBackSpends(books, rows);
+      await revertSpends(books, rows);
     });
     for (const { hash, tree, spent_by, nullified } of rows)
       if (nullified === 0)
         log.error(
           { hash: encode32(hash), tree, signature: spent_by === null ? null : Buffer.from(spent_by).toString('hex') },
-          'a compressed account was never spent, and is there again',
+          'a compressed account was never spent and was restored',
         );
     if (rows.length < ROWS_AT_ONCE) await db.deleteFrom('compression_notes').where('name', '=', name).execute();
   }
@@ -177,17 +177,17 @@ async function doubted(db: Db, tree: number): Promise<AccountRow[]> {
     .selectFrom('compression_accounts')
     .selectAll()
     .where('tree', '=', tree)
-    .where('spent', '=', SPENT.doubted)
+    .where('spent', '=', SPENT.unverified)
     .limit(ROWS_AT_ONCE)
     .execute();
 }
 
-async function takeBackSpends(books: BlockBooks, rows: readonly AccountRow[]): Promise<void> {
+async function revertSpends(books: BlockBooks, rows: readonly AccountRow[]): Promise<void> {
   const balances = createBalances(books);
   books.accounts.adopt(rows);
   await books.tokenAccounts.load(rows.map(({ hash }) => [hash]));
   for (const row of rows) {
-    // Its leaf was replaced: that is a witness of the spend.
+    // Its leaf was replaced, which proves the spend.
     if (row.nullified === 1) {
       books.accounts.put({ ...row, spent: SPENT.yes });
       continue;
@@ -197,5 +197,5 @@ async function takeBackSpends(books: BlockBooks, rows: readonly AccountRow[]): P
     if (token !== null) books.tokenAccounts.put({ ...token, spent: SPENT.no });
     balances.move(row, token, 1);
   }
-  await balances.settle();
+  await balances.apply();
 }

@@ -45,7 +45,7 @@ function decodeOne(transaction: NormalTransaction, block: ChainBlock, ids: Progr
     const { events, faults } = decodeCompression(transaction, block.keys, ids);
     return events.length + faults.length === 0 ? null : { signature, events, faults };
   } catch (error) {
-    // A mistake of ours: the chain goes on, and every tree that the transaction names is under suspicion.
+    // A bug of ours: indexing continues, and every tree that the transaction names becomes a suspect.
     const trees = Array.from(transaction.keys, (id) => block.keys.bytes(id).slice());
     const reason = error instanceof Error ? error.message : String(error);
     return { signature, events: [], faults: [{ reason, trees }] };
@@ -84,7 +84,7 @@ export interface DecodedBlock {
   readonly others: readonly (readonly [string, string | null])[];
   /** Trees that were not known when the block came. */
   readonly newTrees: readonly NewTree[];
-  /** Keys that turned out to be no trees of ours. */
+  /** Keys that are not our trees. */
   readonly foreign: readonly { readonly key: Uint8Array; readonly reason: string }[];
   /** What happened to trees of compressed NFTs, if anything. */
   readonly concurrent?: CnftBlock | null;

@@ -12,10 +12,10 @@ import { applyUpdates } from './apply-updates.ts';
 import {
   type BlockBooks,
   diverge,
-  meets,
   openBooks,
+  overlaps,
   readUndo,
-  takeBack,
+  revertBlock,
   type Undo,
   undoSlots,
   writeUndo,
@@ -25,7 +25,7 @@ import type { DecodedBlock } from './decode-block.ts';
 import { keysOfEvent, type Plan, planBlock } from './plan.ts';
 
 export interface ApplyOptions {
-  /** The block will not be taken back: nothing is kept to undo it. */
+  /** The block cannot be reverted: no undo data is kept. */
   readonly isFinal: boolean;
 }
 
@@ -36,19 +36,19 @@ interface IndexerParts extends RunParts {
 /** Blocks to rows. Everything it does to the store happens in the transaction that it is given. */
 export interface Indexer {
   /**
-   * The rows are the same whatever the order in which blocks come and however often one comes: one that is not above the newest is
-   * applied as if it had come before those above it that can still be taken back. Errors: those of the store,
+   * The rows do not depend on the order or repetition of blocks: one that is not above the newest is
+   * applied as if it had come before the revertible ones above it. Errors: those of the store,
    * COMPRESSION_TREE_UNDECLARED.
    */
   apply(tx: StoreTx, block: DecodedBlock, options: ApplyOptions): Promise<void>;
   /**
-   * Changes rows beneath all blocks that can be taken back; those up to `finalSlot` stay, and are none of them. `change` may be called
+   * Changes rows beneath all revertible blocks; those up to `finalSlot` are final. `change` may be called
    * twice, with other books. Errors: those of the store.
    */
   amend(tx: StoreTx, change: (books: BlockBooks) => Promise<void>, finalSlot?: number): Promise<void>;
   /** Restores every row as it was before the block was applied. */
   revert(tx: StoreTx, header: Pick<BlockHeader, 'slot'>): Promise<void>;
-  /** Blocks up to this slot stay: what would undo them goes. */
+  /** Blocks up to this slot are final: deletes their undo data. */
   finalized(tx: StoreTx, slot: number): Promise<void>;
 }
 
@@ -65,7 +65,7 @@ export function createIndexer(parts: IndexerParts): Indexer {
     await writeUndo(tx, block, books);
   }
 
-  /** Into the past, or for ever. */
+  /** A final block, or one below the revertible ones. */
   async function applyFinal(
     tx: StoreTx,
     block: DecodedBlock,
@@ -80,7 +80,7 @@ export function createIndexer(parts: IndexerParts): Indexer {
     if (listed) await pruneRecent(tx, firstUndo === null ? Number.MAX_SAFE_INTEGER : firstUndo - 1);
   }
 
-  /** Takes back what came later, applies the block, and applies the later ones again. */
+  /** Reverts later blocks, applies the block, and applies the later ones again. */
   async function applyBelow(
     tx: StoreTx,
     block: DecodedBlock,
@@ -88,7 +88,7 @@ export function createIndexer(parts: IndexerParts): Indexer {
     slots: readonly number[],
   ): Promise<void> {
     const ids = await treeIds(tx);
-    const later = await takeBackAll(tx, slots);
+    const later = await revertAll(tx, slots);
     const named = new Set(keysOf(block).map((key) => keyText([key])));
     const seen = later.flatMap(({ undo }) => undo.redo.newTrees);
     const foreign = later.flatMap(({ undo }) => undo.redo.foreign);
@@ -126,14 +126,14 @@ export function createIndexer(parts: IndexerParts): Indexer {
         if (head === null || block.slot > head) return await applyLive(tx, block);
         return await applyBelow(tx, block, options, await undoSlots(tx, block.slot));
       }
-      // What is below a final block is final too.
+      // Everything below a final block is final too.
       await dropUndo(tx, block.slot);
       const slots = await undoSlots(tx, block.slot);
       await runBlock(parts, books, block);
-      // A block may change nothing now, and would have made a tree had it come in its turn.
+      // A block may change nothing now although it would have added a tree in its proper order.
       const says = block.transactions.length > 0 || block.concurrent != null;
       const concerns = says || books.treeRows.changes().length > 0;
-      if (concerns && (await meetsAny(tx, books, slots))) return await applyBelow(tx, block, options, slots);
+      if (concerns && (await overlapsAny(tx, books, slots))) return await applyBelow(tx, block, options, slots);
       await applyFinal(tx, block, books, slots);
     },
     async amend(tx, change, finalSlot) {
@@ -141,9 +141,9 @@ export function createIndexer(parts: IndexerParts): Indexer {
       const books = openBooks(tx, parts.hashing);
       await change(books);
       const slots = await undoSlots(tx, 0);
-      if (!(await meetsAny(tx, books, slots))) return await books.flush();
+      if (!(await overlapsAny(tx, books, slots))) return await books.flush();
       const ids = await treeIds(tx);
-      const later = await takeBackAll(tx, slots);
+      const later = await revertAll(tx, slots);
       const beneath = openBooks(tx, parts.hashing);
       await change(beneath);
       await beneath.flush();
@@ -153,7 +153,7 @@ export function createIndexer(parts: IndexerParts): Indexer {
       const undo = await readUndo(tx, slot);
       if (undo === null) return;
       parts.rollBacks.add();
-      await takeBack(tx, undo);
+      await revertBlock(tx, undo);
     },
     async finalized(tx, slot) {
       await dropUndo(tx, slot);
@@ -162,20 +162,20 @@ export function createIndexer(parts: IndexerParts): Indexer {
   };
 }
 
-/** A block that was taken back, and is to be applied again. */
+/** A reverted block that is applied again. */
 interface Later {
   readonly undo: Undo;
   readonly others: DecodedBlock['others'];
 }
 
 /** In the order of their slots, which are ascending. */
-async function takeBackAll(tx: StoreTx, slots: readonly number[]): Promise<Later[]> {
+async function revertAll(tx: StoreTx, slots: readonly number[]): Promise<Later[]> {
   const later: Later[] = [];
   for (const slot of [...slots].reverse()) {
     const undo = await readUndo(tx, slot);
     if (undo === null) continue;
     later.unshift({ undo, others: await recentOf(tx, slot) });
-    await takeBack(tx, undo);
+    await revertBlock(tx, undo);
   }
   return later;
 }
@@ -184,15 +184,15 @@ async function dropUndo(tx: StoreTx, slot: number): Promise<void> {
   await (tx.db as Db).deleteFrom('compression_undo').where('slot', '<=', slot).execute();
 }
 
-async function meetsAny(tx: StoreTx, books: BlockBooks, slots: readonly number[]): Promise<boolean> {
+async function overlapsAny(tx: StoreTx, books: BlockBooks, slots: readonly number[]): Promise<boolean> {
   for (const slot of slots) {
     const undo = await readUndo(tx, slot);
-    if (undo !== null && meets(books, undo)) return true;
+    if (undo !== null && overlaps(books, undo)) return true;
   }
   return false;
 }
 
-/** Numbers of all trees by their keys: a tree that is planted anew keeps its own. */
+/** Ids of all trees by key: a tree that is added again keeps its id. */
 async function treeIds(tx: StoreTx): Promise<ReadonlyMap<string, number>> {
   const rows = await (tx.db as Db).selectFrom('compression_trees').select(['key', 'id']).execute();
   return new Map(rows.map(({ key, id }) => [keyText([key]), id]));
@@ -225,7 +225,7 @@ interface RunParts {
 const LAST_TYPE = TREE_TYPE.addressV2;
 
 /**
- * Works out in the books what a block with compression changes. `ids`: those that its new trees had before. Errors:
+ * Applies a block to the books. `ids`: previous ids of its new trees. Errors:
  * COMPRESSION_TREE_UNDECLARED when a tree is not known that was when the block was prepared.
  */
 async function runBlock(
@@ -242,11 +242,11 @@ async function runBlock(
   await books.trees.insert(block.newTrees, ids);
   await noteForeign(books, block, keys);
   const plan = planBlock(block, { hasher: parts.hasher, find: (key) => books.trees.find(key) });
-  tellFaults(parts, plan);
+  logFaults(parts, plan);
   checkHashes(parts, plan);
   const context = { books, hashing: parts.hashing, log: parts.log, isStrict: parts.isStrict };
   for (const [tree, reason] of plan.suspects) diverge(context, tree, reason);
-  tellUnreadable(parts, await applyAccounts(books, plan));
+  logUnreadable(parts, await applyAccounts(books, plan));
   await queueAddresses(books, plan);
   const gaps = [...books.trees.rows()].filter(({ status, type }) => status === 'gap' && type <= LAST_TYPE);
   await applyUpdates(
@@ -294,7 +294,7 @@ async function noteForeign({ trees, foreign }: BlockBooks, block: DecodedBlock, 
   }
 }
 
-/** New addresses wait for their batch; those that are in the tree already came again. */
+/** Queues new addresses for their batch; addresses already in the tree are repeats. */
 async function queueAddresses({ trees, addressQueue }: BlockBooks, { addresses }: Plan): Promise<void> {
   const open = addresses.filter(({ tree, queueIndex }) => queueIndex >= trees.byId(tree.id).next_index - 1);
   await addressQueue.load(open.map(({ tree, queueIndex }) => [tree.id, queueIndex]));
@@ -303,19 +303,19 @@ async function queueAddresses({ trees, addressQueue }: BlockBooks, { addresses }
       addressQueue.put({ tree: tree.id, queue_index: queueIndex, address: Uint8Array.from(address) });
 }
 
-function tellFaults({ log, decodeErrors }: RunParts, { faults, slot }: Plan): void {
+function logFaults({ log, decodeErrors }: RunParts, { faults, slot }: Plan): void {
   decodeErrors.add(faults.length);
   for (const { signature, reason } of faults)
     log.error({ slot, signature: textOf(signature), reason }, 'an instruction of a compression program cannot be read');
 }
 
-function tellUnreadable({ log, decodeErrors }: RunParts, signatures: readonly Uint8Array[]): void {
+function logUnreadable({ log, decodeErrors }: RunParts, signatures: readonly Uint8Array[]): void {
   decodeErrors.add(signatures.length);
   for (const signature of signatures)
     log.warn({ signature: textOf(signature) }, 'the data of a compressed token account cannot be read');
 }
 
-/** What we read of an account must hash to its leaf. The leaf is right in any case: the chain emitted it. */
+/** A decoded account must hash to its leaf. The leaf itself is right: the chain emitted it. */
 function checkHashes({ hasher, hashMismatches, log }: RunParts, { outputs, slot }: Plan): void {
   const hashes = hasher.hashAll(
     outputs.map(({ output: { account, leafIndex }, tree: { key, type } }) => {

@@ -33,7 +33,7 @@ export interface PlannedSpend {
   } | null;
 }
 
-/** What a block asks for, checked as far as that can be done without the rows. */
+/** Changes of a block, validated as far as possible without rows. */
 export interface Plan {
   readonly slot: number;
   readonly outputs: PlannedOutput[];
@@ -56,7 +56,7 @@ export interface PlanParts {
 const MOST_PER_BATCH = 2 ** 16;
 
 /**
- * Goes through the events in order. An event that makes no sense is left out as a whole, and its trees become suspects.
+ * Plans the events in order. An invalid event is left out as a whole, and its trees become suspects.
  */
 export function planBlock({ slot, transactions }: DecodedBlock, parts: PlanParts): Plan {
   const plan: Plan = {

@@ -35,7 +35,7 @@ interface ProcessorParts {
   readonly log: Log;
 }
 
-/** Failures of one block by what it holds, after which its events are left out and their trees diverge. */
+/** Failures of one block because of its contents, after which its events are left out and its trees diverge. */
 const MOST_FAILURES = 10;
 
 /** Hands blocks to the indexer. */
@@ -53,7 +53,7 @@ export function createCompressionProcessor(parts: ProcessorParts): BlockProcesso
       const found = byKey.get(keyText([key])) ?? (await source.lookUp(key, decoded.slot));
       if ('foreign' in found) {
         foreign.push({ key, reason: found.foreign });
-        log.warn({ tree: encode32(key), reason: found.foreign }, 'a block names a tree that is none of ours');
+        log.warn({ tree: encode32(key), reason: found.foreign }, 'a block names a foreign tree');
       } else newTrees.push(found);
     }
     return { ...decoded, newTrees, foreign };
@@ -73,11 +73,11 @@ export function createCompressionProcessor(parts: ProcessorParts): BlockProcesso
     },
     async apply(tx, block, _chain, how) {
       const decoded = prepared.get(block) ?? (await lookUp(decode(block)));
-      const isHopeless = failing?.slot === block.slot && failing.count >= MOST_FAILURES;
+      const hasFailedTooOften = failing?.slot === block.slot && failing.count >= MOST_FAILURES;
       try {
         const options = { isFinal: how?.isFinal === true };
         await parts.correct?.(tx, decoded, options);
-        await indexer.apply(tx, isHopeless ? withoutEvents(decoded) : decoded, options);
+        await indexer.apply(tx, hasFailedTooOften ? withoutEvents(decoded) : decoded, options);
       } catch (error) {
         if (isOurs(error)) failing = { slot: block.slot, count: failing?.slot === block.slot ? failing.count + 1 : 1 };
         throw error;
@@ -94,10 +94,10 @@ export function createCompressionProcessor(parts: ProcessorParts): BlockProcesso
 
 const namesOf = ({ key, queue }: NewTree): Uint8Array[] => (queue === null ? [key] : [key, queue]);
 
-/** Codes of troubles that are not about what the block holds. */
+/** Codes of errors that are not caused by the contents of the block. */
 const PASSING = /^(STORE|CHAIN|FOLLOW|COMPRESSION)_/;
 
-/** A mistake of ours, which would come again each time; the store's troubles pass. */
+/** A bug of ours, which would repeat; errors of the store are transient. */
 function isOurs(error: unknown): boolean {
   const code = codeOf(error);
   return code === 'STORE_CONFLICT' || code === 'STORE_CONSTRAINT' || !PASSING.test(code ?? '');
@@ -169,7 +169,7 @@ export function createCompressionIndexer({
   hashing: given,
   cnft = null,
 }: CompressionParts): Indexer {
-  const hashing = given ?? createHashing(metrics.counter('hashes_total', 'hashes made in Merkle trees'));
+  const hashing = given ?? createHashing(metrics.counter('hashes_total', 'hashes computed in Merkle trees'));
   let hasher: AccountHasher | null = null;
   return createIndexer({
     ...{ hashing, log, isStrict: config.verifyChain, cnft },
@@ -178,14 +178,11 @@ export function createCompressionIndexer({
       hasher ??= createAccountHasher(hashing.poseidon);
       return hasher;
     },
-    decodeErrors: metrics.counter(
-      'decode_errors_total',
-      'instructions that should have been events and cannot be read',
-    ),
+    decodeErrors: metrics.counter('decode_errors_total', 'instructions that could not be decoded as events'),
     hashMismatches: metrics.counter(
       'account_hash_mismatches_total',
       'compressed accounts that do not hash to their leaf',
     ),
-    rollBacks: metrics.counter('rollbacks_total', 'blocks with compression that were taken back'),
+    rollBacks: metrics.counter('rollbacks_total', 'reverted blocks with compression'),
   });
 }

@@ -13,14 +13,14 @@ import {
 import { type Db, readAtOneSlot } from '../store/tables.ts';
 import { type Fields, integer, invalid, optional, readFields, schemaOf, unavailable, type Values } from './fields.ts';
 
-/** What all methods work with. */
+/** Dependencies of all methods. */
 export interface MethodParts {
   readonly store: Store;
   readonly slots: SlotWatch;
   readonly clock: Clock;
 }
 
-/** A method that waits for what it works with. */
+/** Creates a method from its dependencies. */
 export type MethodFactory = (parts: MethodParts) => RpcMethod;
 
 export interface MethodTexts {
@@ -99,12 +99,12 @@ export function compressionMethod<F extends Fields>(method: EnvelopedMethod<F>):
     });
 }
 
-/** An empty index knows nothing, which is another answer than "there is none". Errors: -32002. */
+/** An empty index is an error, not an empty result. Errors: -32002. */
 export function requireIndexed(slot: number): void {
   if (slot === 0) throw unavailable('nothing has been indexed yet');
 }
 
-/** A roll-back may have taken the slot away again since it was waited for. Errors: -32002. */
+/** A rollback may have removed the slot again. Errors: -32002. */
 export function requireSlot(slot: number, minContextSlot: number | null): void {
   if (minContextSlot !== null && slot < minContextSlot)
     throw unavailable(`slot ${minContextSlot} has not been indexed yet (at ${slot})`);
@@ -157,14 +157,14 @@ const WAIT_MS = 2_000;
 /** A block may also be indexed without a hint: by another process, or by a processor that is behind the chain. */
 const LOOK_MS = 200;
 
-/** Where the index stands, in memory. */
+/** The newest indexed slot, in memory. */
 export interface SlotWatch {
   /**
    * The newest slot that was ever seen indexed; 0 when there is none. Looks into the store only when the last look is some time ago.
    * Errors: of the store.
    */
   newest(): Promise<number>;
-  /** Told by those who read the store for other reasons. */
+  /** Reports a slot seen by another read of the store. */
   saw(slot: number): void;
   /** Waits until the slot is indexed. Errors: -32002 after 2 s; the signal's reason. */
   until(slot: number, signal: AbortSignal): Promise<void>;
@@ -180,7 +180,7 @@ export interface SlotWatchOptions {
 }
 
 export function createSlotWatch({ store, clock, chain, log }: SlotWatchOptions): SlotWatch {
-  /** Where the store stood at the last look; a roll-back lowers it. */
+  /** Slot of the store at the last read; a rollback lowers it. */
   let slot = 0;
   let highest = 0;
   let lookedAtMs = Number.NEGATIVE_INFINITY;

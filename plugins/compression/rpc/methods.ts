@@ -39,7 +39,7 @@ import {
 import { getTransactionWithCompressionInfo } from './transactions.ts';
 import { getValidityProof, getValidityProofV2 } from './validity.ts';
 
-/** The methods, and what has to run while they are served. */
+/** The methods and their background work. */
 interface RpcFront {
   readonly methods: readonly RpcMethod[];
   start(): void;

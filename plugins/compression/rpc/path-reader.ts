@@ -309,7 +309,7 @@ async function headOf(db: Db): Promise<number> {
   return head?.slot ?? 0;
 }
 
-/** Answers many askers of the same turn of the event loop together. */
+/** Batches requests of the same event-loop turn. */
 type Gather<Question, Answer> = (question: Question) => Promise<Answer>;
 
 interface GatherParts<Question, Answer> {
@@ -361,7 +361,7 @@ type FoundTree = Pick<TreeRow, 'id' | 'key' | 'type' | 'queue' | 'height' | 'seq
 /** An account, its tree, and the path that the tree has at its leaf. Nothing says yet that the leaf is the account. */
 interface FoundLeaf {
   readonly leafIndex: number;
-  /** Waits in the output queue. */
+  /** In the output queue. */
   readonly queued: boolean;
   readonly tree: FoundTree;
   readonly pages: PathPages;

@@ -276,7 +276,7 @@ export async function pathsOfAccounts(
 const noLeaves = (got: number, expected: number) =>
   notFound(`Leaf nodes not found for hashes. Got ${got} hashes. Expected ${expected}.`);
 
-/** What methods make proofs with. */
+/** Dependencies of methods with proofs. */
 export interface Proofs {
   readonly reader: PathReader;
   readonly finder: LeafFinder;

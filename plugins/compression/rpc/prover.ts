@@ -18,7 +18,7 @@ interface ProverParts {
   readonly metrics: Metrics;
 }
 
-/** The server that makes the Groth16 proofs. */
+/** The server that computes Groth16 proofs. */
 export interface Prover {
   /** Errors of `prove` that do not depend on the proof: there is no prover. To be called before anything is prepared for it. */
   required(): void;
@@ -36,7 +36,7 @@ const NO_PROVER =
 export function createProver({ config, outbound, clock, log, metrics }: ProverParts): Prover {
   const { proverUrl, proverApiKey, proverTimeoutMs } = config;
   const semaphore = createSemaphore({ concurrency: config.proverConcurrency, maxWaiting: MOST_WAITING });
-  const calls = metrics.counter('prover_calls_total', 'proofs asked of the prover, by how it ended', ['outcome']);
+  const calls = metrics.counter('prover_calls_total', 'requests to the prover, by outcome', ['outcome']);
   let client: OutboundClient | null = null;
 
   const send = async (url: string, body: string, timeoutMs: number, signal: AbortSignal): Promise<OutboundResponse> => {
@@ -84,7 +84,7 @@ export function createProver({ config, outbound, clock, log, metrics }: ProverPa
       } catch (error) {
         calls.with('failed').add();
         const { details } = error as { details?: unknown };
-        if (!signal.aborted) log.warn({ details: details ?? messageOf(error) }, 'the prover made no proof');
+        if (!signal.aborted) log.warn({ details: details ?? messageOf(error) }, 'the prover returned no proof');
         throw error;
       }
     },

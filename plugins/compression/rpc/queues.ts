@@ -1,4 +1,4 @@
-import { setImmediate as letOthersGo } from 'node:timers/promises';
+import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import { Type } from '@sinclair/typebox';
 import { sql } from 'kysely';
 import { encode32 } from '../../../src/lib/base58.ts';
@@ -333,7 +333,7 @@ async function nodeTexts(paths: TreePaths): Promise<readonly string[]> {
   const byKey = new Map<number, PageNodes>();
   for (let from = 0; from < paths.leafIndexes.length; from += NODES_PER_TURN) {
     addPages(byKey, paths, from, Math.min(from + NODES_PER_TURN, paths.leafIndexes.length));
-    await letOthersGo();
+    await yieldToOthers();
   }
   const nodeAt = nodeFinder(paths, byKey);
   const texts: string[] = [];
@@ -348,7 +348,7 @@ async function nodeTexts(paths: TreePaths): Promise<readonly string[]> {
     const shown = level === paths.height ? positions : parents.flatMap((parent) => [2 * parent, 2 * parent + 1]);
     for (const position of shown) {
       texts.push(`{"index":${upper | BigInt(position)},"hash":"${encode32(nodeAt(level, position))}"}`);
-      if (texts.length % NODES_PER_TURN === 0) await letOthersGo();
+      if (texts.length % NODES_PER_TURN === 0) await yieldToOthers();
     }
     positions = parents;
   }
@@ -365,7 +365,7 @@ export async function inTurns<T, R>(
 ): Promise<R[]> {
   const all: R[] = [];
   for (let from = 0; from < list.length; from += PIECE) {
-    if (from > 0) await letOthersGo();
+    if (from > 0) await yieldToOthers();
     for (const one of await work(list.slice(from, from + PIECE), from)) all.push(one);
   }
   return all;
@@ -386,7 +386,7 @@ export async function readInTurns<T>(
     const last = rows.at(-1);
     if (last === undefined || rows.length < count) return all;
     next = indexOf(last) + 1;
-    await letOthersGo();
+    await yieldToOthers();
   }
   return all;
 }

@@ -100,7 +100,7 @@ async function load(parts: SnapshotCommandParts, options: Options, io: CommandIo
         replaces: options['replace'] === true,
         progress: (rows) => progress?.update(rows),
         async also(tx, header, headSlot) {
-          // What the store had read beyond the snapshot is gone with its rows, and its place on the chain is not.
+          // Rows above the snapshot are deleted, but the cursor stays: that range is requested again.
           if (headSlot === null || headSlot <= header.slot || gaps === null) return;
           const addresses = (await readLightTrees(tx.db as Db)).flatMap(addressesOf);
           const range = { fromSlot: header.slot + 1, toSlot: headSlot };
@@ -186,7 +186,7 @@ export interface SnapshotServer {
 const MOST_CONNECTIONS = 64;
 const IDLE_MS = 60_000;
 
-/** Gives the files of a folder to whoever asks: `/latest`, `/` (a list), or a name from it. Errors: COMPRESSION_SNAPSHOT_LISTEN. */
+/** Serves the files of a folder over HTTP: `/latest`, `/` (a list), or a name from it. Errors: COMPRESSION_SNAPSHOT_LISTEN. */
 export async function serveSnapshots(
   folder: string,
   address: { readonly host: string; readonly port: number },

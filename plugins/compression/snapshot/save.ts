@@ -36,7 +36,7 @@ export interface SnapshotKeeper {
 const LOOK_MS = 10_000;
 const RETRY_MS = 60_000;
 
-/** Steps of the tables' schema. */
+/** Version of the schema. */
 export const snapshotSchema = (): number => migrations.at(-1)?.version ?? 0;
 
 export function createSnapshotKeeper(parts: KeeperParts): SnapshotKeeper {
@@ -72,7 +72,7 @@ export function createSnapshotKeeper(parts: KeeperParts): SnapshotKeeper {
       await repeats.stop();
       if (signal === null) return;
       await save(signal, 1).catch((error: unknown) => {
-        log.warn({ code: codeOf(error), error: messageOf(error) }, 'no last snapshot could be written');
+        log.warn({ code: codeOf(error), error: messageOf(error) }, 'the final snapshot could not be written');
       });
     },
   };
@@ -83,7 +83,7 @@ const NEVER_MS = 2_000_000_000;
 const headSlot = async (db: Db): Promise<number> =>
   (await db.selectFrom('compression_head').select('slot').executeTakeFirst())?.slot ?? 0;
 
-/** A stopped daemon has to know which chain its rows are of. */
+/** Stored, because a stopped daemon must know the chain of its rows. */
 async function noteGenesis({ store, genesisHash }: Pick<KeeperParts, 'store' | 'genesisHash'>): Promise<void> {
   const hash = await genesisHash();
   if (hash === null || (await readNote(store.read as Db, NOTES.genesisHash)) === hash) return;
@@ -100,7 +100,7 @@ export async function saveNow(
   if (genesisHash === null) return null;
   const blockhash = async (slot: number): Promise<string | null> => {
     const params = [slot, { transactionDetails: 'none', rewards: false, maxSupportedTransactionVersion: 1 }];
-    // It is for people who compare snapshots, and no reason to be without one.
+    // Informational only: a snapshot without it is fine.
     const block = await chain
       ?.call<{ blockhash?: string } | null>('getBlock', params, { timeoutMs: 2_000 })
       .catch(() => null);

@@ -31,10 +31,10 @@ export interface TreeRow {
 }
 
 /**
- * Whether an account was spent. `doubted`: it was told once, and its tree is being read again; the account counts as spent until that is
- * done, and was never spent if it is not told again.
+ * Whether an account was spent. `unverified`: a spend was indexed, and its tree is being read again; the account counts as spent until that is
+ * done, and was never spent if no block confirms it.
  */
-export const SPENT = { no: 0, yes: 1, doubted: 2 } as const;
+export const SPENT = { no: 0, yes: 1, unverified: 2 } as const;
 
 /** Amounts and lamports are u64: 8 big-endian bytes, which sort as numbers do. */
 export interface AccountRow {
@@ -58,7 +58,7 @@ export interface AccountRow {
   spent: number;
   slot_spent: number | null;
   spent_by: Uint8Array | null;
-  /** Waits in the output queue. */
+  /** In the output queue. */
   queued: number;
   nullifier: Uint8Array | null;
   /** Place in the queue of nullifiers. */
@@ -88,7 +88,7 @@ export interface AssetRow {
   id: Uint8Array;
   tree: number;
   leaf_index: number;
-  /** Its leaf when it was last told; the tree may hold another one by now, and then the asset is not in it any more. */
+  /** Its leaf at the last change; if the tree has another one now, the asset is no longer in it. */
   leaf: Uint8Array;
   /** Sequence number of that. */
   seq: number;
@@ -99,7 +99,7 @@ export const SUBJECT = { owner: 1, address: 2, tokenOwner: 3 } as const;
 
 export interface Tables {
   compression_trees: TreeRow;
-  /** Keys that turned out to be no trees of ours. */
+  /** Keys that are not our trees. */
   compression_foreign: { key: Uint8Array; slot: number; reason: string };
   /** Nodes in pages of six levels: id = tree * 2^37 + `pageKey`; the bytes end with a CRC-32 (big-endian) of the rest. */
   compression_pages: { id: number; bytes: Uint8Array };
@@ -131,9 +131,9 @@ export interface Tables {
   compression_blocks: { slot: number; block_time: number | null };
   /** One row: the newest block that is indexed. */
   compression_head: { id: number; slot: number; block_time: number | null };
-  /** How to take a block back. */
+  /** Data to revert a block. */
   compression_undo: { slot: number; body: Uint8Array };
-  /** Names and values of what has to be remembered beside. */
+  /** Names and values of notes. */
   compression_notes: { name: string; value: string };
 }
 
@@ -146,7 +146,7 @@ interface Seen<T> {
   readonly value: T;
 }
 
-/** Runs queries that see one state of the store, and tells at which slot it stands. Errors: those of the store and of `work`. */
+/** Runs queries on one snapshot of the store and returns its slot. Errors: those of the store and of `work`. */
 export async function readAtOneSlot<T>(store: Store, work: (db: Db, slot: number) => Promise<T>): Promise<Seen<T>> {
   return await store.read.transaction().execute(async (transaction) => {
     const db = transaction as Db;
@@ -169,20 +169,20 @@ export function u64Of(bytes: Uint8Array): bigint {
 
 export const U64_MOST = 2n ** 64n - 1n;
 
-/** Names of what is remembered beside the rows. */
+/** Names of notes. */
 export const NOTES = {
-  /** Newest slot of the snapshot that was loaded: what comes after it is indexed from blocks. */
+  /** Newest slot of the loaded snapshot: later slots are indexed from blocks. */
   snapshotSlot: 'snapshot',
   genesisHash: 'genesis',
 } as const;
 
-/** Names of the notes of trees of which spends are in doubt begin with it. */
+/** Prefix of notes for trees with unverified spends. */
 export const DOUBT = 'doubt:';
-/** Values of those notes: the tree is being read again, or it has been and is right. */
+/** Values of those notes: the tree is being read again, or was read and is right. */
 export const READING = 'reading';
 export const READ = 'read';
 
-export const doubtNote = (tree: number): string => `${DOUBT}${tree}`;
+export const verifyNote = (tree: number): string => `${DOUBT}${tree}`;
 
 export async function readNote(db: Db, name: string): Promise<string | null> {
   const row = await db.selectFrom('compression_notes').select('value').where('name', '=', name).executeTakeFirst();

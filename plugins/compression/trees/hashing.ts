@@ -1,4 +1,4 @@
-import { setImmediate as letOthersGo } from 'node:timers/promises';
+import { setImmediate as yieldToOthers } from 'node:timers/promises';
 import type { Counter } from '../../../src/ports/metrics.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { HASH_BYTES, zeroHashes } from '../../../src/solana/merkle/path.ts';
@@ -22,7 +22,7 @@ export interface Hashing {
 /** Levels of the highest tree. */
 const MAX_HEIGHT = 40;
 
-/** `count` is told how many hashes trees cost. The hasher is made when it is first used. */
+/** `count` counts computed hashes. The hasher is created on first use. */
 export function createHashing(count: Pick<Counter, 'add'>): Hashing {
   let made: { readonly poseidon: Poseidon; readonly zeros: Uint8Array } | null = null;
   const use = () => {
@@ -79,12 +79,12 @@ export function hashIndexedLeaves(poseidon: Poseidon, type: number, leaves: read
 }
 
 /**
- * Reason of trees in the state `gap` whose own rows cannot tell when nothing is missing any more, because the past was never read, or is
- * being read anew: only the account on the chain can.
+ * Reason of trees in the state `gap` whose rows cannot show when nothing is missing any more, because the past was never read, or is
+ * being read again: only the account on the chain can.
  */
 export const HISTORY = 'history';
 
-/** What stands in a tree before anything was written to it. */
+/** Initial contents of a tree. */
 interface FreshTree {
   readonly seq: number;
   readonly nextIndex: number;
@@ -116,7 +116,7 @@ function startOf(type: number): readonly IndexedValue[] {
   return type === TREE_TYPE.addressV2 ? [highest(0)] : [];
 }
 
-/** Hashes after which others get their turn: some milliseconds of work. */
+/** Hashes between yields to the event loop: some milliseconds of work. */
 const HASHES_PER_TURN = 512;
 
 /**
@@ -144,7 +144,7 @@ export async function hashChains(
     if (since < HASHES_PER_TURN) continue;
     since = 0;
     // The hasher keeps nothing between two calls.
-    await letOthersGo();
+    await yieldToOthers();
   }
   return Array.from({ length: count }, (_, chain) => sums.subarray(chain * HASH_BYTES, (chain + 1) * HASH_BYTES));
 }

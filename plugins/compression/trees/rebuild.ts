@@ -17,8 +17,8 @@ const LEAVES_AT_ONCE = 256;
 const SLICES_PER_WRITE = 8;
 
 /**
- * Makes all pages of a diverged tree anew from its rows, in short transactions between which others write. Returns the root that they
- * have, or null when the tree is not diverged any more, moved, or a block was taken back. The row of the tree stays as it is. Errors: those of the store, the
+ * Rebuilds all pages of a diverged tree from its rows, in short transactions between which others write. Returns the root that they
+ * have, or null when the tree is no longer diverged, moved, or a block was reverted. The row of the tree stays. Errors: those of the store, the
  * signal's.
  */
 export async function rebuildTree(
@@ -56,7 +56,7 @@ async function isStill(db: Db, { id, seq }: TreeRow): Promise<boolean> {
   return row?.seq === seq && row.status === 'diverged';
 }
 
-/** While this note is there, a roll-back leaves the tree diverged and takes the note away: pages are not those of its row. */
+/** While this note exists, a rollback marks the tree diverged and deletes the note: pages do not match its row. */
 const noteOf = (id: number): string => `${REBUILD_NOTE}${id}`;
 
 async function begin(tx: StoreTx, id: number): Promise<void> {
@@ -162,5 +162,5 @@ async function indexedLeaves(
   return hashIndexedLeaves(poseidon, type, rows).map((hash, i) => ({ index: rows[i]?.leaf_index ?? 0, hash }));
 }
 
-/** Begins the names of notes of rebuilds that run, before the id of the tree: they cannot go on from another state. */
+/** Prefix of notes of running rebuilds, before the id of the tree: a rebuild cannot continue from another state. */
 export const REBUILD_NOTE = 'rebuild:';

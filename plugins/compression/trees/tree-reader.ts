@@ -24,7 +24,7 @@ const GROUP = '24rt4RgeyjUCWGS2eF7L7gyNMuz6JWdqYpAvb1KRoHxs';
 const OWN_PROGRAM = 'compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq';
 const HASH_BYTES = 32;
 
-/** What the account of a tree says. */
+/** Contents of a tree account. */
 export interface ChainTree extends NewTree {
   readonly rootCapacity: number;
   readonly seq: number;
@@ -32,19 +32,19 @@ export interface ChainTree extends NewTree {
 }
 
 type TreeAnswer =
-  | { readonly kind: 'tree'; readonly tree: ChainTree /** Slot at which the node stood. */; readonly slot: number }
+  | { readonly kind: 'tree'; readonly tree: ChainTree /** Slot of the node. */; readonly slot: number }
   /** The queue of this tree. */
   | { readonly kind: 'queue'; readonly tree: Uint8Array }
-  /** No tree of ours, and why. */
+  /** Not one of our trees; `reason` says why. */
   | { readonly kind: 'foreign'; readonly reason: string };
 
-/** Where the chain stands and what it holds as the root of one sequence number. */
+/** The newest sequence number on the chain, and the root of a requested one. */
 export interface ChainRoot {
   /** Newest sequence number. */
   readonly seq: number;
   /** Null when the account is gone. */
   readonly root: Uint8Array | null;
-  /** Slot at which the node stood when it told the sequence number. */
+  /** Slot of the node when it returned the sequence number. */
   readonly slot: number;
 }
 
@@ -136,14 +136,14 @@ interface TreeSourceParts {
   readonly reader: Pick<TreeReader, 'one'> | null;
   readonly clock: Clock;
   readonly log: Log;
-  /** Ends the waiting. */
+  /** Cancels retries. */
   readonly signal: AbortSignal;
 }
 
-/** Pauses behind the attempts; after the last one the block itself is tried again. */
+/** Pauses between attempts; after the last one the block itself is retried. */
 const PAUSES_MS = [500, 1_000, 2_000, 4_000, 0] as const;
 
-/** Asks the chain what a key is that a block names as a tree or as an output queue. */
+/** Looks up a key that a block uses as a tree or an output queue. */
 export function createTreeSource({ reader, clock, log, signal }: TreeSourceParts): TreeSource {
   async function ask({ one }: Pick<TreeReader, 'one'>, key: Uint8Array, slot: number): Promise<NewTree | ForeignTree> {
     const named = await one(key, { signal, minSlot: slot });
@@ -185,7 +185,7 @@ const TIMEOUT_MS = 10_000;
 
 export interface ReadOptions {
   readonly signal?: AbortSignal;
-  /** A node that stands below this slot refuses (CHAIN_RPC_ERROR). */
+  /** A node below this slot refuses (CHAIN_RPC_ERROR). */
   readonly minSlot?: number;
 }
 
@@ -194,7 +194,7 @@ interface AccountReply {
   readonly owner: string;
 }
 
-/** A part of an account, and the slot at which the node stood; null where there is no such account. */
+/** A part of an account, and the slot of the node; null for a missing account. */
 interface AccountSlice {
   readonly context: { readonly slot: number };
   readonly value: AccountReply | null;
@@ -230,10 +230,10 @@ export async function readLightTrees(db: Db): Promise<TreeRow[]> {
     .execute();
 }
 
-/** A tree as it is now; locked until the transaction ends, so that the indexer does not write over what is decided on it. */
+/** Reads a tree and locks its row until the transaction ends, so that the indexer does not overwrite it. */
 export async function lockTree({ db, dialect }: StoreTx, id: number): Promise<TreeRow | null> {
   const query = (db as Db).selectFrom('compression_trees').selectAll().where('id', '=', id);
-  // SQLite has one writer at a time, and no word for this.
+  // SQLite has one writer at a time and no row locks.
   return (await (dialect === 'postgres' ? query.forUpdate() : query).executeTakeFirst()) ?? null;
 }
 

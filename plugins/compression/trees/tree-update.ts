@@ -1,4 +1,4 @@
-/** One step in the life of a tree. Steps of a tree count up without holes; `slot` is that of the block that told it. */
+/** One update of a tree. Sequence numbers have no gaps; `slot` is that of the block. */
 export type TreeUpdate = LeafUpdate | NullifyUpdate | IndexedUpdate | BatchUpdate;
 
 interface Step {
@@ -79,7 +79,7 @@ export interface NewTree {
   readonly nextTree: Uint8Array | null;
 }
 
-/** A key that an event names and that is no tree of ours; says why. */
+/** A key in an event that is not our tree, with the reason. */
 export interface ForeignTree {
   readonly foreign: string;
 }

@@ -45,7 +45,7 @@ export function createTables(parts: TablesParts): Tables {
   const underWay = new Map<string, Promise<HoldingTable>>();
   const unknownMints = parts.metrics.counter(
     'unknown_mints_total',
-    'holdings without a row, because the account of their mint cannot be read',
+    'holdings left out because the account of their mint cannot be read',
   );
 
   async function pricesOf(tokens: readonly Holding[]): Promise<ReadonlyMap<string, number | null>> {

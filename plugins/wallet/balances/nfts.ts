@@ -26,7 +26,7 @@ export interface NftParts {
 }
 
 export function createNftReader({ chain, lookUp, images, sources, commitment, log, metrics }: NftParts): NftReader {
-  const failures = metrics.counter('nft_failures_total', 'look-ups of NFTs that were refused', ['source']);
+  const failures = metrics.counter('nft_failures_total', 'refused look-ups of NFTs', ['source']);
 
   async function readSource(source: NftSource, wallet: string): Promise<readonly FoundNft[]> {
     try {
@@ -174,7 +174,7 @@ export function coreAssets(chain: ChainCall, commitment: string): NftSource {
 }
 
 /** Names of Core collections by address; empty where there is none. Errors: 503 when the upstream refuses. */
-export async function coreNames(
+async function coreNames(
   chain: ChainCall,
   commitment: string,
   addresses: readonly string[],

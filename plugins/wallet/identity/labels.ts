@@ -40,7 +40,7 @@ const LOGGED_CLASHES = 10;
 export function createLabels(parts: LabelsParts): Labels {
   const { clock, log, metrics } = parts;
   const paths = parts.files.map((file) => resolve(file));
-  const malformedLines = metrics.counter('label_lines_malformed_total', 'lines of label files that are no label');
+  const malformedLines = metrics.counter('label_lines_malformed_total', 'malformed lines of label files');
   const failures = metrics.counter('label_reload_failures_total', 'changed label files that could not be read');
   let found: ReadonlyMap<string, AddressLabel> = byAddress(programLabels());
   metrics.observe('labels', 'addresses that have a label', () => found.size);
@@ -211,7 +211,7 @@ interface LabelFile {
   readonly leftOut: number;
 }
 
-/** Reads a label file line by line, so that a large one holds up nobody. Rejects when it cannot be read. */
+/** Reads a label file line by line: a large one must not block the event loop. Rejects when it cannot be read. */
 async function readLabelFile(path: string, limit: number): Promise<LabelFile> {
   const labels: AddressLabel[] = [];
   let [malformed, leftOut, number] = [0, 0, 0];

@@ -28,9 +28,9 @@ import {
 
 /** Names of addresses, both ways. */
 export interface Names {
-  /** Addresses of names, null where they stand for none. Throws what a caller is to be told. */
+  /** Addresses of names; null for a name that does not resolve. Throws RequestErrors for the caller. */
   resolve(names: readonly NameText[]): Promise<readonly (string | null)[]>;
-  /** Names of an address; null where none are told. Never rejects. */
+  /** Names of an address; null where they are not looked up. Never rejects. */
   owned(address: string): Promise<readonly string[] | null>;
 }
 
@@ -76,7 +76,7 @@ export type Subject =
 
 const ADDRESS_LENGTHS = { min: 32, max: 44 } as const;
 
-/** Reads what a caller gave. Throws the 400 for what is neither; `where` says which of several it is. */
+/** Parses an address or a name. Throws a 400 for anything else; `where` names the item of a list. */
 export function readSubject(given: unknown, where?: string): Subject {
   if (typeof given !== 'string') throw notAnAddress(JSON.stringify(given) ?? 'undefined', where);
   const name = parseName(given);
@@ -172,7 +172,7 @@ function createNameResolver(parts: ResolverParts): NameResolver {
     return Promise.all(answers.map(addressOf));
   }
 
-  /** Starts what is not under way yet, several names in one call. */
+  /** Starts the look-ups that are not in flight yet, several names in one call. */
   function begin(
     asked: readonly Asked[],
     read: (asked: readonly Asked[]) => Promise<readonly (string | null)[]>,
@@ -185,7 +185,7 @@ function createNameResolver(parts: ResolverParts): NameResolver {
         const answer = answers
           .then((addresses) => remember(one, addresses[at] ?? null))
           .finally(() => underWay.delete(key));
-        // Whoever waits for it gets the error; nobody may be left.
+        // Callers that still wait get the error; there may be none left.
         answer.catch(() => undefined);
         underWay.set(key, answer);
       }
@@ -225,9 +225,9 @@ interface Largest {
 
 const TOKEN_ACCOUNT_BYTES = 165;
 
-/** Who holds the only token of a mint, as 32 bytes; null when nobody does, or more than one token exists. */
+/** Holder of the only token of a mint, 32 bytes; null without a holder or when more than one token exists. */
 async function findHolder(reader: AccountReader, mint: Uint8Array): Promise<Uint8Array | null> {
-  // Of a mint that does not exist the node has nothing but an error to tell.
+  // For a mint that does not exist nodes return an error.
   const [account] = await reader.accounts([mint]);
   if (account === undefined || account === null || !isTokenProgram(account.owner)) return null;
   const options = { commitment: 'confirmed' };
@@ -257,7 +257,7 @@ const TEST_CLUSTERS: ReadonlySet<string> = new Set([
   '4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY',
 ]);
 
-/** Whether names mean something on this chain. Rejects when it cannot be told. */
+/** Whether the name programs are real on this chain. Rejects when the chain cannot be identified. */
 async function hasNames(chain: ChainReader, reader: AccountReader): Promise<boolean> {
   const { genesisHash } = chain.status();
   return !TEST_CLUSTERS.has(genesisHash ?? (await reader.genesisHash()));

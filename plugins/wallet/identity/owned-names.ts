@@ -48,10 +48,7 @@ export function createOwnedNames(parts: OwnedNamesParts): OwnedNames {
   const known = createLru<string, { readonly names: readonly string[] | null }>({
     ...{ max: MAX_CACHED, perf, ttlResolution: 0 },
   });
-  const failures = parts.metrics.counter(
-    'owned_names_failures_total',
-    'look-ups of the names of an address that failed',
-  );
+  const failures = parts.metrics.counter('owned_names_failures_total', 'failed look-ups of the names of an address');
   const underWay = new Map<string, Promise<readonly string[] | null>>();
 
   async function read(address: string): Promise<readonly string[] | null> {
@@ -133,7 +130,7 @@ function sortNames(
     if (text === null) continue;
     const name = `${text}.${suffix}`;
     names.add(name);
-    // A favourite that went to somebody else is not among the names, and so is none any more.
+    // A favourite that was transferred away is not among the names and no longer counts.
     if (liked !== null && sameBytes(liked, domain)) first = name;
   }
   const rest = [...names].filter((name) => name !== first).sort();
@@ -242,7 +239,7 @@ export function createAccountReader(chain: ChainReader): AccountReader {
 }
 
 export interface SolRegistry {
-  /** Whether .sol names are no longer those of the old registry. Rejects when the chain does not tell. */
+  /** Whether .sol names are no longer those of the old registry. Rejects when the chain does not answer. */
   isCutOff(): Promise<boolean>;
 }
 

@@ -144,7 +144,7 @@ const identityReply = Type.Object({
 const unknownReply = Type.Object({ address: Type.String(), type: unknownType });
 
 const batchEntry = Type.Union([
-  // With `wallet.identity.batchUnknown: full` also what nobody knows, and what is not resolved.
+  // With `wallet.identity.batchUnknown: full` also unknown and unresolved entries.
   Type.Object({
     ...{ address: Type.String(), ...named, inputDomain: Type.Optional(inputDomain) },
     unresolved: Type.Optional(Type.Literal(true)),

@@ -29,7 +29,7 @@ const BLOCKS_BEHIND = 32;
 
 /**
  * Deletes what is stored of dropped wallets, in small store transactions. Transactions that another wallet or its token accounts show stay.
- * A wallet that is asked for meanwhile is no longer dropped, and its index begins from nothing. Returns the number of rows.
+ * A wallet that is requested meanwhile is no longer dropped; its index starts from nothing. Returns the number of deleted rows.
  */
 export async function deleteDropped(store: Store, { now, finalSlot, steps }: DeleteOptions): Promise<number> {
   const dropped = await (store.read as Db)
@@ -83,7 +83,7 @@ async function deleteStep(tx: StoreTx, id: number, finalSlot: number | null): Pr
     await db.deleteFrom('wallet_accounts').where('wallet', '=', id).where('account', '=', account).execute();
   }
   if (accounts.length > 0) return 0;
-  // What is not final yet may still hold rows of it.
+  // Blocks that are not final may still contain rows of it.
   if (tail > droppedSlot) await forget(db, wallet);
   return null;
 }
@@ -96,14 +96,14 @@ async function oldestTail(db: Db): Promise<number> {
   return row?.slot == null ? Number.POSITIVE_INFINITY : Number(row.slot);
 }
 
-/** Nothing of it is left: the row goes too, but for one that says why the wallet is refused. */
+/** Nothing of it is left: deletes the row too, except one that records a refusal. */
 async function forget(db: Db, { id, refused, dropped_slot }: WalletRow): Promise<void> {
   if (refused !== null) {
     await db.updateTable('wallet_wallets').set({ dropped_at: null, dropped_slot: null }).where('id', '=', id).execute();
     return;
   }
   const { live_slot } = await db.selectFrom('wallet_state').select('live_slot').executeTakeFirstOrThrow();
-  // The blocks are matched against the followed wallets as this table says: it has to be read once more before the row goes.
+  // Processors read the followed wallets from this table: they must see the drop before the row is deleted.
   if (live_slot !== null && live_slot <= (dropped_slot ?? -1) + BLOCKS_BEHIND) return;
   await db.deleteFrom('wallet_wallets').where('id', '=', id).execute();
 }
@@ -157,7 +157,7 @@ async function deleteRows(
   return ns.length;
 }
 
-/** Of these transactions those that no row names any more. One whose body is not stored stays: nothing says whom it names. */
+/** The transactions among these that no row references. One without a stored body stays: its addresses are unknown. */
 async function unusedOf(db: Db, numbers: KeyNumbers, ns: readonly number[]): Promise<readonly number[]> {
   const bodies = await readBodies(db, ns);
   const pairs: string[] = [];

@@ -16,7 +16,7 @@ interface RowRange {
 /** Rows of an address in a range of the chain, those of the tail among them. Errors: those of the store. */
 export type ReadRows = (a: number, range: RowRange) => Promise<readonly HistoryRow[]>;
 
-/** Every page asks these statements: they are made once. */
+/** Every page runs these statements: they are compiled once. */
 export function createRowReader(store: Store): ReadRows {
   const readTail = rawQuery<Pick<TailPart, 'slot' | 'rows'>>(
     store,
@@ -33,7 +33,7 @@ export function createRowReader(store: Store): ReadRows {
   const merged = { asc: readMerged('ASC'), desc: readMerged('DESC') };
 
   return async (a, { below, above, mask, limit, order }) => {
-    // The tail first: what is merged in between is then seen twice, and never not at all.
+    // The tail first: rows merged in between are then seen twice, never missed.
     const tail = await readTail(store.read, [partOf(a), slotOf(Math.max(0, above)), slotOf(below)]);
     const rows = await merged[order](store.read, [a, below, above, mask, limit]);
     const fresh = tail
@@ -137,7 +137,7 @@ interface TailPart {
 /** Six bytes of address, two of place, one of flags: sorted by address and place, so that one address is found by halving. */
 const RECORD_BYTES = 9;
 const A_BYTES = 6;
-/** A block is kept in parts, so that whoever reads an address does not read everything about all others. */
+/** A block is stored in parts of the addresses, so that a reader of one address does not load all of it. */
 const PART_NUMBERS = 2 ** 42;
 
 export const partOf = (a: number): number => Math.floor(a / PART_NUMBERS);

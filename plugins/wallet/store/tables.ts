@@ -2,12 +2,12 @@ import { sql } from 'kysely';
 import type { Migration, Queries, StoreTx } from '../../../src/ports/store.ts';
 import { createKeyHash, hashKey, hashView } from '../../../src/solana/key-hash.ts';
 
-/** An address whose past is or was asked for. Slots are inclusive. */
+/** A wallet: an address whose history was requested. Slots are inclusive. README.md explains head, floor and live. */
 export interface WalletRow {
   /** The number of its address. */
   id: number;
   address: string;
-  /** Unix milliseconds of the last request; configured wallets keep it at 0. */
+  /** Unix milliseconds of the last request; 0 for configured wallets. */
   requested_at: number;
   is_pinned: number;
   /** Whether blocks are matched against it. */
@@ -17,29 +17,29 @@ export interface WalletRow {
   head: number | null;
   /** Whether there is nothing below `floor`. */
   is_complete: number;
-  /** Upstreams have nothing below this slot; null when they have, or it is not known yet. */
+  /** Upstreams have no data below this slot; null when they do, or before that is known. */
   pruned_below: number | null;
   pruned_at: number | null;
-  /** Everything from this slot on comes with the blocks; null when it does not. */
+  /** Everything from this slot on is read from blocks; null when the wallet is not live. */
   live_from: number | null;
   /** Version of the last change of `is_followed`. */
   follow_version: number;
   /** Signatures that were stored so far. */
   found: number;
-  /** Why the last step failed, in words. */
+  /** Message of the last failed step. */
   last_error: string | null;
   /** Transactions that are stored for it, those of its token accounts included. */
   stored: number;
-  /** Transactions that final blocks brought since `rate_from` (unix seconds). */
+  /** Transactions in final blocks since `rate_from` (unix seconds). */
   rate_from: number;
   rate_count: number;
-  /** Why it is not indexed: too many transactions a minute, or in all, or for the plans of all projects that wanted it. */
+  /** Why it is not indexed: too many transactions a minute (`busy`), in all (`large`), or for the plans of its projects (`budget`). */
   refused: WalletRefusal | null;
   /** Unix milliseconds. */
   refused_at: number | null;
   /** Transactions a minute (`busy`), or in all. */
   refused_size: number | null;
-  /** Unix milliseconds: nobody wants it any more, and what is stored of it is being deleted. */
+  /** Unix milliseconds: no project uses it any more, and its data is being deleted. */
   dropped_at: number | null;
   /** The newest slot whose blocks may have brought rows of it. */
   dropped_slot: number | null;
@@ -71,7 +71,7 @@ interface Tables {
 
 export type Db = Queries<Tables>;
 
-/** What a transaction has to do with an address. */
+/** Flags of a row: how a transaction relates to an address. */
 export const NAMED = 1;
 /** It changed the balance of a token account that the address owned. */
 export const CHANGED = 2;
@@ -85,7 +85,7 @@ export interface HistoryRow {
   readonly flags: number;
 }
 
-/** Where a transaction stands on the chain, as one number: slot * 65536 + place in the block. */
+/** Position of a transaction on the chain, as one number: slot * 65536 + place in the block. */
 const PLACES = 65_536;
 
 export const positionOf = (slot: number, place: number): number => slot * PLACES + place;
@@ -97,14 +97,14 @@ export const firstOf = (slot: number): number => slot * PLACES;
 export const endOf = (slot: number): number => (slot + 1) * PLACES;
 
 /**
- * Places from here on are not those of the block, which could not be had: they only tell transactions of a slot apart, and keep
+ * Places from here on are provisional, because no upstream had the block: they only distinguish the transactions of a slot and keep
  * their order.
  */
 export const PROVISIONAL_PLACE = 49_152;
 
 /**
  * Addresses as numbers of 48 bits, so that a row of the history is a few bytes and nothing is looked up to write it. They are hashes
- * with a seed of this store: seldom two addresses share one, and nobody can arrange that. Whoever reads rows compares them with their
+ * with a seed of this store: collisions are rare and cannot be forced. Readers compare rows with their
  * transactions (`loadRows`).
  */
 export interface KeyNumbers {

@@ -23,7 +23,7 @@ const KEYS_PER_QUERY = 500;
 const tagOf = (signature: Uint8Array): number =>
   Buffer.from(signature.buffer, signature.byteOffset, TAG_BYTES).readUIntBE(0, TAG_BYTES);
 
-/** Bodies of transactions are alike: what most of them hold serves as a dictionary. */
+/** Bodies of transactions are similar: their common text is the compression dictionary. */
 const COMMON = Buffer.from(
   '{"blockTime":,"indexWithinBlock":,"meta":{"computeUnitsConsumed":,"err":null,"fee":5000,"innerInstructions":[{"index":,"instructions":[{"accounts":[],"data":"","programIdIndex":,"stackHeight":2}]}],"loadedAddresses":{"readonly":[],"writable":[]},"logMessages":["Program ComputeBudget111111111111111111111111111111 invoke [1]","Program ComputeBudget111111111111111111111111111111 success","Program 11111111111111111111111111111111 invoke [1]","Program 11111111111111111111111111111111 success","Program TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA invoke [2]","Program log: Instruction: Transfer","Program TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA consumed 4645 of 200000 compute units","Program TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA success","Program TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"],"postBalances":[],"postTokenBalances":[],"preBalances":[],"preTokenBalances":[{"accountIndex":,"mint":"So11111111111111111111111111111111111111112","owner":"","programId":"TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA","uiTokenAmount":{"amount":"","decimals":9,"uiAmount":,"uiAmountString":""}}],"rewards":[],"status":{"Ok":null}},"slot":,"transaction":["","base64"]"message":{"accountKeys":["11111111111111111111111111111111","TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA","ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL","EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v"],"addressTableLookups":null,"header":{"numReadonlySignedAccounts":0,"numReadonlyUnsignedAccounts":1,"numRequiredSignatures":1},"instructions":[],"recentBlockhash":""},"signatures":[""]},"version":"legacy"}',
 );
@@ -31,7 +31,7 @@ const COMMON = Buffer.from(
 const packBody = (text: string): Buffer => deflateRawSync(text, { level: 6, dictionary: COMMON });
 const unpackBody = (body: Uint8Array): string => inflateRawSync(body, { dictionary: COMMON }).toString('utf8');
 
-/** Stores each transaction once, whoever else has to do with it. */
+/** Stores each transaction once, however many wallets it belongs to. */
 export async function writeTransactions(tx: StoreTx, list: readonly StoredTransaction[]): Promise<void> {
   const sorted = list.toSorted((left, right) => left.n - right.n);
   await tx.insertMany(
@@ -50,7 +50,7 @@ async function writeBodies(tx: StoreTx, list: readonly Pick<StoredTransaction, '
   if (rows.length > 0) await tx.insertMany('wallet_bodies', ['n', 'body'], rows, 'ignore');
 }
 
-/** Takes back what a block brought. */
+/** Deletes everything that a block added. */
 export async function forgetSlot(tx: StoreTx, slot: number): Promise<void> {
   const db = tx.db as Db;
   await db.deleteFrom('wallet_tail').where('slot', '=', slot).execute();
@@ -59,7 +59,7 @@ export async function forgetSlot(tx: StoreTx, slot: number): Promise<void> {
   await db.deleteFrom('wallet_times').where('slot', '=', slot).execute();
 }
 
-/** Where a transaction stands; null when it is not stored. */
+/** Position of a transaction; null when it is not stored. */
 export async function findSignature(db: Db, signature: Uint8Array): Promise<number | null> {
   const rows = await db
     .selectFrom('wallet_transactions')
@@ -73,7 +73,7 @@ export async function findSignature(db: Db, signature: Uint8Array): Promise<numb
 /** Signatures as keys of maps. */
 export const signatureText = (signature: Uint8Array): string => Buffer.from(signature).toString('latin1');
 
-/** All places at which these transactions are stored, by signature: two, while the index has yet to hear of a fork. */
+/** All positions of these transactions, by signature: two while the index has not processed a fork yet. */
 export async function findPlaces(
   db: Db,
   signatures: readonly Uint8Array[],
@@ -113,7 +113,7 @@ export async function readBodies(db: Db, ns: readonly number[]): Promise<Map<num
   return found;
 }
 
-/** The newest slot known to be no later than a time (unix seconds); null when there is none. */
+/** The newest known slot at or before a time (unix seconds); null without one. */
 export async function slotAtTime(db: Db, time: number): Promise<number | null> {
   const row = await db
     .selectFrom('wallet_times')
@@ -141,8 +141,8 @@ export async function timeBefore(db: Db, slot: number): Promise<number | null> {
 const KEY_WORDS = 8;
 
 /**
- * Transactions whose places were made up, because no upstream had their block, stand where the block has them as soon as it comes:
- * otherwise what it brings would stand there a second time.
+ * Moves transactions with provisional positions (no upstream had their block) to their real ones when the block arrives:
+ * otherwise the block would add them a second time.
  */
 export async function placeFromBlock(tx: StoreTx, block: ChainBlock): Promise<void> {
   const provisional = await provisionalOf(tx, block.slot);
@@ -154,7 +154,7 @@ export async function placeFromBlock(tx: StoreTx, block: ChainBlock): Promise<vo
   }
 }
 
-/** The same where no block comes, and an upstream tells only the order in it, by signature (base58). */
+/** The same from the order of a block, by signature (base58), when the block itself does not arrive. */
 export async function placeFromOrder(tx: StoreTx, slot: number, order: ReadonlyMap<string, number>): Promise<void> {
   const provisional = await provisionalOf(tx, slot);
   const texts = await readBodies(
@@ -197,7 +197,7 @@ async function moveToPlace(
   await moveRows(db, keys, provisional, real);
 }
 
-/** Everybody whom a row may tell of it: its accounts, and owners of token accounts among them. */
+/** All addresses that may have a row for it: its accounts, and owners of its token accounts. */
 export function keysOf({ keys, preTokenBalances, postTokenBalances }: NormalTransaction): ReadonlySet<number> {
   const owners = [...preTokenBalances, ...postTokenBalances].map(({ ownerKey }) => ownerKey).filter((key) => key >= 0);
   return new Set([...keys, ...owners]);
@@ -210,7 +210,7 @@ async function moveBody(db: Db, from: number, to: number): Promise<void> {
 }
 
 async function moveRows(db: Db, addresses: readonly number[], from: number, to: number): Promise<void> {
-  // One that is there already may be about something else: the address as a token account of another wallet.
+  // A row at the target may have another meaning: the address as a token account of another wallet.
   await sql`UPDATE wallet_rows SET flags = flags | COALESCE(
       (SELECT other.flags FROM wallet_rows other WHERE other.a = wallet_rows.a AND other.n = ${from}), 0)
     WHERE n = ${to} AND a IN (${sql.join(addresses)})`.execute(db);

@@ -26,7 +26,7 @@ export function createWalletReader(store: Store): (address: string) => Promise<W
   return async (address) => (await read(store.read, [address]))[0];
 }
 
-/** Takes the next version of the followed set; others wait for the commit. */
+/** Increments the version of the followed set; other writers wait for the commit. */
 async function takeVersion(tx: StoreTx): Promise<number> {
   const row = await (tx.db as Db)
     .updateTable('wallet_state')
@@ -47,7 +47,7 @@ interface Registration {
   readonly isPinned?: boolean;
 }
 
-/** Makes a wallet known and followed; one that is keeps its state. Returns its number. */
+/** Registers a wallet and follows it; an existing one keeps its state. Returns its number. */
 export async function registerWallet(tx: StoreTx, { key, address, now, isPinned }: Registration): Promise<number> {
   const db = tx.db as Db;
   const version = await takeVersion(tx);
@@ -77,8 +77,8 @@ export async function registerWallet(tx: StoreTx, { key, address, now, isPinned 
 }
 
 /**
- * What comes with blocks no longer counts: the wallet is read from the upstream again when it is asked for. Its stored head stays where it
- * was, below all that may still be taken back.
+ * Stops following wallets: they are read from the upstream again when requested. The stored head stays where it
+ * was, below everything that may still be reverted.
  */
 export async function unfollowWallets(tx: StoreTx, ids: readonly number[]): Promise<void> {
   if (ids.length === 0) return;
@@ -91,7 +91,7 @@ export async function unfollowWallets(tx: StoreTx, ids: readonly number[]): Prom
 }
 
 /**
- * Wallets that nobody wants, or that are refused: no block is matched against them any more, nothing of them is answered, and what is
+ * Drops wallets that are idle or refused: blocks are no longer matched against them, requests do not see them, and what is
  * stored of them is deleted later (`deleteDropped`). `now` in unix milliseconds.
  */
 export async function dropWallets(
@@ -127,14 +127,14 @@ export async function changedWallets(
   return rows.map(({ id, address, is_followed }) => ({ id, is_followed, key: decode32(address) as Uint8Array }));
 }
 
-/** Whether everything above `head` comes with the blocks. */
+/** Whether the live range joins the stored one: everything above `head` is read from blocks. */
 export const isJoined = ({ live_from, head }: Pick<WalletRow, 'live_from' | 'head'>): boolean =>
   live_from !== null && head !== null && head >= live_from - 1;
 
-/** A wallet whose past the upstream did not have is tried again after this time. */
+/** An upstream that lacked the past of a wallet is asked again after this time. */
 const PRUNED_MS = 600_000;
 
-/** Whether the past is settled: all of it there, or known to be lost. `now` in unix milliseconds. */
+/** Whether nothing more of the past can be expected: it is complete, or known to be pruned. `now` in unix milliseconds. */
 export const isPastKnown = (row: WalletRow, now: number): boolean =>
   row.is_complete === 1 || (row.pruned_below !== null && (row.pruned_at ?? 0) > now - PRUNED_MS);
 
@@ -171,7 +171,7 @@ const IDS_AT_ONCE = 400;
 
 /**
  * Counts what final blocks up to a slot brought to the followed wallets among `counts`, and drops those that have become too busy or too
- * large: they say so from then on. Wallets that the operator pinned are only counted.
+ * large; their row records why. Wallets pinned by the operator are only counted.
  */
 export async function countTransactions(
   tx: StoreTx,
@@ -218,7 +218,7 @@ function count(row: WalletRow, added: number, time: number, limits: WalletLimits
   const isFull = rateCount >= RATE_TRANSACTIONS;
   const isBusy = isFull && row.rate_from > 0 && perMinute > limits.transactionsPerMinute;
   const refused = is_pinned === 1 ? null : isBusy ? 'busy' : stored >= limits.transactions ? 'large' : null;
-  // Slower than it may be: the measurement begins again with what comes next.
+  // Below the limit: the measurement starts again.
   const isSlow = seconds * limits.transactionsPerMinute > RATE_TRANSACTIONS * 60;
   const restarts = row.rate_from === 0 || isFull || isSlow;
   return {

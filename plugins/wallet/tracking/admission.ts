@@ -5,12 +5,11 @@ import type { AccessPlans, BudgetName, Budgets, Caller, StoredBudgets } from '..
 import type { WalletConfig } from '../config.ts';
 import type { Db, WalletRefusal, WalletRow } from '../store/tables.ts';
 import { dropWallets, RATE_TRANSACTIONS } from '../store/wallets.ts';
-
 import type { AskOptions, ChainHistory, Listed } from './chain-history.ts';
 import { notAWallet, overBudget, tooBusy, tooLarge } from './view.ts';
 
 /**
- * Who may have which address indexed. An index costs disk for as long as somebody wants it, so it is bounded three times: by the address
+ * Decides which addresses are indexed for whom. An index costs disk for as long as it is used, so it is bounded three times: by the address
  * (programs and addresses that are too busy or too large are refused), by project (its plan's budgets), and in all.
  */
 export interface WalletAdmission {
@@ -23,7 +22,7 @@ export interface WalletAdmission {
   take(tx: StoreTx, id: number, caller: Caller, isStart: boolean): Promise<void>;
   /** Refuses what is no wallet, or too busy, whether it is indexed or not. Errors: RequestError 400; those of the upstream. */
   checkAddress(address: string, signal: AbortSignal): Promise<void>;
-  /** Whether a wallet that is being indexed may be indexed further. One that may not is dropped. */
+  /** Whether indexing of a wallet may continue; drops it if not. */
   mayContinue(wallet: WalletRow): Promise<boolean>;
   /** Drops wallets of projects that have more stored than their plans allow, largest first. Returns how many. */
   enforceBudgets(): Promise<number>;
@@ -67,7 +66,7 @@ const SYSVAR_OWNER = 'Sysvar1111111111111111111111111111111111111';
 const NATIVE_OWNER = 'NativeLoader1111111111111111111111111111111';
 const SYSVAR = /^Sysvar.*1{10}$/;
 
-/** Transactions a minute of a full page, newest first; null where the page does not say that there are many. */
+/** Transactions a minute of a full page, newest first; null for a page that is not full. */
 function ratePerMinute(page: readonly Listed[], slotMs: number | null): number | null {
   const [newest, oldest] = [page[0], page.at(-1)];
   if (newest === undefined || oldest === undefined || page.length < RATE_TRANSACTIONS) return null;
@@ -93,7 +92,7 @@ export function createAdmission(parts: AdmissionParts): WalletAdmission {
     if (NATIVE.has(address) || SYSVAR.test(address)) throw notAWallet();
     const ask: AskOptions = { commitment: 'confirmed', signal };
     const [account, page] = await Promise.all([
-      // A node that does not answer this says nothing of the address; the other bounds hold.
+      // A node that refuses this call does not block the address; the other bounds hold.
       upstream.account(address, ask).catch(nullWhenRefused),
       upstream.signatures(address, { before: null }, ask),
     ]);
@@ -208,15 +207,15 @@ export function createAdmission(parts: AdmissionParts): WalletAdmission {
       let dropped = 0;
       for (const { project } of await db.selectFrom('wallet_projects').select('project').distinct().execute())
         while (await isOver(plans, db, project)) {
-          if (!(await letGoLargest(project))) break;
+          if (!(await dropLargest(project))) break;
           dropped += 1;
         }
       return dropped;
     },
   };
 
-  /** The project no longer wants its largest wallet; one that nobody else wants is dropped. False when it has none. */
-  async function letGoLargest(project: string): Promise<boolean> {
+  /** Removes the largest wallet of a project; drops it unless another project uses it. False when it has none. */
+  async function dropLargest(project: string): Promise<boolean> {
     return await store.write(async (tx) => {
       const db = tx.db as Db;
       const largest = await db

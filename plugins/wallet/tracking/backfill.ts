@@ -26,16 +26,16 @@ export interface BackfillParts {
   readonly clock: Clock;
   /** Calls of one lane share those to the upstream with the other lanes. */
   readonly lane: string;
-  /** Whether a wallet may be indexed further; one that may not is dropped. */
+  /** Whether indexing may continue; drops the wallet if not. */
   mayContinue(wallet: WalletRow): Promise<boolean>;
-  /** Told of each stored piece. */
+  /** Called for each stored piece. */
   kept(transactions: number): void;
 }
 
-/** `again`: there is more to do now; `later`: what is missing is not final yet. */
+/** `again`: there is more to do now; `later`: the rest is not final yet. */
 type Step = 'done' | 'again' | 'later';
 
-/** The first piece is what a page needs, so that it is there soon. */
+/** The first piece is one page, so that the first response comes soon. */
 const FIRST_PIECE = 120;
 const PIECE = 400;
 /** Transactions per store transaction where a whole range must be there before it counts. */
@@ -65,7 +65,7 @@ export async function backfillWallet(
   if (wallet === undefined || wallet.dropped_at !== null || wallet.refused !== null) return 'done';
   if (!(await parts.mayContinue(wallet))) return 'done';
   const key = decode32(wallet.address);
-  if (key === null) throw new CodedError('WALLET_NO_ADDRESS', 'a stored address is none');
+  if (key === null) throw new CodedError('WALLET_NO_ADDRESS', 'a stored address is invalid');
   const run: Run = { ...parts, wallet, key, ask, finalSlot };
   if (wallet.head === null) {
     await begin(run);
@@ -81,7 +81,7 @@ export async function backfillWallet(
   return now !== undefined && now.is_followed === 1 && now.live_from !== null && !isJoined(now) ? 'later' : 'done';
 }
 
-/** What came with the blocks counts as covered already where all of it is final. The follower may be behind what is final. */
+/** Starts with the live range as covered, as far as it is final. The follower may be behind finality. */
 async function begin({ store, wallet, finalSlot }: Run): Promise<void> {
   await store.write(async (tx) => {
     const db = tx.db as Db;
@@ -105,7 +105,7 @@ async function begin({ store, wallet, finalSlot }: Run): Promise<void> {
   });
 }
 
-/** What was stored stays and counts again when an upstream has what lies between. */
+/** Stored rows stay, and count again once the range between is filled. */
 async function restart(run: Run): Promise<void> {
   await run.store.write(async (tx) => {
     await (tx.db as Db)
@@ -121,8 +121,8 @@ const needsHead = ({ wallet, finalSlot }: Run): boolean =>
   wallet.head !== null && finalSlot > wallet.head && !isJoined(wallet);
 
 /**
- * Everything between `head` and the newest final slot. It counts when all of it is stored. False when the upstream has lost a part of it
- * meanwhile: what is stored does not join what it still has.
+ * Fills the range between `head` and the newest final slot; `head` moves when all of it is stored. False when the upstream has pruned a part
+ * of it: the stored range does not join what it still has.
  */
 async function extendHead(run: Run): Promise<boolean> {
   const { store, wallet, finalSlot, ask, upstream } = run;
@@ -144,7 +144,7 @@ async function extendHead(run: Run): Promise<boolean> {
   }
   for (const account of [...gatherer.accounts.keys()].filter((text) => !before.has(text) && text !== wallet.address))
     await fillAccount(run, account, head);
-  // Asked last: a list that was cut while it was read must not count as whole.
+  // Checked last: a list that was pruned while it was read must not count as complete.
   if ((await upstream.firstSlot(ask.signal)) > head + 1) return false;
   await store.write(async (tx) => {
     await (tx.db as Db)
@@ -158,7 +158,7 @@ async function extendHead(run: Run): Promise<boolean> {
   return true;
 }
 
-/** An account that was not known before: what it did in the range that is covered already. */
+/** A newly found account: reads what it did in the range that is covered already. */
 async function fillAccount(run: Run, address: string, head: number): Promise<void> {
   const { upstream, ask, wallet } = run;
   const floor = wallet.is_complete === 1 ? 0 : (wallet.floor ?? 0);
@@ -181,7 +181,7 @@ async function fillAccount(run: Run, address: string, head: number): Promise<voi
   }
 }
 
-/** From `floor` down. True at the beginning of the wallet, or where the upstream has nothing more. */
+/** Fills from `floor` down. True at the beginning of the wallet, or when the upstream has nothing more. */
 async function extendDown(run: Run, deadlineMs: number): Promise<boolean> {
   const { wallet, clock, upstream, ask, store } = run;
   const gatherer = await downward(run);
@@ -193,10 +193,10 @@ async function extendDown(run: Run, deadlineMs: number): Promise<boolean> {
     piece = PIECE;
     const lowest = transactions.at(-1);
     if (lowest === undefined) break;
-    // Accounts that show up are read from above the floor.
+    // Newly found accounts are read from above the floor.
     floor = Math.min(floor, lowest.slot);
     await keep(run, gatherer, transactions, { floor });
-    // A turn ends with the time, and at once where the wallet has become too large.
+    // The run ends on time, or at once when the wallet has become too large.
     if (clock.monotonic() >= deadlineMs || !(await mayContinue(run))) return false;
   }
   const prunedBelow = await upstream.missingBelow(ask.signal);
@@ -220,7 +220,7 @@ async function mayContinue({ store, wallet, mayContinue }: Run): Promise<boolean
   return now !== undefined && now.refused === null && (await mayContinue(now));
 }
 
-/** Lists go on behind the oldest transaction of each address that is stored: everything from `floor` on is. */
+/** Each list continues after the oldest stored transaction of its address: everything from `floor` on is stored. */
 async function downward(run: Run): Promise<Gatherer> {
   const { store, upstream, wallet, ask } = run;
   const db = store.read as Db;
@@ -243,10 +243,10 @@ async function downward(run: Run): Promise<Gatherer> {
     openList(address) {
       const before = cursorOf(address);
       return createAddressList({
-        // One that shows up on the way down may have been closed by others meanwhile, without a word in the wallet's own list.
+        // An account found on the way down may have been closed by others, without an entry in the wallet's own list.
         ...{ upstream, address, belowSlot: known.has(address) ? floor : (wallet.head as number) + 1, ask },
         before,
-        // A node that is behind what counts as covered would have a hole there: an earlier run may have asked one that was ahead of it.
+        // A node behind the covered range would leave a hole: an earlier run may have used one that was ahead.
         minSlot: before === null ? Math.max(run.finalSlot, wallet.head as number) : (wallet.head as number),
       });
     },
@@ -314,7 +314,7 @@ interface Batch {
 
 /** Stores a batch. Returns how many of its transactions the wallet shows. */
 export async function keepBatch(tx: StoreTx, { wallet, transactions, accounts }: Batch): Promise<number> {
-  // One process at a time, as with blocks: none must make up a place that another one has, or is about to be told.
+  // One process at a time, as with blocks: two must not assign the same provisional position.
   await (tx.db as Db).updateTable('wallet_state').set({ version: sql`version` }).where('id', '=', 1).execute();
   const numbers = await readKeyNumbers(tx.db as Db);
   await writeAccounts(tx, wallet, accounts.values());
@@ -345,7 +345,7 @@ function keyOf(text: string): Uint8Array {
   return key;
 }
 
-/** Where each transaction stands. Places that nobody tells are made up, and taken back when somebody does. */
+/** Assigns positions. Unknown places are provisional until the order of the block is known. */
 async function place(
   tx: StoreTx,
   transactions: readonly Gathered[],
@@ -353,13 +353,13 @@ async function place(
   const placed: { n: number; one: Gathered }[] = [];
   const unplaced = new Map<number, Gathered[]>();
   const db = tx.db as Db;
-  // Its place may have been made up before, and only now be told.
+  // A stored provisional position may now get its real place.
   const stored = await findPlaces(db, transactions.map(signatureOf));
   const ordered = new Map<number, ReadonlyMap<string, number>>();
   for (const one of transactions) {
     const known = stored.get(signatureText(signatureOf(one)))?.find((n) => slotOf(n) === one.slot);
     const isProvisional = known !== undefined && placeOf(known) >= PROVISIONAL_PLACE;
-    // All of a slot take their real places or none does: else they would not be in their order.
+    // Either all of a slot take their real places or none: otherwise their order would break.
     if (isProvisional && one.order !== null) ordered.set(one.slot, one.order);
     if (one.place !== null && (!isProvisional || one.order !== null))
       placed.push({ n: positionOf(one.slot, one.place), one });

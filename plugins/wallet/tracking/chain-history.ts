@@ -12,16 +12,16 @@ export interface Listed {
   readonly signature: string;
   readonly slot: number;
   readonly hasFailed: boolean;
-  /** Unix seconds; null where the node does not say. */
+  /** Unix seconds; null when the node does not return it. */
   readonly time: number | null;
 }
 
 export interface FetchedTransaction {
   /** As the node sent it. */
   readonly text: string;
-  /** A block that holds just this transaction. */
+  /** A block with only this transaction. */
   readonly block: ChainBlock;
-  /** Place in its block where the node tells it. */
+  /** Place in its block; null when the node does not return it. */
   readonly place: number | null;
 }
 
@@ -33,8 +33,8 @@ export interface AskOptions {
 }
 
 /**
- * What a wallet's history is made of, as nodes tell it; what is past is asked of archives alone where there are any, so that no list ends
- * where another node has gone on forgetting. At most `concurrency` calls are under way. Errors: those of `ChainReader.call`, and
+ * Reads the lists and transactions of wallets from nodes. The past is read only from archives, if any are configured, so that no list ends
+ * early because a node has pruned it. At most `concurrency` calls are in flight. Errors: those of `ChainReader.call`, and
  * CHAIN_BAD_RESPONSE.
  */
 export interface ChainHistory {
@@ -47,8 +47,8 @@ export interface ChainHistory {
   /** Null when no upstream has it. */
   transaction(signature: string, options: AskOptions): Promise<FetchedTransaction | null>;
   /**
-   * Signatures of a block by place; null where it cannot be had. One that is remembered is asked for again when it lacks one of
-   * `signatures`: it may be of a branch that is gone.
+   * Signatures of a block by place; null when unavailable. A cached one is read again when it lacks one of
+   * `signatures`: it may be from an abandoned fork.
    */
   order(slot: number, options: AskOptions, signatures?: Iterable<string>): Promise<ReadonlyMap<string, number> | null>;
   /** The newest slot of an upstream that histories are read from. */
@@ -56,8 +56,8 @@ export interface ChainHistory {
   /** The first slot that the upstream has. */
   firstSlot(signal: AbortSignal): Promise<number>;
   /**
-   * The same, when something is missing below it; null when it has everything. A chain may begin at any slot:
-   * one whose first block is the first of the chain lacks nothing.
+   * The same, when data is missing below it; null when the upstream is complete. A chain may start at any slot:
+   * an upstream with the first block of its chain is complete.
    */
   missingBelow(signal: AbortSignal): Promise<number | null>;
   blockTime(slot: number, signal: AbortSignal): Promise<number | null>;
@@ -82,13 +82,13 @@ const TOKEN_PROGRAMS = [
 const badResponse = (method: string, what: string) =>
   new CodedError('CHAIN_BAD_RESPONSE', `${method}: the answer ${what}`, { retryable: true });
 
-/** The node understood and has no answer. */
+/** The node understood the call and refused it. */
 const isRefusal = (error: unknown): boolean => error instanceof CodedError && error.code === 'CHAIN_RPC_ERROR';
 
 interface ChainHistoryOptions {
-  /** Calls under way at once. */
+  /** Calls in flight. */
   readonly concurrency: number;
-  /** A first slot up to this one lacks nothing. */
+  /** An upstream whose first slot is at most this one is complete. */
   readonly historyFloorSlot: number;
 }
 
@@ -122,7 +122,7 @@ export function createChainHistory(
       false,
       lane,
     );
-    if (!Array.isArray(answer?.value)) throw badResponse('getTokenAccountsByOwner', 'is no list of accounts');
+    if (!Array.isArray(answer?.value)) throw badResponse('getTokenAccountsByOwner', 'is not a list of accounts');
     return answer.value.map(ownedAccount);
   }
 
@@ -158,7 +158,7 @@ export function createChainHistory(
         ...(minSlot === undefined ? {} : { minContextSlot: minSlot }),
       };
       const result = await call<unknown>('getSignaturesForAddress', [address, config], signal, true, lane);
-      if (!Array.isArray(result)) throw badResponse('getSignaturesForAddress', 'is no list of signatures');
+      if (!Array.isArray(result)) throw badResponse('getSignaturesForAddress', 'is not a list of signatures');
       return result.map(listed);
     },
     async transaction(signature, { commitment, signal, lane }) {
@@ -211,7 +211,7 @@ export function createChainHistory(
         lane,
       );
       const value = Array.isArray(answer?.value) ? answer.value[0] : undefined;
-      if (value === undefined) throw badResponse('getMultipleAccounts', 'is no list of accounts');
+      if (value === undefined) throw badResponse('getMultipleAccounts', 'is not a list of accounts');
       if (value === null) return null;
       const { executable, owner } = value as { executable?: unknown; owner?: unknown };
       return { isExecutable: executable === true, owner: String(owner) };
@@ -225,7 +225,7 @@ export function createChainHistory(
 function listed(value: unknown): Listed {
   const { signature, slot, err, blockTime } = (value ?? {}) as Readonly<Record<string, unknown>>;
   if (typeof signature !== 'string' || !Number.isSafeInteger(slot))
-    throw badResponse('getSignaturesForAddress', 'holds what is no entry');
+    throw badResponse('getSignaturesForAddress', 'contains a malformed entry');
   return {
     signature,
     slot: slot as number,
@@ -247,7 +247,7 @@ function ownedAccount(value: unknown): OwnedAccount {
         ? new Uint8Array(Buffer.from(data[0], 'base64').subarray(0, 32))
         : null;
   if (key === null || mint === null || mint.length !== 32)
-    throw badResponse('getTokenAccountsByOwner', 'holds what is no token account');
+    throw badResponse('getTokenAccountsByOwner', 'contains a malformed token account');
   return { account: key, mint };
 }
 

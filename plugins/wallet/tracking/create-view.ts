@@ -49,28 +49,28 @@ import {
 
 interface ViewParts extends TrackerParts {
   readonly recent: LRUCache<string, FetchedTransaction>;
-  /** Where transactions were shown last, while a fork could still move them. */
+  /** Where transactions were last returned, while a fork could still move them. */
   readonly shown: LRUCache<string, ShownPlace>;
-  readonly shelf: TransactionCache;
+  readonly transactionCache: TransactionCache;
   readonly readWallet: (address: string) => Promise<WalletNow | undefined>;
   readonly readRows: ReadRows;
-  /** Whether rows have to be read again, because they stand elsewhere now. */
+  /** True when rows have moved and must be read again. */
   readonly resolvePlaces: ReturnType<typeof createPlaceResolver>;
 }
 
 const POLL_MS = 40;
 const AGAIN_MS = 200;
 const EVERYTHING = Number.MAX_SAFE_INTEGER;
-/** Transactions above the stored part at which it is time to store them. */
+/** Transactions above the stored part from which on they are stored. */
 const LONG_OVERLAY = 50;
 
-/** Where an answer showed a transaction. Above `finalSlot` a fork may have changed everything since. */
+/** Where a response contained a transaction. Above `finalSlot` a fork may have changed everything since. */
 export interface ShownPlace {
   readonly slot: number;
   readonly finalSlot: number;
 }
 
-/** What of a wallet is there. */
+/** The stored range of a wallet. */
 interface Covered {
   readonly row: WalletNow;
   /** Positions, both exclusive. */
@@ -79,7 +79,7 @@ interface Covered {
   readonly isPastKnown: boolean;
 }
 
-/** `known`: what was read of the wallet just now, if it was. `isStart`: its index starts with this call, which is charged for it. */
+/** `known`: the wallet's row if it was just read. `isStart`: this call starts the index and is charged for it. */
 export async function createView(
   parts: ViewParts,
   {
@@ -98,14 +98,14 @@ export async function createView(
   const { store, clock, chain, readRows, readWallet } = parts;
   const db = store.read as Db;
   const deadlineMs = clock.monotonic() + parts.readThroughMs;
-  // Before anything is read that it is about: what becomes final later may be another transaction than was read.
+  // Before any row is read: a row that becomes final later may be another one than was read.
   const finalSlot = chain.status().finalizedSlot ?? -1;
   let overlay: Promise<Overlay> | null = null;
   let isAboveRead = false;
-  /** Good for one look. */
+  /** Used once. */
   let current = known;
 
-  /** Waits for the first answer that is not null. Errors: 503 in the end. */
+  /** Polls until `look` returns a value. Errors: 503 on timeout. */
   async function until<T>(look: (covered: Covered) => Promise<T | null>): Promise<T> {
     for (;;) {
       const row = current ?? (await readWallet(address));
@@ -119,7 +119,7 @@ export async function createView(
     }
   }
 
-  /** Reads what is above the stored part, up to `atLeast`; nothing where the blocks are close enough. */
+  /** Reads what is above the stored part, up to at least `atLeast`; nothing when the live range is fresh enough. */
   async function openOverlay(row: WalletNow, atLeast: number): Promise<Overlay> {
     const liveSlot = isJoined(row) ? row.live_slot : null;
     isAboveRead = liveSlot === null || liveSlot < atLeast || !isFresh(chain.status(), liveSlot);
@@ -128,7 +128,7 @@ export async function createView(
     const aboveSlot = liveSlot ?? (row.head as number);
     const found = await patiently(() => readOverlay(parts, row, key, { aboveSlot, atLeast }, signal));
     if ((await parts.upstream.firstSlot(signal)) > aboveSlot + 1) {
-      // The upstream has lost a part of it meanwhile: the index has to begin anew above that.
+      // The upstream has pruned a part of it meanwhile: the index has to restart above that.
       await store.write((tx) => parts.schedule(tx, row.id));
       throw beingIndexed(row.found);
     }
@@ -136,7 +136,7 @@ export async function createView(
     return found;
   }
 
-  /** Upstreams that are behind, or on different branches, agree within moments mostly. Errors: 503 when they do not in time. */
+  /** Retries while upstreams are behind or on different forks; they mostly agree soon. Errors: 503 on timeout. */
   async function patiently<T>(work: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
@@ -149,13 +149,13 @@ export async function createView(
     }
   }
 
-  /** Everything above the stored part as it was when the request first looked. */
+  /** Everything above the stored part, read once for the request. */
   const above = (row: WalletNow): Promise<Overlay> => {
     overlay ??= openOverlay(row, -1);
     return overlay;
   };
 
-  /** Goes on only when everything up to a slot is known: below a place nothing may be missing. Errors: 503. */
+  /** Waits until everything up to a slot is known: nothing may be missing below a position. Errors: 503. */
   async function reach(slot: number): Promise<void> {
     if (slot <= (await above(first)).upTo) return;
     const row = await until(async (covered) => covered.row);
@@ -163,7 +163,7 @@ export async function createView(
     await overlay;
   }
 
-  /** Rows without those of transactions that were read above: after a fork that the index has yet to hear of they are stored elsewhere too. */
+  /** Stored rows without those of transactions read above: until the index processes a fork they are stored elsewhere too. */
   async function withoutMoved(stored: readonly HistoryRow[], read: readonly ViewRow[]): Promise<readonly HistoryRow[]> {
     const signatures = read.flatMap(({ at }) => (at === undefined ? [] : [decode(at.signature) as Uint8Array]));
     if (stored.length === 0 || signatures.length === 0) return stored;
@@ -173,7 +173,7 @@ export async function createView(
 
   const first = await until(async ({ row }) => row);
   await above(first);
-  // What is stored of it goes with what was read above.
+  // The stored part must match what was read above.
   current = first;
 
   async function page(range: PageRange): Promise<ViewPage> {
@@ -183,7 +183,7 @@ export async function createView(
       const low = range.above ?? -1;
       const high = range.below ?? EVERYTHING;
       const isCut = low < covered.above;
-      // Oldest first has to begin where it was asked to.
+      // Oldest first must start at the requested bound.
       if (order === 'asc' && isCut && row.is_complete === 0) {
         if (!isPastKnown) return null;
         throw incompleteHistory(row.pruned_below ?? 0);
@@ -213,10 +213,10 @@ export async function createView(
     // No cursor any more once blocks or the overlay brought the real position: the page would repeat the transaction, or pass over its slot.
     if (isProvisional) n = (await knownPlace(signature, bytes)) ?? n;
     if (wanted === 'older') return n;
-    // A fork moved it, or took it away: what came into the other branch has not been seen.
+    // A fork moved or removed it: transactions of the other branch have not been returned yet.
     const shown = parts.shown.get(signature);
     if (shown === undefined || (n !== null && slotOf(n) === shown.slot)) return n;
-    // Not to be found while the upstream is behind it.
+    // Cannot be found while the upstream is behind it.
     if (n === null && (await above(first)).upTo < shown.slot) return endOf(shown.slot) - 1;
     return Math.min(n ?? EVERYTHING, endOf(shown.finalSlot) - 1);
   }
@@ -236,7 +236,7 @@ export async function createView(
     const { slot } = fetched.block;
     const place = fetched.place ?? (await parts.upstream.order(slot, ask, [signature]))?.get(signature);
     if (place !== undefined) return positionOf(slot, place);
-    // Nobody tells the place: then it is what the stored list of the wallet makes of it.
+    // Without a known place the order of the wallet's stored list counts.
     await until(async ({ row, isPastKnown }) => isPastKnown || slot >= (row.floor as number) || null);
     return (await findSignature(db, bytes)) ?? positionOf(slot, PROVISIONAL_PLACE);
   }
@@ -310,7 +310,7 @@ function coveredOf(row: WalletNow, now: number): Covered | null {
   return {
     row,
     above: row.is_complete === 1 ? -1 : firstOf(row.floor) - 1,
-    // Above what is covered, by the past or by blocks, rows may be stored in part.
+    // Above the covered range rows may be incomplete.
     below: endOf(isJoined(row) ? Math.max(row.head, row.live_slot ?? row.head) : row.head),
     isPastKnown: isPastKnown(row, now),
   };
@@ -320,14 +320,14 @@ interface LoadParts {
   readonly store: Store;
   readonly upstream: ChainHistory;
   readonly commitment: Commitment;
-  readonly shelf: TransactionCache;
-  /** What is stored up to this slot stands for ever. */
+  readonly transactionCache: TransactionCache;
+  /** Stored rows up to this slot are final. */
   readonly finalSlot: number;
   readonly signal: AbortSignal;
 }
 
 /**
- * The transactions of rows of a wallet and its accounts, in their order. What a fork took away meanwhile is left out, and so are rows of
+ * The transactions of rows of a wallet and its accounts, in their order. Leaves out what a fork removed meanwhile, and rows of
  * another address with the same number. Errors: those of store and upstream.
  */
 async function loadRows(parts: LoadParts, wallet: Uint8Array, rows: readonly ViewRow[]): Promise<Loaded[]> {
@@ -336,19 +336,19 @@ async function loadRows(parts: LoadParts, wallet: Uint8Array, rows: readonly Vie
     rows.filter(({ at }) => at === undefined).map(({ n }) => n),
   );
   const loaded = rows.map(({ n, flags, at = stored.get(n) }) => (at === undefined ? null : { ...at, flags }));
-  // Rows of token accounts are told apart by whoever reads their balances; those of old transactions name no owner.
+  // Readers of balances filter rows of token accounts themselves; old transactions name no owner.
   const isOwn = ({ flags, tx, block }: Loaded) =>
     (flags & (NAMED | CHANGED)) === 0 || touchOf(tx, block, wallet).flags !== 0 || (flags & ACCOUNT) !== 0;
   return loaded.filter((one): one is Loaded => one !== null && isOwn(one));
 }
 
-/** From memory, from the store, or where only the place of one is kept from the upstream. */
+/** From memory, from the store, or from the upstream when only the position is stored. */
 async function loadStored(parts: LoadParts, ns: readonly number[]): Promise<ReadonlyMap<number, LoadedTransaction>> {
   const db = parts.store.read as Db;
   const signatures = await readSignatures(db, ns);
   const found = new Map<number, LoadedTransaction>();
   for (const [n, signature] of signatures) {
-    const known = parts.shelf.take(n, signature);
+    const known = parts.transactionCache.take(n, signature);
     if (known !== null) found.set(n, known);
   }
   const unread = [...signatures].filter(([n]) => !found.has(n));
@@ -360,7 +360,7 @@ async function loadStored(parts: LoadParts, ns: readonly number[]): Promise<Read
     const text = bodies.get(n) ?? null;
     const loaded = await readOne(parts, { n, signature: encode64(signature), text });
     found.set(n, loaded);
-    if (text !== null && loaded.slot <= parts.finalSlot) parts.shelf.put(loaded, signature, text.length);
+    if (text !== null && loaded.slot <= parts.finalSlot) parts.transactionCache.put(loaded, signature, text.length);
   };
   await Promise.all(unread.map(read));
   return found;
@@ -382,7 +382,7 @@ async function readOne(
   return { n, signature, slot: block.slot, time: block.blockTime, tx, block };
 }
 
-/** A block that no upstream had is asked for again after this time. */
+/** A block that no upstream had is requested again after this time. */
 const ASK_AGAIN_MS = 10_000;
 const REMEMBERED = 10_000;
 
@@ -393,8 +393,8 @@ interface PlaceResolverParts {
 }
 
 /**
- * Rows whose places were made up, because no upstream had their block, may stand in a wrong order within their slot. Asks for it once
- * more; true where it came and the rows have to be read again. Never rejects: such an order is better than no answer.
+ * Rows with provisional positions (no upstream had their block) may be in a wrong order within their slot. Asks for the order
+ * again; true when it arrived and the rows must be read again. Never rejects: a wrong order is better than no response.
  */
 export function createPlaceResolver({ store, clock, upstream }: PlaceResolverParts) {
   const missing = createLru<number, number>({ max: REMEMBERED });
@@ -417,11 +417,11 @@ export function createPlaceResolver({ store, clock, upstream }: PlaceResolverPar
   };
 }
 
-/** Transactions that were read from the store, in memory: their bodies are unpacked and decoded once. */
+/** Decoded transactions from the store, in memory. */
 interface TransactionCache {
-  /** What is there of these positions, if their transactions still are the ones with these signatures. */
+  /** The cached transaction at a position, if it still has this signature. */
   take(n: number, signature: Uint8Array): LoadedTransaction | null;
-  /** For what is final: another fork may put another transaction into its place, or give it another outcome. */
+  /** For final transactions only: a fork may replace a transaction or change its outcome. */
   put(loaded: LoadedTransaction, signature: Uint8Array, textLength: number): void;
 }
 
@@ -439,7 +439,7 @@ export function createTransactionCache(maxBytes: number): TransactionCache {
       return entry !== undefined && Buffer.compare(entry.signature, signature) === 0 ? entry.loaded : null;
     },
     put(loaded, signature, textLength) {
-      // What is decoded takes about twice the room of its text.
+      // The decoded form takes about twice the size of its text.
       entries.set(loaded.n, { loaded, signature, bytes: textLength * 2 + 1_000 });
     },
   };

@@ -2,17 +2,17 @@ import { LRUCache } from 'lru-cache';
 import { endOf } from '../store/tables.ts';
 import type { Loaded, PageRange, ViewRow, WalletView } from './view.ts';
 
-/** What an answer tells of a transaction. It follows from the transaction and the wallet alone, so it holds as long as that stands. */
+/** A response row derived from a transaction and a wallet alone, so it is valid as long as the transaction is. */
 export interface DerivedRow {
   /** base58 */
   readonly signature: string;
 }
 
 export interface DerivedKind<D extends DerivedRow> {
-  /** Tells kinds apart. */
+  /** Unique among kinds. */
   readonly name: string;
   make(loaded: Loaded, view: WalletView): D;
-  /** Room that it takes in memory, about. */
+  /** Approximate size in memory. */
   bytesOf(derived: D): number;
 }
 
@@ -32,14 +32,14 @@ export interface DerivedRows {
   of<D extends DerivedRow>(kind: DerivedKind<D>): ReadDerived<D>;
 }
 
-/** Those of one kind for one wallet, by position. */
+/** Rows of one kind for one wallet, by position. */
 interface Kept {
   readonly derivedRows: Map<number, DerivedRow>;
   readonly bytes: number;
 }
 
 const ENTRY_BYTES = 300;
-/** Part of the room that one wallet may take. */
+/** Share of the memory that one wallet may take. */
 const SHARE = 1 / 4;
 
 export function createDerivedRows(maxBytes: number): DerivedRows {
@@ -91,10 +91,10 @@ export function createDerivedRows(maxBytes: number): DerivedRows {
   };
 }
 
-/** Why a walk ended: told to, after as many transactions as allowed, at the end, or where the upstream has nothing more. */
+/** Why a walk ended: `visit` stopped it, the limit was reached, the history ended, or the upstream is pruned. */
 export interface WalkEnd {
   readonly reason: 'stopped' | 'scanned' | 'complete' | 'pruned';
-  /** The last one that was visited. */
+  /** The last visited row. */
   readonly last: DerivedRow | null;
   /** The first slot that the upstream has; null where that was not what ended it. */
   readonly prunedBelow: number | null;
@@ -111,7 +111,7 @@ export interface WalkRange extends Omit<PageRange, 'limit'> {
 const LEAST_PIECE = 20;
 const MOST_PIECE = 200;
 
-/** Visits transactions of a wallet in order until `visit` answers true. Errors: those of the view. */
+/** Visits transactions of a wallet in order until `visit` returns true. Errors: those of the view. */
 export async function walkTransactions<D extends DerivedRow>(
   view: WalletView,
   range: WalkRange,

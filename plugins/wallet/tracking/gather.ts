@@ -22,7 +22,7 @@ import { beingIndexed, type ViewRow } from './view.ts';
 export interface Gathered {
   readonly signature: string;
   readonly slot: number;
-  /** Place in the block; null where nobody tells it: then the order of the list stands. */
+  /** Place in the block; null when unknown: then the order of the list counts. */
   place: number | null;
   /** Places of all transactions of the block by signature (base58), where they had to be looked up and an upstream has them. */
   order: ReadonlyMap<string, number> | null;
@@ -37,13 +37,13 @@ export interface Gathered {
 /** Reads the transactions of a wallet and its token accounts from the newest down. */
 export interface Gatherer {
   /**
-   * The next slots with at least `most` transactions, or all that is left; newest first. Accounts that show up in them are read from then
+   * The next slots with at least `most` transactions, or all that is left; newest first. Token accounts found in them are read from then
    * on as well. Empty at the end. Errors: those of the upstream, WALLET_NO_TRANSACTION.
    */
   next(most: number): Promise<readonly Gathered[]>;
-  /** Adds a token account of the wallet; those that are known already are left out. */
+  /** Adds a token account of the wallet; known ones are ignored. */
   add(account: OwnedAccount): void;
-  /** All token accounts that were met. */
+  /** All token accounts seen so far. */
   readonly accounts: ReadonlyMap<string, OwnedAccount>;
 }
 
@@ -52,12 +52,12 @@ interface GatherOptions {
   readonly wallet: Uint8Array;
   /** base58 of `wallet`. */
   readonly address: string;
-  /** Makes the list of an address, where the reading of it begins. */
+  /** Opens the list of an address. */
   openList(address: string): AddressList;
-  /** Slots up to this one are not wanted. */
+  /** Exclusive lower bound. */
   readonly aboveSlot: number;
   readonly ask: AskOptions;
-  /** `slot` is where the list says that it is. */
+  /** `slot` is the one from the list. */
   fetch(signature: string, ask: AskOptions, slot: number): Promise<FetchedTransaction | null>;
 }
 
@@ -75,7 +75,7 @@ export function createGatherer(options: GatherOptions): Gatherer {
     const text = encode32(owned.account);
     if (accounts.has(text)) return;
     accounts.set(text, owned);
-    // One that owns itself, as vaults of some pools do: its list is that of the wallet.
+    // An account that owns itself, like vaults of some pools: its list is the wallet's.
     if (text !== address) lists.push(options.openList(text));
   }
 
@@ -144,7 +144,7 @@ async function fetchOne(
     });
   const touch = touchOf(tx, fetched.block, wallet);
   const listed = [...sources].filter((source) => source !== address);
-  // Where the node tells no owners, the list of the account is what says that it was touched.
+  // When the transaction names no owners, the account's own list shows that it was touched.
   const isSilent = listed.length > 0 && tx.preTokenBalances.length === 0 && tx.postTokenBalances.length === 0;
   const flags = touch.flags | (sources.has(address) ? NAMED : 0) | (isSilent ? TOUCHED : 0);
   const accounts = new Set([...listed, ...touch.accounts.map(({ account }) => encode32(account))]);
@@ -157,7 +157,7 @@ async function fetchOne(
   };
 }
 
-/** Newest first; the place of a transaction that the node did not tell is looked up in its block. */
+/** Newest first; a missing place is looked up in the block. */
 async function inOrder(
   { upstream, ask }: GatherOptions,
   list: readonly Gathered[],
@@ -206,12 +206,12 @@ interface ListOptions {
 }
 
 /**
- * A page that is shorter than asked for is not the end: some nodes give less. Only one without anything new is. Nodes order the
- * entries of one slot differently, so the lowest slot of a page is read again with the next page, which another node may give.
+ * A short page is not the end: some nodes return less. Only a page without anything new is. Nodes order the
+ * entries of one slot differently, so the lowest slot of a page is read again with the next page, which may come from another node.
  */
 export function createAddressList({ upstream, address, belowSlot, before, minSlot, ask }: ListOptions): AddressList {
   let pending: Listed[] = [];
-  /** What the next page may hold again, with its slot. */
+  /** Entries that the next page may repeat, with their slots. */
   let taken = new Map<string, number>();
   let at = 0;
   let cursor = before;
@@ -253,7 +253,7 @@ export function createAddressList({ upstream, address, belowSlot, before, minSlo
   };
 }
 
-/** A list that is not wanted. */
+/** An empty list, for an address that is covered already. */
 export const emptyList = (address: string): AddressList => ({
   address,
   peek: async () => null,
@@ -262,14 +262,14 @@ export const emptyList = (address: string): AddressList => ({
   },
 });
 
-/** What a transaction has to do with a wallet. */
+/** How a transaction relates to a wallet. */
 interface Touch {
   readonly flags: number;
   /** Token accounts that the wallet owned before or after it. */
   readonly accounts: readonly OwnedAccount[];
 }
 
-/** Everything is told by the transaction itself: its keys, and the owners of its token balances. */
+/** Derived from the transaction alone: its keys and the owners of its token balances. */
 export function touchOf(tx: NormalTransaction, { keys }: Pick<ChainBlock, 'keys'>, wallet: Uint8Array): Touch {
   const id = keys.find(wallet);
   if (id < 0) return { flags: 0, accounts: [] };
@@ -314,13 +314,13 @@ export interface OverlayRange {
 }
 
 const PIECE = 200;
-/** Transactions that one request reads beyond what is stored; with more it waits for the index. */
+/** Transactions that one request reads above the stored ones; with more it waits for the index. */
 const MOST = 2_000;
 
 /**
  * Reads everything of a wallet above a slot, from all its lists up to one and the same slot: lists that end at different slots would show
- * a transaction and lack an older one, and whoever asks for what is newer than the first would never see the second. Errors: those of
- * upstream and store; WALLET_BEHIND, retryable; WALLET_NO_TRANSACTION where upstreams contradict each other, retryable; 503 when it is
+ * a transaction and lack an older one, and a client that continues after the first would never see the second. Errors: those of
+ * upstream and store; WALLET_BEHIND, retryable; WALLET_NO_TRANSACTION when upstreams contradict each other, retryable; 503 when it is
  * too much for one request.
  */
 export async function readOverlay(
@@ -371,7 +371,7 @@ const contradicting = (): CodedError =>
     retryable: true,
   });
 
-/** Lists order a slot as they like. Shown in one order and continued in another, a transaction would be passed over. */
+/** Nodes order the entries of a slot differently: a page in one order, continued in another, would skip a transaction. */
 function checkPlaces(found: readonly Gathered[]): void {
   found.forEach((one, at) => {
     const isAlone = found[at - 1]?.slot !== one.slot && found[at + 1]?.slot !== one.slot;
@@ -383,7 +383,7 @@ function overlayOf(upTo: number, found: readonly Gathered[], mints: ReadonlyMap<
   const rows: ViewRow[] = [];
   const accounts = new Map<string, ViewRow[]>();
   found.forEach((one, at) => {
-    // Newest first: what has no place of its own keeps its rank.
+    // Newest first: a transaction without a place gets a provisional one by rank.
     const n = positionOf(one.slot, one.place ?? PROVISIONAL_PLACE + (found.length - 1 - at));
     const { block } = one.fetched;
     const loaded = { n, signature: one.signature, slot: one.slot, time: block.blockTime, tx: one.tx, block };

@@ -14,18 +14,17 @@ import {
   type WalletLimits,
   writeAccounts,
 } from '../store/wallets.ts';
-
 import { touchOf } from './gather.ts';
 
 interface ProcessorParts {
   readonly random: Random;
   /** Every address of every block, and not only the followed wallets. */
   readonly isFull: boolean;
-  /** Told of each committed block. */
+  /** Called for each committed block. */
   matched(rows: number): void;
-  /** Told of each merge that wrote something. */
+  /** Called for each merge that wrote rows. */
   merged(rows: number): void;
-  /** What a wallet that comes with the blocks may take up; without them everything. */
+  /** Limits for live wallets; absent: unlimited. */
   readonly limits?: WalletLimits;
 }
 
@@ -35,10 +34,10 @@ interface State {
   readonly full_from: number | null;
 }
 
-/** Keeps followed wallets current: what blocks do to them goes into the tail, and from there into the history when it is final. */
+/** Keeps followed wallets live: rows of blocks go into the tail, and are merged into the history when final. */
 export function createWalletProcessor(parts: ProcessorParts): BlockProcessor {
   const sync = createFollowedSync(parts.random);
-  /** The set whose members have been told since when they come with the blocks. */
+  /** Version of the followed set whose members have their `live_from`. */
   let markedVersion = -1;
 
   return {
@@ -53,7 +52,7 @@ export function createWalletProcessor(parts: ProcessorParts): BlockProcessor {
         .where('id', '=', 1)
         .executeTakeFirstOrThrow();
       const followed = await sync.at(tx, state.version);
-      // A block that is filled in below says nothing of what comes next.
+      // A backfilled block does not move the live range.
       if (state.live_slot === null || block.slot > state.live_slot) {
         const isCut = state.live_slot !== null && block.parentSlot > state.live_slot;
         await moveOn(tx, state, block, isCut, parts.isFull);
@@ -79,7 +78,7 @@ export function createWalletProcessor(parts: ProcessorParts): BlockProcessor {
       if (rows > 0) tx.onCommit(() => parts.merged(rows));
     },
     outOfOrder: true,
-    // What was passed over is read from the upstream like all that lies before the blocks.
+    // Gaps are read from the upstream like everything before the live range.
     wantsGaps: false,
   };
 }
@@ -93,7 +92,7 @@ async function moveOn(tx: StoreTx, state: State, { slot }: ChainBlock, isCut: bo
     .execute();
 }
 
-/** From this block on wallets that are new come with the blocks; where blocks were passed over, the others begin anew. */
+/** New wallets are live from this block on; after a gap in the blocks all others become live again from here. */
 async function markLive(tx: StoreTx, state: State, slot: number, isFull: boolean, isCut: boolean): Promise<void> {
   const db = tx.db as Db;
   if (isCut)
@@ -146,7 +145,7 @@ async function writeFollowed(tx: StoreTx, block: ChainBlock, { index, wallets }:
   return await writeTail(tx, block.slot, withoutRepeats(rows));
 }
 
-/** Every address of a block. The transactions are fetched when they are asked for. */
+/** Rows of every address of a block. Transactions are fetched on demand. */
 async function writeFull(tx: StoreTx, block: ChainBlock): Promise<number> {
   const { rows, transactions } = await fullRows(tx, block);
   await writeTransactions(tx, transactions);
@@ -166,14 +165,14 @@ interface FollowedWallet {
   readonly key: Uint8Array;
 }
 
-/** The followed wallets as the blocks are matched against them. */
+/** The followed wallets as an index for matching. */
 interface Followed {
   readonly index: AddressIndex;
   /** By owner number of the index. */
   readonly wallets: readonly FollowedWallet[];
 }
 
-/** Keeps them equal to the store, whichever process changes it. */
+/** Keeps them in sync with the store, which other processes change too. */
 interface FollowedSync {
   /** `version` is that of the store. Errors: of the store. */
   at(tx: StoreTx, version: number): Promise<Followed>;
@@ -185,7 +184,7 @@ function createFollowedSync(random: Random): FollowedSync {
   const seed = new Uint32Array(random.bytes(SEED_BYTES).slice().buffer);
   const index = createAddressIndex({ seed });
   const wallets: FollowedWallet[] = [];
-  /** Owner numbers are small: each wallet that was ever seen has one. */
+  /** Owner numbers are dense: one for each wallet seen so far. */
   const owners = new Map<number, number>();
   let known = -1;
 
@@ -193,7 +192,7 @@ function createFollowedSync(random: Random): FollowedSync {
     async at(tx, version) {
       if (version !== known) {
         const changed = await changedWallets(tx.db as Db, known);
-        // From here on nothing waits or fails. What is read again stays as it is.
+        // No await from here on. Applying a change twice is harmless.
         for (const { id, key, is_followed } of changed) {
           const owner = owners.get(id) ?? wallets.push({ id, key }) - 1;
           owners.set(id, owner);

@@ -42,13 +42,13 @@ export function createTracker(parts: TrackerParts): Tracker {
     sizeCalculation: ({ text }) => text.length * 3 + 1_000,
   });
   const shown = new LRUCache<string, ShownPlace>({ max: SHOWN_KEPT });
-  const shelf = createTransactionCache(cacheBytes);
+  const transactionCache = createTransactionCache(cacheBytes);
   const readWallet = createWalletReader(store);
   const viewParts = {
     ...parts,
     recent,
     shown,
-    shelf,
+    transactionCache,
     readWallet,
     readRows: createRowReader(store),
     resolvePlaces: createPlaceResolver(parts),

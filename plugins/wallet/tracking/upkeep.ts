@@ -30,7 +30,7 @@ interface UpkeepParts {
   finalSlot(): number | null;
 }
 
-/** Follows the wallets of the configuration, lets go of those that nobody asks for, and deletes what is stored of them. */
+/** Follows the configured wallets, drops idle ones, and deletes their data. */
 interface Upkeep {
   start(roles: Roles): Promise<void>;
   stop(): void;
@@ -39,9 +39,9 @@ interface Upkeep {
 const LOOK_MS = 3_600_000;
 const NEW_MS = 5_000;
 const DAY_MS = 86_400_000;
-/** Wallets that one look lets go. */
+/** Wallets dropped in one pass. */
 const MOST_IDLE = 1_000;
-/** Store transactions of one round of deleting: others write in between. */
+/** Store transactions of one deletion pass: other writers get in between. */
 const DELETE_STEPS = 25;
 /** How long a refusal is remembered. */
 const REFUSED_MS = 30 * DAY_MS;
@@ -56,7 +56,7 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
     for (const address of config.follow) {
       const key = decode32(address);
       if (key === null) {
-        log.warn({ address }, 'wallet.follow names what is no address');
+        log.warn({ address }, 'wallet.follow contains an invalid address');
         continue;
       }
       const known = await readWallet(store.read as Db, address);
@@ -67,11 +67,11 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
     }
   }
 
-  async function letGo(): Promise<void> {
+  async function dropIdle(): Promise<void> {
     const db = store.read as Db;
     const now = clock.now();
     const over = (await admission?.enforceBudgets()) ?? 0;
-    if (over > 0) log.info({ wallets: over }, 'wallets of projects that store more than their plans allow are let go');
+    if (over > 0) log.info({ wallets: over }, 'wallets of projects above their storage budget were dropped');
     await store.write(async (tx) => {
       const refused = (tx.db as Db).deleteFrom('wallet_wallets').where('refused_at', '<', now - REFUSED_MS);
       await refused.where('is_followed', '=', 0).where('dropped_at', 'is', null).execute();
@@ -85,27 +85,27 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
       .where('requested_at', '<', before)
       .where('dropped_at', 'is', null)
       .where('refused', 'is', null)
-      // What the index of everything has stays.
+      // The full index keeps its rows.
       .$if(config.full, (query) => query.where('is_followed', '=', 1))
       .limit(MOST_IDLE)
       .execute();
     const ids = idle.map(({ id }) => id);
     await store.write(async (tx) => {
-      // A project that no longer asks for a wallet has room for another one.
+      // The wallet no longer counts against the budget of an idle project.
       await (tx.db as Db).deleteFrom('wallet_projects').where('requested_at', '<', before).execute();
       await (config.full ? unfollowWallets(tx, ids) : dropWallets(tx, ids, now));
     });
-    if (ids.length > 0) log.info({ wallets: ids.length }, 'wallets that nobody asked for are no longer followed');
+    if (ids.length > 0) log.info({ wallets: ids.length }, 'idle wallets are no longer followed');
   }
 
   async function deleteSome(): Promise<void> {
     if (config.full) return;
     const options = { now: clock.now(), finalSlot: parts.finalSlot(), steps: DELETE_STEPS };
     const rows = await deleteDropped(store, options);
-    if (rows > 0) log.debug({ rows }, 'rows of wallets that nobody wants were deleted');
+    if (rows > 0) log.debug({ rows }, 'rows of dropped wallets were deleted');
   }
 
-  /** Those that a command made known, which cannot make jobs; and those that come with the blocks since their job was done. */
+  /** Schedules wallets registered by a command, which cannot enqueue jobs, and wallets that became live after their job had finished. */
   async function joinNew(): Promise<void> {
     const waiting = await (store.read as Db)
       .selectFrom('wallet_wallets')
@@ -124,18 +124,18 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
   function soon(): void {
     cancelSoon = clock.timeout(NEW_MS, () => {
       joinNew()
-        .catch((error) => log.warn({ err: messageOf(error) }, 'new wallets could not be looked for'))
+        .catch((error) => log.warn({ err: messageOf(error) }, 'new wallets could not be scheduled'))
         .then(deleteSome)
-        .catch((error) => log.warn({ err: messageOf(error) }, 'what idle wallets stored could not be deleted'))
+        .catch((error) => log.warn({ err: messageOf(error) }, 'data of dropped wallets could not be deleted'))
         .finally(() => {
           if (!isStopped) soon();
         });
     });
   }
 
-  /** At the start as well: one that never runs for an hour would never let go. */
+  /** At the start as well: a process that never runs for an hour would never drop any. */
   function look(): void {
-    letGo().catch((error) => log.warn({ err: messageOf(error) }, 'idle wallets could not be let go'));
+    dropIdle().catch((error) => log.warn({ err: messageOf(error) }, 'idle wallets could not be dropped'));
     cancel = clock.timeout(LOOK_MS, look);
   }
 
@@ -156,19 +156,19 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
 
 const JOB_KIND = 'wallet.index';
 
-/** Time of one turn: others wait for as long. */
+/** Time of one run of the job; the next wallet waits for as long. */
 const TURN_MS = 3_000;
 const TIMEOUT_MS = 120_000;
-/** Somebody may be waiting for a wallet whose process was killed; that two index it at once does no harm. */
+/** Short, because a request may wait for a wallet whose process was killed; two runs at once do no harm. */
 const LEASE_MS = 10_000;
-/** Until what is missing at the top may be final. */
+/** Until the missing top may be final. */
 const FINALITY_MS = 2_000;
-/** Somebody may be waiting: an upstream that failed is asked again soon, and a request begins anew when it was given up. */
+/** Short, because a request may be waiting; a failed job is scheduled again by the next request. */
 const FIRST_PAUSE_MS = 500;
 const MOST_PAUSE_MS = 15_000;
 const MOST_ATTEMPTS = 20;
 
-/** Indexes a wallet piece by piece; many wallets take turns, by project. The job's key is the number of the wallet. */
+/** Indexes a wallet piece by piece; projects share the slots evenly. The job's key is the number of the wallet. */
 export function createIndexJob(
   parts: Omit<BackfillParts, 'lane'> & { readonly log: Log },
   concurrency: number,
@@ -178,7 +178,7 @@ export function createIndexJob(
     kind: JOB_KIND,
     summary: 'reads the past of a wallet from the upstream',
     concurrency,
-    // Another project finds a free slot at once.
+    // Leaves a slot for another project.
     groupConcurrency: () => Math.max(1, concurrency - 1),
     timeoutMs: TIMEOUT_MS,
     leaseMs: LEASE_MS,
@@ -188,10 +188,10 @@ export function createIndexJob(
         const step = await backfillWallet({ ...parts, lane: job.group }, id, clock.monotonic() + TURN_MS, signal);
         if (step === 'done') return { kind: 'done' };
         const runAt = clock.now() + (step === 'later' ? FINALITY_MS : 0);
-        return { kind: 'retry', runAt, error: 'goes on', uncounted: true };
+        return { kind: 'retry', runAt, error: 'continues', uncounted: true };
       } catch (error) {
         signal.throwIfAborted();
-        log.warn({ wallet: id, err: messageOf(error) }, 'a wallet could not be indexed further');
+        log.warn({ wallet: id, err: messageOf(error) }, 'indexing of a wallet failed');
         await noteError(store, id, messageOf(error));
         if (job.attempts >= MOST_ATTEMPTS) return { kind: 'failed', error: messageOf(error) };
         const pauseMs = backoffMs(job.attempts + 1, null, { firstMs: FIRST_PAUSE_MS, longestMs: MOST_PAUSE_MS });
@@ -207,15 +207,15 @@ async function noteError(store: Store, id: number, message: string): Promise<voi
   });
 }
 
-/** Lets a wallet (by number) be indexed further; one that is being indexed goes on. Happens in the transaction. */
+/** Schedules indexing of a wallet (by number) in the transaction; a running job continues. */
 export type Schedule = (tx: StoreTx, id: number) => Promise<void>;
 
 /** Of wallets that the operator follows; project ids are UUIDs. */
 const OPERATOR_GROUP = 'operator';
 
 /**
- * A wallet has one job, which becomes due again: so nothing is ever read twice at once. Its group is the project that asked first, so that
- * projects share the runner evenly, whatever each of them asks for.
+ * A wallet has one job, which becomes due again: nothing is read twice at once. Its group is the first project that requested it, so that
+ * projects share the runner evenly.
  */
 export function createSchedule(
   outbox: Pick<Outbox, 'requeue'>,

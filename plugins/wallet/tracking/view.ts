@@ -5,7 +5,7 @@ import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts'
 import type { ChainStatus } from '../../../src/ports/chain.ts';
 import type { HistoryRow, WalletRow } from '../store/tables.ts';
 
-/** A row of a wallet, with the transaction beside it where it is at hand. */
+/** A row of a wallet, with its transaction when that is already loaded. */
 export interface ViewRow extends HistoryRow {
   readonly at?: LoadedTransaction;
 }
@@ -15,10 +15,10 @@ export interface LoadedTransaction {
   /** base58 */
   readonly signature: string;
   readonly slot: number;
-  /** Unix seconds; null where the chain gives none. */
+  /** Unix seconds; null when the chain has no time for it. */
   readonly time: number | null;
   readonly tx: NormalTransaction;
-  /** A block that holds just this transaction. */
+  /** A block with only this transaction. */
   readonly block: ChainBlock;
 }
 
@@ -43,31 +43,31 @@ export interface ViewPage {
 }
 
 /**
- * The history of one wallet as one request sees it: what is stored, and above it what is not final yet. Whatever is asked for is
- * waited for. Errors: 503 when it is not there in time.
+ * The history of one wallet as one request sees it: the stored rows, and above them what is not final yet. Methods wait for data
+ * that is being indexed. Errors: 503 on timeout.
  */
 export interface WalletView {
   readonly key: Uint8Array;
   readonly address: string;
   readonly id: number;
-  /** What is stored up to this slot stands for ever; -1 where nobody knows. */
+  /** Stored rows up to this slot are final; -1 when unknown. */
   readonly finalSlot: number;
-  /** Whether everything that was told so far is stored: nothing above it was read from the upstream. */
+  /** Whether everything returned so far is stored: nothing was read from the upstream. */
   isStored(): boolean;
-  /** Goes on when everything up to a slot is known; what was asked before may not have been. Errors: 503 when it is not in time. */
+  /** Waits until everything up to a slot is known. Errors: 503 on timeout. */
   reach(slot: number): Promise<void>;
   page(range: PageRange): Promise<ViewPage>;
-  /** Notes that an answer shows a transaction, which may be asked to go on from. */
+  /** Records that a response contains a transaction: its signature may come back as a cursor. */
   noteShown(signature: string, n: number): void;
   /** In the order of the rows. */
   load(rows: readonly ViewRow[]): Promise<readonly Loaded[]>;
   /**
-   * Where a transaction stands, whoever it belongs to; null when the chain does not know it. For what is older everything below it is
-   * known then. What is newer begins at the fork where one has moved it, or taken it away, since it was shown last: no transaction is
-   * passed over, and one that landed again comes again.
+   * Position of any transaction; null when the chain does not know it. For `older` everything below it is
+   * known then. `newer` starts at the fork if one moved or removed it since it was last returned: no transaction is
+   * skipped, and one that landed again is returned again.
    */
   locate(signature: string, wanted: 'older' | 'newer'): Promise<number | null>;
-  /** Waits until everything is stored, or `prunedBelow` says what the upstream lacks. */
+  /** Waits until everything is stored; `prunedBelow` is set where the upstream lacks the rest. */
   whole(): Promise<{ readonly prunedBelow: number | null }>;
   /** Rows of a token account, stored or not final yet, newest first below a position. */
   accountRows(
@@ -79,13 +79,13 @@ export interface WalletView {
   accountsOf(mint: Uint8Array): Promise<readonly { readonly id: number; readonly address: string }[]>;
   /** The newest slot known to this wallet that is no later than a time in unix seconds; null when all are later. */
   slotAt(time: number): Promise<number | null>;
-  /** Unix seconds of a block, or else of the nearest earlier one that is known; null when there is none. */
+  /** Unix seconds of a block, or of the nearest known earlier one; null without one. */
   timeNear(slot: number): Promise<number | null>;
 }
 
 const RETRY_S = 5;
 
-/** The call that started the index is charged: the work goes on behind it. */
+/** The call that started the index is charged: the work continues in the background. */
 export const beingIndexed = (found: number, isStart = false): RequestError =>
   new RequestError(503, 'Wallet history is being indexed', {
     details: `${found} signatures so far`,
@@ -93,7 +93,7 @@ export const beingIndexed = (found: number, isStart = false): RequestError =>
     isCharged: isStart,
   });
 
-/** The code stands in `details`, where programs can find it. */
+/** `details` contains the code, for programs. */
 const coded = (code: string, message: string, details: string): RequestError =>
   new RequestError(400, message, { details: `${details} (${code})`, cause: new CodedError(code, details) });
 
@@ -123,14 +123,14 @@ export function refusedNow({ refused, refused_size: size }: WalletRow): RequestE
   return overBudget('WALLET_BUDGET', 'The plan has no room for the transactions of this wallet', null);
 }
 
-/** The upstream has lost what was asked for; waiting does not help. */
+/** The upstream has pruned the requested range; waiting does not help. */
 export const incompleteHistory = (firstSlot: number): RequestError =>
   new RequestError(503, 'Incomplete history', {
     details: `The upstream node has no data before slot ${firstSlot}; configure an archive endpoint`,
     retryAfterS: null,
   });
 
-/** A page that was shown already goes further than any upstream that answers now. */
+/** An earlier page was newer than every upstream that answers now. */
 export const upstreamBehind = (): RequestError =>
   new RequestError(503, 'Service unavailable', {
     details: 'The Solana upstream is behind what was asked for',

@@ -2,15 +2,15 @@
 import assert from 'node:assert/strict';
 import { suite, type TestContext, test } from 'node:test';
 import { openBooks } from '../../../plugins/compression/indexing/block-books.ts';
-import { endDoubts } from '../../../plugins/compression/indexing/corrections.ts';
+import { revertUnverifiedSpends } from '../../../plugins/compression/indexing/corrections.ts';
 import type { DecodedBlock } from '../../../plugins/compression/indexing/decode-block.ts';
 import {
   type AccountRow,
   type Db,
-  doubtNote,
   READ,
   SPENT,
   u64Bytes,
+  verifyNote,
 } from '../../../plugins/compression/store/tables.ts';
 import type { NewTree } from '../../../plugins/compression/trees/tree-update.ts';
 import type { Store } from '../../../src/ports/store.ts';
@@ -173,7 +173,7 @@ eachStore('spends that were invented', (engine) => {
     const store = await engine.store(t);
     await createCompressionTables(store);
     const [spent, replaced] = [keyOf(30, 1), keyOf(30, 2)];
-    const doubt = { spent: SPENT.doubted, slot_spent: 8, spent_by: signatureOf(8) };
+    const doubt = { spent: SPENT.unverified, slot_spent: 8, spent_by: signatureOf(8) };
     const lamports = u64Bytes(5n);
     await insertRows(store, {
       compression_accounts: [
@@ -184,14 +184,14 @@ eachStore('spends that were invented', (engine) => {
         tokenRow(spent, { spent: 1, amount: u64Bytes(3n) }),
         tokenRow(replaced, { spent: 1 }),
       ],
-      compression_notes: [{ name: doubtNote(1), value: READ }],
+      compression_notes: [{ name: verifyNote(1), value: READ }],
     });
-    const amend = async (tx: Parameters<typeof endDoubts>[0], change: (books: never) => Promise<void>) => {
+    const amend = async (tx: Parameters<typeof revertUnverifiedSpends>[0], change: (books: never) => Promise<void>) => {
       const books = openBooks(tx, hashing);
       await change(books as never);
       await books.flush();
     };
-    await store.write((tx) => endDoubts(tx, { amend }, createMemoryLog()));
+    await store.write((tx) => revertUnverifiedSpends(tx, { amend }, createMemoryLog()));
     const db = store.read as Db;
     const rows = await db.selectFrom('compression_accounts').selectAll().orderBy('leaf_index').execute();
     assert.deepEqual(
@@ -222,7 +222,7 @@ suite('spends that were invented, and blocks meanwhile', () => {
     const both = await stores(t);
     const { bed, victim, world } = await lieAboutV2(both, true);
     await bed.round();
-    assert.equal((await rowOf(both[1], victim)).spent, SPENT.doubted);
+    assert.equal((await rowOf(both[1], victim)).spent, SPENT.unverified);
     const slot = world.blocks.at(-1)!.slot + 2;
     await bed.apply(laterBlock(slot, victim, 60), false);
     assert.equal((await rowOf(both[1], victim)).spent, SPENT.yes);

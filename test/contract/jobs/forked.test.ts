@@ -62,7 +62,10 @@ eachStore('jobs of a block that is rolled back while they are claimed', (engine)
         assert.equal(error === 'forked', isFreed && !landsAgain, key);
       }
       const marked = await store.read.selectFrom('outbox').select('state').where('is_forked', '=', 1).execute();
-      assert.ok(marked.every(({ state }) => state === 'discarded'), 'the mark of a claim ends with the claim');
+      assert.ok(
+        marked.every(({ state }) => state === 'discarded'),
+        'the mark of a claim ends with the claim',
+      );
       const again = newJobs(ENDS.length, () => ({ slot: 9 }));
       const freed = landsAgain ? 0 : ENDS.filter(([, , isFreed]) => isFreed).length;
       assert.equal(await store.write((tx) => runner.enqueue(tx, again)), freed, 'the same events in another block');

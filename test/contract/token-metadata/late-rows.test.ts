@@ -1,11 +1,13 @@
 /** Facts are written a little after they were read: whatever the chain does meanwhile, none stays that is no longer so. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createMintStore, type KeptFacts } from '../../../plugins/token-metadata/store/mint-store.ts';
-import { migrations } from '../../../plugins/token-metadata/store/tables.ts';
-import { createMintIndex } from '../../../plugins/token-metadata/watch/mint-index.ts';
-import { createWatchProcessor } from '../../../plugins/token-metadata/watch/processor.ts';
-import { createQuietLook, type QuietLook } from '../../../plugins/token-metadata/watch/quiet-look.ts';
+import { createMintStore, type KeptFacts, migrations } from '../../../plugins/token-metadata/store.ts';
+import {
+  createMintIndex,
+  createQuietLook,
+  createWatchProcessor,
+  type QuietLook,
+} from '../../../plugins/token-metadata/watch.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { BlockHeader, ChainBlock } from '../../../src/ports/block.ts';

@@ -1,11 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createDocumentStore } from '../../../plugins/token-metadata/store/document-store.ts';
-import { createMintStore } from '../../../plugins/token-metadata/store/mint-store.ts';
-import { migrations } from '../../../plugins/token-metadata/store/tables.ts';
-import { createChanges } from '../../../plugins/token-metadata/watch/changes.ts';
-import { createMintIndex } from '../../../plugins/token-metadata/watch/mint-index.ts';
-import { createWatchProcessor } from '../../../plugins/token-metadata/watch/processor.ts';
+import { createDocumentStore, createMintStore, migrations } from '../../../plugins/token-metadata/store.ts';
+import { createChanges, createMintIndex, createWatchProcessor } from '../../../plugins/token-metadata/watch.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { encode32 } from '../../../src/lib/base58.ts';
 import type { BlockHeader, ChainBlock } from '../../../src/ports/block.ts';

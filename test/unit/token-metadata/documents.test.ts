@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { shapeDocument } from '../../../plugins/token-metadata/off-chain/fetch-document.ts';
-import { locate } from '../../../plugins/token-metadata/off-chain/locate.ts';
+import { locate } from '../../../plugins/token-metadata/documents.ts';
+import { shapeDocument } from '../../../plugins/token-metadata/fetch-document.ts';
 
 const gateways = {
   ipfsGateways: ['https://one.example/ipfs/', 'https://two.example/ipfs'],

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
-import { createTokenList } from '../../../plugins/token-metadata/token-list/token-list.ts';
+import { createTokenList } from '../../../plugins/token-metadata/token-list.ts';
 import type { ChainReader } from '../../../src/ports/chain.ts';
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 

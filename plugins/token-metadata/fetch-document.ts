@@ -1,9 +1,9 @@
-import { codeOf } from '../../../src/lib/coded-error.ts';
-import type { Clock } from '../../../src/ports/clock.ts';
-import type { OutboundClient, OutboundResponse } from '../../../src/ports/outbound.ts';
-import type { OffChainConfig } from '../config.ts';
-import { failed, type OffChainAnswer, type OffChainDocument } from '../store/document-store.ts';
-import { isBelow, locate } from './locate.ts';
+import { codeOf } from '../../src/lib/coded-error.ts';
+import type { Clock } from '../../src/ports/clock.ts';
+import type { OutboundClient, OutboundResponse } from '../../src/ports/outbound.ts';
+import type { OffChainConfig } from './config.ts';
+import { isBelow, locate } from './documents.ts';
+import { failed, type OffChainAnswer, type OffChainDocument } from './store.ts';
 
 interface FetchParts {
   /** For addresses that stand on the chain. */

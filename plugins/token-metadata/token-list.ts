@@ -1,10 +1,10 @@
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
-import { messageOf } from '../../../src/lib/coded-error.ts';
-import { isPlainObject } from '../../../src/lib/json.ts';
-import type { ChainReader } from '../../../src/ports/chain.ts';
-import type { Log } from '../../../src/ports/log.ts';
-import type { TokenMetadataConfig } from '../config.ts';
+import { messageOf } from '../../src/lib/coded-error.ts';
+import { isPlainObject } from '../../src/lib/json.ts';
+import type { ChainReader } from '../../src/ports/chain.ts';
+import type { Log } from '../../src/ports/log.ts';
+import type { TokenMetadataConfig } from './config.ts';
 
 /** An entry of the old token list, with everything that may be missing filled in. */
 export interface ListedToken {
