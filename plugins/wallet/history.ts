@@ -6,9 +6,8 @@ import type { MintFacts } from '../../src/ports/token-facts.ts';
 import { plainAmount, uiAmount } from '../../src/solana/accounts/amounts.ts';
 import { TOKEN_PROGRAM } from '../../src/solana/addresses.ts';
 import { nativeChange, tokenChanges } from '../../src/solana/movements/balance-changes.ts';
-import { classify } from '../../src/solana/parsers/classify.ts';
-import { PARSERS } from '../../src/solana/parsers/registry.ts';
-import { createView, DEFAULT_OPTIONS } from '../../src/solana/parsers/view.ts';
+import { createView, DEFAULT_OPTIONS } from '../../src/solana/parsers/parser.ts';
+import { classify, PARSERS } from '../../src/solana/parsers/registry.ts';
 import { transactionTypes } from '../../src/solana/transaction-types.ts';
 import {
   checkSignatures,

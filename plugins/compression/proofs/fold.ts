@@ -1,6 +1,6 @@
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import { eachSibling, GROUP_WIDTH, HASH_BYTES, nodeOffset } from '../../../src/solana/merkle/path.ts';
-import type { Poseidon } from '../../../src/solana/merkle/poseidon/index.ts';
+import type { Poseidon } from '../../../src/solana/merkle/poseidon.ts';
 import type { LeafPlace, PathPages } from './path-reader.ts';
 
 /** Hashes a path from its leaf up: whether it ends at the root of its tree. */

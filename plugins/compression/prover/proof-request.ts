@@ -1,4 +1,4 @@
-import type { Poseidon } from '../../../src/solana/merkle/poseidon/index.ts';
+import type { Poseidon } from '../../../src/solana/merkle/poseidon.ts';
 
 /** A path of a Merkle tree, to be proved. All bytes are 32. */
 export interface PathToProve {

@@ -1,7 +1,7 @@
 import type { Counter } from '../../../src/ports/metrics.ts';
 import { TREE_TYPE } from '../../../src/solana/compression/events.ts';
 import { zeroHashes } from '../../../src/solana/merkle/path.ts';
-import { createPoseidon, type Poseidon } from '../../../src/solana/merkle/poseidon/index.ts';
+import { createPoseidon, type Poseidon } from '../../../src/solana/merkle/poseidon.ts';
 import {
   type LeafChange,
   type TreeChange,

@@ -8,8 +8,7 @@
  * Every rule here keeps a transaction out of blocks, so a block that breaks one contradicts itself.
  */
 import type { MessageHeader, TransactionConfig } from '../../ports/block.ts';
-import type { WireLayout } from './wire-layout.ts';
-import { skip, type WireReader } from './wire-reader.ts';
+import { skip, type WireLayout, type WireReader } from './wire-layout.ts';
 
 export const VERSION_1_BYTE = 0x81;
 export const MAX_VERSION_1_BYTES = 4_096;

@@ -1,6 +1,6 @@
 import { setImmediate as letOthersGo } from 'node:timers/promises';
 import { HASH_BYTES } from '../../../../src/solana/merkle/path.ts';
-import type { Poseidon } from '../../../../src/solana/merkle/poseidon/index.ts';
+import type { Poseidon } from '../../../../src/solana/merkle/poseidon.ts';
 
 /** Hashes after which others get their turn: some milliseconds of work. */
 const HASHES_PER_TURN = 512;

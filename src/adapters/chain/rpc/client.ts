@@ -9,7 +9,7 @@ import type {
   UpstreamReply,
   UpstreamRequest,
 } from '../../../ports/upstream.ts';
-import { decodeResponse } from '../../../solana/decode/decode-response.ts';
+import { decodeResponse } from '../../../solana/decode/response.ts';
 
 export interface AskAll {
   readonly method: string;
