@@ -1,5 +1,4 @@
 import type { AccountInput } from './account-input.ts';
-import type { Faults } from './faults/engine.ts';
 import type { ForkReport, ForkRequest, RecordedTransaction } from './ledger/types.ts';
 
 /** A running local chain in this process. */
@@ -31,8 +30,6 @@ export interface LocalChainHandle {
   prune(firstAvailableSlot: number): Promise<void>;
   /** Moves chain time forward to unix seconds. */
   setTime(unixSeconds: number): Promise<void>;
-  /** Fault rules in front of the JSON-RPC and WebSocket answers. */
-  readonly faults: Faults;
   /** Ends all WebSockets; default 1006, without a close frame. */
   dropSockets(code?: number): Promise<void>;
   stop(): Promise<void>;

@@ -3,42 +3,54 @@ import { CodedError } from '../lib/coded-error.ts';
 import { type AccountInput, setAccountInput } from './account-input.ts';
 import { type Chain, createChain } from './chain.ts';
 import { controlMethods } from './control.ts';
-import { createFaultEngine } from './faults/engine.ts';
-import { answersPing, createNotificationFilter } from './faults/notifications.ts';
-import { createResponder } from './faults/responder.ts';
 import type { LocalChainHandle } from './handle.ts';
 import { type Bank, deploy, seal, skip, submit } from './ledger/bank.ts';
 import { fork } from './ledger/forks.ts';
 import { appendRecorded } from './ledger/recorded.ts';
 import { DEFAULTS, type LocalChainOptions } from './options.ts';
 import { createPublisher } from './pubsub/publisher.ts';
-import { createSockets } from './pubsub/sockets.ts';
+import { createSockets, type NotificationFilter } from './pubsub/sockets.ts';
 import { allMethods } from './rpc/methods.ts';
-import { startRpcServer } from './rpc/server.ts';
+import type { LocalNode, Methods } from './rpc/node.ts';
+import { answerBody, endJson, type Responder, startRpcServer } from './rpc/server.ts';
 import { startSocketPort } from './rpc/socket-port.ts';
 import { createSeededRandom } from './seeded-random.ts';
 import { decodeTransaction } from './vm/transaction.ts';
 
+/** Where tests put faults: around calls, notifications and pings, with control methods of their own. */
+export interface ChainHooks {
+  respond(node: LocalNode, methods: Methods): Responder;
+  readonly filter: NotificationFilter;
+  answersPing(): boolean;
+  readonly methods: Methods;
+}
+
+const NO_HOOKS: ChainHooks = {
+  respond:
+    (node, methods) =>
+    ({ response, body }) =>
+      endJson(response, answerBody(node, methods, body)),
+  filter: (_kind, text, _socket, send) => send(text),
+  answersPing: () => true,
+  methods: {},
+};
+
 /** A chain in this process with its sockets, and its parts for code in this folder. */
-export async function startChainWithInternals(options: LocalChainOptions) {
+export async function startChainWithInternals(options: LocalChainOptions, hooks: ChainHooks = NO_HOOKS) {
   const chain = await createChain(options);
   const { node, bank } = chain;
   const publisher = createPublisher(node);
   bank.listeners.add(publisher.listener);
-  const engine = createFaultEngine(Date.now);
-  const { faults } = engine;
-  const filter = createNotificationFilter(engine);
   const standard = allMethods();
   const sockets = createSockets(publisher, {
-    filter,
-    answersPing: () => answersPing(engine),
+    filter: hooks.filter,
+    answersPing: hooks.answersPing,
     version: (params) => standard['getVersion']!(node, params),
   });
   let rpcUrl = '';
-  const control = { dropSockets: sockets.drop, rpcUrl: () => rpcUrl, faults };
-  const methods = { ...standard, ...(options.control === false ? {} : controlMethods(chain, control)) };
-  const respond = createResponder(node, methods, engine);
-  const server = await startRpcServer(options.port ?? 0, respond, sockets.upgrade);
+  const control = controlMethods(chain, { dropSockets: sockets.drop, rpcUrl: () => rpcUrl });
+  const methods = { ...standard, ...(options.control === false ? {} : { ...control, ...hooks.methods }) };
+  const server = await startRpcServer(options.port ?? 0, hooks.respond(node, methods), sockets.upgrade);
   rpcUrl = `http://127.0.0.1:${server.port}`;
   const socketPort = await startSocketPort(server.port, options, sockets.upgrade);
   const stopTimer = startSlotTimer(bank, options);
@@ -48,7 +60,6 @@ export async function startChainWithInternals(options: LocalChainOptions) {
     socketPort: socketPort.port,
     genesisHash: node.genesisHash,
     ...ledgerControls(chain),
-    faults,
     async dropSockets(code) {
       sockets.drop(code);
     },
