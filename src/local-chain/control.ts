@@ -1,12 +1,11 @@
-import { type AccountInput, setAccountInput } from './account-input.ts';
 import type { Chain } from './chain.ts';
-import { seal, skip } from './ledger/bank.ts';
+import { pubkey } from './encode/params.ts';
+import { invalidParams } from './encode/rpc-error.ts';
+import { type AccountInput, seal, setAccountInput, skip } from './ledger/bank.ts';
 import { fork } from './ledger/forks.ts';
 import { appendRecorded } from './ledger/recorded.ts';
 import type { ForkRequest, RecordedTransaction } from './ledger/types.ts';
 import type { Methods } from './rpc/node.ts';
-import { invalidParams } from './rpc/rpc-error.ts';
-import { pubkey } from './rpc/values.ts';
 
 const ENGINE = 'litesvm 1.5.0';
 const MAX_STEPS = 100_000;

@@ -3,28 +3,27 @@ import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { WebSocket } from 'ws';
 import { decode32, encode32 } from '../../src/lib/base58.ts';
+import { invalidParams, RPC } from '../../src/local-chain/encode/rpc-error.ts';
 import type { ChainHooks } from '../../src/local-chain/index.ts';
 import { fork } from '../../src/local-chain/ledger/forks.ts';
-import type { NotificationFilter } from '../../src/local-chain/pubsub/sockets.ts';
+import type { NotificationFilter } from '../../src/local-chain/pubsub.ts';
+import type { LocalNode, Methods } from '../../src/local-chain/rpc/node.ts';
 import {
   answer,
-  failure,
-  idOf,
-  type RpcRequest,
-  type RpcResponse,
-  readRequest,
-} from '../../src/local-chain/rpc/dispatch.ts';
-import type { LocalNode, Methods } from '../../src/local-chain/rpc/node.ts';
-import { invalidParams, RPC } from '../../src/local-chain/rpc/rpc-error.ts';
-import {
   answerBody,
   answerItem,
   answerText,
   end,
   endJson,
+  failure,
+  idOf,
   type Responder,
+  type RpcRequest,
+  type RpcResponse,
+  readRequest,
   type ServedCall,
 } from '../../src/local-chain/rpc/server.ts';
+
 import {
   createFaultEngine,
   type FaultEngine,

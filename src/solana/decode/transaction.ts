@@ -14,8 +14,7 @@ import type { RpcMeta } from '../rpc-json.ts';
 import type { KeyTableBuilder } from './key-table.ts';
 import { innerGroupsOf, tokenBalancesOf } from './meta.ts';
 import { decodeResponse } from './response.ts';
-import { configOf } from './version-1.ts';
-import { headerOf, instructionsOf, lookupsOf, signaturesOf, viewOf, type WireLayout } from './wire-layout.ts';
+import { configOf, headerOf, instructionsOf, lookupsOf, signaturesOf, viewOf, type WireLayout } from './wire-layout.ts';
 
 /** What the transactions of a block share. */
 export interface BlockParts {

@@ -1,8 +1,8 @@
 import { encode32, encode64 } from '../../lib/base58.ts';
 import type { MessageHeader, NormalInstruction, TransactionConfig, TransactionVersion } from '../../ports/block.ts';
 import { badTransaction } from './response.ts';
-import { configOf, walkVersion1 } from './version-1.ts';
 import {
+  configOf,
   emptyLayout,
   headerOf,
   instructionsOf,
@@ -11,6 +11,7 @@ import {
   viewOf,
   type WireLayout,
   type WireReader,
+  walkVersion1,
 } from './wire-layout.ts';
 
 /**

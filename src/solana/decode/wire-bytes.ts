@@ -3,7 +3,7 @@ import type { TransactionConfig } from '../../ports/block.ts';
 import type { RpcInstruction, RpcMessage, RpcTransactionConfig } from '../rpc-json.ts';
 import { instructionData } from './meta.ts';
 import { badTransaction } from './response.ts';
-import { writeVersion1 } from './version-1.ts';
+import { writeVersion1 } from './wire-layout.ts';
 
 /** The bytes of transactions, in whichever encoding the node sent them, one after the other in one buffer. */
 

@@ -10,11 +10,11 @@ import {
   type ParserOptions,
   type TransactionParser,
   type TransactionView,
+  tokenTransfer,
   type ViewStep,
 } from './parser.ts';
 import { classify, PARSERS, type ParserFault } from './registry.ts';
-
-import { createWords, type KnownNames, tokenTransfer, type Words } from './words.ts';
+import { createWords, type KnownNames, type Words } from './words.ts';
 
 /** An enhanced transaction; members in alphabetical order at every level. */
 export type EnhancedTransaction = Readonly<Record<string, unknown>> & {

@@ -1,9 +1,16 @@
 import { nativeChange } from '../movements/balance-changes.ts';
 import { u64At } from '../movements/instructions.ts';
 import type { TokenMove } from '../movements/movement.ts';
-import { discriminatorOf, type Parsed, type TransactionParser, type TransactionView, type ViewStep } from './parser.ts';
+import {
+  discriminatorOf,
+  nftEvents,
+  type Parsed,
+  type TransactionParser,
+  type TransactionView,
+  type ViewStep,
+} from './parser.ts';
 import { PROGRAM_ADDRESSES } from './programs.ts';
-import { nftEvents, solAmount, type Words } from './words.ts';
+import { solAmount, type Words } from './words.ts';
 
 const PROGRAM = PROGRAM_ADDRESSES.MAGIC_EDEN_V2;
 const SOURCE = 'MAGIC_EDEN';

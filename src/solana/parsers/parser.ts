@@ -1,7 +1,7 @@
 import type { ChainBlock, NormalTransaction } from '../../ports/block.ts';
 import type { NativeMove, TokenMove, WalkStep } from '../movements/movement.ts';
 import { type Movements, readMovements } from '../movements/read-movements.ts';
-import type { Words } from './words.ts';
+import { plainAmount, type Words } from './words.ts';
 
 /** What a transaction turned out to be. */
 export interface Parsed {
@@ -96,5 +96,59 @@ export function createView(tx: NormalTransaction, block: ParserBlock, options: P
     feePayer: account(0),
     key: (id) => keys.base58(id),
     isSigner: (position) => position >= 0 && position < tx.header.numRequiredSignatures,
+  };
+}
+
+/** An entry of `tokenTransfers`. Unknown sides are empty texts. */
+export function tokenTransfer(view: TransactionView, words: Words, move: TokenMove) {
+  const { source, destination, amount, decimals } = move;
+  const mint = view.key(move.mint);
+  return {
+    fromTokenAccount: view.account(source),
+    fromUserAccount: source < 0 ? '' : view.key(move.sourceOwner),
+    mint,
+    toTokenAccount: view.account(destination),
+    toUserAccount: view.key(move.destinationOwner),
+    // By way of the text: dividing would not give the number that is nearest to the amount.
+    tokenAmount: Number(plainAmount(amount, decimals ?? 0)),
+    tokenStandard: words.standard(mint, decimals, amount),
+  };
+}
+
+export interface NftFacts {
+  /** Lamports. */
+  readonly amount: bigint;
+  /** base58; empty where there is none or it is not known. */
+  readonly buyer: string;
+  readonly seller: string;
+  /** base58 */
+  readonly mints: readonly string[];
+  readonly saleType: string;
+}
+
+/** `events` with the one about NFTs, as it stands in an element of this type. */
+export function nftEvents(
+  view: TransactionView,
+  words: Words,
+  { type, source, describe }: { readonly type: string; readonly source: string; describe?(words: Words): string },
+  facts: NftFacts,
+): Readonly<Record<string, unknown>> {
+  return {
+    nft: {
+      amount: Number(facts.amount),
+      buyer: facts.buyer,
+      description: describe?.(words) ?? '',
+      fee: view.tx.fee,
+      feePayer: view.feePayer,
+      nfts: facts.mints.map((mint) => ({ mint, tokenStandard: words.standard(mint, 0, 1n) })),
+      saleType: facts.saleType,
+      seller: facts.seller,
+      signature: view.tx.signature,
+      slot: view.slot,
+      source,
+      staker: '',
+      timestamp: view.timestamp,
+      type,
+    },
   };
 }

@@ -2,9 +2,16 @@ import { lazy } from '../../lib/lru.ts';
 import { u64At } from '../movements/instructions.ts';
 import { partiesOf } from './magic-eden.ts';
 import { anchorDiscriminator } from './named.ts';
-import { discriminatorOf, type Parsed, type TransactionParser, type TransactionView, type ViewStep } from './parser.ts';
+import {
+  discriminatorOf,
+  nftEvents,
+  type Parsed,
+  type TransactionParser,
+  type TransactionView,
+  type ViewStep,
+} from './parser.ts';
 import { PROGRAM_ADDRESSES } from './programs.ts';
-import { nftEvents, solAmount, type Words } from './words.ts';
+import { solAmount, type Words } from './words.ts';
 
 const SOURCE = 'TENSOR';
 const COMPRESSED = 'TCMPhJdwDryooaGtiocG1u3xcYbRpiJzb283XfCZsDp';

@@ -1,6 +1,4 @@
 import { WRAPPED_SOL_MINT } from '../addresses.ts';
-import type { TokenMove } from '../movements/movement.ts';
-import type { TransactionView } from './parser.ts';
 
 /** What is known of tokens at this moment. */
 export interface KnownNames {
@@ -57,57 +55,3 @@ export function plainAmount(raw: bigint, decimals: number): string {
 
 /** Lamports as SOL. */
 export const solAmount = (lamports: bigint | number): string => plainAmount(BigInt(lamports), 9);
-
-/** An entry of `tokenTransfers`. Unknown sides are empty texts. */
-export function tokenTransfer(view: TransactionView, words: Words, move: TokenMove) {
-  const { source, destination, amount, decimals } = move;
-  const mint = view.key(move.mint);
-  return {
-    fromTokenAccount: view.account(source),
-    fromUserAccount: source < 0 ? '' : view.key(move.sourceOwner),
-    mint,
-    toTokenAccount: view.account(destination),
-    toUserAccount: view.key(move.destinationOwner),
-    // By way of the text: dividing would not give the number that is nearest to the amount.
-    tokenAmount: Number(plainAmount(amount, decimals ?? 0)),
-    tokenStandard: words.standard(mint, decimals, amount),
-  };
-}
-
-export interface NftFacts {
-  /** Lamports. */
-  readonly amount: bigint;
-  /** base58; empty where there is none or it is not known. */
-  readonly buyer: string;
-  readonly seller: string;
-  /** base58 */
-  readonly mints: readonly string[];
-  readonly saleType: string;
-}
-
-/** `events` with the one about NFTs, as it stands in an element of this type. */
-export function nftEvents(
-  view: TransactionView,
-  words: Words,
-  { type, source, describe }: { readonly type: string; readonly source: string; describe?(words: Words): string },
-  facts: NftFacts,
-): Readonly<Record<string, unknown>> {
-  return {
-    nft: {
-      amount: Number(facts.amount),
-      buyer: facts.buyer,
-      description: describe?.(words) ?? '',
-      fee: view.tx.fee,
-      feePayer: view.feePayer,
-      nfts: facts.mints.map((mint) => ({ mint, tokenStandard: words.standard(mint, 0, 1n) })),
-      saleType: facts.saleType,
-      seller: facts.seller,
-      signature: view.tx.signature,
-      slot: view.slot,
-      source,
-      staker: '',
-      timestamp: view.timestamp,
-      type,
-    },
-  };
-}
