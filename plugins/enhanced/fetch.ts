@@ -4,7 +4,7 @@ import type { NormalTransaction } from '../../src/ports/block.ts';
 import type { Commitment } from '../../src/ports/chain.ts';
 import type { Random } from '../../src/ports/clock.ts';
 import { decodeEntries } from '../../src/solana/decode/decode-block.ts';
-import type { ParserBlock } from '../../src/solana/parsers/view.ts';
+import type { ParserBlock } from '../../src/solana/parsers/parser.ts';
 import type { EnhancedConfig } from './config.ts';
 
 /** A transaction with as much of its block as it takes to read it. */

@@ -2,8 +2,8 @@ import { decode, encode64 } from '../../src/lib/base58.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import { defineRoute, type Route, Type } from '../../src/plugin/plugin.ts';
 import { json, RequestError } from '../../src/plugin/request.ts';
-import { peekWire } from '../../src/solana/decode/peek-wire.ts';
-import { MAX_VERSION_1_BYTES } from '../../src/solana/decode/version-1.ts';
+import { peekWire } from '../../src/solana/decode/walk-wire.ts';
+import { MAX_VERSION_1_BYTES } from '../../src/solana/decode/wire-layout.ts';
 import { commitmentQuery, enhancedSchema, MARGIN_MS, REFUSALS, type RouteParts } from './parts.ts';
 
 const MAX_TRANSACTIONS = 100;

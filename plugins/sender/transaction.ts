@@ -2,8 +2,8 @@ import { decode, decode32 } from '../../src/lib/base58.ts';
 import { isPlainObject } from '../../src/lib/json.ts';
 import { CodedError, RpcError } from '../../src/plugin/plugin.ts';
 import type { NormalInstruction } from '../../src/ports/block.ts';
-import { peekWire, type WirePeek } from '../../src/solana/decode/peek-wire.ts';
-import { MAX_VERSION_1_BYTES, VERSION_1_BYTE } from '../../src/solana/decode/version-1.ts';
+import { peekWire, type WirePeek } from '../../src/solana/decode/walk-wire.ts';
+import { MAX_VERSION_1_BYTES, VERSION_1_BYTE } from '../../src/solana/decode/wire-layout.ts';
 
 /** A signed transaction, checked as far as that goes without the chain. */
 export interface SignedTransaction {

@@ -1,12 +1,27 @@
 import { randomBytes } from 'node:crypto';
-import { createFaucet } from './faucet.ts';
-import { type Bank, createBank, type Submission, seal, submit } from './ledger/bank.ts';
-import { createChainTime } from './ledger/chain-time.ts';
-import { faucetKeypair, genesisHashOf } from './ledger/hashes.ts';
+import {
+  type Keypair,
+  PublicKey,
+  SystemProgram,
+  TransactionInstruction,
+  TransactionMessage,
+  VersionedTransaction,
+} from '@solana/web3.js';
+import { CodedError } from '../lib/coded-error.ts';
+import {
+  type Bank,
+  createBank,
+  createChainTime,
+  faucetKeypair,
+  genesisHashOf,
+  type Submission,
+  seal,
+  submit,
+  type TimeSource,
+} from './ledger/bank.ts';
 import { findLightAssets, loadLightAssets } from './light-assets.ts';
-import { DEFAULTS, type LocalChainOptions } from './options.ts';
 import type { LocalNode } from './rpc/node.ts';
-import type { DecodedTransaction } from './vm/transaction.ts';
+import { type DecodedTransaction, decodeTransaction } from './vm/transaction.ts';
 import { createVm, MAX_RENT_EPOCH } from './vm/vm.ts';
 
 /** Exact as a JSON number, so that plain clients read the faucet's balance right. */
@@ -52,5 +67,67 @@ export async function createChain(options: LocalChainOptions): Promise<Chain> {
     time,
     sealsEach: slotMs === 0,
     hasLight: assets !== null,
+  };
+}
+
+export interface LocalChainOptions {
+  /** Fixed loopback port, or 0 for any free one (default). With a fixed one, WebSocket is offered on port + 1 too. */
+  readonly port?: number;
+  /** Genesis seed; default random. */
+  readonly seed?: string | null;
+  /** Length of a slot; 0 (default) = one block per transaction and nothing by itself. */
+  readonly slotMs?: number;
+  readonly finalityDepth?: number;
+  readonly firstSlot?: number;
+  readonly maxBlocks?: number;
+  /** Offer the `local_*` methods (default true). */
+  readonly control?: boolean;
+  /** Default wall clock. */
+  readonly time?: TimeSource;
+  /** Leave slots out by seeded chance, 0 to 1. */
+  readonly skipEvery?: { readonly rate: number; readonly seed: number };
+  /** Folder with Light Protocol programs and accounts; false = none; default: the development dependency if it is there. */
+  readonly lightAssets?: string | false | null;
+  /** Told in words when something that was asked for could not be had, such as a port. */
+  readonly warn?: (text: string) => void;
+}
+
+export const DEFAULTS = { slotMs: 0, finalityDepth: 32, firstSlot: 1000, maxBlocks: 20_000 } as const;
+
+const MEMO_PROGRAM = 'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr';
+
+export interface FaucetOptions {
+  readonly keypair: Keypair;
+  recentBlockhash(): string;
+  submit(transaction: DecodedTransaction): Submission;
+}
+
+/**
+ * Sends real transfers, so that confirmation, history and the search for a first funder work. The counter in the memo
+ * keeps two equal airdrops in one block apart.
+ */
+function createFaucet({ keypair, recentBlockhash, submit }: FaucetOptions) {
+  let counter = 0;
+  return function airdrop(address: string, lamports: bigint): string {
+    counter += 1;
+    const message = new TransactionMessage({
+      payerKey: keypair.publicKey,
+      recentBlockhash: recentBlockhash(),
+      instructions: [
+        SystemProgram.transfer({ fromPubkey: keypair.publicKey, toPubkey: new PublicKey(address), lamports }),
+        new TransactionInstruction({
+          programId: new PublicKey(MEMO_PROGRAM),
+          keys: [],
+          data: Buffer.from(`faucet ${counter}`),
+        }),
+      ],
+    }).compileToLegacyMessage();
+    const transaction = new VersionedTransaction(message);
+    transaction.sign([keypair]);
+    const result = submit(decodeTransaction(transaction.serialize()));
+    if (!result.landed || result.record.meta.err !== null) {
+      throw new CodedError('LOCAL_FAUCET', `the faucet could not send ${lamports} lamports to ${address}`);
+    }
+    return result.record.signature;
   };
 }

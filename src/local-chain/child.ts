@@ -3,8 +3,8 @@
  * Options arrive as the first message; the answer is `{ready}` or `{failed}`. A second message sets the demo going.
  */
 import { codeOf, messageOf } from '../lib/coded-error.ts';
-import { goLive } from './demo/live.ts';
-import { runDemo } from './demo/scenario.ts';
+import { goLive, runDemo } from './demo.ts';
+
 import type { ChildMessage, LocalChainProcessOptions } from './host.ts';
 import { startChainWithInternals } from './in-process.ts';
 

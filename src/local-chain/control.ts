@@ -1,13 +1,11 @@
-import { type AccountInput, setAccountInput } from './account-input.ts';
 import type { Chain } from './chain.ts';
-import type { FaultScript, Faults } from './faults/engine.ts';
-import { seal, skip } from './ledger/bank.ts';
+import { pubkey } from './encode/params.ts';
+import { invalidParams } from './encode/rpc-error.ts';
+import { type AccountInput, seal, setAccountInput, skip } from './ledger/bank.ts';
 import { fork } from './ledger/forks.ts';
 import { appendRecorded } from './ledger/recorded.ts';
 import type { ForkRequest, RecordedTransaction } from './ledger/types.ts';
 import type { Methods } from './rpc/node.ts';
-import { invalidParams } from './rpc/rpc-error.ts';
-import { pubkey } from './rpc/values.ts';
 
 const ENGINE = 'litesvm 1.5.0';
 const MAX_STEPS = 100_000;
@@ -15,11 +13,10 @@ const MAX_STEPS = 100_000;
 export interface ControlParts {
   dropSockets(code?: number): void;
   rpcUrl(): string;
-  readonly faults: Faults;
 }
 
 /** The `local_*` methods: what tests and the demo do from outside. Never part of a real node, and never proxied. */
-export function controlMethods(chain: Chain, { dropSockets, rpcUrl, faults }: ControlParts): Methods {
+export function controlMethods(chain: Chain, { dropSockets, rpcUrl }: ControlParts): Methods {
   const { bank, node, time, hasLight } = chain;
   return {
     local_info: () => ({
@@ -68,15 +65,6 @@ export function controlMethods(chain: Chain, { dropSockets, rpcUrl, faults }: Co
       time.moveTo(integerAt(params, 0), bank.state.tip().height + 1);
       return true;
     },
-    local_faults(_node, sent) {
-      faults.set(scriptOf(listOf(sent)[0]));
-      return true;
-    },
-    local_clearFaults() {
-      faults.clear();
-      return true;
-    },
-    local_faultLog: () => faults.log(),
     local_dropSockets(_node, sent) {
       const params = listOf(sent);
       dropSockets(params[0] === undefined ? undefined : integerAt(params, 0));
@@ -110,14 +98,6 @@ function integerAt(params: readonly unknown[], index: number): number {
     throw invalidParams('Invalid params: expected a non-negative integer');
   }
   return value as number;
-}
-
-function scriptOf(value: unknown): FaultScript {
-  const script = Array.isArray(value) ? { rules: value } : configAt([value], 0);
-  const rules: unknown = script['rules' as never];
-  const isRule = (rule: unknown) => typeof (rule as { action?: unknown } | null)?.action === 'string';
-  if (!Array.isArray(rules) || !rules.every(isRule)) throw invalidParams('Invalid params: rules need an action each');
-  return script as unknown as FaultScript;
 }
 
 function steps(params: readonly unknown[]): number {

@@ -1,7 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { CodedError } from '../lib/coded-error.ts';
-import type { DemoReport } from './demo/report.ts';
-import type { LocalChainOptions } from './options.ts';
+import type { LocalChainOptions } from './chain.ts';
+import type { DemoReport } from './demo.ts';
 
 const START_LIMIT_MS = 10_000;
 const KILL_AFTER_MS = 3_000;

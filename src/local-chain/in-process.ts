@@ -1,44 +1,55 @@
 import { readFile } from 'node:fs/promises';
 import { CodedError } from '../lib/coded-error.ts';
-import { type AccountInput, setAccountInput } from './account-input.ts';
-import { type Chain, createChain } from './chain.ts';
+import { type Chain, createChain, DEFAULTS, type LocalChainOptions } from './chain.ts';
 import { controlMethods } from './control.ts';
-import { createFaultEngine } from './faults/engine.ts';
-import { answersPing, createNotificationFilter } from './faults/notifications.ts';
-import { createResponder } from './faults/responder.ts';
-import type { LocalChainHandle } from './handle.ts';
-import { type Bank, deploy, seal, skip, submit } from './ledger/bank.ts';
-import { fork } from './ledger/forks.ts';
+import { type AccountInput, type Bank, deploy, seal, setAccountInput, skip, submit } from './ledger/bank.ts';
+import { bankFor, fork } from './ledger/forks.ts';
 import { appendRecorded } from './ledger/recorded.ts';
-import { DEFAULTS, type LocalChainOptions } from './options.ts';
-import { createPublisher } from './pubsub/publisher.ts';
-import { createSockets } from './pubsub/sockets.ts';
-import { allMethods } from './rpc/methods.ts';
-import { startRpcServer } from './rpc/server.ts';
-import { startSocketPort } from './rpc/socket-port.ts';
-import { createSeededRandom } from './seeded-random.ts';
+import type { ForkReport, ForkRequest, RecordedTransaction } from './ledger/types.ts';
+import { createPublisher, createSockets, type NotificationFilter } from './pubsub.ts';
+
+import { accountMethods, tokenMethods } from './rpc/methods-accounts.ts';
+import { blockMethods } from './rpc/methods-blocks.ts';
+import { nodeMethods } from './rpc/methods-node.ts';
+import { sendMethods } from './rpc/methods-send.ts';
+import type { LocalNode, Method, Methods } from './rpc/node.ts';
+import { answerBody, endJson, type Responder, startRpcServer, startSocketPort } from './rpc/server.ts';
 import { decodeTransaction } from './vm/transaction.ts';
 
+/** Where tests put faults: around calls, notifications and pings, with control methods of their own. */
+export interface ChainHooks {
+  respond(node: LocalNode, methods: Methods): Responder;
+  readonly filter: NotificationFilter;
+  answersPing(): boolean;
+  readonly methods: Methods;
+}
+
+const NO_HOOKS: ChainHooks = {
+  respond:
+    (node, methods) =>
+    ({ response, body }) =>
+      endJson(response, answerBody(node, methods, body)),
+  filter: (_kind, text, _socket, send) => send(text),
+  answersPing: () => true,
+  methods: {},
+};
+
 /** A chain in this process with its sockets, and its parts for code in this folder. */
-export async function startChainWithInternals(options: LocalChainOptions) {
+export async function startChainWithInternals(options: LocalChainOptions, hooks: ChainHooks = NO_HOOKS) {
   const chain = await createChain(options);
   const { node, bank } = chain;
   const publisher = createPublisher(node);
   bank.listeners.add(publisher.listener);
-  const engine = createFaultEngine(Date.now);
-  const { faults } = engine;
-  const filter = createNotificationFilter(engine);
   const standard = allMethods();
   const sockets = createSockets(publisher, {
-    filter,
-    answersPing: () => answersPing(engine),
+    filter: hooks.filter,
+    answersPing: hooks.answersPing,
     version: (params) => standard['getVersion']!(node, params),
   });
   let rpcUrl = '';
-  const control = { dropSockets: sockets.drop, rpcUrl: () => rpcUrl, faults };
-  const methods = { ...standard, ...(options.control === false ? {} : controlMethods(chain, control)) };
-  const respond = createResponder(node, methods, engine);
-  const server = await startRpcServer(options.port ?? 0, respond, sockets.upgrade);
+  const control = controlMethods(chain, { dropSockets: sockets.drop, rpcUrl: () => rpcUrl });
+  const methods = { ...standard, ...(options.control === false ? {} : { ...control, ...hooks.methods }) };
+  const server = await startRpcServer(options.port ?? 0, hooks.respond(node, methods), sockets.upgrade);
   rpcUrl = `http://127.0.0.1:${server.port}`;
   const socketPort = await startSocketPort(server.port, options, sockets.upgrade);
   const stopTimer = startSlotTimer(bank, options);
@@ -48,7 +59,6 @@ export async function startChainWithInternals(options: LocalChainOptions) {
     socketPort: socketPort.port,
     genesisHash: node.genesisHash,
     ...ledgerControls(chain),
-    faults,
     async dropSockets(code) {
       sockets.drop(code);
     },
@@ -125,4 +135,73 @@ function startSlotTimer(bank: Bank, options: LocalChainOptions): () => void {
   }, slotMs);
   timer.unref();
   return () => clearInterval(timer);
+}
+
+/** A running local chain in this process. */
+export interface LocalChainHandle {
+  readonly rpcUrl: string;
+  readonly wsUrl: string;
+  /** The second port for WebSocket alone, where there is one. */
+  readonly socketPort: number | null;
+  readonly genesisHash: string;
+  /** A real transfer from the faucet; answers its signature. At most 100,000 SOL. */
+  fund(address: string, lamports: number | bigint): Promise<string>;
+  /** Loads a program from a file or from bytes. */
+  deploy(programId: string, pathOrBytes: string | Uint8Array): Promise<void>;
+  /** Sets an account at once, without a transaction; null removes it. Counted as a fixture. */
+  setAccount(address: string, account: AccountInput | null): Promise<void>;
+  /** Puts a recorded transaction into the next block without running it. */
+  appendRecorded(transaction: RecordedTransaction): Promise<void>;
+  /** Runs wire transactions in order, `perBlock` in each block, without HTTP. Throws at the first that does not land. */
+  submitAll(
+    transactions: readonly Uint8Array[],
+    options?: { readonly perBlock?: number; readonly verifySignatures?: boolean },
+  ): Promise<readonly string[]>;
+  /** Makes `count` blocks now; answers the slot of the newest. */
+  seal(count?: number): Promise<number>;
+  /** Leaves `count` slots without a block. */
+  skip(count?: number): Promise<void>;
+  fork(request: ForkRequest): Promise<ForkReport>;
+  /** Forgets blocks and transactions below a slot. */
+  prune(firstAvailableSlot: number): Promise<void>;
+  /** Moves chain time forward to unix seconds. */
+  setTime(unixSeconds: number): Promise<void>;
+  /** Ends all WebSockets; default 1006, without a close frame. */
+  dropSockets(code?: number): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Every method of a node that the simulator answers. */
+function allMethods(): Methods {
+  const { getSlot, getBlockHeight, getEpochInfo } = nodeMethods as Record<string, Method>;
+  const tips = fromOldBranch({ getSlot, getBlockHeight, getEpochInfo } as Methods);
+  return {
+    ...nodeMethods,
+    ...tips,
+    ...fromOldBranch(blockMethods),
+    ...accountMethods,
+    ...tokenMethods,
+    ...sendMethods,
+  };
+}
+
+/** After a fork with `servesOld`, calls that read blocks are answered from the branch that was left, for a while. */
+function fromOldBranch(methods: Methods): Methods {
+  return Object.fromEntries(
+    Object.entries(methods).map(([name, method]) => [
+      name,
+      (node, params) => method({ ...node, bank: bankFor(node.bank, name) }, params),
+    ]),
+  );
+}
+
+/** Uniform numbers in [0, 1) that depend on the seed alone (mulberry32): the same faults and skips in every run. */
+export function createSeededRandom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
 }

@@ -1,7 +1,11 @@
 import { Connection } from '@solana/web3.js';
 import { type LocalChainHandle, type LocalChainOptions, startLocalChain } from '../../src/local-chain/index.ts';
+import type { Faults } from './chain-fault-rules.ts';
+import { faultHooks } from './chain-faults.ts';
 
 export interface TestChain extends LocalChainHandle {
+  /** Rules that spoil answers and notifications. */
+  readonly faults: Faults;
   /** A client for it at `confirmed`. */
   readonly connection: Connection;
 }
@@ -26,7 +30,9 @@ export async function chainMissing(): Promise<string | null> {
  * listeners: with one left, its client dials for ever and the test process does not end.
  */
 export async function startChain(options: LocalChainOptions = {}): Promise<TestChain> {
-  const chain = await startLocalChain({ seed: 'test', time: { kind: 'virtual' }, lightAssets: false, ...options });
+  const { hooks, faults } = faultHooks();
+  const given = { seed: 'test', time: { kind: 'virtual' }, lightAssets: false, ...options } as const;
+  const chain = await startLocalChain(given, hooks);
   const connection = new Connection(chain.rpcUrl, { commitment: 'confirmed', wsEndpoint: chain.wsUrl });
-  return { ...chain, connection };
+  return { ...chain, faults, connection };
 }

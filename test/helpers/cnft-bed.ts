@@ -13,7 +13,7 @@ import { createSystemClock } from '../../src/adapters/clock.ts';
 import { decode32, encode32 } from '../../src/lib/base58.ts';
 import { type RpcCall, RpcError } from '../../src/plugin/plugin.ts';
 import type { Store } from '../../src/ports/store.ts';
-import { decodeTransaction } from '../../src/solana/decode/decode-transaction.ts';
+import { decodeTransaction } from '../../src/solana/decode/decode-block.ts';
 import { createCompressionTables, setHead } from './compression-rows.ts';
 import { createMemoryLog, type LogLine } from './memory-log.ts';
 

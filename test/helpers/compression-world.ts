@@ -4,7 +4,7 @@ import type { DecodedBlock } from '../../plugins/compression/indexing/decode-blo
 import type { NewTree } from '../../plugins/compression/trees/tree-update.ts';
 import { createAccountHasher } from '../../src/solana/compression/account-hash.ts';
 import type { CompressionEvent, CreatedOutput, TransactionEvent } from '../../src/solana/compression/events.ts';
-import { createPoseidon } from '../../src/solana/merkle/poseidon/index.ts';
+import { createPoseidon } from '../../src/solana/merkle/poseidon.ts';
 import { bytesOf, numberOf } from './compression-trees.ts';
 import { createSfc32 } from './sfc32.ts';
 

@@ -1,7 +1,7 @@
 import { type Clock, codeOf, type Log, type Metrics, messageOf, type Outbound } from '../../../src/plugin/plugin.ts';
 import type { OutboundClient, OutboundResponse } from '../../../src/ports/outbound.ts';
 import { createSemaphore } from '../../../src/runtime/semaphore.ts';
-import type { Poseidon } from '../../../src/solana/merkle/poseidon/index.ts';
+import type { Poseidon } from '../../../src/solana/merkle/poseidon.ts';
 import { timedOut, unavailable, withheld } from './fields.ts';
 
 interface ProverParts {

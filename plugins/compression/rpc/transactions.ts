@@ -12,7 +12,7 @@ import {
 } from '../../../src/solana/compression/events.ts';
 import { createProgramFinder } from '../../../src/solana/compression/programs.ts';
 import { isTokenAccount, readTokenAccount } from '../../../src/solana/compression/token-account.ts';
-import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';
+import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import { type Db, readAtOneSlot, type TreeRow, u64Bytes } from '../store/tables.ts';
 import { findAccounts } from './accounts.ts';
 import { notFound, signature64, unavailable, withheld } from './fields.ts';

@@ -1,6 +1,6 @@
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import { eachSibling, GROUP_WIDTH, HASH_BYTES, nodeOffset } from '../../../src/solana/merkle/path.ts';
-import type { Poseidon } from '../../../src/solana/merkle/poseidon/index.ts';
+import type { Poseidon } from '../../../src/solana/merkle/poseidon.ts';
 import type { TreeRow } from '../store/tables.ts';
 
 /** What of a tree its paths depend on. */

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { decode32 } from '../../../src/lib/base58.ts';
 import type { Store, StoreTx } from '../../../src/ports/store.ts';
-import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';
+import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import { mergeTail } from './rows.ts';
 import { ACCOUNT, type Db, endOf, firstOf, type KeyNumbers, readKeyNumbers, slotOf, type WalletRow } from './tables.ts';
 import { keysOf, readBodies } from './transactions.ts';

@@ -3,7 +3,7 @@ import { sql } from 'kysely';
 import { encode64 } from '../../../src/lib/base58.ts';
 import type { ChainBlock, NormalTransaction } from '../../../src/ports/block.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
-import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';
+import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import { type Db, endOf, firstOf, PROVISIONAL_PLACE, positionOf, readKeyNumbers, slotOf } from './tables.ts';
 
 /** A transaction as it is kept. */

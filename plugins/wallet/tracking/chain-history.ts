@@ -4,7 +4,7 @@ import { type ChainReader, CodedError } from '../../../src/plugin/plugin.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { Commitment } from '../../../src/ports/chain.ts';
 import { createSemaphore } from '../../../src/runtime/semaphore.ts';
-import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';
+import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import type { OwnedAccount } from '../store/wallets.ts';
 
 /** An entry of an address's list. */

@@ -3,7 +3,7 @@ import { decode, decode32, encode32, encode64 } from '../../../src/lib/base58.ts
 import { createLru } from '../../../src/lib/lru.ts';
 import { type ChainReader, type Clock, CodedError, type Store } from '../../../src/plugin/plugin.ts';
 import type { Commitment } from '../../../src/ports/chain.ts';
-import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';
+import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import { type ReadRows, unite } from '../store/rows.ts';
 import {
   ACCOUNT,

@@ -1,6 +1,6 @@
 import { encode32 } from '../../lib/base58.ts';
+import { uiAmountOf, view } from '../ledger/accounts.ts';
 import { base64 } from '../ledger/record.ts';
-import { uiAmountOf, view } from '../ledger/token-state.ts';
 import type { VmAccount } from '../vm/vm.ts';
 import { type ByteReader, byteReader } from './byte-reader.ts';
 

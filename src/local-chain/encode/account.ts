@@ -1,10 +1,9 @@
 import { encode } from '../../lib/base58.ts';
 import { base64, exact } from '../ledger/record.ts';
-import type { AccountConfig, AccountEncoding } from '../rpc/configs.ts';
-import { RPC, rpcError } from '../rpc/rpc-error.ts';
-import { small } from '../rpc/values.ts';
 import type { VmAccount } from '../vm/vm.ts';
+import { type AccountConfig, type AccountEncoding, small } from './params.ts';
 import { type ParseContext, parseAccount } from './parsed-account.ts';
+import { RPC, rpcError } from './rpc-error.ts';
 
 const BASE58_LIMIT_BYTES = 128;
 

@@ -1,9 +1,9 @@
 import { decode, encode } from '../../lib/base58.ts';
 import { base64 } from '../ledger/record.ts';
 import { type ByteReader, byteReader } from './byte-reader.ts';
-import { parseStake } from './parse-stake.ts';
+import { parseStake, parseVote } from './parse-stake-vote.ts';
 import { parseToken } from './parse-token.ts';
-import { parseVote } from './parse-vote.ts';
+
 import { type FieldReader, shapeParser } from './shape.ts';
 
 interface CompiledInstruction {

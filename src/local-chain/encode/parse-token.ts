@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { plainAmount } from '../ledger/token-state.ts';
+import { plainAmount } from '../ledger/accounts.ts';
 import { type ByteReader, byteReader } from './byte-reader.ts';
 import { type FieldReader, type Info, type Shape, showAs, withAuthority } from './shape.ts';
 

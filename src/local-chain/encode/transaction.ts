@@ -1,9 +1,9 @@
 import { encode } from '../../lib/base58.ts';
 import { base64, exact } from '../ledger/record.ts';
 import type { LedgerBlock, TransactionRecord } from '../ledger/types.ts';
-import { RPC, rpcError } from '../rpc/rpc-error.ts';
 import { isStaticWritable } from '../vm/transaction.ts';
 import { parseInner, parseInstruction } from './instructions.ts';
+import { RPC, rpcError } from './rpc-error.ts';
 
 export type TransactionEncoding = 'json' | 'jsonParsed' | 'base58' | 'base64';
 export type BlockDetails = 'full' | 'accounts' | 'signatures' | 'none';

@@ -1,16 +1,24 @@
+import { createHash } from 'node:crypto';
+import { Keypair } from '@solana/web3.js';
+import { decode, decode32, encode32 } from '../../lib/base58.ts';
 import { CodedError } from '../../lib/coded-error.ts';
-import type { TransactionError } from '../vm/errors.ts';
-import type { DecodedTransaction } from '../vm/transaction.ts';
-import type { Vm, VmAccount } from '../vm/vm.ts';
-import { type Accounts, createAccounts, keyBytes } from './accounts.ts';
+import type { DecodedTransaction, MessageParts } from '../vm/transaction.ts';
+import { MAX_RENT_EPOCH, type TransactionError, type Vm, type VmAccount } from '../vm/vm.ts';
+
+import { type Accounts, createAccounts, keyBytes, view } from './accounts.ts';
 import { type ChainState, createChainState } from './chain-state.ts';
-import type { createChainTime } from './chain-time.ts';
-import { blockhashOf } from './hashes.ts';
-import { advanceNonce, isLoadingError, isSanitizeError, nodeError, payFee } from './loading.ts';
-import { nonceKeyOf, nonceOf } from './nonce.ts';
-import { keepPreImage, markOverwritten, newPending, type Pending } from './pending.ts';
-import { makeRecord, readBalances, resolveKeys } from './record.ts';
-import type { LedgerBlock, LedgerListener, TransactionRecord, UnplacedRecord } from './types.ts';
+import {
+  advanceNonce,
+  isLoadingError,
+  isSanitizeError,
+  makeRecord,
+  nodeError,
+  payFee,
+  readBalances,
+  resolveKeys,
+} from './record.ts';
+
+import type { LedgerBlock, LedgerListener, PreImages, TransactionRecord, UnplacedRecord } from './types.ts';
 
 const SLOT_HASHES = 512;
 const SYSVAR_OWNER = 'Sysvar1111111111111111111111111111111111111';
@@ -216,7 +224,7 @@ export function moveTo(bank: Bank, slot: number): void {
 }
 
 /** Sets an account without a transaction. Takes part in rollback; readers of every commitment see it at once. */
-export function setAccount(bank: Bank, key: string, account: Omit<VmAccount, 'owner'> | null): void {
+function setAccount(bank: Bank, key: string, account: Omit<VmAccount, 'owner'> | null): void {
   overwrite(bank, key, () => bank.accounts.set(key, account));
 }
 
@@ -248,4 +256,124 @@ function unfinalized(bank: Bank, finalizedSlot: number): LedgerBlock[] {
     .blocks()
     .slice(-bank.options.finalityDepth)
     .filter((block) => block.slot > finalizedSlot);
+}
+
+/** The slot under construction. */
+export interface Pending {
+  slot: number;
+  time: number;
+  records: TransactionRecord[];
+  written: Set<string>;
+  preImages: PreImages;
+}
+
+export function newPending(slot: number, time: number): Pending {
+  return { slot, time, records: [], written: new Set(), preImages: new Map() };
+}
+
+/** Notes what an account is before the block's first write to it. */
+function keepPreImage(images: PreImages, key: string, read: () => VmAccount | null): void {
+  if (!images.has(key)) images.set(key, { state: read(), overwritten: false });
+}
+
+/** Marks a key as set by hand: blocks keep what rollback needs, but show the newest state to readers of older states. */
+function markOverwritten(images: PreImages, key: string): void {
+  const image = images.get(key);
+  if (image !== undefined) images.set(key, { ...image, overwritten: true });
+}
+
+/** The oldest noted state of a key in `blocks` (ascending); undefined where none wrote it. */
+export function imageIn(blocks: readonly Pick<LedgerBlock, 'preImages'>[], key: string): VmAccount | null | undefined {
+  for (const block of blocks) {
+    const image = block.preImages.get(key);
+    if (image !== undefined) return image.overwritten ? undefined : image.state;
+  }
+  return undefined;
+}
+
+export const SYSTEM_PROGRAM = '11111111111111111111111111111111';
+export const NONCE_BYTES = 80;
+const ADVANCE_NONCE = 4;
+
+/** The nonce account that a transaction's first instruction advances, or null where it advances none. */
+function nonceKeyOf(message: MessageParts): string | null {
+  const first = message.instructions[0];
+  if (first === undefined || message.staticKeys[first.programIdIndex] !== SYSTEM_PROGRAM) return null;
+  if (first.data.length < 4 || view(first.data).getUint32(0, true) !== ADVANCE_NONCE) return null;
+  return message.staticKeys[first.accounts[0] ?? -1] ?? null;
+}
+
+/** The nonce stored in that account. */
+function nonceOf(message: MessageParts, account: (key: string) => VmAccount | null): string | null {
+  const key = nonceKeyOf(message);
+  const stored = key === null ? null : account(key);
+  if (stored === null || stored.owner !== SYSTEM_PROGRAM || stored.data.length !== NONCE_BYTES) return null;
+  return encode32(stored.data, 40);
+}
+
+/** base58 of SHA-256("parhelion local chain" ‖ 0 ‖ seed). */
+export function genesisHashOf(seed: string): string {
+  return encode32(createHash('sha256').update(`parhelion local chain\0${seed}`).digest());
+}
+
+/** The one key pair that everybody knows: its lamports are worth nothing by design. */
+export function faucetKeypair(): Keypair {
+  return Keypair.fromSeed(createHash('sha256').update('parhelion local faucet').digest());
+}
+
+/**
+ * SHA-256(previous hash ‖ slot u64 LE ‖ branch u32 LE ‖ first signatures in order). The branch number keeps two branches
+ * from ever sharing a hash.
+ */
+function blockhashOf(previous: string, slot: number, branch: number, signatures: readonly string[]): string {
+  const head = Buffer.alloc(12);
+  head.writeBigUInt64LE(BigInt(slot), 0);
+  head.writeUInt32LE(branch, 8);
+  const hash = createHash('sha256').update(decode32(previous)!).update(head);
+  for (const signature of signatures) hash.update(decode(signature)!);
+  return encode32(hash.digest());
+}
+
+/** Where block times come from; unix seconds. */
+export type TimeSource =
+  | { readonly kind: 'wall' }
+  | { readonly kind: 'virtual'; readonly genesisTime?: number; readonly slotSeconds?: number };
+
+const DEFAULT_GENESIS_TIME = 1_700_000_000;
+const DEFAULT_SLOT_SECONDS = 0.4;
+
+/** Block time by height. `moveTo` only ever moves time forward, and all later blocks with it. */
+export function createChainTime(source: TimeSource, nowMs: () => number) {
+  let offsetSeconds = 0;
+  const base = (height: number): number =>
+    source.kind === 'wall'
+      ? nowMs() / 1000
+      : (source.genesisTime ?? DEFAULT_GENESIS_TIME) + height * (source.slotSeconds ?? DEFAULT_SLOT_SECONDS);
+  const at = (height: number): number => Math.floor(base(height) + offsetSeconds);
+  return {
+    at,
+    moveTo(unixSeconds: number, height: number): void {
+      offsetSeconds += Math.max(0, unixSeconds - at(height));
+    },
+  };
+}
+
+/** An account as callers give it. */
+export interface AccountInput {
+  readonly lamports: number | bigint;
+  readonly data: Uint8Array;
+  /** base58 */
+  readonly owner: string;
+  readonly executable?: boolean;
+}
+
+/** Sets an account at once; null removes it. */
+export function setAccountInput(bank: Bank, address: string, account: AccountInput | null): void {
+  if (account === null) {
+    setAccount(bank, address, null);
+    return;
+  }
+  const { lamports, data, owner, executable = false } = account;
+  const ownerBytes = keyBytes(owner);
+  setAccount(bank, address, { lamports: BigInt(lamports), data, ownerBytes, executable, rentEpoch: MAX_RENT_EPOCH });
 }

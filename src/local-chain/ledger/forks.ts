@@ -1,7 +1,7 @@
 import { CodedError } from '../../lib/coded-error.ts';
-import { type Bank, land, moveTo, type OldBranch, openSlot, run, seal } from './bank.ts';
+import { type Bank, land, moveTo, newPending, type OldBranch, openSlot, run, seal } from './bank.ts';
 import { createChainState } from './chain-state.ts';
-import { newPending } from './pending.ts';
+
 import type { ForkReport, ForkRequest, LedgerBlock, TransactionRecord } from './types.ts';
 
 const MAX_FILL_BLOCKS = 64;

@@ -1,7 +1,7 @@
 import { Message, MessageV0, PublicKey } from '@solana/web3.js';
 import { decode } from '../../lib/base58.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
-import { wireFromJson } from '../../solana/decode/wire-from-json.ts';
+import { wireFromJson } from '../../solana/decode/wire-bytes.ts';
 import { decodeTransaction } from '../vm/transaction.ts';
 import { type Bank, land, refreshClock } from './bank.ts';
 import { memoOf } from './record.ts';

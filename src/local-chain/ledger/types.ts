@@ -1,6 +1,5 @@
-import type { TransactionError } from '../vm/errors.ts';
 import type { DecodedTransaction, MessageParts, TableLookup } from '../vm/transaction.ts';
-import type { VmAccount } from '../vm/vm.ts';
+import type { TransactionError, VmAccount } from '../vm/vm.ts';
 
 export type Commitment = 'processed' | 'confirmed' | 'finalized';
 

@@ -1,7 +1,6 @@
 import type { VmAccount } from '../vm/vm.ts';
-import type { Bank } from './bank.ts';
-import { imageIn } from './pending.ts';
-import { view } from './token-state.ts';
+import { view } from './accounts.ts';
+import { type Bank, imageIn } from './bank.ts';
 import type { Commitment, LedgerBlock } from './types.ts';
 
 const CLOCK = 'SysvarC1ock11111111111111111111111111111111';

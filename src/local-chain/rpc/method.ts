@@ -1,6 +1,6 @@
-import { invalid, type Read } from './deserialize.ts';
+import { invalid, type Read } from '../encode/params.ts';
+import { invalidParams, RPC, rpcError } from '../encode/rpc-error.ts';
 import type { LocalNode, Method } from './node.ts';
-import { invalidParams, RPC, rpcError } from './rpc-error.ts';
 
 export type Values<R extends readonly Read<unknown>[]> = {
   -readonly [K in keyof R]: R[K] extends Read<infer T> ? T : never;

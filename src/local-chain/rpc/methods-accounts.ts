@@ -1,7 +1,25 @@
 import { encode32 } from '../../lib/base58.ts';
 import { accountFormatOf, accountJson } from '../encode/account.ts';
+import {
+  type AccountFilter,
+  accountConfig,
+  atMost,
+  base58Bytes,
+  base64Bytes,
+  commitmentConfig,
+  contextConfig,
+  largestConfig,
+  list,
+  programAccountsConfig,
+  pubkey,
+  small,
+  supplyConfig,
+  text,
+  tokenAccountsFilter,
+  usize,
+} from '../encode/params.ts';
 import type { ParseContext } from '../encode/parsed-account.ts';
-import { exact } from '../ledger/record.ts';
+import { invalidParams, RPC, rpcError } from '../encode/rpc-error.ts';
 import {
   view as bytesView,
   isMint,
@@ -9,24 +27,12 @@ import {
   isTokenProgram,
   tokenStateOf,
   uiAmountOf,
-} from '../ledger/token-state.ts';
+} from '../ledger/accounts.ts';
+import { exact } from '../ledger/record.ts';
 import type { AccountView } from '../ledger/views.ts';
 import type { VmAccount } from '../vm/vm.ts';
-import {
-  type AccountFilter,
-  accountConfig,
-  commitmentConfig,
-  contextConfig,
-  largestConfig,
-  programAccountsConfig,
-  supplyConfig,
-  tokenAccountsFilter,
-} from './configs.ts';
-import { list, text, usize } from './deserialize.ts';
 import { method } from './method.ts';
 import { bankOf, contextSlot, inContext, type LocalNode, type Method, type Methods } from './node.ts';
-import { invalidParams, RPC, rpcError } from './rpc-error.ts';
-import { atMost, base58Bytes, base64Bytes, pubkey, small } from './values.ts';
 
 const MAX_ACCOUNT_BYTES = 10 * 1024 * 1024;
 const LARGEST = 20;

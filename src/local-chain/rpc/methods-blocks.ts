@@ -1,21 +1,29 @@
-import { type BlockDetails, blockJson, type TransactionEncoding, transactionJson } from '../encode/transaction.ts';
-import type { LedgerBlock, TransactionRecord } from '../ledger/types.ts';
-import { slotOf } from '../ledger/views.ts';
 import {
+  atMost,
   blockConfigOrEncoding,
   type ContextConfig,
   contextConfig,
   endSlotOrConfig,
+  list,
+  pubkey,
+  sealedOnly,
+  signature,
   signaturesConfig,
+  small,
   statusConfig,
+  text,
   transactionConfigOrEncoding,
+  type Unsigned,
+  u64,
+  usize,
   type WireEncoding,
-} from './configs.ts';
-import { list, text, type Unsigned, u64, usize } from './deserialize.ts';
+} from '../encode/params.ts';
+import { invalidParams, RPC, rpcError } from '../encode/rpc-error.ts';
+import { type BlockDetails, blockJson, type TransactionEncoding, transactionJson } from '../encode/transaction.ts';
+import type { LedgerBlock, TransactionRecord } from '../ledger/types.ts';
+import { slotOf } from '../ledger/views.ts';
 import { method } from './method.ts';
 import { contextSlot, inContext, type LocalNode, type Methods } from './node.ts';
-import { invalidParams, RPC, rpcError } from './rpc-error.ts';
-import { atMost, pubkey, sealedOnly, signature, small } from './values.ts';
 
 const MAX_RANGE_SLOTS = 500_000;
 const MAX_SIGNATURES = 1000;

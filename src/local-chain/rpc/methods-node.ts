@@ -1,19 +1,25 @@
-import { genesisHashOf } from '../ledger/hashes.ts';
-import type { LedgerBlock } from '../ledger/types.ts';
 import {
   commitmentConfig,
   contextConfig,
   leaderConfig,
+  list,
   productionConfig,
+  pubkey,
   rewardConfig,
+  sealedOnly,
   slotOrLeaderConfig,
+  small,
+  text,
+  type Unsigned,
+  u64,
+  usize,
   voteAccountsConfig,
-} from './configs.ts';
-import { list, text, type Unsigned, u64, usize } from './deserialize.ts';
+} from '../encode/params.ts';
+import { invalidParams, RPC, rpcError } from '../encode/rpc-error.ts';
+import { genesisHashOf } from '../ledger/bank.ts';
+import type { LedgerBlock } from '../ledger/types.ts';
 import { method } from './method.ts';
 import { API_VERSION, bankOf, contextSlot, inContext, type LocalNode, type Methods } from './node.ts';
-import { invalidParams, RPC, rpcError } from './rpc-error.ts';
-import { pubkey, sealedOnly, small } from './values.ts';
 
 const SLOTS_PER_EPOCH = 432_000;
 const STAKE_LAMPORTS = 999_999_997_717_120;

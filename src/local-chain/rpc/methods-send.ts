@@ -1,20 +1,26 @@
 import { accountFormatOf, accountJson } from '../encode/account.ts';
 import { parseInner } from '../encode/instructions.ts';
+import {
+  airdropConfig,
+  atMost,
+  contextConfig,
+  list,
+  pubkey,
+  sendConfig,
+  simulateConfig,
+  text,
+  u64,
+} from '../encode/params.ts';
+import { invalidParams, RPC, rpcError } from '../encode/rpc-error.ts';
 import { isFresh } from '../ledger/bank.ts';
-import { feeOf, unitPriceOf } from '../ledger/loading.ts';
-import { base64, exact, innerJson, tokenBalances } from '../ledger/record.ts';
+import { base64, exact, feeOf, innerJson, tokenBalances, unitPriceOf } from '../ledger/record.ts';
 import type { LedgerBlock } from '../ledger/types.ts';
 import { decodeMessage } from '../vm/transaction.ts';
 import type { VmOutcome } from '../vm/vm.ts';
-import { airdropConfig, contextConfig, sendConfig, simulateConfig } from './configs.ts';
-import { list, text, u64 } from './deserialize.ts';
 import { method } from './method.ts';
 import { parseContext } from './methods-accounts.ts';
 import { type BankView, inContext, type LocalNode, type Methods, sendingBank } from './node.ts';
-import { invalidParams, RPC, rpcError } from './rpc-error.ts';
-import { errorText, type Simulation, simulate } from './simulation.ts';
-import { atMost, pubkey } from './values.ts';
-import { messageBytes, transactionOf } from './wire-text.ts';
+import { errorText, messageBytes, type Simulation, simulate, transactionOf } from './simulation.ts';
 
 const HASH_LIFE_BLOCKS = 150;
 const MAX_AIRDROP_LAMPORTS = 100_000_000_000_000;

@@ -1,9 +1,9 @@
+import type { ContextConfig } from '../encode/params.ts';
+import { RPC, rpcError } from '../encode/rpc-error.ts';
 import type { Bank, Submission } from '../ledger/bank.ts';
 import type { Commitment, LedgerBlock } from '../ledger/types.ts';
 import { type AccountView, slotOf, viewAt } from '../ledger/views.ts';
 import type { DecodedTransaction } from '../vm/transaction.ts';
-import type { ContextConfig } from './configs.ts';
-import { RPC, rpcError } from './rpc-error.ts';
 
 /** The one place where the simulator says what it is: no client can take this for a validator. */
 export const API_VERSION = '0.0.0-parhelion-local';

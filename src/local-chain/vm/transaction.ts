@@ -2,8 +2,8 @@ import { VersionedMessage, VersionedTransaction } from '@solana/web3.js';
 import { encode32, encode64 } from '../../lib/base58.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { TransactionConfig } from '../../ports/block.ts';
-import { peekWire } from '../../solana/decode/peek-wire.ts';
-import { MAX_VERSION_1_BYTES } from '../../solana/decode/version-1.ts';
+import { peekWire } from '../../solana/decode/walk-wire.ts';
+import { MAX_VERSION_1_BYTES } from '../../solana/decode/wire-layout.ts';
 
 const PACKET_BYTES = 1232;
 const SIGNATURE_BYTES = 64;

@@ -1,8 +1,6 @@
 import type * as Litesvm from 'litesvm/dist/internal.js';
 import { encode32 } from '../../lib/base58.ts';
-import { CodedError } from '../../lib/coded-error.ts';
-import { type TransactionError, toTransactionError } from './errors.ts';
-import { loadNative, type Native } from './load.ts';
+import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { DecodedTransaction } from './transaction.ts';
 
 /** An account as the engine holds it. `data` is a copy. */
@@ -175,4 +173,102 @@ function outcome(meta: Litesvm.TransactionMetadata, err: TransactionError | null
     computeUnits: Number(meta.computeUnitsConsumed()),
     returnData: data.length === 0 ? null : { programId: encode32(returned.programId()), data },
   };
+}
+
+export type Native = typeof import('litesvm/dist/internal.js');
+
+/** Every method that the guard calls: the entry is no documented API, so a changed release must fail at start and not later. */
+const METHODS = [
+  'setSigverify',
+  'setBlockhashCheck',
+  'setTransactionHistory',
+  'minimumBalanceForRentExemption',
+  'getAccount',
+  'getProgramAccounts',
+  'setAccount',
+  'getBalance',
+  'addProgram',
+  'sendVersionedTransaction',
+  'simulateVersionedTransaction',
+  'expireBlockhash',
+  'setClock',
+  'setSlotHashes',
+  'withNativeMints',
+] as const;
+
+/** Loads the native engine. Throws LOCAL_ENGINE_MISSING (exit 78) where it is absent, does not load or lacks a method. */
+async function loadNative(): Promise<Native> {
+  let native: Native;
+  try {
+    native = await import('litesvm/dist/internal.js');
+  } catch (error) {
+    throw missing(messageOf(error), error);
+  }
+  const prototype = native.LiteSvm?.prototype as unknown as Record<string, unknown> | undefined;
+  const absent = METHODS.filter((name) => typeof prototype?.[name] !== 'function');
+  if (absent.length > 0 || typeof native.Account !== 'function' || typeof native.Clock !== 'function') {
+    throw missing(`this release lacks ${absent.join(', ') || 'Account or Clock'}`);
+  }
+  return native;
+}
+
+function missing(reason: string, cause?: unknown): CodedError {
+  return new CodedError(
+    'LOCAL_ENGINE_MISSING',
+    `the local chain needs the optional package litesvm 1.5.0, which could not be loaded (${reason}). Install litesvm@1.5.0, or name a real node: SOLANA_RPC_URL=... or upstream.urls`,
+    { cause, exitCode: 78 },
+  );
+}
+
+/** A transaction error as a Solana node writes it in JSON. */
+export type TransactionError = string | Readonly<Record<string, unknown>>;
+
+const words = (text: string): readonly string[] => text.trim().split(/\s+/);
+
+/** Names of the fieldless errors by number; a test compares both lists with the engine's own. */
+export const TRANSACTION_ERRORS = words(`
+  AccountInUse AccountLoadedTwice AccountNotFound ProgramAccountNotFound InsufficientFundsForFee InvalidAccountForFee
+  AlreadyProcessed BlockhashNotFound CallChainTooDeep MissingSignatureForFee InvalidAccountIndex SignatureFailure
+  InvalidProgramForExecution SanitizeFailure ClusterMaintenance AccountBorrowOutstanding WouldExceedMaxBlockCostLimit
+  UnsupportedVersion InvalidWritableAccount WouldExceedMaxAccountCostLimit WouldExceedAccountDataBlockLimit
+  TooManyAccountLocks AddressLookupTableNotFound InvalidAddressLookupTableOwner InvalidAddressLookupTableData
+  InvalidAddressLookupTableIndex InvalidRentPayingAccount WouldExceedMaxVoteCostLimit WouldExceedAccountDataTotalLimit
+  MaxLoadedAccountsDataSizeExceeded ResanitizationNeeded InvalidLoadedAccountsDataSizeLimit UnbalancedTransaction
+  ProgramCacheHitMaxLimit CommitCancelled`);
+
+export const INSTRUCTION_ERRORS = words(`
+  GenericError InvalidArgument InvalidInstructionData InvalidAccountData AccountDataTooSmall InsufficientFunds
+  IncorrectProgramId MissingRequiredSignature AccountAlreadyInitialized UninitializedAccount UnbalancedInstruction
+  ModifiedProgramId ExternalAccountLamportSpend ExternalAccountDataModified ReadonlyLamportChange ReadonlyDataModified
+  DuplicateAccountIndex ExecutableModified RentEpochModified NotEnoughAccountKeys AccountDataSizeChanged
+  AccountNotExecutable AccountBorrowFailed AccountBorrowOutstanding DuplicateAccountOutOfSync InvalidError
+  ExecutableDataModified ExecutableLamportChange ExecutableAccountNotRentExempt UnsupportedProgramId CallDepth
+  MissingAccount ReentrancyNotAllowed MaxSeedLengthExceeded InvalidSeeds InvalidRealloc ComputationalBudgetExceeded
+  PrivilegeEscalation ProgramEnvironmentSetupFailure ProgramFailedToComplete ProgramFailedToCompile Immutable
+  IncorrectAuthority AccountNotRentExempt InvalidAccountOwner ArithmeticOverflow UnsupportedSysvar IllegalOwner
+  MaxAccountsDataAllocationsExceeded MaxAccountsExceeded MaxInstructionTraceLengthExceeded
+  BuiltinProgramsMustConsumeComputeUnits BorshIoError`);
+
+/** Turns the engine's error into the node's JSON. Fieldless errors become strings; those transactions do not land. */
+function toTransactionError(error: unknown): TransactionError {
+  if (typeof error === 'number') return name(TRANSACTION_ERRORS, error);
+  const native = error as { index?: number; accountIndex?: number; err?: () => unknown; constructor: { name: string } };
+  const kind = native.constructor.name;
+  if (typeof native.err === 'function') return { InstructionError: [native.index, instructionError(native.err())] };
+  if (kind === 'TransactionErrorDuplicateInstruction') return { DuplicateInstruction: native.index };
+  if (kind === 'TransactionErrorInsufficientFundsForRent')
+    return { InsufficientFundsForRent: { account_index: native.accountIndex } };
+  if (kind === 'TransactionErrorProgramExecutionTemporarilyRestricted')
+    return { ProgramExecutionTemporarilyRestricted: { account_index: native.accountIndex } };
+  throw new CodedError('LOCAL_ENGINE_ANSWER', `the engine gave an error of unknown kind: ${kind}`);
+}
+
+function instructionError(error: unknown): unknown {
+  if (typeof error === 'number') return name(INSTRUCTION_ERRORS, error);
+  const native = error as { code?: number; msg?: string };
+  return native.code !== undefined ? { Custom: native.code } : { BorshIoError: native.msg };
+}
+
+function name(table: readonly string[], number: number): string {
+  return table[number] ?? `Unknown${number}`;
 }

@@ -1,6 +1,6 @@
 import { keccak_256 } from '@noble/hashes/sha3.js';
 import { createLru } from '../../lib/lru.ts';
-import type { Poseidon } from '../merkle/poseidon/index.ts';
+import type { Poseidon } from '../merkle/poseidon.ts';
 import type { CompressedAccount } from './events.ts';
 
 /** Owners and trees come again and again, and a keccak is as dear as a Poseidon here. */

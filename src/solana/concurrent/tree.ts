@@ -4,7 +4,7 @@ import type { KeyTable } from '../../ports/block.ts';
 import { knownKey, programAddress } from '../addresses.ts';
 import { createByteReader, LayoutError } from '../byte-reader.ts';
 import { HASH_BYTES } from '../merkle/path.ts';
-import type { Poseidon } from '../merkle/poseidon/index.ts';
+import type { Poseidon } from '../merkle/poseidon.ts';
 
 const SPL_COMPRESSION = 'cmtDvXumGCrqC1Age74AVPhSRVXJMd8PJS91L8KbNCK';
 const MPL_COMPRESSION = 'mcmt6YrQEMKw8Mw43FmpRLmf7BqRnFMKmAcbxE3xkAW';

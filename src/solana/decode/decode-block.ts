@@ -1,21 +1,15 @@
 import { decode32 } from '../../lib/base58.ts';
 import type { ChainBlock, NormalTransaction, TransactionVersion } from '../../ports/block.ts';
 import type { RpcMeta } from '../rpc-json.ts';
-import { faultOfMeta } from './check-meta.ts';
-import { decodeHeader } from './decode-header.ts';
-import { decodeResponse } from './decode-response.ts';
-import { badBlock, badTransaction } from './faults.ts';
-import { isVote } from './is-vote.ts';
+import { decodeScanned } from './decode-scanned.ts';
 import { createKeyTable, expectedKeys, type KeyTableBuilder } from './key-table.ts';
-import { decodeScanned } from './scan/decode-scanned.ts';
-import { ScannedBlock } from './scan/scanned-block.ts';
-import { internTokenBalances } from './token-balances.ts';
-import { type BlockParts, LeanTransaction } from './transaction.ts';
+import { faultOfMeta, internTokenBalances } from './meta.ts';
+import { badBlock, badTransaction, decodeHeader, decodeResponse } from './response.ts';
+import { ScannedBlock } from './scan-block.ts';
+import { type BlockParts, isVote, LeanTransaction } from './transaction.ts';
 import { HIGHEST_WIRE_VERSION, walkWire } from './walk-wire.ts';
 import { wireBytesOf } from './wire-bytes.ts';
-import { emptyLayout, type WireLayout } from './wire-layout.ts';
-import type { WireReader } from './wire-reader.ts';
-import { eachTableKey, repeatedSignature } from './wire-views.ts';
+import { eachTableKey, emptyLayout, repeatedSignature, type WireLayout, type WireReader } from './wire-layout.ts';
 
 /**
  * Decodes the result of `getBlock` with full transaction details, in encoding base64, base58 or json: parsed, or as a scan of the
@@ -136,4 +130,24 @@ function internAll(
     }
   }
   return null;
+}
+
+/**
+ * Decodes the parsed result of `getTransaction` (encoding base64, base58 or json) as a block of one transaction. What the
+ * node does not tell is empty: blockhash and previousBlockhash are '', blockHeight is null, parentSlot is the slot before, and the
+ * transaction has index 0. Errors as `decodeBlock`.
+ */
+export function decodeTransaction(result: unknown): ChainBlock {
+  const { slot, blockTime } = (result ?? {}) as { slot?: unknown; blockTime?: unknown };
+  if (!Number.isSafeInteger(slot)) throw badBlock(-1, 'slot is missing');
+  return {
+    slot: slot as number,
+    parentSlot: Math.max(0, (slot as number) - 1),
+    blockhash: '',
+    previousBlockhash: '',
+    blockHeight: null,
+    blockTime: Number.isSafeInteger(blockTime) ? (blockTime as number) : null,
+    // One transaction has too few keys to arrange collisions that matter.
+    ...decodeEntries(slot as number, [result], new Uint8Array(32).fill(1)),
+  };
 }

@@ -1,4 +1,5 @@
-import { encode64 } from '../../lib/base58.ts';
+import { decode32, encode64 } from '../../lib/base58.ts';
+import { lazy } from '../../lib/lru.ts';
 import type {
   AddressTableLookup,
   InnerGroup,
@@ -10,13 +11,10 @@ import type {
   TransactionVersion,
 } from '../../ports/block.ts';
 import type { RpcMeta } from '../rpc-json.ts';
-import { decodeResponse } from './decode-response.ts';
-import { innerGroupsOf } from './inner-instructions.ts';
 import type { KeyTableBuilder } from './key-table.ts';
-import { tokenBalancesOf } from './token-balances.ts';
-import { configOf } from './version-1.ts';
-import type { WireLayout } from './wire-layout.ts';
-import { headerOf, instructionsOf, lookupsOf, signaturesOf, viewOf } from './wire-views.ts';
+import { innerGroupsOf, tokenBalancesOf } from './meta.ts';
+import { decodeResponse } from './response.ts';
+import { configOf, headerOf, instructionsOf, lookupsOf, signaturesOf, viewOf, type WireLayout } from './wire-layout.ts';
 
 /** What the transactions of a block share. */
 export interface BlockParts {
@@ -164,4 +162,16 @@ export class LeanTransaction implements NormalTransaction {
 
 function parse({ body, from, to }: MetaText): RpcMeta {
   return decodeResponse(body.subarray(from, to)) as RpcMeta;
+}
+
+const VOTE_PROGRAM = lazy(() => new Uint32Array(decode32('Vote111111111111111111111111111111111111111')!.buffer));
+
+/** Whether a transaction has exactly one instruction, of the Vote program. The ids of its keys begin at `keys[keysAt]`. */
+export function isVote(block: BlockParts, layout: WireLayout, keys: Uint32Array, keysAt: number): boolean {
+  if (layout.instructionCount !== 1) return false;
+  const vote = VOTE_PROGRAM();
+  const { words } = block.keys;
+  const program = keys[keysAt + block.bytes[layout.instructionsAt]!]! * vote.length;
+  for (let word = 0; word < vote.length; word++) if (words[program + word] !== vote[word]) return false;
+  return true;
 }

@@ -1,3 +1,5 @@
+import type { AddressTableLookup, MessageHeader, NormalInstruction, TransactionConfig } from '../../ports/block.ts';
+
 /** Where the parts of a wire transaction lie. All offsets count from the start of the buffer that was walked. */
 export interface WireLayout {
   signaturesAt: number;
@@ -40,4 +42,358 @@ export function emptyLayout(): WireLayout {
     loadedWritable: 0,
     loadedReadonly: 0,
   };
+}
+
+/** A place in a buffer that moves forward and never passes its end. */
+export interface WireReader {
+  readonly bytes: Uint8Array;
+  at: number;
+  end: number;
+}
+
+/** Reads a compact-u16 of one to three bytes. -1 when it is cut off, longer than needed, or above 65,535. */
+export function readLength(reader: WireReader): number {
+  const { bytes, end } = reader;
+  const at = reader.at;
+  if (at >= end) return -1;
+  const first = bytes[at]!;
+  if (first < 0x80) {
+    reader.at = at + 1;
+    return first;
+  }
+  if (at + 1 >= end) return -1;
+  const second = bytes[at + 1]!;
+  if (second < 0x80) {
+    reader.at = at + 2;
+    return second === 0 ? -1 : (first & 0x7f) | (second << 7);
+  }
+  if (at + 2 >= end) return -1;
+  const third = bytes[at + 2]!;
+  reader.at = at + 3;
+  return third === 0 || third > 3 ? -1 : (first & 0x7f) | ((second & 0x7f) << 7) | (third << 14);
+}
+
+/** Passes over `count` bytes and answers where they began, or -1 when there are not so many. */
+export function skip(reader: WireReader, count: number): number {
+  const from = reader.at;
+  if (count > reader.end - from) return -1;
+  reader.at = from + count;
+  return from;
+}
+
+/** Objects made from a walked transaction on demand. All byte arrays are views. */
+
+/** A view that is a plain Uint8Array even where `bytes` is a Buffer. */
+export function viewOf(bytes: Uint8Array, at: number, length: number): Uint8Array {
+  return new Uint8Array(bytes.buffer, bytes.byteOffset + at, length);
+}
+
+function readBytes(reader: WireReader): Uint8Array {
+  const length = readLength(reader);
+  const view = viewOf(reader.bytes, reader.at, length);
+  reader.at += length;
+  return view;
+}
+
+export function signaturesOf(bytes: Uint8Array, at: number, count: number): Uint8Array[] {
+  return Array.from({ length: count }, (_, number) => viewOf(bytes, at + number * 64, 64));
+}
+
+export function headerOf(bytes: Uint8Array, at: number): MessageHeader {
+  return {
+    numRequiredSignatures: bytes[at]!,
+    numReadonlySignedAccounts: bytes[at + 1]!,
+    numReadonlyUnsignedAccounts: bytes[at + 2]!,
+  };
+}
+
+/** The instructions of a transaction that `walkWire` accepted. */
+export function instructionsOf(bytes: Uint8Array, layout: WireLayout): NormalInstruction[] {
+  const { instructionsAt: at, instructionCount: count } = layout;
+  if (layout.version === 1) return payloadsOf(bytes, at, count);
+  const reader: WireReader = { bytes, at, end: bytes.length };
+  const instructions: NormalInstruction[] = [];
+  for (let number = 0; number < count; number++) {
+    const programIndex = bytes[reader.at++]!;
+    instructions.push({ programIndex, accounts: readBytes(reader), data: readBytes(reader) });
+  }
+  return instructions;
+}
+
+/** Version 1: all headers come before the first payload. */
+function payloadsOf(bytes: Uint8Array, headersAt: number, count: number): NormalInstruction[] {
+  const instructions: NormalInstruction[] = [];
+  let at = headersAt + count * INSTRUCTION_HEADER_BYTES;
+  for (let number = 0; number < count; number++) {
+    const header = headersAt + number * INSTRUCTION_HEADER_BYTES;
+    const accounts = viewOf(bytes, at, bytes[header + 1]!);
+    const data = viewOf(bytes, at + accounts.length, readU16(bytes, header + 2));
+    instructions.push({ programIndex: bytes[header]!, accounts, data });
+    at += accounts.length + data.length;
+  }
+  return instructions;
+}
+
+/** Calls back with the offset of each lookup table's key. */
+export function eachTableKey(
+  bytes: Uint8Array,
+  layout: Pick<WireLayout, 'lookupsAt' | 'lookupCount'>,
+  use: (at: number) => void,
+): void {
+  const reader: WireReader = { bytes, at: layout.lookupsAt, end: bytes.length };
+  for (let number = 0; number < layout.lookupCount; number++) {
+    use(reader.at);
+    reader.at += 32;
+    for (let list = 0; list < 2; list++) {
+      const length = readLength(reader);
+      reader.at += length;
+    }
+  }
+}
+
+/** The lookups of a transaction that `walkWire` accepted; `tableKeyAt` gives the id of the key at an offset. */
+export function lookupsOf(
+  bytes: Uint8Array,
+  layout: Pick<WireLayout, 'lookupsAt' | 'lookupCount'>,
+  tableKeyAt: (at: number) => number,
+): AddressTableLookup[] {
+  const reader: WireReader = { bytes, at: layout.lookupsAt, end: bytes.length };
+  const lookups: AddressTableLookup[] = [];
+  for (let number = 0; number < layout.lookupCount; number++) {
+    const tableKey = tableKeyAt(reader.at);
+    reader.at += 32;
+    lookups.push({ tableKey, writableIndexes: readBytes(reader), readonlyIndexes: readBytes(reader) });
+  }
+  return lookups;
+}
+
+const SIGNATURE_BYTES = 64;
+
+/**
+ * The number of the first transaction whose first signature another one of the block has already, or -1. A signature is of one message,
+ * and a chain takes a message once. `at`: where the first signature of each transaction lies.
+ */
+export function repeatedSignature(bytes: Uint8Array, at: readonly number[]): number {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  /** By 53 bits of a signature, which are as good as random. */
+  const seen = new Map<number, number>();
+  for (let index = 0; index < at.length; index++) {
+    const place = at[index]!;
+    const bits = (view.getUint32(place, true) & 0x1fffff) * 2 ** 32 + view.getUint32(place + 4, true);
+    const before = seen.get(bits);
+    if (before === undefined) seen.set(bits, place);
+    else if (
+      Buffer.compare(
+        bytes.subarray(before, before + SIGNATURE_BYTES),
+        bytes.subarray(place, place + SIGNATURE_BYTES),
+      ) === 0
+    )
+      return index;
+  }
+  return -1;
+}
+
+/**
+ * Version 1 transactions (SIMD-0385). All counts are single bytes, there are no lookup tables, and the signatures come last:
+ *
+ *     129 · header (3) · config mask (u32) · blockhash (32) · number of instructions · number of keys · keys (32 each)
+ *     · config values (4 bytes per bit of the mask) · instruction headers (program, number of accounts, u16 of data bytes)
+ *     · per instruction its accounts and its data · signatures (64 each)
+ *
+ * Every rule here keeps a transaction out of blocks, so a block that breaks one contradicts itself.
+ */
+
+export const VERSION_1_BYTE = 0x81;
+export const MAX_VERSION_1_BYTES = 4_096;
+const MAX_SIGNATURES = 12;
+const MAX_INSTRUCTIONS = 64;
+const MAX_KEYS = 64;
+const KEY_BYTES = 32;
+/** From the version byte to the number of keys. */
+const FIXED_BYTES = 42;
+const INSTRUCTION_HEADER_BYTES = 4;
+
+/** The priority fee takes two bits and eight bytes. */
+const PRIORITY_FEE = 0b11;
+const COMPUTE_UNIT_LIMIT = 0b100;
+const LOADED_ACCOUNTS_DATA_SIZE = 0b1000;
+const HEAP_SIZE = 0b1_0000;
+const KNOWN_BITS = PRIORITY_FEE | COMPUTE_UNIT_LIMIT | LOADED_ACCOUNTS_DATA_SIZE | HEAP_SIZE;
+
+const KIB = 1_024;
+const MIN_HEAP_BYTES = 32 * KIB;
+const MAX_HEAP_BYTES = 256 * KIB;
+
+/** Fills `layout` from the transaction between `reader.at` and `reader.end`, and answers null, or what is wrong with it. */
+export function walkVersion1(reader: WireReader, layout: WireLayout): string | null {
+  const { bytes } = reader;
+  const size = reader.end - reader.at;
+  if (size > MAX_VERSION_1_BYTES) return `${size} bytes are more than the ${MAX_VERSION_1_BYTES} of version 1`;
+  const at = skip(reader, FIXED_BYTES);
+  if (at < 0) return 'the header is cut off';
+  layout.version = 1;
+  layout.headerAt = at + 1;
+  layout.configMask = readU32(bytes, at + 4);
+  layout.blockhashAt = at + 8;
+  layout.instructionCount = bytes[at + 40]!;
+  layout.keyCount = bytes[at + 41]!;
+  layout.signatureCount = bytes[layout.headerAt]!;
+  layout.lookupCount = 0;
+  layout.loadedWritable = 0;
+  layout.loadedReadonly = 0;
+  const fault = faultOfCounts(bytes, layout);
+  if (fault !== null) return fault;
+  layout.keysAt = skip(reader, layout.keyCount * KEY_BYTES);
+  if (layout.keysAt < 0) return 'keys are cut off';
+  if (hasTwice(bytes, layout.keysAt, layout.keyCount)) return 'a key occurs twice';
+  layout.configAt = skip(reader, configBytes(layout.configMask));
+  if (layout.configAt < 0) return 'config values are cut off';
+  if ((layout.configMask & HEAP_SIZE) !== 0 && !isHeapSize(readU32(bytes, reader.at - 4)))
+    return 'the heap size is no multiple of 1 KiB from 32 to 256 KiB';
+  return walkInstructions(reader, layout) ?? walkSignatures(reader, layout);
+}
+
+function faultOfCounts(bytes: Uint8Array, { headerAt, configMask, ...layout }: WireLayout): string | null {
+  const [signed, unsigned] = [bytes[headerAt + 1]!, bytes[headerAt + 2]!];
+  if (layout.signatureCount < 1 || layout.signatureCount > MAX_SIGNATURES) return 'bad signature count';
+  if (signed >= layout.signatureCount) return 'the fee payer is read-only';
+  if (configMask > KNOWN_BITS) return 'unknown bits in the config mask';
+  const fee = configMask & PRIORITY_FEE;
+  if (fee !== 0 && fee !== PRIORITY_FEE) return 'one of the two config bits of the priority fee is missing';
+  if (layout.instructionCount > MAX_INSTRUCTIONS) return `more than ${MAX_INSTRUCTIONS} instructions`;
+  if (layout.keyCount > MAX_KEYS) return `more than ${MAX_KEYS} keys`;
+  return layout.signatureCount + unsigned > layout.keyCount ? 'the header counts more keys than there are' : null;
+}
+
+function walkInstructions(reader: WireReader, layout: WireLayout): string | null {
+  const { bytes } = reader;
+  const count = layout.instructionCount;
+  layout.instructionsAt = skip(reader, count * INSTRUCTION_HEADER_BYTES);
+  if (layout.instructionsAt < 0) return 'instructions are cut off';
+  for (let number = 0; number < count; number++) {
+    const at = layout.instructionsAt + number * INSTRUCTION_HEADER_BYTES;
+    const program = bytes[at]!;
+    if (program === 0) return 'the fee payer is called as a program';
+    if (program >= layout.keyCount) return 'an index points behind the keys';
+    const accounts = bytes[at + 1]!;
+    const from = skip(reader, accounts);
+    if (from < 0 || skip(reader, readU16(bytes, at + 2)) < 0) return 'instructions are cut off';
+    for (let account = from; account < from + accounts; account++)
+      if (bytes[account]! >= layout.keyCount) return 'an index points behind the keys';
+  }
+  return null;
+}
+
+function walkSignatures(reader: WireReader, layout: WireLayout): string | null {
+  layout.lookupsAt = reader.at;
+  layout.signaturesAt = skip(reader, layout.signatureCount * SIGNATURE_BYTES);
+  if (layout.signaturesAt < 0) return 'signatures are cut off';
+  return reader.at === reader.end ? null : `${reader.end - reader.at} bytes follow the signatures`;
+}
+
+/** At most 64 keys, of which nearly all differ in the first byte. */
+function hasTwice(bytes: Uint8Array, at: number, count: number): boolean {
+  for (let one = 1; one < count; one++) {
+    const oneAt = at + one * KEY_BYTES;
+    for (let other = 0; other < one; other++) {
+      const otherAt = at + other * KEY_BYTES;
+      let same = 0;
+      while (same < KEY_BYTES && bytes[oneAt + same] === bytes[otherAt + same]) same++;
+      if (same === KEY_BYTES) return true;
+    }
+  }
+  return false;
+}
+
+/** The config values of a transaction that was accepted. */
+export function configOf(bytes: Uint8Array, { configMask, configAt }: WireLayout): TransactionConfig {
+  let at = configAt;
+  const next = (bit: number): number | null => {
+    if ((configMask & bit) === 0) return null;
+    at += 4;
+    return readU32(bytes, at - 4);
+  };
+  const [low, high] = [next(0b01), next(0b10)];
+  return {
+    priorityFee: low === null || high === null ? null : (BigInt(high) << 32n) | BigInt(low),
+    computeUnitLimit: next(COMPUTE_UNIT_LIMIT),
+    loadedAccountsDataSizeLimit: next(LOADED_ACCOUNTS_DATA_SIZE),
+    heapSize: next(HEAP_SIZE),
+  };
+}
+
+/** A transaction whose parts came one by one. */
+export interface Version1Parts {
+  readonly header: MessageHeader;
+  readonly config: TransactionConfig;
+  readonly recentBlockhash: Uint8Array;
+  readonly keys: readonly Uint8Array[];
+  readonly instructions: readonly {
+    readonly programIndex: number;
+    readonly accounts: Uint8Array;
+    readonly data: Uint8Array;
+  }[];
+  readonly signatures: readonly Uint8Array[];
+}
+
+/** The bytes of a transaction; null where a count or a length does not fit. What else is wrong with it is found when it is walked. */
+export function writeVersion1(parts: Version1Parts): Buffer | null {
+  const { header, config, keys, instructions, signatures } = parts;
+  const counts = [
+    header.numReadonlySignedAccounts,
+    header.numReadonlyUnsignedAccounts,
+    keys.length,
+    instructions.length,
+  ];
+  for (const { programIndex, accounts, data } of instructions)
+    counts.push(programIndex, accounts.length, data.length >> 8);
+  if (counts.some((count) => count > 0xff) || header.numRequiredSignatures !== signatures.length) return null;
+  const lengths = [parts.recentBlockhash, ...keys].every((key) => key.length === KEY_BYTES);
+  if (!lengths || signatures.length > 0xff || signatures.some((one) => one.length !== SIGNATURE_BYTES)) return null;
+  const fixed = Buffer.alloc(8);
+  fixed[0] = VERSION_1_BYTE;
+  fixed[1] = header.numRequiredSignatures;
+  fixed[2] = header.numReadonlySignedAccounts;
+  fixed[3] = header.numReadonlyUnsignedAccounts;
+  const values: Buffer[] = [];
+  let mask = 0;
+  if (config.priorityFee !== null) {
+    mask |= PRIORITY_FEE;
+    values.push(Buffer.alloc(8));
+    values[0]!.writeBigUInt64LE(config.priorityFee);
+  }
+  const { computeUnitLimit, loadedAccountsDataSizeLimit, heapSize } = config;
+  [computeUnitLimit, loadedAccountsDataSizeLimit, heapSize].forEach((value, number) => {
+    if (value === null) return;
+    mask |= COMPUTE_UNIT_LIMIT << number;
+    values.push(Buffer.alloc(4));
+    values.at(-1)!.writeUInt32LE(value);
+  });
+  fixed.writeUInt32LE(mask, 4);
+  return Buffer.concat([
+    ...[fixed, parts.recentBlockhash, Buffer.of(instructions.length, keys.length), ...keys, ...values],
+    ...instructions.map(({ programIndex, accounts, data }) =>
+      Buffer.of(programIndex, accounts.length, data.length & 0xff, data.length >> 8),
+    ),
+    ...instructions.flatMap(({ accounts, data }) => [accounts, data]),
+    ...signatures,
+  ]);
+}
+
+function configBytes(mask: number): number {
+  let bytes = 0;
+  for (let bits = mask; bits !== 0; bits >>>= 1) bytes += (bits & 1) * 4;
+  return bytes;
+}
+
+function isHeapSize(bytes: number): boolean {
+  return bytes % KIB === 0 && bytes >= MIN_HEAP_BYTES && bytes <= MAX_HEAP_BYTES;
+}
+
+function readU16(bytes: Uint8Array, at: number): number {
+  return bytes[at]! | (bytes[at + 1]! << 8);
+}
+
+function readU32(bytes: Uint8Array, at: number): number {
+  return (readU16(bytes, at) | (readU16(bytes, at + 2) << 16)) >>> 0;
 }

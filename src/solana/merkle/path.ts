@@ -1,4 +1,4 @@
-import type { Poseidon } from './poseidon/index.ts';
+import type { Poseidon } from './poseidon.ts';
 
 export const HASH_BYTES = 32;
 

@@ -1,5 +1,5 @@
 import { emptyPage, HASH_BYTES, offsetOf, pageKey, pageOf } from './path.ts';
-import type { Poseidon } from './poseidon/index.ts';
+import type { Poseidon } from './poseidon.ts';
 
 export interface LeafChange {
   readonly index: number;

@@ -9,9 +9,8 @@ import {
 } from '../concurrent/decode-concurrent.ts';
 import { assetId } from '../concurrent/tree.ts';
 import { u32At, u64At } from '../movements/instructions.ts';
-import { discriminatorOf, type TransactionParser } from './parser.ts';
+import { discriminatorOf, type TransactionParser, type TransactionView, type ViewStep } from './parser.ts';
 import { BUBBLEGUM } from './programs.ts';
-import type { TransactionView, ViewStep } from './view.ts';
 
 /** Only the first version of it has a known layout. */
 const UPDATE_METADATA = 'aab62bef614ee1ba';

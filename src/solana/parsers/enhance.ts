@@ -2,18 +2,18 @@ import { encode, encode32 } from '../../lib/base58.ts';
 import type { NormalTransaction } from '../../ports/block.ts';
 import { TOKEN_2022_PROGRAM, TOKEN_PROGRAM } from '../addresses.ts';
 import { nativeChange, type TokenChange } from '../movements/balance-changes.ts';
-import { classify, type ParserFault } from './classify.ts';
-import type { Parsed, TransactionParser } from './parser.ts';
-import { PARSERS } from './registry.ts';
-import { tokenTransfer } from './token-transfer.ts';
 import {
   createView,
   DEFAULT_OPTIONS,
+  type Parsed,
   type ParserBlock,
   type ParserOptions,
+  type TransactionParser,
   type TransactionView,
+  tokenTransfer,
   type ViewStep,
-} from './view.ts';
+} from './parser.ts';
+import { classify, PARSERS, type ParserFault } from './registry.ts';
 import { createWords, type KnownNames, type Words } from './words.ts';
 
 /** An enhanced transaction; members in alphabetical order at every level. */

@@ -9,7 +9,7 @@ import {
 import { u64At } from '../movements/instructions.ts';
 import type { TokenMove } from '../movements/movement.ts';
 import { namedParser } from './named.ts';
-import { discriminatorOf, type Parsed, type TransactionParser } from './parser.ts';
+import { discriminatorOf, type Parsed, type TransactionParser, type TransactionView, type ViewStep } from './parser.ts';
 import { PROGRAM_ADDRESSES as AT, JUPITER_V6, MEMO, MEMO_V1, PROGRAM_ADDRESSES } from './programs.ts';
 import {
   describeSwap,
@@ -25,7 +25,6 @@ import {
   userOf,
 } from './swap.ts';
 import { describeMint } from './token.ts';
-import type { TransactionView, ViewStep } from './view.ts';
 
 const OLD = [AT.JUPITER_V1, AT.JUPITER_V2, AT.JUPITER_V3, AT.JUPITER_V4];
 

@@ -1,10 +1,15 @@
 import { nativeChange } from '../movements/balance-changes.ts';
 import { u64At } from '../movements/instructions.ts';
 import type { TokenMove } from '../movements/movement.ts';
-import { nftEvents } from './nft-event.ts';
-import { discriminatorOf, type Parsed, type TransactionParser } from './parser.ts';
+import {
+  discriminatorOf,
+  nftEvents,
+  type Parsed,
+  type TransactionParser,
+  type TransactionView,
+  type ViewStep,
+} from './parser.ts';
 import { PROGRAM_ADDRESSES } from './programs.ts';
-import type { TransactionView, ViewStep } from './view.ts';
 import { solAmount, type Words } from './words.ts';
 
 const PROGRAM = PROGRAM_ADDRESSES.MAGIC_EDEN_V2;

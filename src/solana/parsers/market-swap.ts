@@ -1,9 +1,8 @@
 import { lazy } from '../../lib/lru.ts';
 import type { TokenMove } from '../movements/movement.ts';
-import type { Parsed, TransactionParser } from './parser.ts';
+import type { Parsed, TransactionParser, TransactionView } from './parser.ts';
 import { SOURCES } from './programs.ts';
 import { directSwap, marketOf, TRADING_PROGRAMS, userMoves, userOf } from './swap.ts';
-import type { TransactionView } from './view.ts';
 
 /** Its hosted answers tell no events. */
 const WITHOUT_EVENTS = ['PUMP_AMM'];

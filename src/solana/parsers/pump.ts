@@ -2,9 +2,8 @@ import { encode32 } from '../../lib/base58.ts';
 import { WRAPPED_SOL_MINT } from '../addresses.ts';
 import { u64At } from '../movements/instructions.ts';
 import { anchorDiscriminator, namedParser } from './named.ts';
-import { discriminatorOf, type Parsed, type TransactionParser } from './parser.ts';
+import { discriminatorOf, type Parsed, type TransactionParser, type TransactionView, type ViewStep } from './parser.ts';
 import { describeSwap, legOf, marketOf, type SwapFacts, type SwapLeg, swapEvents } from './swap.ts';
-import type { TransactionView, ViewStep } from './view.ts';
 
 const PROGRAM = '6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P';
 const SELF_CALL = 'e445a52e51cb9a1d';

@@ -1,10 +1,10 @@
 import { SYSTEM_PROGRAM } from '../addresses.ts';
 import { nativeChange } from '../movements/balance-changes.ts';
 import { u32At } from '../movements/instructions.ts';
-import type { TransactionParser } from './parser.ts';
+import type { TransactionParser, TransactionView } from './parser.ts';
 import { PROGRAM_ADDRESSES as AT } from './programs.ts';
 import { isPlain } from './token.ts';
-import type { TransactionView } from './view.ts';
+
 import { solAmount } from './words.ts';
 
 export const systemTransfer: TransactionParser = {

@@ -2,10 +2,15 @@ import { lazy } from '../../lib/lru.ts';
 import { u64At } from '../movements/instructions.ts';
 import { partiesOf } from './magic-eden.ts';
 import { anchorDiscriminator } from './named.ts';
-import { nftEvents } from './nft-event.ts';
-import { discriminatorOf, type Parsed, type TransactionParser } from './parser.ts';
+import {
+  discriminatorOf,
+  nftEvents,
+  type Parsed,
+  type TransactionParser,
+  type TransactionView,
+  type ViewStep,
+} from './parser.ts';
 import { PROGRAM_ADDRESSES } from './programs.ts';
-import type { TransactionView, ViewStep } from './view.ts';
 import { solAmount, type Words } from './words.ts';
 
 const SOURCE = 'TENSOR';

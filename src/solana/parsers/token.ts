@@ -6,9 +6,9 @@ import {
   TOKEN_PROGRAM,
 } from '../addresses.ts';
 import type { TokenMove } from '../movements/movement.ts';
-import type { Parsed, TransactionParser } from './parser.ts';
+import type { Parsed, TransactionParser, TransactionView } from './parser.ts';
 import { PROGRAM_ADDRESSES as AT, BUBBLEGUM, COMPUTE_BUDGET, DEVNET, JUPITER_V6, MEMO, MEMO_V1 } from './programs.ts';
-import type { TransactionView } from './view.ts';
+
 import { plainAmount, type Words } from './words.ts';
 
 const SOURCE = 'SOLANA_PROGRAM_LIBRARY';

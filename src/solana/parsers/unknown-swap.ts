@@ -1,7 +1,6 @@
 import { WRAPPED_SOL_MINT } from '../addresses.ts';
-import type { TransactionParser } from './parser.ts';
+import type { TransactionParser, TransactionView } from './parser.ts';
 import { describeSwap, legOf, type SwapFacts, type SwapLeg, swapEvents } from './swap.ts';
-import type { TransactionView } from './view.ts';
 
 /** What the fee payer has more (or less) of one token after the transaction. */
 interface NetChange {

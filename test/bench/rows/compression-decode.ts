@@ -4,7 +4,7 @@ import { decodeCompression } from '../../../src/solana/compression/decode-compre
 import { createProgramFinder } from '../../../src/solana/compression/programs.ts';
 import { decodeConcurrent } from '../../../src/solana/concurrent/decode-concurrent.ts';
 import { createConcurrentFinder } from '../../../src/solana/concurrent/tree.ts';
-import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';
+import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import { bubblegumScenarios } from '../../helpers/bubblegum.ts';
 import { listFixtures, readJsonFixture, skipWithoutFixtures } from '../../helpers/fixtures.ts';
 import { paired, ratioOf } from '../paired.ts';

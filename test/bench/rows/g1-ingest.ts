@@ -5,7 +5,7 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { AddressIndex } from '../../../src/solana/address-set.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
-import { scanBlockAnswer } from '../../../src/solana/decode/scan/scan-block.ts';
+import { scanBlockAnswer } from '../../../src/solana/decode/scan-block.ts';
 import { matchBlock } from '../../../src/solana/match-block.ts';
 import { readFixture, skipWithoutFixtures } from '../../helpers/fixtures.ts';
 import { type Candidate, paired, ratioOf } from '../paired.ts';

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import Database from 'better-sqlite3';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
-import { decodeResponse } from '../../../src/solana/decode/decode-response.ts';
+import { decodeResponse } from '../../../src/solana/decode/response.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { type BenchServer, startBenchServer } from '../http.ts';
 import { ratioOf } from '../paired.ts';

@@ -1,7 +1,7 @@
 /** G3: hashes per second of the Poseidon kernel, against the pure JavaScript library and against itself in two threads. */
 import assert from 'node:assert/strict';
 import * as lite from 'poseidon-lite';
-import { createPoseidon } from '../../../src/solana/merkle/poseidon/index.ts';
+import { createPoseidon } from '../../../src/solana/merkle/poseidon.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { paired, ratioOf } from '../paired.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';

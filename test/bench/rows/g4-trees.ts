@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createPoseidon, type Poseidon } from '../../../src/solana/merkle/poseidon/index.ts';
+import { createPoseidon, type Poseidon } from '../../../src/solana/merkle/poseidon.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
 import { paired, ratioOf } from '../paired.ts';
 import type { Row, RowResult, RunOptions } from '../row.ts';

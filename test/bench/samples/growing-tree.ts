@@ -1,5 +1,5 @@
 import { zeroHashes } from '../../../src/solana/merkle/path.ts';
-import type { Poseidon } from '../../../src/solana/merkle/poseidon/index.ts';
+import type { Poseidon } from '../../../src/solana/merkle/poseidon.ts';
 import { type LeafChange, type UpdatedTree, updateTrees } from '../../../src/solana/merkle/update-trees.ts';
 import type { Sfc32 } from '../../helpers/sfc32.ts';
 

@@ -1,6 +1,6 @@
 /** A thread that hashes pairs for as long as it is told to, and answers how many it made a second. */
 import { parentPort, workerData } from 'node:worker_threads';
-import { createPoseidon } from '../../../src/solana/merkle/poseidon/index.ts';
+import { createPoseidon } from '../../../src/solana/merkle/poseidon.ts';
 import { createSfc32 } from '../../helpers/sfc32.ts';
 import { HASHES_PER_ROUND, inputsFor } from './hashers.ts';
 

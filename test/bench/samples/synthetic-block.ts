@@ -4,7 +4,7 @@
  * makes the same block.
  */
 import { encode, encode32 } from '../../../src/lib/base58.ts';
-import { writeVersion1 } from '../../../src/solana/decode/version-1.ts';
+import { writeVersion1 } from '../../../src/solana/decode/wire-layout.ts';
 import { createSfc32, type Sfc32 } from '../../helpers/sfc32.ts';
 import { type WireMessage, writeMessage } from '../../helpers/write-message.ts';
 

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { suite, test } from 'node:test';
-import { INSTRUCTION_ERRORS, TRANSACTION_ERRORS } from '../../../src/local-chain/vm/errors.ts';
-import { createVm } from '../../../src/local-chain/vm/vm.ts';
+import { createVm, INSTRUCTION_ERRORS, TRANSACTION_ERRORS } from '../../../src/local-chain/vm/vm.ts';
+
 import { chainMissing } from '../../helpers/chain.ts';
 
 /** Names of a numbered list in the engine's own declarations, by their numbers. */

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, afterEach, before, suite, test } from 'node:test';
 import { WebSocket } from 'ws';
-import type { FaultRule } from '../../../src/local-chain/index.ts';
 import { chainMissing, startChain, type TestChain } from '../../helpers/chain.ts';
+import type { FaultRule } from '../../helpers/chain-fault-rules.ts';
 
 const confirmed = { commitment: 'confirmed' };
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
-import { decodeResponse } from '../../../src/solana/decode/decode-response.ts';
+import { decodeResponse } from '../../../src/solana/decode/response.ts';
 import { paired, ratioOf } from '../../bench/paired.ts';
 import { ingestRow } from '../../bench/rows/g1-ingest.ts';
 import { matchingRow } from '../../bench/rows/g7-matching.ts';

@@ -2,12 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { encode32 } from '../../../src/lib/base58.ts';
-import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
-import { decodeHeader } from '../../../src/solana/decode/decode-header.ts';
-import { decodeResponse } from '../../../src/solana/decode/decode-response.ts';
-import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';
+import { decodeBlock, decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
+
 import { createKeyTable } from '../../../src/solana/decode/key-table.ts';
-import { scanBlockAnswer } from '../../../src/solana/decode/scan/scan-block.ts';
+import { decodeHeader, decodeResponse } from '../../../src/solana/decode/response.ts';
+import { scanBlockAnswer } from '../../../src/solana/decode/scan-block.ts';
 import { blockOf, entryOf, sampleMessage } from '../../helpers/rpc-block.ts';
 
 const good = entryOf({ message: sampleMessage() });

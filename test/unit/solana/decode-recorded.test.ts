@@ -3,10 +3,10 @@ import { test } from 'node:test';
 import { VersionedTransaction } from '@solana/web3.js';
 import { encode, encode32, encode64 } from '../../../src/lib/base58.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
-import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
-import { decodeResponse } from '../../../src/solana/decode/decode-response.ts';
-import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';
-import { peekWire } from '../../../src/solana/decode/peek-wire.ts';
+import { decodeBlock, decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
+
+import { decodeResponse } from '../../../src/solana/decode/response.ts';
+import { peekWire } from '../../../src/solana/decode/walk-wire.ts';
 import { rawTransaction } from '../../../src/solana/raw-transaction.ts';
 import { listFixtures, readFixture, readJsonFixture, skipWithoutFixtures } from '../../helpers/fixtures.ts';
 import { normalForm } from '../../helpers/normal-form.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { JsonCursor, Unusual } from '../../../src/solana/decode/scan/json-cursor.ts';
+import { JsonCursor, Unusual } from '../../../src/solana/decode/json-cursor.ts';
 
 /** Whether the walk takes the text as exactly one value. */
 function isTaken(text: string): boolean {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { encode32 } from '../../../src/lib/base58.ts';
-import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
-import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';
+import { decodeBlock, decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
+
 import { rawTransaction } from '../../../src/solana/raw-transaction.ts';
 import { readJsonFixture, skipWithoutFixtures } from '../../helpers/fixtures.ts';
 import { blockOf, entryOf, sampleMessage } from '../../helpers/rpc-block.ts';

@@ -8,7 +8,7 @@ import type { Loaded, ViewRow, WalletView } from '../../../plugins/wallet/tracki
 import { transfersDigest, transferText } from '../../../plugins/wallet/transfers.ts';
 import { decode32, encode32, encode64 } from '../../../src/lib/base58.ts';
 import type { MintFacts } from '../../../src/ports/token-facts.ts';
-import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';
+import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import { paymentResult } from '../../helpers/wallet-node.ts';
 
 const WALLET = encode32(new Uint8Array(32).fill(1));

@@ -7,7 +7,7 @@ import type { Loaded } from '../../../plugins/wallet/tracking/view.ts';
 import { transferRows } from '../../../plugins/wallet/transfers.ts';
 import { decode32 } from '../../../src/lib/base58.ts';
 import { plainAmount } from '../../../src/solana/accounts/amounts.ts';
-import { decodeTransaction } from '../../../src/solana/decode/decode-transaction.ts';
+import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import { listFixtures, readJsonFixture, skipWithoutFixtures } from '../../helpers/fixtures.ts';
 
 interface Recorded {

@@ -1,5 +1,5 @@
 import { encode, encode32 } from '../../../lib/base58.ts';
-import { writeVersion1 } from '../../../solana/decode/version-1.ts';
+import { writeVersion1 } from '../../../solana/decode/wire-layout.ts';
 import type {
   StreamBlock,
   StreamConfig,

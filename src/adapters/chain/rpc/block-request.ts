@@ -2,7 +2,7 @@ import { CodedError, messageOf } from '../../../lib/coded-error.ts';
 import type { ChainBlock } from '../../../ports/block.ts';
 import type { AskOptions, BlockAnswer } from '../../../ports/chain.ts';
 import { decodeBlock } from '../../../solana/decode/decode-block.ts';
-import { scanBlockAnswer } from '../../../solana/decode/scan/scan-block.ts';
+import { scanBlockAnswer } from '../../../solana/decode/scan-block.ts';
 import { HIGHEST_WIRE_VERSION } from '../../../solana/decode/walk-wire.ts';
 import { type Answered, meaningOf, type RpcClient } from './client.ts';
 

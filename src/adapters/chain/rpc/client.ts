@@ -10,7 +10,7 @@ import type {
   UpstreamRequest,
 } from '../../../ports/upstream.ts';
 import { retryAfterMs } from '../../../runtime/retry-after.ts';
-import { decodeResponse } from '../../../solana/decode/decode-response.ts';
+import { decodeResponse } from '../../../solana/decode/response.ts';
 
 export interface AskAll {
   readonly method: string;

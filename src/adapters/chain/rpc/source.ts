@@ -6,7 +6,7 @@ import type { Clock, Random } from '../../../ports/clock.ts';
 import type { Log } from '../../../ports/log.ts';
 import type { UpstreamPool } from '../../../ports/upstream.ts';
 import { orAborted } from '../../../runtime/deadline.ts';
-import { decodeHeader } from '../../../solana/decode/decode-header.ts';
+import { decodeHeader } from '../../../solana/decode/response.ts';
 import { createSlotHints } from '../websocket/slot-hints.ts';
 import { createAddressHistory } from './address-history.ts';
 import { createBlockRequest } from './block-request.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decode32 } from '../../../../src/lib/base58.ts';
 import { createAccountHasher, hashToField } from '../../../../src/solana/compression/account-hash.ts';
-import { createPoseidon } from '../../../../src/solana/merkle/poseidon/index.ts';
+import { createPoseidon } from '../../../../src/solana/merkle/poseidon.ts';
 
 const poseidon = createPoseidon();
 const hasher = createAccountHasher(poseidon);

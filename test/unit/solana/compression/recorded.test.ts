@@ -6,8 +6,8 @@ import { createAccountHasher } from '../../../../src/solana/compression/account-
 import { decodeCompression } from '../../../../src/solana/compression/decode-compression.ts';
 import type { CompressionEvent, CreatedOutput } from '../../../../src/solana/compression/events.ts';
 import { createProgramFinder } from '../../../../src/solana/compression/programs.ts';
-import { decodeTransaction } from '../../../../src/solana/decode/decode-transaction.ts';
-import { createPoseidon } from '../../../../src/solana/merkle/poseidon/index.ts';
+import { decodeTransaction } from '../../../../src/solana/decode/decode-block.ts';
+import { createPoseidon } from '../../../../src/solana/merkle/poseidon.ts';
 import { listFixtures, readJsonFixture, skipWithoutFixtures } from '../../../helpers/fixtures.ts';
 
 interface Expected {

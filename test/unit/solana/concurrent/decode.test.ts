@@ -18,7 +18,7 @@ import {
   readLeafEvent,
 } from '../../../../src/solana/concurrent/decode-concurrent.ts';
 import { assetId, createConcurrentFinder, createKeccakPairs } from '../../../../src/solana/concurrent/tree.ts';
-import { decodeTransaction } from '../../../../src/solana/decode/decode-transaction.ts';
+import { decodeTransaction } from '../../../../src/solana/decode/decode-block.ts';
 import { zeroHashes } from '../../../../src/solana/merkle/path.ts';
 import { bubblegumScenarios, CALLS, createModelTree, schemaOf, treeTransaction } from '../../../helpers/bubblegum.ts';
 import { skipWithoutFixtures } from '../../../helpers/fixtures.ts';

@@ -3,7 +3,7 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { register } from 'tsx/esm/api';
 
 register();
-const { createPoseidon } = await import('../../../../src/solana/merkle/poseidon/index.ts');
+const { createPoseidon } = await import('../../../../src/solana/merkle/poseidon.ts');
 const poseidon = createPoseidon(workerData);
 const src = Buffer.alloc(64);
 src[31] = 1;

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Worker } from 'node:worker_threads';
 import * as lite from 'poseidon-lite';
-import { PRIME, poseidonParameters } from '../../../../src/solana/merkle/poseidon/field.ts';
-import { createPoseidon, MAX_INPUTS } from '../../../../src/solana/merkle/poseidon/index.ts';
+import { createPoseidon, MAX_INPUTS } from '../../../../src/solana/merkle/poseidon.ts';
+import { PRIME, poseidonParameters } from '../../../../src/solana/merkle/poseidon-field.ts';
 import { createSfc32 } from '../../../helpers/sfc32.ts';
 
 type Oracle = (inputs: bigint[]) => bigint;

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { zeroHashes } from '../../../../src/solana/merkle/path.ts';
-import { createPoseidon } from '../../../../src/solana/merkle/poseidon/index.ts';
+import { createPoseidon } from '../../../../src/solana/merkle/poseidon.ts';
 import { updateTrees } from '../../../../src/solana/merkle/update-trees.ts';
 
 test('pages that come as Buffers stay as they are, and what was before is kept', () => {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { pathPages, siblings, zeroHashes } from '../../../../src/solana/merkle/path.ts';
-import { createPoseidon } from '../../../../src/solana/merkle/poseidon/index.ts';
+import { createPoseidon } from '../../../../src/solana/merkle/poseidon.ts';
 import { type LeafChange, updateTrees } from '../../../../src/solana/merkle/update-trees.ts';
 
 const poseidon = createPoseidon();

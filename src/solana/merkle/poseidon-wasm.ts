@@ -1,4 +1,4 @@
-import { FULL_ROUNDS, modulo, type PoseidonParameters, PRIME, type Recurrence } from './field.ts';
+import { FULL_ROUNDS, modulo, type PoseidonParameters, PRIME, type Recurrence } from './poseidon-field.ts';
 
 /** Elements are nine limbs of 29 bits, lowest first, times 2^261: seven bits above the prime spare every subtraction in between. */
 export const LIMBS = 9;

@@ -1,17 +1,12 @@
-import { decode32 } from '../../../lib/base58.ts';
-import type { ChainBlock, NormalTransaction } from '../../../ports/block.ts';
-import { decodeHeader } from '../decode-header.ts';
-import { isVote } from '../is-vote.ts';
-import { createKeyTable, expectedKeys } from '../key-table.ts';
-import { type BlockParts, LeanTransaction } from '../transaction.ts';
-import { walkWire } from '../walk-wire.ts';
-import { base64Length } from '../wire-bytes.ts';
-import { emptyLayout, type WireLayout } from '../wire-layout.ts';
-import type { WireReader } from '../wire-reader.ts';
-import { eachTableKey, repeatedSignature } from '../wire-views.ts';
-import { IdPool } from './id-pool.ts';
-import type { ScannedBlock, ScannedEntry, TextRange } from './scanned-block.ts';
-import { createTextIds, type TextIds } from './text-ids.ts';
+import { decode32 } from '../../lib/base58.ts';
+import type { ChainBlock, NormalTransaction } from '../../ports/block.ts';
+import { createKeyTable, expectedKeys, type KeyTableBuilder } from './key-table.ts';
+import { decodeHeader } from './response.ts';
+import type { ScannedBlock, ScannedEntry, TextRange } from './scan-block.ts';
+import { type BlockParts, isVote, LeanTransaction } from './transaction.ts';
+import { walkWire } from './walk-wire.ts';
+import { base64Length } from './wire-bytes.ts';
+import { eachTableKey, emptyLayout, repeatedSignature, type WireLayout, type WireReader } from './wire-layout.ts';
 
 /** The block of a decoding under way. */
 interface Decoding {
@@ -135,4 +130,89 @@ function internTokens({ scanned, texts: ids, pool }: Decoding, { at, count }: Te
     pool.addNew(owner);
   }
   return true;
+}
+
+/** Ids of address texts that lie in the bytes of an answer. */
+export interface TextIds {
+  /** The id of the text, put into the key table when it is new; -1 when it is no address. */
+  idOf(from: number, length: number): number;
+}
+
+const SHORTEST = 32;
+const LONGEST = 44;
+const MOST_PLACES = 8_192;
+
+/**
+ * Addresses recur in a block, so one that lies in the same place of the cache and reads the same is not decoded again. Texts that
+ * push each other out only cost their decoding.
+ */
+function createTextIds(bytes: Buffer, keys: KeyTableBuilder, expectedTexts: number): TextIds {
+  let places = 64;
+  while (places < expectedTexts && places < MOST_PLACES) places *= 2;
+  const mask = places - 1;
+  /** Where the text of a place begins; never 0, as an answer begins with a bracket. */
+  const starts = new Int32Array(places);
+  const lengths = new Int32Array(places);
+  const ids = new Int32Array(places);
+
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+
+  /** Four bytes at a time; the last four may overlap those before. */
+  function isSame(from: number, other: number, length: number): boolean {
+    const last = length - 4;
+    for (let at = 0; at < last; at += 4)
+      if (view.getInt32(from + at, true) !== view.getInt32(other + at, true)) return false;
+    return view.getInt32(from + last, true) === view.getInt32(other + last, true);
+  }
+
+  return {
+    idOf(from, length) {
+      if (length < SHORTEST || length > LONGEST) return -1;
+      const some = bytes[from + 2]! ^ (bytes[from + 7]! << 8) ^ (bytes[from + 13]! << 16);
+      const mixed = Math.imul(some ^ (bytes[from + 19]! << 24) ^ bytes[from + 28]!, 0x9e3779b1);
+      const place = ((mixed >>> 15) ^ mixed ^ bytes[from + 24]!) & mask;
+      const known = starts[place]!;
+      if (known !== 0 && lengths[place] === length && isSame(from, known, length)) return ids[place]!;
+      const id = keys.internText(bytes.toString('latin1', from, from + length));
+      if (id < 0) return -1;
+      starts[place] = from;
+      lengths[place] = length;
+      ids[place] = id;
+      return id;
+    },
+  };
+}
+
+const CHUNK_IDS = 8_192;
+
+/** Short lists of ids in few large arrays: an array of its own for each transaction costs more than filling it. */
+class IdPool {
+  private ids = new Uint32Array(CHUNK_IDS);
+  private used = 0;
+  private from = 0;
+
+  /** Begins a list of up to `most` ids. */
+  begin(most: number): void {
+    if (this.used + most > this.ids.length) {
+      this.ids = new Uint32Array(Math.max(CHUNK_IDS, most));
+      this.used = 0;
+    }
+    this.from = this.used;
+  }
+
+  add(id: number): void {
+    this.ids[this.used++] = id;
+  }
+
+  /** Adds an id that the list does not hold yet. */
+  addNew(id: number): void {
+    for (let at = this.from; at < this.used; at++) if (this.ids[at] === id) return;
+    this.ids[this.used++] = id;
+  }
+
+  /** The list that was begun last. */
+  end(): Uint32Array {
+    const { ids, from, used } = this;
+    return new Uint32Array(ids.buffer, from * ids.BYTES_PER_ELEMENT, used - from);
+  }
 }

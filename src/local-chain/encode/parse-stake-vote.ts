@@ -2,16 +2,106 @@ import { base64 } from '../ledger/record.ts';
 import type { ByteReader } from './byte-reader.ts';
 import { type FieldReader, type Info, shapeParser } from './shape.ts';
 
+const STAKE_AUTHORITIES = ['Staker', 'Withdrawer'];
+
+const stakeAuthorityType = (read: ByteReader) => STAKE_AUTHORITIES[read.u32()];
+const lamports: FieldReader = (read) => ({ lamports: read.amount() });
+
+function lockup(read: ByteReader): Info {
+  return { unixTimestamp: read.time(), epoch: read.amount(), custodian: read.key() };
+}
+
+/** Parts of a lockup that are to change. */
+function lockupChange(read: ByteReader): Info {
+  const unixTimestamp = read.option(read.time);
+  const epoch = read.option(read.amount);
+  return { ...(unixTimestamp === null ? {} : { unixTimestamp }), ...(epoch === null ? {} : { epoch }) };
+}
+
+export const parseStake = shapeParser([
+  {
+    type: 'initialize',
+    accounts: 'stakeAccount rentSysvar',
+    fields: (read) => ({ authorized: { staker: read.key(), withdrawer: read.key() }, lockup: lockup(read) }),
+  },
+  {
+    type: 'authorize',
+    accounts: 'stakeAccount clockSysvar authority ?custodian',
+    fields: (read) => ({ newAuthority: read.key(), authorityType: stakeAuthorityType(read) }),
+  },
+  {
+    type: 'delegate',
+    accounts: 'stakeAccount voteAccount clockSysvar stakeHistorySysvar stakeConfigAccount stakeAuthority',
+  },
+  { type: 'split', accounts: 'stakeAccount newSplitAccount stakeAuthority', fields: lamports },
+  {
+    type: 'withdraw',
+    accounts: 'stakeAccount destination clockSysvar stakeHistorySysvar withdrawAuthority ?custodian',
+    fields: lamports,
+  },
+  { type: 'deactivate', accounts: 'stakeAccount clockSysvar stakeAuthority' },
+  {
+    type: 'setLockup',
+    accounts: 'stakeAccount custodian',
+    fields(read) {
+      const change = lockupChange(read);
+      const custodian = read.optionalKey();
+      return { lockup: custodian === null ? change : { ...change, custodian } };
+    },
+  },
+  { type: 'merge', accounts: 'destination source clockSysvar stakeHistorySysvar stakeAuthority' },
+  {
+    type: 'authorizeWithSeed',
+    accounts: 'stakeAccount authorityBase ?clockSysvar ?custodian',
+    fields: (read) => ({
+      newAuthorized: read.key(),
+      authorityType: stakeAuthorityType(read),
+      authoritySeed: read.text(),
+      authorityOwner: read.key(),
+    }),
+  },
+  { type: 'initializeChecked', accounts: 'stakeAccount rentSysvar staker withdrawer' },
+  {
+    type: 'authorizeChecked',
+    accounts: 'stakeAccount clockSysvar authority newAuthority ?custodian',
+    fields: (read) => ({ authorityType: stakeAuthorityType(read) }),
+  },
+  {
+    type: 'authorizeCheckedWithSeed',
+    accounts: 'stakeAccount authorityBase clockSysvar newAuthorized ?custodian',
+    fields: (read) => ({
+      authorityType: stakeAuthorityType(read),
+      authoritySeed: read.text(),
+      authorityOwner: read.key(),
+    }),
+  },
+  {
+    type: 'setLockupChecked',
+    accounts: 'stakeAccount custodian',
+    fields: (read, keys) => ({
+      lockup: { ...lockupChange(read), ...(keys[2] === undefined ? {} : { custodian: keys[2] }) },
+    }),
+  },
+  { type: 'getMinimumDelegation', accounts: '' },
+  { type: 'deactivateDelinquent', accounts: 'stakeAccount voteAccount referenceVoteAccount' },
+  {
+    type: 'redelegate',
+    accounts: 'stakeAccount newStakeAccount voteAccount stakeConfigAccount stakeAuthority',
+  },
+  { type: 'moveStake', accounts: 'source destination stakeAuthority', fields: lamports },
+  { type: 'moveLamports', accounts: 'source destination stakeAuthority', fields: lamports },
+]);
+
 const NO_ROOT = 0xffff_ffff_ffff_ffffn;
-const AUTHORITIES = ['Voter', 'Withdrawer'];
+const VOTE_AUTHORITIES = ['Voter', 'Withdrawer'];
 const COMMISSIONS = ['InflationRewards', 'BlockRevenue'];
 const VOTED = 'voteAccount slotHashesSysvar clockSysvar voteAuthority';
 const UPDATED = 'voteAccount voteAuthority';
 const SEEDED = 'voteAccount clockSysvar authorityBaseKey';
 
-function authorityType(read: ByteReader): unknown {
+function voteAuthorityType(read: ByteReader): unknown {
   const kind = read.u32();
-  return AUTHORITIES[kind] ?? { VoterWithBLS: null };
+  return VOTE_AUTHORITIES[kind] ?? { VoterWithBLS: null };
 }
 
 function vote(read: ByteReader): Info {
@@ -50,7 +140,7 @@ function compactUpdate(read: ByteReader): Info {
 const towerSync = (read: ByteReader): Info => ({ ...compactUpdate(read), blockId: read.key() });
 
 const seeded: FieldReader = (read) => ({
-  authorityType: authorityType(read),
+  authorityType: voteAuthorityType(read),
   authorityOwner: read.key(),
   authoritySeed: read.text(),
 });
@@ -68,7 +158,7 @@ export const parseVote = shapeParser([
   {
     type: 'authorize',
     accounts: 'voteAccount clockSysvar authority',
-    fields: (read) => ({ newAuthority: read.key(), authorityType: authorityType(read) }),
+    fields: (read) => ({ newAuthority: read.key(), authorityType: voteAuthorityType(read) }),
   },
   { type: 'vote', accounts: VOTED, fields: (read) => ({ vote: vote(read) }) },
   {
@@ -86,7 +176,7 @@ export const parseVote = shapeParser([
   {
     type: 'authorizeChecked',
     accounts: 'voteAccount clockSysvar authority newAuthority',
-    fields: (read) => ({ authorityType: authorityType(read) }),
+    fields: (read) => ({ authorityType: voteAuthorityType(read) }),
   },
   { type: 'updatevotestate', accounts: UPDATED, fields: (read) => ({ voteStateUpdate: stateUpdate(read) }) },
   {

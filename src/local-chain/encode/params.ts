@@ -1,0 +1,379 @@
+import { decode } from '../../lib/base58.ts';
+import type { Commitment } from '../ledger/types.ts';
+import { invalidParams } from './rpc-error.ts';
+
+/**
+ * Parameters are read by the rules, and refused in the words, of the library that a node reads them with (serde): clients and
+ * their authors look for these words. Each reader throws -32602.
+ */
+export type Read<T> = (value: unknown) => T;
+
+/** A whole number from 0 to 2^64 - 1: a bigint where a number would not be exact. */
+export type Unsigned = number | bigint;
+
+const U64_MAX = 0xffff_ffff_ffff_ffffn;
+
+export const text: Read<string> = (value) => (typeof value === 'string' ? value : refuse(value, 'a string'));
+const flag: Read<boolean> = (value) => (typeof value === 'boolean' ? value : refuse(value, 'a boolean'));
+export const u64 = unsigned('u64', U64_MAX);
+export const usize = unsigned('usize', U64_MAX);
+const u8 = unsigned('u8', 255n) as Read<number>;
+
+function unsigned(name: string, max: bigint): Read<Unsigned> {
+  return (value) => {
+    if (!isInteger(value)) return refuse(value, name);
+    return value >= 0 && value <= max ? value : refuse(value, name, 'value');
+  };
+}
+
+function optional<T>(read: Read<T>): Read<T | undefined> {
+  return (value) => (value === null || value === undefined ? undefined : read(value));
+}
+
+export function list<T>(read: Read<T>): Read<readonly T[]> {
+  return (value) => (Array.isArray(value) ? value.map(read) : refuse(value, 'a sequence'));
+}
+
+/** A variant by its name, or `{"name": content}`. Variants without content are named by `null`. */
+function choice<V extends Readonly<Record<string, Read<unknown> | null>>>(variants: V) {
+  type Choice = { [K in keyof V & string]: { kind: K; content: V[K] extends Read<infer T> ? T : null } }[keyof V &
+    string];
+  return (value: unknown): Choice => {
+    const named = typeof value === 'string';
+    if (!named && !isMap(value)) return refuse(value, 'string or map');
+    const entries = named ? [[value, undefined] as const] : Object.entries(value as Record<string, unknown>);
+    if (entries.length !== 1) throw invalid('invalid value: map, expected map with a single key');
+    const [kind, content] = entries[0]!;
+    if (!Object.hasOwn(variants, kind)) {
+      throw invalid(`unknown variant \`${kind}\`, expected ${oneOf(Object.keys(variants))}`);
+    }
+    const read = variants[kind];
+    if (read === null || read === undefined) {
+      return named || content === null ? ({ kind, content: null } as Choice) : refuse(content, 'unit');
+    }
+    if (named) throw invalid('invalid type: unit variant, expected newtype variant');
+    return { kind, content: read(content) } as Choice;
+  };
+}
+
+/** One of a few names. */
+function name<K extends string>(...names: readonly K[]): Read<K> {
+  const read = choice(Object.fromEntries(names.map((each) => [each, null])));
+  return (value) => read(value).kind as K;
+}
+
+interface Field<T> {
+  readonly read: Read<T>;
+  /** What stands for a missing one; without it the field is required. */
+  readonly missing?: () => T;
+}
+
+type Fields = Readonly<Record<string, Field<unknown>>>;
+export type Struct<F extends Fields> = { readonly [K in keyof F]: F[K] extends Field<infer T> ? T : never };
+
+const required = <T>(read: Read<T>): Field<T> => ({ read });
+const maybe = <T>(read: Read<T>): Field<T | undefined> => ({ read: optional(read), missing: () => undefined });
+/** A field that a client may leave out, but not set to null. */
+const or = <T>(read: Read<T>, value: T): Field<T> => ({ read, missing: () => value });
+
+/** An object; names that it does not know are passed over. A plain one may come as the list of its fields, too. */
+function struct<F extends Fields>(title: string, fields: F, { flat = false } = {}): Read<Struct<F>> {
+  const names = Object.keys(fields);
+  return (value) => {
+    if (Array.isArray(value) && !flat) return fromList(title, fields, value);
+    if (!isMap(value)) return refuse(value, `struct ${title}`);
+    const found: Record<string, unknown> = {};
+    for (const key of Object.keys(value).sort()) {
+      if (Object.hasOwn(fields, key)) found[key] = fields[key]!.read(value[key]);
+    }
+    for (const key of names) {
+      if (Object.hasOwn(found, key)) continue;
+      const { missing } = fields[key]!;
+      if (missing === undefined) throw invalid(`missing field \`${key}\``);
+      found[key] = missing();
+    }
+    return found as Struct<F>;
+  };
+}
+
+function fromList<F extends Fields>(title: string, fields: F, values: readonly unknown[]): Struct<F> {
+  const names = Object.keys(fields);
+  if (values.length < names.length) {
+    const elements = names.length === 1 ? '1 element' : `${names.length} elements`;
+    throw invalid(`invalid length ${values.length}, expected struct ${title} with ${elements}`);
+  }
+  if (values.length > names.length) throw invalid(`invalid length ${values.length}, expected fewer elements in array`);
+  return Object.fromEntries(names.map((key, index) => [key, fields[key]!.read(values[index])])) as Struct<F>;
+}
+
+/** The first of two forms that fits. */
+function either<A, B>(title: string, first: Read<A>, second: Read<B>): Read<A | B> {
+  return (value) => {
+    for (const read of [first, second]) {
+      try {
+        return read(value);
+      } catch {}
+    }
+    throw invalid(`data did not match any variant of untagged enum ${title}`);
+  };
+}
+
+/** Never fails: what does not fit counts as left out, as in a struct that is merged into another. */
+function lenient<T>(read: Read<T>): Read<T | undefined> {
+  return (value) => {
+    try {
+      return optional(read)(value);
+    } catch {
+      return undefined;
+    }
+  };
+}
+
+export function invalid(message: string): Error {
+  return invalidParams(`Invalid params: ${message}.`);
+}
+
+function refuse(value: unknown, expected: string, what: 'type' | 'value' = 'type'): never {
+  throw invalid(`invalid ${what}: ${shown(value)}, expected ${expected}`);
+}
+
+function shown(value: unknown): string {
+  if (value === null || value === undefined) return 'null';
+  if (Array.isArray(value)) return 'sequence';
+  switch (typeof value) {
+    case 'boolean':
+      return `boolean \`${value}\``;
+    case 'string':
+      return `string ${JSON.stringify(value)}`;
+    case 'number':
+    case 'bigint':
+      return isInteger(value) ? `integer \`${value}\`` : `floating point \`${floatText(Number(value))}\``;
+    default:
+      return 'map';
+  }
+}
+
+function floatText(value: number): string {
+  if (!Number.isInteger(value)) return String(value);
+  return Math.abs(value) >= 1e16 ? value.toExponential() : `${value}.0`;
+}
+
+/** Whether a node reads it as an integer: what needs more than 64 bits is a floating point number to it. */
+function isInteger(value: unknown): value is Unsigned {
+  if (typeof value === 'bigint') return value >= -(1n << 63n) && value <= U64_MAX;
+  return Number.isInteger(value) && Math.abs(value as number) <= Number.MAX_SAFE_INTEGER;
+}
+
+function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function oneOf(names: readonly string[]): string {
+  const quoted = names.map((each) => `\`${each}\``);
+  if (quoted.length === 1) return quoted[0]!;
+  return quoted.length === 2 ? quoted.join(' or ') : `one of ${quoted.join(', ')}`;
+}
+
+/** The configuration objects of a node's methods, by the names that its errors call them. */
+
+const commitmentLevel: Read<Commitment> = name('processed', 'confirmed', 'finalized');
+const accountEncoding = name('binary', 'base58', 'base64', 'jsonParsed', 'base64+zstd');
+const transactionEncoding = name('binary', 'base64', 'base58', 'json', 'jsonParsed');
+export type AccountEncoding = ReturnType<typeof accountEncoding>;
+export type WireEncoding = ReturnType<typeof transactionEncoding>;
+
+const flat = { flat: true };
+/** A commitment inside of another configuration: what is not one counts as none. */
+const inner = or<Commitment | undefined>(lenient(commitmentLevel), undefined);
+const context = { commitment: inner, minContextSlot: maybe(u64) };
+const slice = struct('UiDataSliceConfig', { offset: required(usize), length: required(usize) });
+const account = { encoding: maybe(accountEncoding), dataSlice: maybe(slice), ...context };
+
+export interface ContextConfig {
+  readonly commitment?: Commitment | undefined;
+  readonly minContextSlot?: Unsigned | undefined;
+}
+export type AccountConfig = Struct<typeof account>;
+
+export const commitmentConfig = struct('CommitmentConfig', { commitment: required(commitmentLevel) });
+export const contextConfig = struct('RpcContextConfig', context, flat);
+export const accountConfig = struct('RpcAccountInfoConfig', account, flat);
+
+const memcmp = struct(
+  'Memcmp',
+  {
+    offset: required(usize),
+    bytes: required(either('DataType', text, list(u8))),
+    encoding: maybe(name('base58', 'base64', 'bytes')),
+  },
+  flat,
+);
+const filter = choice({ dataSize: u64, memcmp, tokenAccountState: null });
+export type AccountFilter = ReturnType<typeof filter>;
+export const programAccountsConfig = struct(
+  'RpcProgramAccountsConfig',
+  { filters: maybe(list(filter)), ...account, withContext: maybe(flag), sortResults: maybe(flag) },
+  flat,
+);
+export const tokenAccountsFilter = choice({ mint: text, programId: text });
+
+const blockConfig = struct(
+  'RpcBlockConfig',
+  {
+    encoding: maybe(transactionEncoding),
+    transactionDetails: maybe(name('full', 'signatures', 'none', 'accounts')),
+    rewards: maybe(flag),
+    commitment: inner,
+    maxSupportedTransactionVersion: maybe(u8),
+  },
+  flat,
+);
+const transactionConfig = struct(
+  'RpcTransactionConfig',
+  { encoding: maybe(transactionEncoding), commitment: inner, maxSupportedTransactionVersion: maybe(u8) },
+  flat,
+);
+const onlyEncoding = (value: unknown) => ({ encoding: transactionEncoding(value) });
+export const blockConfigOrEncoding = either<Partial<ReturnType<typeof blockConfig>>, ReturnType<typeof blockConfig>>(
+  'RpcEncodingConfigWrapper',
+  onlyEncoding,
+  blockConfig,
+);
+export const transactionConfigOrEncoding = either<
+  Partial<ReturnType<typeof transactionConfig>>,
+  ReturnType<typeof transactionConfig>
+>('RpcEncodingConfigWrapper', onlyEncoding, transactionConfig);
+export const endSlotOrConfig = either('RpcBlocksConfigWrapper', u64, contextConfig);
+
+export const signaturesConfig = struct(
+  'RpcSignaturesForAddressConfig',
+  { before: maybe(text), until: maybe(text), limit: maybe(usize), ...context },
+  flat,
+);
+export const statusConfig = struct('RpcSignatureStatusConfig', { searchTransactionHistory: required(flag) });
+export const sendConfig = struct('RpcSendTransactionConfig', {
+  skipPreflight: or(flag, false),
+  preflightCommitment: maybe(commitmentLevel),
+  encoding: maybe(transactionEncoding),
+  maxRetries: maybe(usize),
+  minContextSlot: maybe(u64),
+});
+const simulatedAccounts = struct('RpcSimulateTransactionAccountsConfig', {
+  encoding: maybe(accountEncoding),
+  addresses: required(list(text)),
+});
+export const simulateConfig = struct(
+  'RpcSimulateTransactionConfig',
+  {
+    sigVerify: or(flag, false),
+    replaceRecentBlockhash: or(flag, false),
+    commitment: inner,
+    encoding: maybe(transactionEncoding),
+    accounts: maybe(simulatedAccounts),
+    minContextSlot: maybe(u64),
+    innerInstructions: or(flag, false),
+  },
+  flat,
+);
+export const airdropConfig = struct(
+  'RpcRequestAirdropConfig',
+  { recentBlockhash: maybe(text), commitment: inner },
+  flat,
+);
+
+export const leaderConfig = struct('RpcLeaderScheduleConfig', { identity: maybe(text), commitment: inner }, flat);
+export const slotOrLeaderConfig = either('RpcLeaderScheduleConfigWrapper', u64, leaderConfig);
+const productionRange = struct('RpcBlockProductionConfigRange', { firstSlot: required(u64), lastSlot: maybe(u64) });
+export const productionConfig = struct(
+  'RpcBlockProductionConfig',
+  { identity: maybe(text), range: maybe(productionRange), commitment: inner },
+  flat,
+);
+export const voteAccountsConfig = struct(
+  'RpcGetVoteAccountsConfig',
+  {
+    votePubkey: maybe(text),
+    commitment: inner,
+    keepUnstakedDelinquents: maybe(flag),
+    delinquentSlotDistance: maybe(u64),
+  },
+  flat,
+);
+export const largestConfig = struct(
+  'RpcLargestAccountsConfig',
+  { commitment: inner, filter: maybe(name('circulating', 'nonCirculating')), sortResults: maybe(flag) },
+  flat,
+);
+export const supplyConfig = struct(
+  'RpcSupplyConfig',
+  { commitment: inner, excludeNonCirculatingAccountsList: or(flag, false) },
+  flat,
+);
+export const rewardConfig = struct('RpcEpochConfig', { epoch: maybe(u64), ...context }, flat);
+
+export const logsFilter = choice({ all: null, allWithVotes: null, mentions: list(text) });
+export const logsConfig = struct('RpcTransactionLogsConfig', { commitment: inner }, flat);
+export const signatureSubscribeConfig = struct(
+  'RpcSignatureSubscribeConfig',
+  { commitment: inner, enableReceivedNotification: maybe(flag) },
+  flat,
+);
+
+/** What a node checks after it has read the parameters. Each throws -32602 in the node's words. */
+
+export function pubkey(value: string, prefix = 'Invalid param: '): string {
+  return fixedBase58(value, 32, 44, prefix);
+}
+
+export function signature(value: string): string {
+  return fixedBase58(value, 64, 88, 'Invalid param: ');
+}
+
+function fixedBase58(value: string, bytes: number, most: number, prefix: string): string {
+  if (value.length > most) throw invalidParams(`${prefix}WrongSize`);
+  const decoded = decode(value);
+  if (decoded === null) throw invalidParams(`${prefix}Invalid`);
+  if (decoded.length !== bytes) throw invalidParams(`${prefix}WrongSize`);
+  return value;
+}
+
+/** For methods that only know sealed blocks. */
+export function sealedOnly<C extends ContextConfig>(config: C | undefined): C | undefined {
+  const commitment: Commitment | undefined = config?.commitment;
+  if (commitment === 'processed') throw invalidParams('Method does not support commitment below `confirmed`');
+  return config;
+}
+
+export function atMost<T>(values: readonly T[], most: number): readonly T[] {
+  if (values.length > most) throw invalidParams(`Too many inputs provided; max ${most}`);
+  return values;
+}
+
+/** A number that is known to be small by now. */
+export function small(value: Unsigned): number {
+  return Number(value);
+}
+
+/** Bytes of base58 text, or the node's description of its fault. */
+export function base58Bytes(text: string): Uint8Array | string {
+  const bytes = decode(text);
+  if (bytes !== null) return bytes;
+  const index = [...text].findIndex((character) => !/[1-9A-HJ-NP-Za-km-z]/.test(character));
+  const character = [...text][index] ?? '';
+  if ((character.codePointAt(0) ?? 0) > 127) return `NonAsciiCharacter { index: ${index} }`;
+  return `InvalidCharacter { character: '${character}', index: ${index} }`;
+}
+
+/** Bytes of base64 text in its only form, or the node's description of its fault. */
+export function base64Bytes(text: string): Uint8Array | string {
+  const bytes = Buffer.from(text, 'base64');
+  if (bytes.toString('base64') === text) return bytes;
+  const encoded = Buffer.from(text, 'utf8');
+  const symbols = encoded.findIndex((byte) => !/[A-Za-z0-9+/]/.test(String.fromCharCode(byte)));
+  const count = symbols === -1 ? encoded.length : symbols;
+  const isPadding = encoded.subarray(count).every((byte) => byte === 0x3d);
+  if (!isPadding || (symbols !== -1 && count % 4 < 2)) return `InvalidByte(${count}, ${encoded[count]})`;
+  if (count % 4 === 1) return `InvalidLength(${encoded.length})`;
+  if ((count + (encoded.length - count)) % 4 !== 0) return 'InvalidPadding';
+  return `InvalidLastSymbol(${count - 1}, ${encoded[count - 1]})`;
+}

@@ -1,0 +1,391 @@
+import { JsonCursor, NameList, Unusual } from './json-cursor.ts';
+import { decodeResponse } from './response.ts';
+
+/**
+ * Finds the parts of a `getBlock` answer (encoding base64) in its bytes without making values of them: most transactions of a
+ * block are only matched against addresses, and parsing their logs and balances is most of the cost of a block.
+ */
+
+const MAX_HEADER_BYTES = 256;
+
+/**
+ * Null when the answer is anything but a well-formed result of the usual form: then it has to be parsed, which also tells what is
+ * wrong with it. The body is kept and must not be changed afterwards.
+ */
+export function scanBlockAnswer(body: Buffer): ScannedBlock | null {
+  const scan: Scan = { cursor: new JsonCursor(body), names: createNames(), texts: [] };
+  try {
+    return scanAnswer(scan);
+  } catch (error) {
+    if (error instanceof Unusual) return null;
+    throw error;
+  }
+}
+
+function scanAnswer(scan: Scan): ScannedBlock {
+  const { cursor } = scan;
+  let block: ScannedBlock | null = null;
+  for (let more = cursor.firstMember(); more; more = cursor.nextMember()) {
+    const name = cursor.name(scan.names.answer, -1);
+    if (name === 1 || (name === 0 && block !== null)) cursor.refuse();
+    if (name === 0) block = scanBlock(scan);
+    else cursor.value();
+  }
+  cursor.peek();
+  return cursor.at === cursor.bytes.length && block !== null ? block : cursor.refuse();
+}
+
+function scanBlock(scan: Scan): ScannedBlock {
+  const { cursor } = scan;
+  const { bytes } = cursor;
+  const header: Record<string, unknown> = Object.create(null);
+  let entries: ScannedEntry[] | null = null;
+  for (let more = cursor.firstMember(); more; more = cursor.nextMember()) {
+    const name = cursor.nameText().toString('latin1');
+    if (name === 'transactions') {
+      if (entries !== null) cursor.refuse();
+      entries = scanEntries(scan);
+      continue;
+    }
+    const isNumber = isNumberStart(cursor.peek());
+    const from = cursor.at;
+    cursor.value();
+    // What links blocks are short texts and numbers: anything longer is none of these.
+    const isShort = cursor.at - from <= MAX_HEADER_BYTES;
+    if (isNumber && !isShort) cursor.refuse();
+    header[name] = isShort ? decodeResponse(bytes.subarray(from, cursor.at)) : null;
+  }
+  return entries === null ? cursor.refuse() : new ScannedBlock(bytes, header, entries, scan.texts);
+}
+
+function scanEntries(scan: Scan): ScannedEntry[] {
+  const { cursor } = scan;
+  const entries: ScannedEntry[] = [];
+  for (let more = cursor.firstElement(); more; more = cursor.nextElement()) entries.push(scanEntry(scan));
+  return entries;
+}
+
+function scanEntry(scan: Scan): ScannedEntry {
+  const { cursor } = scan;
+  let wireFrom = -1;
+  let wireTo = -1;
+  let meta: ScannedMeta | null = null;
+  let name = -1;
+  for (let more = cursor.firstMember(); more; more = cursor.nextMember()) {
+    name = cursor.name(scan.names.entry, name);
+    if (name === 0) {
+      if (wireTo >= 0) cursor.refuse();
+      if (!cursor.firstElement()) cursor.refuse();
+      wireFrom = cursor.characters();
+      wireTo = cursor.at - 1;
+      if (!cursor.nextElement() || cursor.text() !== 'base64' || cursor.nextElement()) cursor.refuse();
+    } else if (name === 1) {
+      if (meta !== null) cursor.refuse();
+      meta = scanMeta(scan);
+    } else cursor.value();
+  }
+  return wireTo < 0 || meta === null ? cursor.refuse() : { wireFrom, wireTo, meta };
+}
+
+function isNumberStart(byte: number): boolean {
+  return byte === 0x2d || (byte >= 0x30 && byte <= 0x39);
+}
+
+/** Consecutive address texts in `ScannedBlock.texts`: number of the first one, and how many. */
+export interface TextRange {
+  readonly at: number;
+  readonly count: number;
+}
+
+/** Where the parts of one transaction lie in the bytes of the answer. */
+export interface ScannedEntry {
+  /** The base64 text between its quotes. */
+  readonly wireFrom: number;
+  readonly wireTo: number;
+  readonly meta: ScannedMeta;
+}
+
+export interface ScannedMeta {
+  readonly from: number;
+  readonly to: number;
+  /** Whether `err` is anything but null. */
+  readonly hasError: boolean;
+  /** Numbers of elements. */
+  readonly preBalances: number;
+  readonly postBalances: number;
+  /** Largest number of an account in token balances and inner instructions, -1 for none. */
+  readonly largestIndex: number;
+  /** Largest number of an outer instruction that inner ones belong to, -1 for none. */
+  readonly largestGroup: number;
+  readonly writable: TextRange;
+  readonly readonly: TextRange;
+  /** Three texts for each token balance: mint, program, owner. */
+  readonly preTokens: TextRange;
+  readonly postTokens: TextRange;
+}
+
+/** What a scan noted of a `getBlock` answer. Nothing but the header is a value yet. */
+export class ScannedBlock {
+  /** The whole answer. */
+  readonly body: Buffer;
+  /** The members of the block but for its transactions. */
+  readonly header: Readonly<Record<string, unknown>>;
+  readonly entries: readonly ScannedEntry[];
+  /** Start and length of each address text; a length of 0 where the member is missing, null or empty. */
+  readonly texts: readonly number[];
+
+  constructor(
+    body: Buffer,
+    header: Record<string, unknown>,
+    entries: readonly ScannedEntry[],
+    texts: readonly number[],
+  ) {
+    this.body = body;
+    this.header = header;
+    this.entries = entries;
+    this.texts = texts;
+  }
+}
+
+/** What the scan of one answer gathers. */
+export interface Scan {
+  readonly cursor: JsonCursor;
+  readonly names: Names;
+  readonly texts: number[];
+}
+
+/** The member names that a scan looks for; the last ones of a list are only named because they are common. */
+function createNames() {
+  return {
+    answer: new NameList(['result', 'error', 'jsonrpc', 'id']),
+    entry: new NameList(['transaction', 'meta', 'version']),
+    meta: new NameList([
+      ...['err', 'fee', 'preBalances', 'postBalances', 'innerInstructions', 'logMessages'],
+      ...['preTokenBalances', 'postTokenBalances', 'loadedAddresses'],
+      ...['status', 'rewards', 'computeUnitsConsumed', 'costUnits', 'returnData'],
+    ]),
+    loaded: new NameList(['writable', 'readonly']),
+    group: new NameList(['index', 'instructions']),
+    instruction: new NameList(['programIdIndex', 'accounts', 'data', 'stackHeight']),
+    balance: new NameList(['accountIndex', 'mint', 'uiTokenAmount', 'programId', 'owner']),
+    amount: new NameList(['amount', 'decimals', 'uiAmount', 'uiAmountString']),
+  };
+}
+
+export type Names = ReturnType<typeof createNames>;
+
+const ERR = 0;
+const FEE = 1;
+const PRE_BALANCES = 2;
+const POST_BALANCES = 3;
+const INNER = 4;
+const LOGS = 5;
+const PRE_TOKENS = 6;
+const POST_TOKENS = 7;
+const LOADED = 8;
+const DATA = 2;
+const REQUIRED_OF_META = (1 << ERR) | (1 << FEE) | (1 << PRE_BALANCES) | (1 << POST_BALANCES);
+
+const NOTHING: TextRange = { at: 0, count: 0 };
+
+/** Passes over the `meta` of a transaction and checks all that is read of it later. */
+function scanMeta(scan: Scan): ScannedMeta {
+  const { cursor } = scan;
+  cursor.peek();
+  const from = cursor.at;
+  let [hasError, preBalances, postBalances, largestIndex, largestGroup] = [false, 0, 0, -1, -1];
+  let preTokens = NOTHING;
+  let postTokens = NOTHING;
+  let loaded: Loaded = { writable: NOTHING, readonly: NOTHING };
+  let name = -1;
+  let seen = 0;
+  for (let more = cursor.firstMember(); more; more = cursor.nextMember()) {
+    name = cursor.name(scan.names.meta, name);
+    if (name < 0 || name > LOADED) {
+      cursor.value();
+      continue;
+    }
+    // Of names that occur twice the last one counts: not worth a thought here.
+    if ((seen & (1 << name)) !== 0) cursor.refuse();
+    seen |= 1 << name;
+    if (name === ERR) {
+      hasError = !cursor.isNull();
+      if (hasError) cursor.value();
+    } else if (name === FEE) cursor.number();
+    else if (name === PRE_BALANCES) preBalances = cursor.numbers();
+    else if (name === POST_BALANCES) postBalances = cursor.numbers();
+    else if (name === INNER) {
+      const inner = scanInner(scan);
+      largestIndex = Math.max(largestIndex, inner.account);
+      largestGroup = inner.group;
+    } else if (name === LOGS) {
+      if (!cursor.isNull()) cursor.elements();
+    } else if (name === PRE_TOKENS || name === POST_TOKENS) {
+      const { texts, largest } = scanTokenBalances(scan);
+      largestIndex = Math.max(largestIndex, largest);
+      if (name === PRE_TOKENS) preTokens = texts;
+      else postTokens = texts;
+    } else if (name === LOADED && !cursor.isNull()) loaded = scanLoaded(scan);
+  }
+  if ((seen & REQUIRED_OF_META) !== REQUIRED_OF_META) cursor.refuse();
+  return {
+    ...{ from, to: cursor.at, hasError, preBalances, postBalances, largestIndex, largestGroup },
+    ...{ ...loaded, preTokens, postTokens },
+  };
+}
+
+interface Loaded {
+  readonly writable: TextRange;
+  readonly readonly: TextRange;
+}
+
+function scanLoaded(scan: Scan): Loaded {
+  const { cursor } = scan;
+  const lists: [TextRange | null, TextRange | null] = [null, null];
+  let name = -1;
+  for (let more = cursor.firstMember(); more; more = cursor.nextMember()) {
+    name = cursor.name(scan.names.loaded, name);
+    if (name < 0) cursor.value();
+    else {
+      if (lists[name] !== null) cursor.refuse();
+      lists[name] = scanAddresses(scan);
+    }
+  }
+  return { writable: lists[0] ?? NOTHING, readonly: lists[1] ?? NOTHING };
+}
+
+function scanAddresses({ cursor, texts }: Scan): TextRange {
+  const at = texts.length / 2;
+  for (let more = cursor.firstElement(); more; more = cursor.nextElement()) {
+    const from = cursor.characters();
+    texts.push(from, cursor.at - 1 - from);
+  }
+  return { at, count: texts.length / 2 - at };
+}
+
+/** The largest numbers of an account and of an outer instruction, -1 for none. */
+function scanInner(scan: Scan): { readonly account: number; readonly group: number } {
+  const { cursor } = scan;
+  let largest = -1;
+  let largestGroup = -1;
+  if (cursor.isNull()) return { account: largest, group: largestGroup };
+  for (let more = cursor.firstElement(); more; more = cursor.nextElement()) {
+    let name = -1;
+    let seen = 0;
+    for (let next = cursor.firstMember(); next; next = cursor.nextMember()) {
+      name = cursor.name(scan.names.group, name);
+      if (name < 0) cursor.value();
+      else {
+        if ((seen & (1 << name)) !== 0) cursor.refuse();
+        seen |= 1 << name;
+        if (name === 0) {
+          largestGroup = Math.max(largestGroup, cursor.index());
+        } else largest = Math.max(largest, scanInstructions(scan));
+      }
+    }
+    if (seen !== 0b11) cursor.refuse();
+  }
+  return { account: largest, group: largestGroup };
+}
+
+function scanInstructions(scan: Scan): number {
+  const { cursor } = scan;
+  let largest = -1;
+  for (let more = cursor.firstElement(); more; more = cursor.nextElement()) {
+    let name = -1;
+    let seen = 0;
+    for (let next = cursor.firstMember(); next; next = cursor.nextMember()) {
+      name = cursor.name(scan.names.instruction, name);
+      if (name < 0 || name > DATA) {
+        cursor.value();
+        continue;
+      }
+      if ((seen & (1 << name)) !== 0) cursor.refuse();
+      seen |= 1 << name;
+      if (name === 0) largest = Math.max(largest, cursor.index());
+      else if (name === 1) largest = Math.max(largest, cursor.largestIndex());
+      else cursor.string();
+    }
+    if (seen !== 0b111) cursor.refuse();
+  }
+  return largest;
+}
+
+const ACCOUNT = 0;
+const MINT = 1;
+const UI_AMOUNT = 2;
+const PROGRAM = 3;
+const AMOUNT = 0;
+const DECIMALS = 1;
+/** All but owner and program. */
+const REQUIRED_OF_BALANCE = (1 << ACCOUNT) | (1 << MINT) | (1 << UI_AMOUNT);
+
+export interface ScannedTokens {
+  readonly texts: TextRange;
+  /** Largest number of an account, -1 for none. */
+  readonly largest: number;
+}
+
+/** Passes over a list of token balances. */
+function scanTokenBalances(scan: Scan): ScannedTokens {
+  const { cursor, texts } = scan;
+  const at = texts.length / 2;
+  let largest = -1;
+  if (!cursor.isNull())
+    for (let more = cursor.firstElement(); more; more = cursor.nextElement())
+      largest = Math.max(largest, scanBalance(scan));
+  return { texts: { at, count: texts.length / 2 - at }, largest };
+}
+
+function scanBalance(scan: Scan): number {
+  const { cursor, texts } = scan;
+  const slot = texts.length;
+  // Mint, program, owner: the order in which they are looked up.
+  texts.push(0, 0, 0, 0, 0, 0);
+  let account = -1;
+  let name = -1;
+  let seen = 0;
+  for (let more = cursor.firstMember(); more; more = cursor.nextMember()) {
+    name = cursor.name(scan.names.balance, name);
+    if (name < 0) {
+      cursor.value();
+      continue;
+    }
+    if ((seen & (1 << name)) !== 0) cursor.refuse();
+    seen |= 1 << name;
+    if (name === ACCOUNT) account = cursor.index();
+    else if (name === UI_AMOUNT) scanAmount(scan);
+    else if (name === MINT) address(scan, slot);
+    else if (name === PROGRAM) addressOrNull(scan, slot + 2);
+    else addressOrNull(scan, slot + 4);
+  }
+  if ((seen & REQUIRED_OF_BALANCE) !== REQUIRED_OF_BALANCE) cursor.refuse();
+  return account;
+}
+
+function addressOrNull(scan: Scan, slot: number): void {
+  if (!scan.cursor.isNull()) address(scan, slot);
+}
+
+function address({ cursor, texts }: Scan, slot: number): void {
+  const from = cursor.characters();
+  texts[slot] = from;
+  texts[slot + 1] = cursor.at - 1 - from;
+}
+
+function scanAmount({ cursor, names }: Scan): void {
+  let name = -1;
+  let seen = 0;
+  for (let more = cursor.firstMember(); more; more = cursor.nextMember()) {
+    name = cursor.name(names.amount, name);
+    if (name < 0 || name > DECIMALS) {
+      cursor.value();
+      continue;
+    }
+    if ((seen & (1 << name)) !== 0) cursor.refuse();
+    seen |= 1 << name;
+    if (name === AMOUNT) cursor.string();
+    else cursor.number();
+  }
+  if (seen !== 0b11) cursor.refuse();
+}
