@@ -1,5 +1,5 @@
-import type { Generated } from 'kysely';
-import type { Queries } from '../../src/ports/store.ts';
+import type { ColumnDefinitionBuilder, Generated } from 'kysely';
+import type { Migration, Queries, StoreTx } from '../../src/ports/store.ts';
 
 export interface ProjectRow {
   id: string;
@@ -81,10 +81,95 @@ export interface AccessTables {
   /** Calls of a rate group by all processes, ever. */
   rate_taken: { project_id: string; rate_group: string; taken: number };
   /** One row per thing that may happen only once in the life of a store. */
-  access_once: { what: string };
+  access_once: { name: string };
 }
 
 type Defaulted = 'billing_day' | 'overrides' | 'admin_api' | 'prepaid_granted' | 'prepaid_used' | 'prepaid_used_micro';
 
 /** Narrows the open handle of the store to the tables of this plugin. */
 export const tables = (db: Queries): Queries<AccessTables> => db as Queries<AccessTables>;
+
+async function createTables(tx: StoreTx): Promise<void> {
+  const { schema } = tx.db;
+  const bytes = tx.dialect === 'postgres' ? 'bytea' : 'blob';
+  const required = (column: ColumnDefinitionBuilder) => column.notNull();
+  const primary = (column: ColumnDefinitionBuilder) => column.primaryKey();
+  const count = (column: ColumnDefinitionBuilder) => column.notNull().defaultTo(0);
+  await schema
+    .createTable('projects')
+    .addColumn('id', 'text', primary)
+    .addColumn('name', 'text', required)
+    .addColumn('plan', 'text', required)
+    .addColumn('wallet', 'text')
+    .addColumn('created_at', 'bigint', required)
+    .addColumn('billing_day', 'integer')
+    .addColumn('overrides', 'text')
+    .addColumn('admin_api', 'bigint', (column) => column.notNull().defaultTo(1))
+    .addColumn('prepaid_granted', 'bigint', count)
+    .addColumn('prepaid_used', 'bigint', count)
+    .addColumn('prepaid_used_micro', 'bigint', count)
+    .execute();
+  await schema
+    .createTable('project_wallets')
+    .addColumn('project_id', 'text', (column) => column.notNull().references('projects.id'))
+    .addColumn('wallet', 'text', required)
+    .addColumn('added_at', 'bigint', required)
+    .addPrimaryKeyConstraint('project_wallets_pkey', ['project_id', 'wallet'])
+    .execute();
+  await schema
+    .createTable('api_keys')
+    .addColumn('id', 'text', primary)
+    .addColumn('project_id', 'text', (column) => column.notNull().references('projects.id'))
+    .addColumn('hash', bytes, (column) => column.notNull().unique())
+    .addColumn('prefix', 'text', required)
+    .addColumn('name', 'text', required)
+    .addColumn('created_at', 'bigint', required)
+    .addColumn('expires_at', 'bigint')
+    .addColumn('revoked_at', 'bigint')
+    .addColumn('permissions', 'text')
+    .addColumn('cidrs', 'text')
+    .addColumn('origins', 'text')
+    .addColumn('successor_id', 'text')
+    .addColumn('wallet', 'text')
+    .execute();
+  await schema.createIndex('api_keys_project').on('api_keys').column('project_id').execute();
+  await schema
+    .createTable('usage_cycles')
+    .addColumn('project_id', 'text', required)
+    .addColumn('cycle_start', 'text', required)
+    .addColumn('regular', 'bigint', count)
+    .addColumn('regular_micro', 'bigint', count)
+    .addColumn('prepaid', 'bigint', count)
+    .addColumn('prepaid_micro', 'bigint', count)
+    .addPrimaryKeyConstraint('usage_cycles_pk', ['project_id', 'cycle_start'])
+    .execute();
+  await schema
+    .createTable('usage_days')
+    .addColumn('project_id', 'text', required)
+    .addColumn('day', 'text', required)
+    .addColumn('product', 'text', required)
+    .addColumn('credits', 'bigint', count)
+    .addColumn('credits_micro', 'bigint', count)
+    .addColumn('requests', 'bigint', count)
+    .addColumn('bytes', 'bigint', count)
+    .addPrimaryKeyConstraint('usage_days_pk', ['project_id', 'day', 'product'])
+    .execute();
+  await schema
+    .createTable('usage_writers')
+    .addColumn('id', 'text', primary)
+    .addColumn('seq', 'bigint', required)
+    .addColumn('seen_at', 'bigint', required)
+    .execute();
+  await schema
+    .createTable('rate_taken')
+    .addColumn('project_id', 'text', required)
+    .addColumn('rate_group', 'text', required)
+    .addColumn('taken', 'bigint', count)
+    .addPrimaryKeyConstraint('rate_taken_pk', ['project_id', 'rate_group'])
+    .execute();
+  await schema.createTable('access_once').addColumn('name', 'text', primary).execute();
+}
+
+export const migrations: readonly Migration[] = [
+  { version: 1, name: 'create projects, keys and usage', breaking: false, up: createTables },
+];

@@ -4,11 +4,9 @@ import { RequestError, type RouteRequest } from '../../../src/plugin/request.ts'
 import type { AccessAdmin } from '../../../src/ports/access.ts';
 import type { DaemonView } from '../../../src/ports/daemon-view.ts';
 import type { DashboardConfig } from '../config.ts';
-import { actorOf, type Guard } from '../session/guard.ts';
-import type { Session, Sessions } from '../session/sessions.ts';
-import type { AuditLog } from '../store/audit.ts';
-import type { OperatorToken, ProjectSecrets } from '../store/identities.ts';
-import type { Standings } from '../store/standings.ts';
+import { actorOf, type Guard, type Session, type Sessions } from '../sessions.ts';
+
+import type { AuditLog, OperatorToken, ProjectSecrets, Standings } from '../store.ts';
 
 /** What the routes of the pages work with. */
 export interface PageContext {

@@ -1,9 +1,7 @@
 import type { JsonMember } from '../../../src/lib/json-members.ts';
 import { type Metrics, RpcError } from '../../../src/plugin/plugin.ts';
-import type { Link, LinkSubscription } from './link.ts';
-import { createLinks, type LinksParts } from './links.ts';
-import { isReceivedNotice, type SubscriptionCall } from './message.ts';
-import { createQuarantine } from './quarantine.ts';
+import { isReceivedNotice, type Link, type LinkSubscription, type SubscriptionCall } from './link.ts';
+import { createLinks, createQuarantine, type LinksParts } from './links.ts';
 
 /** One client's interest in a subscription. */
 export interface Subscriber {
