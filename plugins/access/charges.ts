@@ -14,9 +14,9 @@ export interface ChargesParts {
 
 const FREE: Charge = { settle: () => undefined };
 
-/** Credits for work beside requests: set aside and counted in the same accounts, and written with them. */
+/** Credits for work without a request: reserved and counted in the same accounts, and written with them. */
 export function createCharges({ directory, meter, clock }: ChargesParts): AccessCharges {
-  /** Questions under way: many deliveries of a project begin at once. */
+  /** Lookups in flight: many deliveries of a project start at once. */
   const asking = new Map<string, Promise<Account | null>>();
 
   function accountOf(projectId: string): Account | null | Promise<Account | null> {

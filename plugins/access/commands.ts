@@ -42,7 +42,7 @@ function createProjectCommand({ projects, defaultPlan }: CommandParts): Command 
       { flags: '--wallet <address>', description: 'owner wallet, base58' },
       {
         flags: '--billing-day <day>',
-        description: 'day of the month on which credits begin anew, 1 to 31; without it today',
+        description: 'day of the month on which a credit cycle starts, 1 to 31; without it today',
       },
       JSON_OPTION,
     ],

@@ -30,7 +30,7 @@ export interface KnownKey {
   readonly expiresAt: number | null;
   /** Monotonic milliseconds: when it was asked for, */
   readonly askedMs: number;
-  /** from then on it is asked for again beside the call that uses it, */
+  /** from then on it is read again in the background of the call that uses it, */
   readonly refreshMs: number;
   /** and from then on no call goes before it was. */
   readonly untilMs: number;

@@ -66,13 +66,13 @@ interface AccessGate extends Gate {
 /** A turn of credits is waited for no longer than this: longer waits overflow the timers of clients. */
 const MAX_RETRY_S = 86_400;
 const ADMIN_GROUP = 'admin';
-/** How often the keys of those who stay are looked at; a command beside a daemon on SQLite cannot send a hint. */
+/** How often the keys of those who stay are looked at; a command next to a daemon on SQLite cannot send a hint. */
 const LOOK_MS = 500;
 const OWN_DEMAND: Demand = { groups: ['address'], counts: null };
 
 /**
  * Decides who calls, and whether the calls go: permission and plan of each item, then credits, then rate of all together. Whether a
- * wrong key is unknown, revoked or expired is not told. A key that is remembered is decided on without a promise.
+ * wrong key is unknown, revoked or expired is not reported. A cached key is decided on without a promise.
  */
 export function createGate(parts: GateParts): AccessGate {
   const { directory, clock, config, store, log } = parts;
@@ -310,7 +310,7 @@ interface Ticket {
   readonly isWaived: boolean;
 }
 
-/** The calls go; `settled` is told when the account has something to write. */
+/** The calls go; `settled` is called when the account has something to write. */
 export function createAdmission(ticket: Ticket, unixMs: () => number, settled: (account: Account) => void): Admission {
   const { account, items, reserved } = ticket;
   account.reservedCredits += reserved;

@@ -197,7 +197,7 @@ const MAX_ENTRIES = 100;
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/(?:\*\.)?(?:[a-z0-9-]+\.)*[a-z0-9-]+(?::\d{1,5})?$/i;
 const IPV6_ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/\[[0-9a-f:.]+\](?::\d{1,5})?$/i;
 
-/** Errors: ACCESS_BAD_NETWORK, naming the first that is none. */
+/** Errors: ACCESS_BAD_NETWORK, naming the first invalid one. */
 function checkNetworks(cidrs: readonly string[]): readonly string[] {
   return checked(cidrs, 'ACCESS_BAD_NETWORK', (cidr) => parseCidr(cidr) !== null);
 }

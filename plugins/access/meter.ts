@@ -78,11 +78,11 @@ export function createMeter(parts: MeterParts): Meter {
 
   async function write(batch: Batch): Promise<void> {
     unsure = batch;
-    const begunMs = clock.monotonic();
+    const startedMs = clock.monotonic();
     const nowMs = clock.now();
     const written = await store.write((tx) => writeBatch(tx, batch, { plans: parts.plans(), writerId, nowMs }));
     unsure = null;
-    seconds.record((clock.monotonic() - begunMs) / 1_000);
+    seconds.record((clock.monotonic() - startedMs) / 1_000);
     for (const entry of batch.entries) settle(entry, written, nowMs);
   }
 
@@ -104,7 +104,7 @@ export function createMeter(parts: MeterParts): Meter {
   function flush(): Promise<void> {
     const next = running.then(guarded, guarded);
     running = next;
-    // Whoever waits is told; nobody has to.
+    // Only a caller that waits needs the error.
     next.catch(() => undefined);
     return next;
   }
@@ -131,9 +131,9 @@ function settle(entry: BatchEntry, { states, taken }: Written, nowMs: number): v
   account.revision += 1;
   const state = states.get(account.projectId);
   if (state !== undefined) takeState(account, state, nowMs, creditsOfCycle(entry));
-  for (const [group, told] of entry.taken) {
+  for (const [group, written] of entry.taken) {
     const bucket = account.buckets.get(group);
     const all = taken.get(takenKey(account.projectId, group));
-    if (bucket !== undefined && all !== undefined) learn(bucket, all, told);
+    if (bucket !== undefined && all !== undefined) learn(bucket, all, written);
   }
 }

@@ -83,8 +83,8 @@ export interface Bucket {
   capacity: number;
   /** Tokens that found no room since the last look at the others: theirs come out of these first. */
   overflow: number;
-  /** Taken here and not told to the others. */
-  untold: number;
+  /** Taken here and not written for the other processes yet. */
+  unwritten: number;
   /** What all processes together had taken at the last look; null before the first. */
   seen: number | null;
 }
@@ -96,7 +96,7 @@ function capacityOf(ratePerSecond: number, burstFactor: number): number {
 
 export function createBucket(ratePerSecond: number, burstFactor: number, nowMs: number): Bucket {
   const capacity = capacityOf(ratePerSecond, burstFactor);
-  return { tokens: capacity, atMs: nowMs, ratePerSecond, capacity, overflow: 0, untold: 0, seen: null };
+  return { tokens: capacity, atMs: nowMs, ratePerSecond, capacity, overflow: 0, unwritten: 0, seen: null };
 }
 
 /** Takes another rate from now on; what is in the bucket stays, as far as there is room. */
@@ -119,15 +119,15 @@ export function fill(bucket: Bucket, nowMs: number): void {
 
 export function take(bucket: Bucket, count: number): void {
   bucket.tokens -= count;
-  bucket.untold += count;
+  bucket.unwritten += count;
 }
 
 /**
- * `all` is what all processes have ever taken, `told` what of it was told by this one since the last look. The difference was taken by
+ * `all` is what all processes have ever taken, `written` the part that this one has written since the last read. The difference was taken by
  * the others; tokens that overflowed here in the meantime are those that they used.
  */
-export function learn(bucket: Bucket, all: number, told: number): void {
-  const others = bucket.seen === null ? 0 : Math.max(0, all - bucket.seen - told);
+export function learn(bucket: Bucket, all: number, written: number): void {
+  const others = bucket.seen === null ? 0 : Math.max(0, all - bucket.seen - written);
   bucket.seen = all;
   bucket.tokens -= Math.max(0, others - bucket.overflow);
   bucket.overflow = 0;
@@ -140,7 +140,7 @@ function waitS(bucket: Bucket): number {
 
 /** A sliding window: at most so many calls in any span of its length, no burst. */
 export interface SlidingWindow {
-  /** Counts a call at `nowMs`, or tells by false that it would be one too many; then it is not counted. */
+  /** Counts a call at `nowMs`, or returns false when it would be one too many; then it is not counted. */
   take(nowMs: number): boolean;
 }
 

@@ -14,9 +14,9 @@ export interface ProjectRow {
   overrides: string | null;
   /** 1: the usage endpoint answers. */
   admin_api: number;
-  /** All credits that were ever granted beside the plan's. */
+  /** All credits that were ever granted on top of the plan's. */
   prepaid_granted: number;
-  /** Those of them that were spent: whole credits, and millionths of a credit beside them. */
+  /** Those of them that were spent: whole credits, and millionths of a credit. */
   prepaid_used: number;
   prepaid_used_micro: number;
 }
@@ -44,7 +44,7 @@ export interface ApiKeyRow {
   wallet: string | null;
 }
 
-/** Spent credits of a project in a cycle: whole ones, and millionths of a credit beside them. */
+/** Spent credits of a project in a cycle: whole ones, and millionths of a credit. */
 export interface CycleRow {
   project_id: string;
   /** First day, `YYYY-MM-DD`. */
@@ -72,11 +72,11 @@ export interface AccessTables {
     [Column in keyof ProjectRow]: Column extends Defaulted ? Generated<ProjectRow[Column]> : ProjectRow[Column];
   };
   api_keys: ApiKeyRow;
-  /** Wallets of the members of a project, beside its owner's. */
+  /** Wallets of the members of a project, without its owner's. */
   project_wallets: { project_id: string; wallet: string; added_at: number };
   usage_cycles: CycleRow;
   usage_days: DayRow;
-  /** The last write of each process that counts usage: a write that may or may not have happened is told from one that has. */
+  /** The last write of each process that counts usage: after a lost connection it shows whether the write happened. */
   usage_writers: { id: string; seq: number; seen_at: number };
   /** Calls of a rate group by all processes, ever. */
   rate_taken: { project_id: string; rate_group: string; taken: number };

@@ -9,7 +9,7 @@ import { tables } from './tables.ts';
 export interface Wallets {
   /** False when it was there before. Errors: ACCESS_UNKNOWN_PROJECT, ACCESS_BAD_WALLET, ACCESS_TOO_MANY_WALLETS. */
   add(tx: StoreTx, projectId: string, wallet: string): Promise<boolean>;
-  /** Ends its keys too, and tells how many; null when it was not there. Errors: ACCESS_UNKNOWN_PROJECT, ACCESS_BAD_WALLET. */
+  /** Revokes its keys too, and returns how many; null when it was absent. Errors: ACCESS_UNKNOWN_PROJECT, ACCESS_BAD_WALLET. */
   remove(tx: StoreTx, projectId: string, wallet: string): Promise<number | null>;
 }
 

@@ -277,7 +277,7 @@ export interface BatchEntry {
   readonly taken: ReadonlyMap<string, number>;
 }
 
-/** One write. Its number tells a write that happened from one that did not, however the connection ended. */
+/** One write. Its number shows whether it happened, however the connection ended. */
 export interface Batch {
   readonly seq: number;
   readonly entries: readonly BatchEntry[];
@@ -299,9 +299,9 @@ function collectOne(account: Account): BatchEntry {
   account.revision += 1;
   const taken = new Map<string, number>();
   for (const [group, bucket] of account.buckets) {
-    if (bucket.untold === 0) continue;
-    taken.set(group, bucket.untold);
-    bucket.untold = 0;
+    if (bucket.unwritten === 0) continue;
+    taken.set(group, bucket.unwritten);
+    bucket.unwritten = 0;
   }
   return { account, days, taken };
 }

@@ -18,7 +18,7 @@ import { createAuditLog, createOperatorToken, createProjectSecrets, createStandi
 
 const PRUNE_MS = 3_600_000;
 const DAY_MS = 86_400_000;
-/** How often the standing of whoever is logged in is looked at; a command beside a daemon on SQLite cannot send a hint. */
+/** How often the standing of whoever is logged in is looked at; a command next to a daemon on SQLite cannot send a hint. */
 const LOOK_MS = 500;
 /** Hint to the other processes: sessions may have to end. */
 const STANDINGS = 'standings';

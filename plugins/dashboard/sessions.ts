@@ -127,12 +127,12 @@ export function createSessions(
   };
 }
 
-/** Looked up by its hash, so that the time it takes tells nothing of the tokens that exist. */
+/** Looked up by its hash, so that its timing reveals nothing of existing tokens. */
 const keyOf = (token: string): string => createHash('sha256').update(token).digest('base64');
 
 const NAME = 'parhelion_session';
 
-/** The token in a Cookie header; null when there is none, or more than one. */
+/** The token in a Cookie header; null when it is absent or not unique. */
 export function readCookie(header: string | string[] | undefined): string | null {
   if (typeof header !== 'string') return null;
   const values = header.split(';').flatMap((part) => {
@@ -192,7 +192,7 @@ export function demandProject({ identity }: Session, projectId: string): void {
 /** How the audit log calls somebody. */
 export const actorOf = ({ identity }: Session): string => nameOf(identity);
 
-/** In a time that tells nothing of either text. */
+/** Constant time. */
 export function sameText(a: string, b: string): boolean {
   const hash = (text: string) => createHash('sha256').update(text).digest();
   return timingSafeEqual(hash(a), hash(b));

@@ -18,8 +18,8 @@ export interface AuditRow {
   action: string;
   /** What it was done to, without secrets. */
   target: string;
-  /** `begun`: the process ended before it could tell. */
-  outcome: 'begun' | 'done' | 'failed';
+  /** `started`: the process ended before the action finished. */
+  outcome: 'started' | 'done' | 'failed';
 }
 
 interface ProjectSecretRow {
@@ -122,7 +122,7 @@ export function createAuditLog(store: Store, clock: Clock, random: Random): Audi
     async record(entry, work) {
       const id = random.uuid();
       seq = (seq + 1) % 1_000_000_000;
-      const row: AuditRow = { id, seq, at: clock.now(), ...entry, outcome: 'begun' };
+      const row: AuditRow = { id, seq, at: clock.now(), ...entry, outcome: 'started' };
       const target = entry.target.slice(0, MAX_TARGET);
       await store.write((tx) =>
         tables(tx.db)
@@ -180,7 +180,7 @@ export function createOperatorToken(store: Store, clock: Clock, random: Random):
   };
 }
 
-/** A new token in place of any before; it is told this once. */
+/** A new token in place of any before; returned only this once. */
 export async function renewOperatorToken(store: Store, clock: Clock, random: Random): Promise<string> {
   const token = makeToken(random);
   const row = { id: ID, hash: hashOf(token), created_at: clock.now() };
@@ -199,7 +199,7 @@ const hashOf = (token: string): Uint8Array => createHash('sha256').update(token)
 
 /** What owners of projects log in with. */
 export interface ProjectSecrets {
-  /** Makes one in place of any before; it is told this once. */
+  /** Makes one in place of any before; returned only this once. */
   renew(projectId: string): Promise<string>;
   isRight(projectId: string, secret: string): Promise<boolean>;
 }

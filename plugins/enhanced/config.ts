@@ -19,7 +19,7 @@ export const enhancedConfig = Type.Object(
     }),
     setAuthorityEvents: Type.Boolean({
       default: false,
-      description: 'tell changes of token authorities in events.setAuthority',
+      description: 'report changes of token authorities in events.setAuthority',
     }),
   },
   { ...closed, default: {} },

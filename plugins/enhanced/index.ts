@@ -9,7 +9,7 @@ import { addressRoute, transactionsRoute } from './routes.ts';
 export default definePlugin({
   id: 'enhanced',
   apiVersion: API_VERSION,
-  summary: 'tells what transactions did, in words and parts',
+  summary: 'describes what transactions did, in words and parts',
   roles: ['api'],
   config: enhancedConfig,
   uses: [kernelParsers, tokenFacts, tokenNames],

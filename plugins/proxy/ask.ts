@@ -53,7 +53,7 @@ export function createAsk(parts: AskParts): Ask {
     'upstream',
     'outcome',
   ]);
-  const tell = createTeller(parts, attempts);
+  const report = createReporter(parts, attempts);
   const past = createPast();
 
   /** Null: the time is up. */
@@ -66,7 +66,7 @@ export function createAsk(parts: AskParts): Ask {
       maxBytes: parts.maxBytes,
       tenant: request.context.tenant,
     });
-    tell(upstream, made);
+    report(upstream, made);
     return made;
   }
 
@@ -135,7 +135,7 @@ function mayRepeat(method: string, made: Attempt): boolean {
   return made.kind === 'failed' && !made.sent;
 }
 
-function createTeller(parts: AskParts, attempts: Counter) {
+function createReporter(parts: AskParts, attempts: Counter) {
   const { pool, clock, log } = parts;
   const counters = new Map<string, Counter>();
   let deniedLoggedAt = Number.NEGATIVE_INFINITY;

@@ -19,7 +19,7 @@ import { type SignedTransaction, usesNonce } from './transaction.ts';
 /** The first upstream that takes the transaction decides; an error object counts only when none takes it. */
 type BroadcastOutcome = Extract<Exchange, { readonly kind: 'accepted' | 'refused' }>;
 
-/** Where a transaction goes, and what the address is asked for beside it. */
+/** Where a transaction goes, and the query parameters of the address. */
 export interface Targets {
   readonly pool: UpstreamPool;
   /** Labels; null: all of the pool. */
@@ -82,7 +82,7 @@ export type Exchange =
 
 const MAX_ANSWER_BYTES = 1_048_576;
 
-/** Sends one call and tells the pool how it went. Never throws. */
+/** Sends one call and reports its outcome to the pool. Never throws. */
 export async function exchange(
   pool: UpstreamPool,
   upstream: Upstream,
@@ -183,7 +183,7 @@ export function createRebroadcast(parts: RebroadcastParts): Rebroadcast {
     expired: ended.with('expired'),
     'gave-up': ended.with('gave-up'),
   };
-  const repeats = parts.metrics.counter('rebroadcasts_total', 'transmissions beside the first');
+  const repeats = parts.metrics.counter('rebroadcasts_total', 'transmissions after the first');
   parts.metrics.observe('rebroadcast_queued', 'transactions that wait to be seen', () => entries.size);
   let scheduled = false;
   let cancel = () => {};

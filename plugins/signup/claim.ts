@@ -25,7 +25,7 @@ export interface Claim {
 }
 
 export type ClaimOutcome =
-  /** Also told again to whoever repeats the same claim. */
+  /** Returned again to a repeated claim. */
   | { readonly kind: 'given'; readonly projectId: string }
   /** Seen, and its block may still be taken back. */
   | { readonly kind: 'waiting'; readonly slot: number }
@@ -90,7 +90,7 @@ export function createClaims({ store, clock, accounts, config }: ClaimParts): (c
       .executeTakeFirst();
 
   return async (claim) => {
-    // A look first: those who wait for their block must not take turns at writing.
+    // A look first: those who wait for their block must not queue for the write lock.
     const row = await look(claim);
     if (row === undefined) return { kind: 'unknown' };
     if (row.claimed_at === null && row.is_final !== 1) return { kind: 'waiting', slot: row.slot };

@@ -30,7 +30,7 @@ export const webhooksConfig = Type.Object(
         }),
         setAuthorityEvents: Type.Boolean({
           default: false,
-          description: 'tell changes of token authorities in events.setAuthority',
+          description: 'report changes of token authorities in events.setAuthority',
         }),
       },
       { ...closed, default: {}, description: 'enhanced payloads' },
@@ -65,15 +65,15 @@ export const webhooksConfig = Type.Object(
     ),
     concurrency: Type.Object(
       {
-        global: count(64, 'deliveries under way at once'),
-        perWebhook: count(4, 'deliveries of one webhook under way at once'),
+        global: count(64, 'deliveries in flight at once'),
+        perWebhook: count(4, 'deliveries of one webhook in flight at once'),
       },
       { ...closed, default: {}, description: 'limits of sending' },
     ),
     ratePerSecond: count(50, 'deliveries per second of one webhook; more wait; 0 = no limit', 0),
     outbox: Type.Object(
       {
-        maxRows: count(1_000_000, 'waiting deliveries at which the chain is no longer followed until some are done'),
+        maxRows: count(1_000_000, 'waiting deliveries at which the follower pauses until some are done'),
         maxPerWebhook: count(
           100_000,
           'waiting deliveries of one webhook; further events are counted as missed and not stored',
@@ -105,11 +105,11 @@ export const webhooksConfig = Type.Object(
         attemptsPerDelivery: count(20, 'attempts that are kept of one delivery'),
         attemptsPerWebhook: count(1_000, 'attempts that are kept of one webhook'),
       },
-      { ...closed, default: {}, description: 'when deliveries are forgotten' },
+      { ...closed, default: {}, description: 'when deliveries are deleted' },
     ),
     autoDisable: Type.Object(
       {
-        enabled: Type.Boolean({ default: true, description: 'switch webhooks off whose endpoint keeps failing' }),
+        enabled: Type.Boolean({ default: true, description: 'disable webhooks whose endpoint keeps failing' }),
         windowMinutes: count(60, 'length of the window'),
         minFinished: count(20, 'finished deliveries in the window below which nothing happens'),
         failureRate: Type.Number({
@@ -129,7 +129,7 @@ export const webhooksConfig = Type.Object(
       description: 'time after re-enabling in which a webhook is not disabled automatically',
     }),
     secret: Type.Object(
-      { overlapSeconds: count(86_400, 'how long the old secret signs beside a new one', 0) },
+      { overlapSeconds: count(86_400, 'how long the old secret signs together with a new one', 0) },
       { ...closed, default: {}, description: 'signing secrets' },
     ),
     operational: Type.Union(
@@ -139,8 +139,7 @@ export const webhooksConfig = Type.Object(
             url: Type.String({
               default: '',
               secret: true,
-              description:
-                'address that is told of webhooks that fail, of pauses, and of standstills and holes of the chain',
+              description: 'receives events about failing webhooks, pauses, stalls and gaps of the chain',
             }),
             secret: Type.String({
               default: '',
@@ -153,12 +152,12 @@ export const webhooksConfig = Type.Object(
         ),
         Type.Null(),
       ],
-      { default: null, description: "the operator's own webhook {url, secret}; null = none" },
+      { default: null, description: "the operator's own webhook {url, secret}; null = not configured" },
     ),
     maxLagSeconds: Type.Number({
       exclusiveMinimum: 0,
       default: 60,
-      description: 'time behind the tip that the operator is told of, after follow.stalledAfterSeconds',
+      description: 'lag that is reported to the operator, after follow.stalledAfterSeconds',
     }),
     maxLagSlots: Type.Union([Type.Integer({ minimum: 1 }), Type.Null()], {
       default: null,

@@ -175,7 +175,7 @@ export function createLive(
   };
 }
 
-/** Gives a text at once, and every interval; a reader that does not read gets no more. Ends when there is none, and with the session. */
+/** Gives a text at once, and every interval; a reader that does not read gets no more. Ends when nobody reads, and with the session. */
 function makeStream(clock: Clock, everyMs: number, ended: AbortSignal, next: () => string): Readable {
   let cancel = (): void => {};
   let isOver = false;

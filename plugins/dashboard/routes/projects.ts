@@ -3,7 +3,7 @@ import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { JsonText, json, RequestError } from '../../../src/plugin/request.ts';
 import type { UsageDay } from '../../../src/ports/access.ts';
 import { demandOperator, demandProject, nameOf } from '../sessions.ts';
-import { API, audited, PAGE_ROUTE, type PageContext, projectParams, REFUSALS, told } from './common.ts';
+import { API, audited, PAGE_ROUTE, type PageContext, projectParams, REFUSALS, withHttpErrors } from './common.ts';
 
 const projectReply = Type.Object({
   id: Type.String(),
@@ -131,7 +131,7 @@ function listKeysRoute({ access, guard }: PageContext): Route {
     async handler(request) {
       const { project } = request.params;
       demandProject(guard.enter(request), project);
-      return json({ keys: await told(access.keys(project)) });
+      return json({ keys: await withHttpErrors(access.keys(project)) });
     },
   });
 }
@@ -235,7 +235,7 @@ function usageRoute({ access, guard }: PageContext): Route {
       const { project } = request.params;
       demandProject(guard.enter(request), project);
       const { from, to } = request.query;
-      const [cycle, days] = await told(
+      const [cycle, days] = await withHttpErrors(
         Promise.all([access.usage(project), access.usageDays(project, from, to)] as const),
       );
       return json({ cycle, days });
@@ -256,7 +256,7 @@ function csvRoute({ access, guard }: PageContext): Route {
       const { project } = request.params;
       demandProject(guard.enter(request), project);
       const { from, to } = request.query;
-      const days = await told(access.usageDays(project, from, to));
+      const days = await withHttpErrors(access.usageDays(project, from, to));
       return {
         status: 200,
         bytes: Buffer.from(csvOf(days)),
@@ -298,7 +298,7 @@ export function webhookRoute(context: PageContext): Route {
       const session = guard.change(request);
       const { project: projectId } = request.params;
       demandProject(session, projectId);
-      const project = (await told(access.projects())).find(({ id }) => id === projectId);
+      const project = (await withHttpErrors(access.projects())).find(({ id }) => id === projectId);
       if (project === undefined) throw new RequestError(404, 'there is no project with this id');
       const { method, path, body } = request.body;
       const { requestId, log, signal, remoteAddress } = request;

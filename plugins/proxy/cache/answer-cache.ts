@@ -6,7 +6,7 @@ import { LRUCache } from 'lru-cache';
 import { isNull, type RpcReplyParts } from '../../../src/lib/rpc-reply.ts';
 import { type Clock, codeOf, type Log, type Metrics, type Random } from '../../../src/plugin/plugin.ts';
 
-/** Where an answer is kept: in memory always, on disk when the chain can not start anew under the same genesis hash. */
+/** Where an answer is kept: in memory always, on disk when the chain cannot restart under the same genesis hash. */
 export interface CacheKey {
   readonly memory: string;
   readonly disk: string | null;
@@ -23,12 +23,12 @@ export interface AnswerCache {
 export interface AnswerCacheParts {
   readonly memoryBytes: number;
   readonly maxEntryBytes: number;
-  /** Null while there is none. */
+  /** Null while absent. */
   readonly disk: () => DiskCache | null;
   readonly metrics: Metrics;
 }
 
-/** What an entry costs beside its bytes and key, about. */
+/** Estimated overhead of an entry. */
 const ENTRY_OVERHEAD_BYTES = 256;
 
 export function createAnswerCache(parts: AnswerCacheParts): AnswerCache {

@@ -27,7 +27,7 @@ interface CachedAnswer {
 export interface CachedAsk {
   /** The answer as it is in memory, with the caller's id; null when it is not there. `id` is raw JSON. */
   atHand(question: RpcQuestion): string | Buffer | null;
-  /** Answers from the cache or through one shared upstream call; null when the call is none for the cache. */
+  /** Answers from the cache or through one shared upstream call; null when the call is not cacheable. */
   ask(call: RpcForward, ask: AskOnce): Promise<CachedAnswer> | null;
 }
 
@@ -202,7 +202,7 @@ export interface CallKey extends CacheKey {
   readonly question: Question;
 }
 
-/** Finds the place; null when the call is none for the cache or the chain is not known yet. */
+/** Finds the cache key; null when the call is not cacheable or the chain is not known yet. */
 type CallKeys = (call: Pick<RpcForward, 'method' | 'body' | 'params'>) => CallKey | null;
 
 /** Calls come again as they came before: what their text means is kept for so many, if they are no longer than this. */

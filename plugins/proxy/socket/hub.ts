@@ -200,7 +200,7 @@ export function createHub(parts: HubParts): Hub {
       else place(shared);
   }
 
-  function end(shared: Shared, tell: (subscriber: Subscriber) => void, endedThere = false): void {
+  function end(shared: Shared, notify: (subscriber: Subscriber) => void, endedThere = false): void {
     if (all.get(shared.key) !== shared) return;
     all.delete(shared.key);
     byPlaced.delete(shared.placed);
@@ -212,7 +212,7 @@ export function createHub(parts: HubParts): Hub {
     shared.cancelTimeout();
     shared.link?.unsubscribe(shared.placed, endedThere);
     shared.link = null;
-    for (const subscriber of [...shared.subscribers]) tell(subscriber);
+    for (const subscriber of [...shared.subscribers]) notify(subscriber);
     shared.subscribers.clear();
   }
 

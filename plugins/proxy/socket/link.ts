@@ -271,7 +271,7 @@ function readUpstreamMessage(bytes: Buffer): UpstreamMessage {
   return { kind: 'notification', subscription: bytes.toString('utf8', at.start, at.end), bytes, at };
 }
 
-/** Whether a signature notification only tells that the node received the transaction; the subscription then goes on. */
+/** Whether a signature notification only reports that the node received the transaction; the subscription then goes on. */
 export function isReceivedNotice(bytes: Buffer): boolean {
   return bytes.length < 1024 && /"value"\s*:\s*"receivedSignature"/.test(bytes.toString('latin1'));
 }

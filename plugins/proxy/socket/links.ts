@@ -35,7 +35,7 @@ export interface Links {
    * one more socket per upstream is kept.
    */
   place(refusedBy: ReadonlySet<string>, isSmall?: boolean): Placement;
-  /** A link of its own for one subscription; null when no upstream can be asked now. `lost` tells whether it had opened. */
+  /** A link of its own for one subscription; null when no upstream can be asked now. `lost` receives whether it had opened. */
   probe(lost: (wasOpen: boolean) => void): Link | null;
   size(): number;
   close(): void;
@@ -54,7 +54,7 @@ interface Rest {
 export function createLinks(parts: LinksParts): Links {
   const { pool, clock } = parts;
   const links = new Map<string, Link[]>();
-  /** What is wrong with the sockets of an upstream says nothing about its HTTP side, so the pool is not told. */
+  /** What is wrong with the sockets of an upstream says nothing about its HTTP side, so it is not reported to the pool. */
   const rests = new Map<string, Rest>();
   const probes = new Set<Link>();
   let closing = false;
@@ -176,7 +176,7 @@ export interface Candidate extends Pick<LinkSubscription, 'family' | 'method' | 
 
 export interface QuarantineParts {
   readonly clock: Clock;
-  /** A socket that carries nothing else; null when no upstream can be asked now. `lost` tells whether the socket had opened. */
+  /** A socket that carries nothing else; null when no upstream can be asked now. `lost` receives whether the socket had opened. */
   openProbe(lost: (wasOpen: boolean) => void): Link | null;
 }
 
@@ -244,9 +244,9 @@ export function createQuarantine({ clock, openProbe }: QuarantineParts): Quarant
       entry.notBefore = clock.monotonic() + PAUSE_MS * 2 ** entry.breaks;
       waiting.push(entry);
     };
-    const finish = (tell: () => void) => {
+    const finish = (notify: () => void) => {
       entry.isOver = true;
-      tell();
+      notify();
     };
     running += 1;
     probing.set(owner, (probing.get(owner) ?? 0) + 1);

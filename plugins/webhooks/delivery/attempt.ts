@@ -14,15 +14,15 @@ import type { Db } from '../store/tables.ts';
 import type { Pace } from './pace.ts';
 import { messageId, type Send, type Sent, secretKey } from './send.ts';
 
-/** A finished attempt on its way into the bookkeeping. */
+/** A finished attempt whose outcome is not written yet. */
 export interface Report {
   readonly hook: Webhook;
   readonly sent: Sent;
   /** 1-based. */
   readonly n: number;
-  /** Deliveries that went in the same request. */
+  /** The other deliveries of the same request. */
   readonly members: readonly Member[];
-  /** That they did, or that there are none, was written down before. */
+  /** The members, or that there are none, were stored before sending. */
   readonly isFixed: boolean;
   /** Of a first attempt, to be settled when its outcome is written. */
   readonly charge: Charge | null;
@@ -36,13 +36,13 @@ export interface RunParts extends BatchParts {
   readonly config: WebhooksConfig;
   /** Null where nobody counts credits. */
   readonly charges: AccessCharges | null;
-  /** Told about each attempt before its outcome is returned. */
+  /** Called with each attempt before its outcome is returned. */
   report(job: Job, report: Report): void;
 }
 
 /** Each delivery costs this, once, whatever its receiver says. */
 export const DELIVERY_PRICE = { product: 'webhooks', credits: 1 } as const;
-/** A delivery that was claimed on older knowledge comes again after about this time. */
+/** A delivery that was claimed but may not start yet is retried after about this time. */
 const RETRY_SOON_MS = 100;
 const STORE_PAUSE_MS = 1_000;
 
@@ -76,7 +76,7 @@ export async function runDelivery(
 
 const held = (error: string, uncounted: true | 'untouched' = true): JobOutcome => ({ kind: 'held', error, uncounted });
 
-/** What becomes of a delivery when the store cannot tell what goes with it. */
+/** Outcome of a delivery whose batch cannot be read from the store. */
 function unsent({ clock, random }: RunParts, error: unknown): JobOutcome {
   if (codeOf(error)?.startsWith('STORE_') !== true) throw error;
   const runAt = clock.now() + STORE_PAUSE_MS * (1 + random.float());
@@ -122,7 +122,7 @@ async function attempt(
     if (sent === null) charge?.settle(false);
   }
   if (signal.aborted && sent.verdict.failure === 'timeout') {
-    // Given up by us and not by the receiver.
+    // The daemon is stopping: not a failure of the receiver.
     charge?.settle(false);
     return { kind: 'retry', runAt: job.createdAt, error: 'stopped', uncounted: true };
   }
@@ -204,18 +204,18 @@ export function parseRetryAfter(value: string | undefined, now: number): number 
   return Number.isNaN(at) ? null : Math.max(0, at - now);
 }
 
-/** Reports of attempts on their way to the bookkeeping, by the id of the job. */
+/** Attempts whose outcomes are not written yet, by job id. */
 export interface Reports {
   get(jobId: number): Report | undefined;
   put(jobId: number, report: Report): void;
   take(jobId: number): Report | undefined;
 }
 
-/** Longer than the bookkeeping of an attempt takes, whatever goes wrong. */
+/** Longer than writing an outcome takes, whatever goes wrong. */
 const REPORT_TTL_MS = 600_000;
 const SWEEP_AT = 1_024;
 
-/** The outcome of a job that another process took over is never written: its report goes after a while, and the other one charges. */
+/** The outcome of a job that another process took over is never written: its report expires, and the other process charges. */
 export function createReports(clock: Clock): Reports {
   const reports = new Map<number, { readonly report: Report; readonly at: number }>();
   const forget = (jobId: number, wasWritten: boolean): void => {
@@ -225,7 +225,7 @@ export function createReports(clock: Clock): Reports {
   return {
     get: (jobId) => reports.get(jobId)?.report,
     put(jobId, report) {
-      // An attempt that is not the first one says that the one before was written, although nobody heard of it.
+      // An attempt after the first one proves that the one before was written, although its commit was never confirmed.
       forget(jobId, report.n > 1);
       const at = clock.monotonic();
       if (reports.size >= SWEEP_AT) {
@@ -247,11 +247,11 @@ export interface BatchParts {
   readonly clock: Clock;
 }
 
-/** A batch that is ready to be sent: the deliveries beside the one that leads it, and the request body of all. */
+/** A batch ready to be sent: its members without the leader, and the request body of all. */
 export interface Batch {
   readonly members: readonly Member[];
   readonly body: Buffer;
-  /** What is in it was written down before it was sent. */
+  /** Its content was stored before it was sent. */
   readonly isFixed: boolean;
 }
 
@@ -262,8 +262,8 @@ export const batchLimit = (hook: Webhook): number =>
   formOf(hook.type) === 'discord' ? Math.min(hook.batchSize, MAX_EMBEDS) : hook.batchSize;
 
 /**
- * Takes further deliveries of the webhook into the request of a first attempt: as many as are due, belong together and fit. What the
- * batch holds is fixed before it is sent, so that each attempt sends the same bytes, whoever makes it.
+ * Takes further due deliveries of the webhook into the request of a first attempt, as many as fit. The batch is stored before it is sent,
+ * so that each attempt sends the same bytes, in any process.
  */
 function gatherBatch({ store, outbox, clock }: BatchParts, job: Job, hook: Webhook, own: Buffer): Promise<Batch> {
   const form = (job.payload as DeliveryPayload).form;
@@ -273,7 +273,7 @@ function gatherBatch({ store, outbox, clock }: BatchParts, job: Job, hook: Webho
     const payloads = taken.map(({ payload }) => payload as DeliveryPayload);
     const source = { read: tx.db, dialect: tx.dialect };
     const elements = await readElements(source, [...new Set(payloads.map(({ signature }) => signature))]);
-    // One that was not sent by the process that began it still has a batch of its own.
+    // A leader whose process died before sending still has a batch of its own.
     const leading = await readBatches(
       tx.db,
       tx.dialect,
@@ -350,12 +350,12 @@ export interface Prepared {
   body(payload: DeliveryPayload): Buffer | undefined;
 }
 
-/** BodyCache that were made not long ago: they never change, and a delivery that waits is prepared anew from time to time. */
+/** Recent bodies: they never change, and a waiting delivery is prepared again with each claim. */
 export type BodyCache = LRUCache<string, Buffer>;
 
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
 
-/** Of an entry beside its bytes, about. */
+/** Estimated overhead of an entry. */
 const ENTRY_BYTES = 300;
 
 export function createBodyCache(): BodyCache {

@@ -76,7 +76,7 @@ export function createHookLoader(store: Store, learn: (hook: Webhook) => unknown
     await Promise.resolve();
     while (asked.size > 0) {
       const ids = [...asked];
-      // The store tells its trouble itself.
+      // The store logs its own failures.
       const hooks = await hooksById(store.read as Db, store.dialect, ids).catch(() => []);
       for (const hook of hooks) learn(hook);
       for (const id of ids) asked.delete(id);
@@ -105,16 +105,19 @@ const DELAY_SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
 const SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
 export function createDeliveryMetrics(metrics: Metrics): DeliveryMetrics {
-  const attempt = children(
-    metrics.counter('attempts_total', 'Requests to receivers by what became of them', ['outcome']),
+  const attempt = children(metrics.counter('attempts_total', 'Requests to receivers by outcome', ['outcome']));
+  const next = children(
+    metrics.counter('attempt_steps_total', 'Finished attempts by the next state of the delivery', ['next']),
   );
-  const next = children(metrics.counter('attempt_steps_total', 'Finished attempts by what follows', ['next']));
-  const matched = metrics.counter('matched_total', 'Deliveries that blocks gave rise to');
-  const blocked = metrics.counter('blocked_addresses_total', 'Attempts refused because of the address of the receiver');
+  const matched = metrics.counter('matched_total', 'Deliveries made from matched blocks');
+  const blocked = metrics.counter(
+    'blocked_addresses_total',
+    'Attempts refused by the address rules of the outbound client',
+  );
   const disabled = children(
-    metrics.counter('auto_disabled_total', 'Webhooks that were disabled by themselves', ['reason']),
+    metrics.counter('auto_disabled_total', 'Webhooks that were disabled automatically', ['reason']),
   );
-  const duration = metrics.histogram('attempt_seconds', 'Length of one attempt', SECONDS);
+  const duration = metrics.histogram('attempt_seconds', 'Duration of one attempt', SECONDS);
   const delay = metrics.histogram(
     'first_attempt_delay_seconds',
     'From the commit of a block to the first attempt of a delivery',

@@ -4,9 +4,9 @@ import { createBodyCache, prepareDeliveries } from '../../../plugins/webhooks/de
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import type { Job } from '../../../src/plugin/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
+import { eachStore } from '../../helpers/store.ts';
 import { addressOf, makeBlock, signatureOf } from './blocks.ts';
 import { startHarness } from './harness.ts';
-import { eachStore } from '../../helpers/store.ts';
 
 const clock = createSystemClock();
 

@@ -37,7 +37,7 @@ eachStore('what the dashboard keeps', (engine) => {
       audit.record(entry('two'), () => Promise.reject(new Error('no'))),
       /no/,
     );
-    assert.deepEqual(seen, ['begun']);
+    assert.deepEqual(seen, ['started']);
     const rows = await all();
     assert.deepEqual(
       rows.map(({ action, outcome }) => [action, outcome]),
