@@ -46,7 +46,7 @@ export interface GapAlerts {
 
 /** Each gap is reported once, also over restarts: the key of its event contains the gap's id. */
 function createGapAlerts(operational: Operational, book: GapBook, store: Store, processor: string): GapAlerts {
-  const reported = 0;
+  let reported = 0;
   return {
     async check() {
       if (!operational.isOn) return;
