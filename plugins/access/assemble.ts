@@ -1,21 +1,24 @@
 import { lazy } from '../../src/lib/lru.ts';
 import type { Contribution, PluginContext } from '../../src/plugin/plugin.ts';
 import { accessAccounts, accessAdmin, accessBootstrap, accessCharges, accessPlans } from '../../src/ports/access.ts';
-import { createAdmin } from './admin/admin.ts';
-import { keyCommands, keyLimitCommands } from './commands/keys.ts';
-import { projectCommands, projectUsageCommands, projectWalletCommands } from './commands/projects.ts';
+import { createAdmin } from './admin.ts';
+import { createCharges } from './charges.ts';
+import {
+  keyCommands,
+  keyLimitCommands,
+  projectCommands,
+  projectUsageCommands,
+  projectWalletCommands,
+} from './commands.ts';
 import type { AccessConfig } from './config.ts';
-import { createDirectory } from './gate/directory.ts';
-import { createGate } from './gate/gate.ts';
-import { createCharges } from './metering/charges.ts';
-import { createMeter } from './metering/meter.ts';
-import { checkStoredPlans, createAllowance, loadPlans } from './plans/load.ts';
-import { createAccounts } from './projects/accounts.ts';
-import { createBootstrap } from './projects/bootstrap.ts';
-import { createKeys } from './projects/keys.ts';
-import { createProjects } from './projects/projects.ts';
-import { createProjectChanges, createWallets } from './projects/wallets.ts';
-import { usageRoute } from './usage/route.ts';
+import { createDirectory } from './directory.ts';
+import { createGate } from './gate.ts';
+import { createKeys } from './keys.ts';
+import { createMeter } from './meter.ts';
+import { checkStoredPlans, createAllowance, loadPlans } from './plans.ts';
+import { createAccounts, createBootstrap, createProjects } from './projects.ts';
+import { usageRoute } from './usage.ts';
+import { createProjectChanges, createWallets } from './wallets.ts';
 
 /** What the plugin contributes; everything is opened later. */
 export function assembleAccess(ctx: PluginContext<AccessConfig>): Contribution {

@@ -2,7 +2,7 @@ import { API_VERSION, definePlugin } from '../../src/plugin/plugin.ts';
 import { accessAccounts, accessAdmin, accessBootstrap, accessCharges, accessPlans } from '../../src/ports/access.ts';
 import { assembleAccess } from './assemble.ts';
 import { accessConfig } from './config.ts';
-import { migrations } from './migrations.ts';
+import { migrations } from './tables.ts';
 
 export default definePlugin({
   id: 'access',

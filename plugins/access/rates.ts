@@ -1,5 +1,7 @@
-import { GateRefusal } from '../../src/plugin/plugin.ts';
-import type { Limits } from './plans/plans.ts';
+import { networkOf } from '../../src/lib/cidr.ts';
+import { createLru } from '../../src/lib/lru.ts';
+import { type Clock, GateRefusal } from '../../src/plugin/plugin.ts';
+import type { Limits } from './plans.ts';
 
 export type Buckets = Map<string, Bucket>;
 
@@ -81,8 +83,8 @@ export interface Bucket {
   capacity: number;
   /** Tokens that found no room since the last look at the others: theirs come out of these first. */
   overflow: number;
-  /** Taken here and not told to the others. */
-  untold: number;
+  /** Taken here and not written for the other processes yet. */
+  unwritten: number;
   /** What all processes together had taken at the last look; null before the first. */
   seen: number | null;
 }
@@ -94,7 +96,7 @@ function capacityOf(ratePerSecond: number, burstFactor: number): number {
 
 export function createBucket(ratePerSecond: number, burstFactor: number, nowMs: number): Bucket {
   const capacity = capacityOf(ratePerSecond, burstFactor);
-  return { tokens: capacity, atMs: nowMs, ratePerSecond, capacity, overflow: 0, untold: 0, seen: null };
+  return { tokens: capacity, atMs: nowMs, ratePerSecond, capacity, overflow: 0, unwritten: 0, seen: null };
 }
 
 /** Takes another rate from now on; what is in the bucket stays, as far as there is room. */
@@ -117,15 +119,15 @@ export function fill(bucket: Bucket, nowMs: number): void {
 
 export function take(bucket: Bucket, count: number): void {
   bucket.tokens -= count;
-  bucket.untold += count;
+  bucket.unwritten += count;
 }
 
 /**
- * `all` is what all processes have ever taken, `told` what of it was told by this one since the last look. The difference was taken by
+ * `all` is what all processes have ever taken, `written` the part that this one has written since the last read. The difference was taken by
  * the others; tokens that overflowed here in the meantime are those that they used.
  */
-export function learn(bucket: Bucket, all: number, told: number): void {
-  const others = bucket.seen === null ? 0 : Math.max(0, all - bucket.seen - told);
+export function learn(bucket: Bucket, all: number, written: number): void {
+  const others = bucket.seen === null ? 0 : Math.max(0, all - bucket.seen - written);
   bucket.seen = all;
   bucket.tokens -= Math.max(0, others - bucket.overflow);
   bucket.overflow = 0;
@@ -138,7 +140,7 @@ function waitS(bucket: Bucket): number {
 
 /** A sliding window: at most so many calls in any span of its length, no burst. */
 export interface SlidingWindow {
-  /** Counts a call at `nowMs`, or tells by false that it would be one too many; then it is not counted. */
+  /** Counts a call at `nowMs`, or returns false when it would be one too many; then it is not counted. */
   take(nowMs: number): boolean;
 }
 
@@ -151,6 +153,91 @@ export function createSlidingWindow(limit: number, lengthMs: number): SlidingWin
       if (taken.length >= limit) return false;
       taken.push(nowMs);
       return true;
+    },
+  };
+}
+
+/** Client addresses that are remembered. */
+const MAX_ADDRESSES = 10_000;
+/** Answers to wrong keys of one address, and of all together, that wait; more are refused at once. */
+const MAX_WAITING = 10;
+const MAX_WAITING_ALL = 1_000;
+const PAUSE_MS = 1_000;
+
+interface Guesser {
+  readonly bucket: Bucket;
+  waiting: number;
+  /** Monotonic milliseconds from which the next answer may go. */
+  nextMs: number;
+  /** The last look-up. */
+  turn: Promise<unknown>;
+}
+
+/**
+ * Slows those down who try keys, and nobody else: many clients may share an address with them. A right key is always looked up and
+ * answered. Once an address has sent too many wrong ones, its further look-ups run one after another, which bounds what they cost the
+ * store, and its answers to wrong keys leave one per second. IPv6 clients are counted by their /64.
+ */
+export interface GuessBrake {
+  /** Runs the look-up of a key that this process has not seen yet. */
+  look<T>(address: string, ask: () => Promise<T>): Promise<T>;
+  /** The key was wrong: resolves when its answer may leave. Throws `rate` when too many answers wait. */
+  wrong(address: string): Promise<void>;
+}
+
+export function createGuessBrake(clock: Clock, badKeysPerMinute: number, slowed: () => void): GuessBrake {
+  const guessers = createLru<string, Guesser>({ max: MAX_ADDRESSES });
+  let waiting = 0;
+
+  function guesserOf(address: string): Guesser {
+    const name = networkOf(address);
+    const nowMs = clock.monotonic();
+    let guesser = guessers.get(name);
+    if (guesser === undefined) {
+      guesser = {
+        bucket: createBucket(badKeysPerMinute / 60, 60, nowMs),
+        ...{ waiting: 0, nextMs: 0, turn: Promise.resolve() },
+      };
+      guessers.set(name, guesser);
+    }
+    fill(guesser.bucket, nowMs);
+    return guesser;
+  }
+
+  async function wait(guesser: Guesser): Promise<void> {
+    const nowMs = clock.monotonic();
+    const startMs = Math.max(nowMs + PAUSE_MS, guesser.nextMs);
+    if (guesser.waiting >= MAX_WAITING || waiting >= MAX_WAITING_ALL)
+      throw new GateRefusal('rate', { retryAfterS: Math.ceil((startMs - nowMs) / 1_000) });
+    guesser.nextMs = startMs + PAUSE_MS;
+    guesser.waiting += 1;
+    waiting += 1;
+    try {
+      await clock.sleep(startMs - nowMs);
+    } finally {
+      guesser.waiting -= 1;
+      waiting -= 1;
+    }
+  }
+
+  return {
+    look(address, ask) {
+      const guesser = guessers.get(networkOf(address));
+      if (guesser === undefined) return ask();
+      fill(guesser.bucket, clock.monotonic());
+      if (guesser.bucket.tokens >= 1) return ask();
+      const answer = guesser.turn.then(ask);
+      guesser.turn = answer.catch(() => undefined);
+      return answer;
+    },
+    async wrong(address) {
+      const guesser = guesserOf(address);
+      if (guesser.bucket.tokens >= 1) {
+        guesser.bucket.tokens -= 1;
+        return;
+      }
+      slowed();
+      await wait(guesser);
     },
   };
 }

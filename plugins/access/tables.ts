@@ -1,5 +1,5 @@
-import type { Generated } from 'kysely';
-import type { Queries } from '../../src/ports/store.ts';
+import type { ColumnDefinitionBuilder, Generated } from 'kysely';
+import type { Migration, Queries, StoreTx } from '../../src/ports/store.ts';
 
 export interface ProjectRow {
   id: string;
@@ -14,9 +14,9 @@ export interface ProjectRow {
   overrides: string | null;
   /** 1: the usage endpoint answers. */
   admin_api: number;
-  /** All credits that were ever granted beside the plan's. */
+  /** All credits that were ever granted on top of the plan's. */
   prepaid_granted: number;
-  /** Those of them that were spent: whole credits, and millionths of a credit beside them. */
+  /** Those of them that were spent: whole credits, and millionths of a credit. */
   prepaid_used: number;
   prepaid_used_micro: number;
 }
@@ -44,7 +44,7 @@ export interface ApiKeyRow {
   wallet: string | null;
 }
 
-/** Spent credits of a project in a cycle: whole ones, and millionths of a credit beside them. */
+/** Spent credits of a project in a cycle: whole ones, and millionths of a credit. */
 export interface CycleRow {
   project_id: string;
   /** First day, `YYYY-MM-DD`. */
@@ -72,19 +72,104 @@ export interface AccessTables {
     [Column in keyof ProjectRow]: Column extends Defaulted ? Generated<ProjectRow[Column]> : ProjectRow[Column];
   };
   api_keys: ApiKeyRow;
-  /** Wallets of the members of a project, beside its owner's. */
+  /** Wallets of the members of a project, without its owner's. */
   project_wallets: { project_id: string; wallet: string; added_at: number };
   usage_cycles: CycleRow;
   usage_days: DayRow;
-  /** The last write of each process that counts usage: a write that may or may not have happened is told from one that has. */
+  /** The last write of each process that counts usage: after a lost connection it shows whether the write happened. */
   usage_writers: { id: string; seq: number; seen_at: number };
   /** Calls of a rate group by all processes, ever. */
   rate_taken: { project_id: string; rate_group: string; taken: number };
   /** One row per thing that may happen only once in the life of a store. */
-  access_once: { what: string };
+  access_once: { name: string };
 }
 
 type Defaulted = 'billing_day' | 'overrides' | 'admin_api' | 'prepaid_granted' | 'prepaid_used' | 'prepaid_used_micro';
 
 /** Narrows the open handle of the store to the tables of this plugin. */
 export const tables = (db: Queries): Queries<AccessTables> => db as Queries<AccessTables>;
+
+async function createTables(tx: StoreTx): Promise<void> {
+  const { schema } = tx.db;
+  const bytes = tx.dialect === 'postgres' ? 'bytea' : 'blob';
+  const required = (column: ColumnDefinitionBuilder) => column.notNull();
+  const primary = (column: ColumnDefinitionBuilder) => column.primaryKey();
+  const count = (column: ColumnDefinitionBuilder) => column.notNull().defaultTo(0);
+  await schema
+    .createTable('projects')
+    .addColumn('id', 'text', primary)
+    .addColumn('name', 'text', required)
+    .addColumn('plan', 'text', required)
+    .addColumn('wallet', 'text')
+    .addColumn('created_at', 'bigint', required)
+    .addColumn('billing_day', 'integer')
+    .addColumn('overrides', 'text')
+    .addColumn('admin_api', 'bigint', (column) => column.notNull().defaultTo(1))
+    .addColumn('prepaid_granted', 'bigint', count)
+    .addColumn('prepaid_used', 'bigint', count)
+    .addColumn('prepaid_used_micro', 'bigint', count)
+    .execute();
+  await schema
+    .createTable('project_wallets')
+    .addColumn('project_id', 'text', (column) => column.notNull().references('projects.id'))
+    .addColumn('wallet', 'text', required)
+    .addColumn('added_at', 'bigint', required)
+    .addPrimaryKeyConstraint('project_wallets_pkey', ['project_id', 'wallet'])
+    .execute();
+  await schema
+    .createTable('api_keys')
+    .addColumn('id', 'text', primary)
+    .addColumn('project_id', 'text', (column) => column.notNull().references('projects.id'))
+    .addColumn('hash', bytes, (column) => column.notNull().unique())
+    .addColumn('prefix', 'text', required)
+    .addColumn('name', 'text', required)
+    .addColumn('created_at', 'bigint', required)
+    .addColumn('expires_at', 'bigint')
+    .addColumn('revoked_at', 'bigint')
+    .addColumn('permissions', 'text')
+    .addColumn('cidrs', 'text')
+    .addColumn('origins', 'text')
+    .addColumn('successor_id', 'text')
+    .addColumn('wallet', 'text')
+    .execute();
+  await schema.createIndex('api_keys_project').on('api_keys').column('project_id').execute();
+  await schema
+    .createTable('usage_cycles')
+    .addColumn('project_id', 'text', required)
+    .addColumn('cycle_start', 'text', required)
+    .addColumn('regular', 'bigint', count)
+    .addColumn('regular_micro', 'bigint', count)
+    .addColumn('prepaid', 'bigint', count)
+    .addColumn('prepaid_micro', 'bigint', count)
+    .addPrimaryKeyConstraint('usage_cycles_pk', ['project_id', 'cycle_start'])
+    .execute();
+  await schema
+    .createTable('usage_days')
+    .addColumn('project_id', 'text', required)
+    .addColumn('day', 'text', required)
+    .addColumn('product', 'text', required)
+    .addColumn('credits', 'bigint', count)
+    .addColumn('credits_micro', 'bigint', count)
+    .addColumn('requests', 'bigint', count)
+    .addColumn('bytes', 'bigint', count)
+    .addPrimaryKeyConstraint('usage_days_pk', ['project_id', 'day', 'product'])
+    .execute();
+  await schema
+    .createTable('usage_writers')
+    .addColumn('id', 'text', primary)
+    .addColumn('seq', 'bigint', required)
+    .addColumn('seen_at', 'bigint', required)
+    .execute();
+  await schema
+    .createTable('rate_taken')
+    .addColumn('project_id', 'text', required)
+    .addColumn('rate_group', 'text', required)
+    .addColumn('taken', 'bigint', count)
+    .addPrimaryKeyConstraint('rate_taken_pk', ['project_id', 'rate_group'])
+    .execute();
+  await schema.createTable('access_once').addColumn('name', 'text', primary).execute();
+}
+
+export const migrations: readonly Migration[] = [
+  { version: 1, name: 'create projects, keys and usage', breaking: false, up: createTables },
+];

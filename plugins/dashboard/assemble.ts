@@ -7,23 +7,18 @@ import { operatorBootstrap } from '../../src/ports/dashboard.ts';
 import { dashboardCommands } from './commands.ts';
 import type { DashboardConfig } from './config.ts';
 import type { PageContext } from './routes/common.ts';
-import { keyRoutes } from './routes/keys.ts';
-import { createLive } from './routes/live.ts';
 import { loginRoutes } from './routes/login.ts';
-import { operationRoutes } from './routes/operation.ts';
+import { createLive, operationRoutes } from './routes/operation.ts';
 import { pageRoutes, readPages } from './routes/pages.ts';
-import { projectRoutes } from './routes/projects.ts';
-import { usageRoutes } from './routes/usage.ts';
-import { webhookRoute } from './routes/webhooks.ts';
-import { createGuard } from './session/guard.ts';
-import { createSessions } from './session/sessions.ts';
-import { createAuditLog } from './store/audit.ts';
-import { createOperatorToken, createProjectSecrets } from './store/identities.ts';
-import { createStandings } from './store/standings.ts';
+import { keyRoutes, projectRoutes, usageRoutes, webhookRoute } from './routes/projects.ts';
+
+import { createGuard, createSessions } from './sessions.ts';
+
+import { createAuditLog, createOperatorToken, createProjectSecrets, createStandings } from './store.ts';
 
 const PRUNE_MS = 3_600_000;
 const DAY_MS = 86_400_000;
-/** How often the standing of whoever is logged in is looked at; a command beside a daemon on SQLite cannot send a hint. */
+/** How often the standing of whoever is logged in is looked at; a command next to a daemon on SQLite cannot send a hint. */
 const LOOK_MS = 500;
 /** Hint to the other processes: sessions may have to end. */
 const STANDINGS = 'standings';

@@ -1,8 +1,7 @@
 import { type Clock, CodedError, type Command, type Random } from '../../src/plugin/plugin.ts';
 import type { DashboardConfig } from './config.ts';
 import { DASHBOARD_ERRORS } from './errors.ts';
-import { createAuditLog } from './store/audit.ts';
-import { renewOperatorToken } from './store/identities.ts';
+import { createAuditLog, renewOperatorToken } from './store.ts';
 
 /** For whoever lost the token, or never got one. */
 export function dashboardCommands(clock: Clock, random: Random, config: DashboardConfig): Command[] {

@@ -4,7 +4,7 @@ import { kernelView } from '../../src/ports/daemon-view.ts';
 import { operatorBootstrap } from '../../src/ports/dashboard.ts';
 import { assembleDashboard } from './assemble.ts';
 import { dashboardConfig } from './config.ts';
-import { migrations } from './store/tables.ts';
+import { migrations } from './store.ts';
 
 export default definePlugin({
   id: 'dashboard',

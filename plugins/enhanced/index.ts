@@ -2,16 +2,14 @@ import { API_VERSION, definePlugin } from '../../src/plugin/plugin.ts';
 import { kernelParsers } from '../../src/ports/parsers.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
 import { tokenNames } from '../../src/ports/token-names.ts';
-import { addressRoute } from './address.ts';
 import { enhancedConfig } from './config.ts';
-import { createElements } from './elements.ts';
-import { createTransactions } from './fetch.ts';
-import { transactionsRoute } from './transactions.ts';
+import { createElements, createTransactions } from './elements.ts';
+import { addressRoute, transactionsRoute } from './routes.ts';
 
 export default definePlugin({
   id: 'enhanced',
   apiVersion: API_VERSION,
-  summary: 'tells what transactions did, in words and parts',
+  summary: 'describes what transactions did, in words and parts',
   roles: ['api'],
   config: enhancedConfig,
   uses: [kernelParsers, tokenFacts, tokenNames],

@@ -1,7 +1,7 @@
 import { API_VERSION, definePlugin } from '../../src/plugin/plugin.ts';
 import { tokenPrices } from '../../src/ports/prices.ts';
-import { assemblePrices } from './assemble.ts';
 import { pricesConfig } from './config.ts';
+import { assemblePrices } from './prices.ts';
 
 export default definePlugin({
   id: 'prices',

@@ -34,7 +34,7 @@ const COMPRESSION = [
   'getLatestNonVotingSignatures',
 ];
 
-/** Methods with a rate of their own beside the one of their group. */
+/** Methods with a rate of their own, in addition to that of their group. */
 const OWN_GROUP = ['sendTransaction', 'simulateBundle'];
 /** Full results of getTransactionsForAddress that one price pays for; also how many there are when the call names no limit. */
 const FULL_RESULTS = 100;

@@ -1,14 +1,26 @@
 import { gather } from '../../src/lib/gather.ts';
 import { isNull, readRpcReply } from '../../src/lib/rpc-reply.ts';
-import { codeOf, GateRefusal, RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
+import {
+  type ChainReader,
+  type Clock,
+  codeOf,
+  GateRefusal,
+  type Log,
+  type Metrics,
+  RpcError,
+  type UpstreamPool,
+} from '../../src/plugin/plugin.ts';
 import type { Tenant } from '../../src/ports/access.ts';
+import type { Counter } from '../../src/ports/metrics.ts';
 import type { Upstream, UpstreamRequest } from '../../src/ports/upstream.ts';
 import { retryAfterMs } from '../../src/runtime/retry-after.ts';
+import type { SenderConfig } from './config.ts';
+import { type SignedTransaction, usesNonce } from './transaction.ts';
 
 /** The first upstream that takes the transaction decides; an error object counts only when none takes it. */
 type BroadcastOutcome = Extract<Exchange, { readonly kind: 'accepted' | 'refused' }>;
 
-/** Where a transaction goes, and what the address is asked for beside it. */
+/** Where a transaction goes, and the query parameters of the address. */
 export interface Targets {
   readonly pool: UpstreamPool;
   /** Labels; null: all of the pool. */
@@ -71,7 +83,7 @@ export type Exchange =
 
 const MAX_ANSWER_BYTES = 1_048_576;
 
-/** Sends one call and tells the pool how it went. Never throws. */
+/** Sends one call and reports its outcome to the pool. Never throws. */
 export async function exchange(
   pool: UpstreamPool,
   upstream: Upstream,
@@ -116,4 +128,186 @@ async function talk(
     pool.report(upstream, { kind: 'failed', reason: sent ? 'the connection broke' : 'no connection' });
     return { kind: 'failed', sent };
   }
+}
+
+/** Sends accepted transactions again until the chain has them or can not have them any more. */
+export interface Rebroadcast {
+  hasRoom(signature: string): boolean;
+  /** Repetitions go where the first transmission went. */
+  add(transaction: SignedTransaction, targets: Targets): void;
+  size(): number;
+  stop(): void;
+}
+
+export interface RebroadcastParts {
+  /** Null: nobody can tell whether a transaction was seen, so each is repeated until it is too old. */
+  readonly reader: ChainReader | null;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly intervalMs: number;
+  readonly maxQueued: number;
+  readonly maxAgeMs: number;
+  readonly concurrency: number;
+  /** Never throws. */
+  send(transaction: SignedTransaction, targets: Targets): Promise<void>;
+}
+
+interface Entry {
+  readonly transaction: SignedTransaction;
+  readonly targets: Targets;
+  readonly signature: string;
+  /** Null for a transaction that lives by a nonce. */
+  readonly blockhash: string | null;
+  readonly addedAt: number;
+}
+
+/** What a node takes in one call of getSignatureStatuses. */
+const STATUS_BATCH = 256;
+/** Blockhashes asked about in one round; the others wait for the next. */
+const MAX_HASHES = 64;
+/** A node that lags may not know a fresh blockhash yet: younger transactions are not dropped for it. */
+const FRESH_MS = 10_000;
+
+export function createRebroadcast(parts: RebroadcastParts): Rebroadcast {
+  const { reader, clock } = parts;
+  const entries = new Map<string, Entry>();
+  const controller = new AbortController();
+  const ended = parts.metrics.counter('rebroadcast_ended_total', 'transactions no longer repeated, by reason', [
+    'reason',
+  ]);
+  const reasons: Record<'seen' | 'expired' | 'gave-up', Counter> = {
+    seen: ended.with('seen'),
+    expired: ended.with('expired'),
+    'gave-up': ended.with('gave-up'),
+  };
+  const repeats = parts.metrics.counter('rebroadcasts_total', 'transmissions after the first');
+  parts.metrics.observe('rebroadcast_queued', 'transactions that wait to be seen', () => entries.size);
+  let scheduled = false;
+  let cancel = () => {};
+
+  function schedule(): void {
+    if (scheduled || entries.size === 0 || controller.signal.aborted) return;
+    scheduled = true;
+    cancel = clock.timeout(parts.intervalMs, () => {
+      void round()
+        .catch((error: unknown) => parts.log.error({ err: error }, 'a round of rebroadcasts failed'))
+        .finally(() => {
+          scheduled = false;
+          schedule();
+        });
+    });
+  }
+
+  async function round(): Promise<void> {
+    for (const entry of [...entries.values()]) {
+      if (clock.monotonic() - entry.addedAt >= parts.maxAgeMs) end(entry, 'gave-up');
+    }
+    await dropSeen();
+    await dropExpired();
+    await sendAgain([...entries.values()]);
+  }
+
+  function end(entry: Entry, reason: keyof typeof reasons): void {
+    if (entries.delete(entry.signature)) reasons[reason].add();
+  }
+
+  async function dropSeen(): Promise<void> {
+    const waiting = [...entries.values()];
+    for (let from = 0; from < waiting.length; from += STATUS_BATCH) {
+      const some = waiting.slice(from, from + STATUS_BATCH);
+      const statuses = await ask<{ value: readonly unknown[] }>('getSignatureStatuses', [some.map((e) => e.signature)]);
+      if (!Array.isArray(statuses?.value)) return;
+      some.forEach((entry, index) => {
+        const status: unknown = statuses.value[index];
+        if (status !== null && status !== undefined) end(entry, 'seen');
+      });
+    }
+  }
+
+  async function dropExpired(): Promise<void> {
+    const old = [...entries.values()].filter((entry) => clock.monotonic() - entry.addedAt >= FRESH_MS);
+    const hashes = [...new Set(old.flatMap(({ blockhash }) => (blockhash === null ? [] : [blockhash])))];
+    for (const blockhash of hashes.slice(0, MAX_HASHES)) {
+      const params = [blockhash, { commitment: 'processed' }];
+      const valid = await ask<{ value: unknown }>('isBlockhashValid', params);
+      if (valid?.value !== false) continue;
+      for (const entry of old) if (entry.blockhash === blockhash) end(entry, 'expired');
+    }
+  }
+
+  /** Undefined when the chain does not answer: then nothing is concluded. */
+  async function ask<T>(method: string, params: readonly unknown[]): Promise<T | undefined> {
+    try {
+      return await reader?.call<T>(method, params, { signal: controller.signal });
+    } catch {
+      return undefined;
+    }
+  }
+
+  async function sendAgain(list: readonly Entry[]): Promise<void> {
+    const next = list[Symbol.iterator]();
+    const worker = async () => {
+      for (const entry of { [Symbol.iterator]: () => next }) {
+        if (controller.signal.aborted) return;
+        if (!entries.has(entry.signature)) continue;
+        repeats.add();
+        await parts.send(entry.transaction, entry.targets);
+      }
+    };
+    await Promise.all(Array.from({ length: parts.concurrency }, worker));
+  }
+
+  return {
+    hasRoom: (signature) => entries.size < parts.maxQueued || entries.has(signature),
+    add(transaction, targets) {
+      const { signature, recentBlockhash } = transaction.peek;
+      if (entries.has(signature)) return;
+      const blockhash = usesNonce(transaction.peek) ? null : recentBlockhash;
+      entries.set(signature, { transaction, targets, signature, blockhash, addedAt: clock.monotonic() });
+      schedule();
+    },
+    size: () => entries.size,
+    stop() {
+      controller.abort(new Error('the sender stops'));
+      cancel();
+      entries.clear();
+    },
+  };
+}
+
+/** Where transactions and bundles go whose senders asked for `mev-protect`. It is never granted in silence by doing nothing. */
+export interface Protection {
+  /** Reads the values of the query parameter. Throws -32602 for anything but `true` and `false`. */
+  wanted(values: readonly string[]): boolean;
+  /** Null: no send upstream offers it, and `missing` has to be said. Throws -32602 where that is not enough. */
+  targets(): Targets | null;
+  readonly missing: Readonly<Record<string, string>>;
+}
+
+/** `entries` are those of the pool, in its order. */
+export function createProtection(
+  pool: UpstreamPool | null,
+  entries: SenderConfig['urls'] | SenderConfig['bundleUrls'],
+  otherwise: SenderConfig['mevProtect'],
+): Protection {
+  const marked = entries.flatMap((entry, order) =>
+    pool !== null && typeof entry === 'object' && entry.mevProtect === true ? [`${pool.label}-${order}`] : [],
+  );
+  const only = new Set(marked);
+  return {
+    missing: { 'x-mev-protect': 'not-available' },
+    wanted(values) {
+      const given = values.filter((value) => value !== '');
+      if (given.some((value) => value !== 'true' && value !== 'false') || new Set(given).size > 1) {
+        throw new RpcError('invalidParams', { details: 'mev-protect has to be true or false' });
+      }
+      return given[0] === 'true';
+    },
+    targets() {
+      if (pool !== null && only.size > 0) return { pool, only, query: 'mev-protect=true' };
+      if (otherwise === 'ignore') return null;
+      throw new RpcError('invalidParams', { details: 'no send upstream offers mev-protect' });
+    },
+  };
 }

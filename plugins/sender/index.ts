@@ -9,13 +9,10 @@ import {
   type UpstreamPool,
 } from '../../src/plugin/plugin.ts';
 import { sendRoutes } from '../../src/ports/send-routes.ts';
-import { broadcast, sendBody } from './broadcast.ts';
-import { type Bundles, createBundles } from './bundles.ts';
+import { broadcast, createProtection, createRebroadcast, type Rebroadcast, sendBody } from './broadcast.ts';
 import { type SenderConfig, senderConfig } from './config.ts';
 import { createFastRoute } from './fast.ts';
-import { createProtection } from './protection.ts';
-import { createRebroadcast, type Rebroadcast } from './rebroadcast.ts';
-import { createSendRoutes } from './routes.ts';
+import { type Bundles, createBundles, createSendRoutes } from './routes.ts';
 
 /** Sends transactions: to many nodes at once, and again until the chain has them. */
 export default definePlugin({

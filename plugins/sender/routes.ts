@@ -1,8 +1,8 @@
-import { RpcError } from '../../src/plugin/plugin.ts';
-import type { PassedCall, SendRoute, SendRoutes } from '../../src/ports/send-routes.ts';
-import { broadcast, type Targets } from './broadcast.ts';
-import { BUNDLE_METHODS, type BundleMethod, type Bundles } from './bundles.ts';
-import type { Protection } from './protection.ts';
+import { isPlainObject } from '../../src/lib/json.ts';
+import { type CallContext, RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
+import type { PassedCall, RoutedAnswer, SendRoute, SendRoutes } from '../../src/ports/send-routes.ts';
+import { broadcast, type Exchange, exchange, noAnswer, type Protection, type Targets } from './broadcast.ts';
+import { readBundleParams } from './transaction.ts';
 
 export interface RouteParts {
   readonly bundles: Bundles | null;
@@ -45,3 +45,73 @@ const paramsText = ({ body, params }: PassedCall): string =>
 
 const isWanted = (protection: Protection, { requestQuery }: PassedCall): boolean =>
   protection.wanted(requestQuery?.('mev-protect') ?? []);
+
+const BUNDLE_METHODS = ['sendBundle', 'getBundleStatuses', 'simulateBundle'] as const;
+export type BundleMethod = (typeof BUNDLE_METHODS)[number];
+
+/** Passed on as it is; the taker knows its regions. */
+const REGION_HEADER = 'jito-region';
+const REGION = /^[a-z0-9-]{1,32}$/i;
+const MAX_IDS = 5;
+const MAX_SIMULATED = 5;
+
+/** Asks the takers of bundles, one after the other. */
+export interface Bundles {
+  readonly protection: Protection;
+  /** `paramsText` is passed on as it is once `params` were checked. `targets`: null for all takers. Throws RpcError. */
+  ask(
+    method: BundleMethod,
+    params: unknown,
+    paramsText: string,
+    context: Pick<CallContext, 'requestHeader' | 'tenant'>,
+    targets?: Targets | null,
+  ): Promise<RoutedAnswer>;
+}
+
+export function createBundles(pool: UpstreamPool, protection: Protection, timeoutMs: number): Bundles {
+  return {
+    protection,
+    async ask(method, params, paramsText, context, targets = null) {
+      checkParams(method, params);
+      const region = context.requestHeader?.(REGION_HEADER);
+      if (region !== undefined && !REGION.test(region)) throw invalid(`${REGION_HEADER} is not the name of a region`);
+      const body = `{"jsonrpc":"2.0","id":1,"method":"${method}","params":${paramsText}}`;
+      const more = {
+        tenant: context.tenant,
+        ...(region === undefined ? {} : { headers: { [REGION_HEADER]: region } }),
+        ...(targets?.query === undefined ? {} : { query: targets.query }),
+      };
+      const made: Exchange[] = [];
+      for (const upstream of pool.candidates()) {
+        if (targets !== null && !targets.only?.has(upstream.label)) continue;
+        const one = await exchange(pool, upstream, body, timeoutMs, more);
+        if (one.kind === 'accepted' || one.kind === 'refused') return one;
+        made.push(one);
+        // A bundle goes to the next one only when nothing of it can have left.
+        if (method === 'sendBundle' && (one.kind !== 'failed' || one.sent)) break;
+      }
+      throw noAnswer(made);
+    },
+  };
+}
+
+function checkParams(method: BundleMethod, params: unknown): void {
+  if (method === 'sendBundle') {
+    readBundleParams(params);
+    return;
+  }
+  const first: unknown = Array.isArray(params) ? params[0] : undefined;
+  if (method === 'getBundleStatuses') {
+    if (!isListOfText(first, MAX_IDS)) throw invalid(`params[0] has to be a list of 1 to ${MAX_IDS} bundle ids`);
+    return;
+  }
+  const transactions = isPlainObject(first) ? first['encodedTransactions'] : undefined;
+  if (!isListOfText(transactions, MAX_SIMULATED)) {
+    throw invalid(`params[0].encodedTransactions has to be a list of 1 to ${MAX_SIMULATED} transactions`);
+  }
+}
+
+const isListOfText = (value: unknown, most: number): boolean =>
+  Array.isArray(value) && value.length > 0 && value.length <= most && value.every((one) => typeof one === 'string');
+
+const invalid = (details: string) => new RpcError('invalidParams', { details });

@@ -96,7 +96,7 @@ export function usesNonce(peek: WirePeek): boolean {
 }
 
 /**
- * The largest transfer of lamports to one of the accounts, 0n when there is none. Only keys in the message itself count: what a
+ * The largest transfer of lamports to one of the accounts, 0n without any. Only keys in the message itself count: what a
  * lookup table holds is not known before the transaction runs.
  */
 export function largestTip(peek: WirePeek, accounts: readonly string[]): bigint {

@@ -1,7 +1,21 @@
-import { sha256Hex } from '../../src/lib/signup-message.ts';
-import { type Clock, codeOf, type Store, type StoreTx } from '../../src/plugin/plugin.ts';
+import { decode, decode32 } from '../../src/lib/base58.ts';
+import { verifyEd25519 } from '../../src/lib/ed25519-verify.ts';
+import { sha256Hex, signupMessage } from '../../src/lib/signup-message.ts';
+import {
+  type Clock,
+  CodedError,
+  codeOf,
+  defineRoute,
+  json,
+  RequestError,
+  type Route,
+  type Store,
+  type StoreTx,
+  Type,
+} from '../../src/plugin/plugin.ts';
 import type { AccessAccounts } from '../../src/ports/access.ts';
 import type { SignupConfig } from './config.ts';
+import { SIGNUP_ERRORS } from './errors.ts';
 import { type PaymentRow, tables } from './store.ts';
 
 export interface Claim {
@@ -11,7 +25,7 @@ export interface Claim {
 }
 
 export type ClaimOutcome =
-  /** Also told again to whoever repeats the same claim. */
+  /** Returned again to a repeated claim. */
   | { readonly kind: 'given'; readonly projectId: string }
   /** Seen, and its block may still be taken back. */
   | { readonly kind: 'waiting'; readonly slot: number }
@@ -76,7 +90,7 @@ export function createClaims({ store, clock, accounts, config }: ClaimParts): (c
       .executeTakeFirst();
 
   return async (claim) => {
-    // A look first: those who wait for their block must not take turns at writing.
+    // A look first: those who wait for their block must not queue for the write lock.
     const row = await look(claim);
     if (row === undefined) return { kind: 'unknown' };
     if (row.claimed_at === null && row.is_final !== 1) return { kind: 'waiting', slot: row.slot };
@@ -93,4 +107,121 @@ export function createClaims({ store, clock, accounts, config }: ClaimParts): (c
       return { kind: 'given', projectId: now.project_id };
     return { kind: 'spent' };
   };
+}
+
+/** A price of one sign-up. */
+export interface Price {
+  /** `SOL`, or what the operator calls the token. */
+  readonly symbol: string;
+  /** Null for SOL. */
+  readonly mint: string | null;
+  readonly decimals: number;
+  /** Lamports or raw units. */
+  readonly amount: bigint;
+}
+
+/** What has to be paid to whom. */
+export interface Terms {
+  readonly treasury: string;
+  readonly treasuryKey: Uint8Array;
+  readonly prices: readonly Price[];
+}
+
+const SOL_DECIMALS = 9;
+
+/** Errors: SIGNUP_CONFIG, exit 78. */
+export function readTerms({ treasury, lamports, tokens }: SignupConfig): Terms {
+  const treasuryKey = treasury === null ? null : decode32(treasury);
+  if (treasury === null || treasuryKey === null) throw refused('signup.treasury is no address');
+  const sol =
+    lamports === null ? [] : [{ symbol: 'SOL', mint: null, decimals: SOL_DECIMALS, amount: BigInt(lamports) }];
+  const prices: Price[] = [...sol, ...tokens.map((token) => ({ ...token, amount: BigInt(token.amount) }))];
+  if (prices.length === 0) throw refused('signup.lamports or signup.tokens has to name a price');
+  for (const { mint } of prices) if (mint !== null && decode32(mint) === null) throw refused(`${mint} is no mint`);
+  for (const what of [prices.map(({ symbol }) => symbol.toUpperCase()), prices.map(({ mint }) => mint)])
+    if (new Set<string | null>(what).size < prices.length) throw refused('two prices have the same symbol or mint');
+  return { treasury, treasuryKey, prices };
+}
+
+export const refused = (problem: string) =>
+  new CodedError('SIGNUP_CONFIG', `${SIGNUP_ERRORS.SIGNUP_CONFIG}: ${problem}`, { exitCode: 78 });
+
+const SHARED = { path: '/v0/signup', tag: 'Sign-up', auth: 'none', errors: 'plain' } as const;
+const UUID_V4 = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+const BODY_BYTES = 4_096;
+const MAX_TEXT = 128;
+const errorReply = Type.Object({ error: Type.String(), code: Type.Integer() });
+const textField = (description: string) => Type.String({ maxLength: MAX_TEXT, description });
+
+/** What a sign-up costs. */
+export function termsRoute(terms: Terms, plan: string, credits: number): Route {
+  const prices = terms.prices.map(({ amount, ...price }) => ({ ...price, amount: String(amount) }));
+  return defineRoute({
+    ...SHARED,
+    method: 'GET',
+    summary: 'What a sign-up costs, and whom to pay',
+    replies: {
+      200: Type.Object({
+        treasury: Type.String(),
+        plan: Type.String(),
+        credits: Type.Integer(),
+        prices: Type.Array(
+          Type.Object({
+            symbol: Type.String(),
+            mint: Type.Union([Type.String(), Type.Null()]),
+            decimals: Type.Integer(),
+            amount: Type.String(),
+          }),
+        ),
+      }),
+    },
+    handler: () => json({ treasury: terms.treasury, plan, credits, prices }),
+  });
+}
+
+/** Gives a key for a payment. */
+export function claimRoute(claim: (claim: Claim) => Promise<ClaimOutcome>): Route {
+  return defineRoute({
+    ...SHARED,
+    method: 'POST',
+    summary: 'Install an API key for a finalized payment; the same claim may be repeated',
+    bodyLimitBytes: BODY_BYTES,
+    body: Type.Object({
+      wallet: textField('wallet that paid, base58'),
+      payment: textField('signature of the transaction that paid, base58'),
+      key: textField('the API key: a random UUID v4 that the client makes'),
+      proof: textField(
+        'signature of the wallet, base58, of the text "parhelion sign-up\\npayment: <payment>\\nkey sha-256: <hexadecimal>\\n"',
+      ),
+    }),
+    replies: {
+      200: Type.Object({ status: Type.Literal('given'), projectId: Type.String() }),
+      202: Type.Object({ status: Type.Literal('waiting'), slot: Type.Integer() }),
+      400: errorReply,
+      403: errorReply,
+      404: errorReply,
+      409: errorReply,
+    },
+    async handler({ body }) {
+      prove(body);
+      const outcome = await claim(body).catch((error: unknown) => {
+        if (codeOf(error) === 'STORE_CONFLICT') throw new RequestError(409, 'This key is taken: try another one');
+        throw error;
+      });
+      if (outcome.kind === 'given') return json({ status: 'given', projectId: outcome.projectId });
+      if (outcome.kind === 'waiting') return json({ status: 'waiting', slot: outcome.slot }, 202);
+      if (outcome.kind === 'spent') throw new RequestError(409, 'Another key was given for this payment');
+      throw new RequestError(404, 'No payment of this wallet over the price was seen in this transaction');
+    },
+  });
+}
+
+function prove({ wallet, payment, key, proof }: Claim & { readonly proof: string }): void {
+  const publicKey = decode32(wallet);
+  if (publicKey === null) throw new RequestError(400, 'wallet is no address');
+  if (decode(payment)?.length !== 64) throw new RequestError(400, 'payment is no signature');
+  if (!UUID_V4.test(key)) throw new RequestError(400, 'key must be a UUID v4 in small letters');
+  const signature = decode(proof);
+  if (signature === null || !verifyEd25519(publicKey, signupMessage({ payment, key }), signature))
+    throw new RequestError(403, 'proof is not signed by the wallet');
 }

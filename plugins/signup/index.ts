@@ -1,12 +1,11 @@
 import { API_VERSION, CodedError, definePlugin } from '../../src/plugin/plugin.ts';
 import { accessAccounts } from '../../src/ports/access.ts';
-import { createClaims } from './claim.ts';
+import { claimRoute, createClaims, readTerms, refused, termsRoute } from './claim.ts';
 import { signupConfig } from './config.ts';
 import { SIGNUP_ERRORS } from './errors.ts';
 import { createProcessor } from './processor.ts';
-import { claimRoute, termsRoute } from './route.ts';
+
 import { migrations } from './store.ts';
-import { readTerms, refused } from './terms.ts';
 
 /** Keys for whoever pays: agents need no operator. Not in the usual list of plugins. */
 export default definePlugin({

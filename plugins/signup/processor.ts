@@ -1,7 +1,7 @@
 import type { BlockProcessor, ChainBlock } from '../../src/plugin/plugin.ts';
 import { type Movements, readMovements } from '../../src/solana/movements/read-movements.ts';
+import type { Price, Terms } from './claim.ts';
 import { tables } from './store.ts';
-import type { Price, Terms } from './terms.ts';
 
 /** Keeps the payments of the main chain. What was claimed is never forgotten, so that nothing is given for it again. */
 export function createProcessor(terms: Terms): BlockProcessor {
@@ -84,7 +84,7 @@ function arrivals({ moves, keys }: Movements, accounts: Uint32Array, treasury: n
     found.set(name, amounts.set(mint, (amounts.get(mint) ?? 0n) + amount));
   };
   for (const move of moves) {
-    // Only transfers: of what a program does beside them nobody can tell whose money it is.
+    // Only transfers: other effects of a program do not show whose money it is.
     if (move.asset === 'native') {
       const [from, to] = [accounts[move.from] ?? -1, accounts[move.to] ?? -1];
       if (move.kind !== 'transfer' || from < 0 || from === to) continue;
@@ -94,7 +94,7 @@ function arrivals({ moves, keys }: Movements, accounts: Uint32Array, treasury: n
       const { sourceOwner: from, destinationOwner: to, fee } = move;
       if (move.mint < 0 || move.source < 0 || move.destination < 0 || from < 0 || from === to) continue;
       const mint = keys.base58(move.mint);
-      // A fee that nobody can tell may be all of it.
+      // An unknown fee may be all of it.
       if (to === treasury) add(from, mint, fee === null ? 0n : move.amount - fee);
       else if (from === treasury && to >= 0) add(to, mint, -move.amount);
     }

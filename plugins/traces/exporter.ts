@@ -64,13 +64,13 @@ export function createExporter(options: ExporterOptions): Exporter {
       reason = `HTTP ${response.status}`;
       if (!TEMPORARY.has(response.status)) {
         counts.refused.add(batch.length);
-        tell(reason);
+        logFailure(reason);
         return 'refused';
       }
     } catch (error) {
       reason = codeOf(error) ?? 'failed';
     }
-    tell(reason);
+    logFailure(reason);
     return 'later';
   }
 
@@ -83,7 +83,7 @@ export function createExporter(options: ExporterOptions): Exporter {
   }
 
   /** Once, until it works again. */
-  function tell(reason: string): void {
+  function logFailure(reason: string): void {
     if (!isDown) log.warn({ reason }, 'the collector does not take spans');
     isDown = true;
   }

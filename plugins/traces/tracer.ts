@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { Clock, Random, Tracer } from '../../src/plugin/plugin.ts';
 import type { Facts, Span, Work } from '../../src/ports/tracing.ts';
 
-/** A span that is over. */
+/** A finished span. */
 export interface EndedSpan {
   readonly traceId: string;
   readonly spanId: string;
@@ -102,7 +102,7 @@ interface TraceContext {
 
 const FORM = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/;
 
-/** Reads a header of W3C Trace Context; null for what is none, which counts as no header. */
+/** Reads a header of W3C Trace Context; null when invalid, which counts as no header. */
 export function parseTraceparent(header: string | undefined): TraceContext | null {
   const [, version, traceId = '', spanId = '', flags = '', more] = FORM.exec(header ?? '') ?? [];
   if (version === undefined || version === 'ff') return null;

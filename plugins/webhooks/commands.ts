@@ -49,7 +49,7 @@ const EXIT_TEMPORARY = 75;
 function testCommand({ context, send, bodies }: CommandParts): Command {
   return {
     path: ['webhooks', 'test'],
-    summary: 'send one made-up event to a webhook and say what came back',
+    summary: 'send a test event to a webhook and print the answer',
     options: [ID_OPTION, JSON_OPTION],
     async run(options, io) {
       const hook = await hookOf(io, options);
@@ -283,9 +283,9 @@ function tailCommand({ queue, context }: CommandParts): Command {
       const lines = integerOf(options, 'lines', { min: 0, max: MAX_LINES }) ?? DEFAULT_LINES;
       const count = integerOf(options, 'count', { min: 1, max: 1_000_000 }) ?? Number.POSITIVE_INFINITY;
       const interrupted = whenInterrupted();
-      const tell = (line: DeliveryLine) => (options['json'] === true ? io.json(line) : io.line(textOfLine(line)));
+      const print = (line: DeliveryLine) => (options['json'] === true ? io.json(line) : io.line(textOfLine(line)));
       try {
-        await follow({ queue, io, clock: context.clock, hookId: hook.id, lines, count, tell }, interrupted.signal);
+        await follow({ queue, io, clock: context.clock, hookId: hook.id, lines, count, print }, interrupted.signal);
       } finally {
         interrupted.end();
       }
@@ -300,12 +300,12 @@ interface Follow {
   readonly hookId: string;
   readonly lines: number;
   readonly count: number;
-  tell(line: DeliveryLine): void;
+  print(line: DeliveryLine): void;
 }
 
-/** Looks again and again at the newest deliveries, and tells what is new or changed among them. */
+/** Polls the newest deliveries and prints what is new or changed. */
 async function follow(parts: Follow, signal: AbortSignal): Promise<void> {
-  const { queue, io, clock, hookId, lines, tell } = parts;
+  const { queue, io, clock, hookId, lines, print } = parts;
   let known = new Map<number, string>();
   let left = parts.count;
   for (let isFirst = true; !signal.aborted && left > 0; isFirst = false) {
@@ -315,7 +315,7 @@ async function follow(parts: Follow, signal: AbortSignal): Promise<void> {
     const shown = isFirst ? all.slice(all.length - Math.min(lines, all.length)) : all;
     for (const line of shown) {
       if (known.get(line.id) === next.get(line.id)) continue;
-      tell(line);
+      print(line);
       left -= 1;
       if (left <= 0) return;
     }
@@ -369,7 +369,7 @@ function replayCommand(parts: CommandParts): Command {
       const range = { fromSlot, toSlot, force: options['force'] === true };
       const { id } = await parts.replays.begin(parts.context, hook.projectId, hook.id, range);
       if (options['json'] === true) io.json({ replayId: id, fromSlot, toSlot });
-      else io.line(`the daemon reads the slots ${fromSlot} to ${toSlot} again, beside its other work`);
+      else io.line(`the daemon reads the slots ${fromSlot} to ${toSlot} again in the background`);
     },
   };
 }

@@ -145,8 +145,7 @@ export const webhooksConfig = Type.Object(
             url: Type.String({
               default: '',
               secret: true,
-              description:
-                'address that is told of webhooks that fail, of pauses, and of standstills and holes of the chain',
+              description: 'receives events about failing webhooks, pauses, stalls and gaps of the chain',
             }),
             secret: Type.String({
               default: '',

@@ -145,7 +145,7 @@ const SHOWN_CHARS = 64;
 
 /**
  * The 32-byte keys of a list of base58 addresses, each once, in the order of their first appearance.
- * Throws 400 with the position of the first entry that is none. `what` names the field.
+ * Throws 400 with the position of the first invalid entry. `what` names the field.
  */
 export function parseAddresses(value: unknown, what = 'accountAddresses'): Uint8Array[] {
   if (!Array.isArray(value)) throw new RequestError(400, `${what} must be an array of strings`);

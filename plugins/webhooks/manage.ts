@@ -285,7 +285,7 @@ function togglePatch(hook: Webhook, active: boolean, now: number, graceHours: nu
   return { active: true, disabledReason: null, disabledAt: null, graceUntil: now + graceHours * HOUR_MS };
 }
 
-/** What switching does beside the row: counters begin anew and what was kept goes out, or what still waits is dropped or kept. */
+/** Side effects of switching: on resets the counters and releases held deliveries, off drops or holds the waiting ones. */
 async function afterToggle(context: ManageContext, write: HookWrite, active: boolean): Promise<void> {
   if (write.hook.active === active) return;
   if (!active) return await context.waiting.becameInactive(write.tx, write.hook);
@@ -311,7 +311,7 @@ interface Rotation {
   readonly previousExpiresAt: number;
 }
 
-/** Gives a webhook a new signing secret; the old ones sign beside it until they expire. Errors: 400, 404. */
+/** Gives a webhook a new signing secret; the old ones sign too until they expire. Errors: 400, 404. */
 export function rotateSecret(
   context: ManageContext,
   projectId: string,
@@ -389,7 +389,7 @@ export function createEnsureFollowed(following: Following | null, log: Log): (ch
       await following?.begin(chain);
     } catch (error) {
       if (codeOf(error)?.startsWith('CHAIN_') !== true) throw error;
-      log.warn({ chain, err: error }, 'a webhook is made before its chain is followed, and no upstream tells the slot');
+      log.warn({ chain, err: error }, 'webhook created before its chain is followed, and no upstream reports a slot');
     }
   };
 }

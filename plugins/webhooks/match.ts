@@ -39,7 +39,7 @@ interface ProcessorParts extends QueueEventsParts {
   readonly bodies: BodyBuilder;
   readonly depth: Depth;
   matched(count: number): void;
-  /** Told of each block that is taken back, in that transaction. */
+  /** Called for each reverted block, in that transaction. */
   reverted?(tx: StoreTx, chain: ChainId, slot: number): void;
 }
 
@@ -288,7 +288,7 @@ function hooksOf(
 }
 
 interface HookRoom {
-  /** Takes room for the events; returns the webhooks (by id) that have too little left, and why. */
+  /** Reserves room for the events; returns the webhooks (by id) that have too little left, and why. */
   reserveRoom(tx: StoreTx, chain: ChainId, events: readonly MatchedEvent[]): Promise<ReadonlyMap<string, MissReason>>;
 }
 

@@ -80,8 +80,7 @@ export function wantsType(hook: Pick<Webhook, 'type' | 'transactionTypes'>, type
 const NO_WALLET = '11111111111111111111111111111111';
 
 /**
- * The webhook as the API shows it. `addresses` may be cut; `addressCount` tells the full number. `wallet` is told of webhooks that were
- * made before makers were kept.
+ * The webhook as the API shows it. `addresses` may be cut; `addressCount` is the full number. `wallet` is used for webhooks that have none.
  */
 export function webhookView(
   hook: Webhook,

@@ -22,7 +22,7 @@ interface OperatorAlertParts {
   readonly processor: string;
 }
 
-/** All that the operator is told of. */
+/** All events for the operator's own webhook. */
 export function createOperatorAlerts(ctx: PluginContext<WebhooksConfig>, parts: OperatorAlertParts) {
   const { config, store, clock, random, log } = ctx;
   const { outbox, gaps, chains, processor } = parts;
@@ -40,35 +40,35 @@ export function createOperatorAlerts(ctx: PluginContext<WebhooksConfig>, parts: 
   };
 }
 
-/** Tells the operator of new holes in what webhooks have seen. */
+/** Reports new gaps of the webhooks' block processor. */
 export interface GapAlerts {
-  look(): Promise<void>;
+  check(): Promise<void>;
 }
 
-/** Each gap is told once, also over restarts: what is told is an event whose key names the gap. */
+/** Each gap is reported once, also over restarts: the key of its event contains the gap's id. */
 function createGapAlerts(operational: Operational, book: GapBook, store: Store, processor: string): GapAlerts {
-  let told = 0;
+  let reported = 0;
   return {
-    async look() {
+    async check() {
       if (!operational.isOn) return;
       const gaps = (await book.list({ processor, isOpen: true })).filter(
-        ({ id, reason }) => id > told && reason !== 'manual',
+        ({ id, reason }) => id > reported && reason !== 'manual',
       );
       if (gaps.length === 0) return;
       await store.write(async (tx) => {
         for (const { id, chain, fromSlot, toSlot, reason } of gaps) {
           const network = networkName(chain);
-          await operational.tell(tx, 'chain.gap', { id, network, fromSlot, toSlot, reason }, { once: `gap_${id}` });
+          await operational.report(tx, 'chain.gap', { id, network, fromSlot, toSlot, reason }, { once: `gap_${id}` });
         }
       });
-      told = Math.max(told, ...gaps.map(({ id }) => id));
+      reported = Math.max(reported, ...gaps.map(({ id }) => id));
     },
   };
 }
 
-/** Tells the operator when a chain is not followed as it should be, and when that is over. */
+/** Reports that the follower of a chain is stalled or lags, and that it has resumed. */
 export interface StallAlerts {
-  look(): Promise<void>;
+  check(): Promise<void>;
 }
 
 interface StallAlertParts {
@@ -87,19 +87,19 @@ interface StallAlertParts {
 interface Seen {
   /** Since when it is not well, monotonic. */
   since: number | null;
-  /** What this process has found told, or has told itself. */
+  /** The last report that this process made or found. */
   isReported: boolean | null;
 }
 
 /**
- * What was told last stands in the outbox, so that each change is told once, over restarts and by several processes: the name of an event
+ * The last report is read from the outbox, so that each change is reported once over restarts and processes: the key of an event
  * is made of the one before it.
  */
 function createStallAlerts(parts: StallAlertParts): StallAlerts {
   const { operational, outbox, store, clock, chains, maxLag, patienceMs } = parts;
   const seen = new Map(chains.map((chain): [ChainId, Seen] => [chain, { since: null, isReported: null }]));
 
-  async function tell(chain: ChainId, status: ChainStatus, reason: string | null): Promise<void> {
+  async function reportStall(chain: ChainId, status: ChainStatus, reason: string | null): Promise<void> {
     const network = networkName(chain);
     const group = `chain ${network}`;
     const [last] = await outbox.list({ kind: OPERATIONAL_KIND, group }, { limit: 1 });
@@ -107,7 +107,7 @@ function createStallAlerts(parts: StallAlertParts): StallAlerts {
     const { cursorSlot, tipSlot, lagSlots } = status;
     const type = reason === null ? 'chain.resumed' : 'chain.stalled';
     const data = { network, ...(reason === null ? {} : { reason }), cursorSlot, tipSlot, lagSlots };
-    await store.write((tx) => operational.tell(tx, type, data, { once: `${group} ${last?.key ?? ''}`, group }));
+    await store.write((tx) => operational.report(tx, type, data, { once: `${group} ${last?.key ?? ''}`, group }));
   }
 
   async function checkChain(chain: ChainId, one: Seen): Promise<void> {
@@ -119,12 +119,12 @@ function createStallAlerts(parts: StallAlertParts): StallAlerts {
     const isLong = one.since !== null && clock.monotonic() - one.since >= patienceMs;
     if (reason !== null && !isLong) return;
     if (one.isReported === isLong) return;
-    await tell(chain, status, reason);
+    await reportStall(chain, status, reason);
     one.isReported = isLong;
   }
 
   return {
-    async look() {
+    async check() {
       if (!operational.isOn) return;
       for (const [chain, one] of seen) await checkChain(chain, one);
     },
@@ -134,7 +134,7 @@ function createStallAlerts(parts: StallAlertParts): StallAlerts {
 const wasStalled = (row: OutboxRow | undefined): boolean =>
   (row?.payload as OperationalEvent | undefined)?.type === 'chain.stalled';
 
-/** Tells the operator of blocks that were taken back: once for a whole fork. */
+/** Reports reverted blocks: one event for a whole reorg. */
 interface RevertAlerts {
   /** In the transaction that takes the blocks back. */
   reverted(tx: StoreTx, chain: ChainId, slot: number): void;
@@ -144,10 +144,10 @@ function createRevertAlerts(operational: Operational, store: Store, log: Log): R
   /** Of the forks whose transaction is open. */
   const open = new WeakMap<StoreTx, number[]>();
 
-  async function tell(chain: ChainId, slots: readonly number[]): Promise<void> {
+  async function reportReorg(chain: ChainId, slots: readonly number[]): Promise<void> {
     const network = networkName(chain);
     const range = { network, blocks: slots.length, fromSlot: Math.min(...slots), toSlot: Math.max(...slots) };
-    await store.write((tx) => operational.tell(tx, 'chain.reverted', range));
+    await store.write((tx) => operational.report(tx, 'chain.reverted', range));
   }
 
   return {
@@ -161,21 +161,21 @@ function createRevertAlerts(operational: Operational, store: Store, log: Log): R
       const slots = [slot];
       open.set(tx, slots);
       tx.onCommit(() => {
-        tell(chain, slots).catch((error: unknown) =>
-          log.warn({ err: error }, 'the operator could not be told of a fork'),
+        reportReorg(chain, slots).catch((error: unknown) =>
+          log.warn({ err: error }, 'could not report a reorg to the operator'),
         );
       });
     },
   };
 }
 
-/** Tells the operator of webhooks that begin or cease to fail: each change once. */
+/** Reports webhooks that start or stop failing: each change once. */
 export interface Alerts {
   /** Finished attempts, in the transaction that writes them. */
   note(tx: StoreTx, settled: readonly SettledJob[], reports: Pick<Reports, 'get'>): Promise<void>;
   /** The credits of a project are used up. */
   paused(tx: StoreTx, projectId: string): Promise<void>;
-  /** A webhook was switched off by itself. */
+  /** A webhook was disabled automatically. */
   disabled(tx: StoreTx, hook: Webhook, reason: string): Promise<void>;
 }
 
@@ -199,16 +199,16 @@ function createAlerts(operational: Operational, clock: Clock, log: Log): Alerts 
       const states = await readAlerts(tx, [...changes.keys()]);
       for (const [number, change] of changes) {
         const before = states.get(number) ?? { number, failingSince: null, exhausted: 0, exhaustedReportedAt: 0 };
-        const after = await tell(operational, tx, before, change, clock.now());
+        const after = await reportChange(operational, tx, before, change, clock.now());
         if (after !== before) await writeAlert(tx, after);
       }
     },
     async paused(tx, projectId) {
-      tx.onCommit(() => log.warn({ project: projectId }, 'deliveries wait: the credits of the project are used up'));
-      await operational.tell(tx, 'webhook.paused', { project: projectId, reason: 'credits' });
+      tx.onCommit(() => log.warn({ project: projectId }, 'deliveries on hold: the project has no credits left'));
+      await operational.report(tx, 'webhook.paused', { project: projectId, reason: 'credits' });
     },
     disabled: (tx, hook, reason) =>
-      operational.tell(tx, 'webhook.disabled', { webhookID: hook.id, project: hook.projectId, reason }),
+      operational.report(tx, 'webhook.disabled', { webhookID: hook.id, project: hook.projectId, reason }),
   };
 }
 
@@ -229,7 +229,7 @@ function changesOf(settled: readonly SettledJob[], reports: Pick<Reports, 'get'>
   return changes;
 }
 
-async function tell(
+async function reportChange(
   operational: Operational,
   tx: StoreTx,
   before: AlertState,
@@ -239,16 +239,16 @@ async function tell(
   const about = { webhookID: hook.id, project: hook.projectId };
   let state = before;
   if (recovered && state.failingSince !== null) {
-    await operational.tell(tx, 'webhook.recovered', { ...about, failingSince: isoTime(state.failingSince) });
+    await operational.report(tx, 'webhook.recovered', { ...about, failingSince: isoTime(state.failingSince) });
     state = { ...state, failingSince: null };
   } else if (failing && !recovered && state.failingSince === null) {
-    await operational.tell(tx, 'webhook.failing', about);
+    await operational.report(tx, 'webhook.failing', about);
     state = { ...state, failingSince: now };
   }
   if (exhausted === 0) return state;
   const count = state.exhausted + exhausted;
   if (now - state.exhaustedReportedAt < EXHAUSTED_EVERY_MS) return { ...state, exhausted: count };
-  await operational.tell(tx, 'delivery.exhausted', { ...about, count });
+  await operational.report(tx, 'delivery.exhausted', { ...about, count });
   return { ...state, exhausted: 0, exhaustedReportedAt: now };
 }
 
@@ -280,7 +280,7 @@ export interface Operational {
    * Puts an event into the outbox, with the transaction that caused it; one with the name `once` only once. Does nothing where no
    * address is configured.
    */
-  tell(tx: StoreTx, type: OperationalType, data: OperationalEvent['data'], options?: ReportOptions): Promise<void>;
+  report(tx: StoreTx, type: OperationalType, data: OperationalEvent['data'], options?: ReportOptions): Promise<void>;
 }
 
 interface ReportOptions {
@@ -304,7 +304,7 @@ const digest = (text: string): string => hash('sha256', text, 'hex').slice(0, 2 
 function createOperational({ config, enqueue, clock, random }: OperationalParts): Operational {
   return {
     isOn: config !== null,
-    async tell(tx, type, data, { once, group = 'operator' } = {}) {
+    async report(tx, type, data, { once, group = 'operator' } = {}) {
       if (config === null) return;
       const payload: OperationalEvent = { type, timestamp: new Date(clock.now()).toISOString(), data };
       const key = `evt_${once === undefined ? Buffer.from(random.bytes(ID_BYTES)).toString('hex') : digest(once)}`;
@@ -313,12 +313,12 @@ function createOperational({ config, enqueue, clock, random }: OperationalParts)
   };
 }
 
-/** What the operator was told of a webhook. Times are unix milliseconds. */
+/** What was reported of a webhook. Times are unix milliseconds. */
 interface AlertState {
   readonly number: number;
   /** Since when it is known to fail; null while it is not. */
   readonly failingSince: number | null;
-  /** Deliveries that were given up and not told yet. */
+  /** Failed deliveries that were not reported yet. */
   readonly exhausted: number;
   readonly exhaustedReportedAt: number;
 }
@@ -388,7 +388,7 @@ export function createOperationalKind({ post, clock, random, config, userAgent }
 
   return {
     kind: OPERATIONAL_KIND,
-    summary: 'tells the operator of webhooks that fail and of holes in the chain',
+    summary: 'reports failing webhooks, stalls and gaps to the operator',
     concurrency: 2,
     timeoutMs: 2 * timeoutMs,
     longestDelayMs: longestDelayMs(config.retry),

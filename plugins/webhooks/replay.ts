@@ -26,7 +26,7 @@ export interface SlotRange {
   readonly force: boolean;
 }
 
-/** Reading past blocks again for one webhook, beside the following. */
+/** Reading past blocks again for one webhook, while the follower goes on. */
 export interface Replays {
   /**
    * Errors: 400 for more slots than `REPLAYED_HOURS` have; 404; 409 when the webhook is off, or another one of it runs; 429 when as many
@@ -107,7 +107,7 @@ export function createReplays({ book, store, clock, random, slotMs }: ReplaysPar
   };
 }
 
-/** Replays of a project share what the follower has left over for all. */
+/** Replays of a project share the calls that the follower leaves to all. */
 async function refuseTooMany(
   { plans, budgets }: ManageContext,
   tx: StoreTx,

@@ -38,7 +38,7 @@ const PRUNE_MS = 600_000;
 const PAUSES_MS = 5_000;
 const STALLS_MS = 5_000;
 
-/** Counts what waits, removes what is old, and looks after what only time changes. */
+/** Timers of the plugin: counts waiting deliveries, prunes, ends pauses, and disables webhooks whose last success is too old. */
 export function createUpkeep(parts: UpkeepParts): Upkeep {
   const { clock, log, config, queue, depth } = parts;
   let stopped = false;
@@ -58,7 +58,7 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
     await maintainHeld(parts);
     await checkRates(parts);
     await parts.replays?.finish();
-    await parts.gapAlerts?.look();
+    await parts.gapAlerts?.check();
   };
 
   return {
@@ -68,9 +68,9 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
       repeat(COUNT_MS, 'counting deliveries', count);
       if (!roles.has('deliverer')) return;
       repeat(PRUNE_MS, 'pruning deliveries', () => prune({ ...parts, isStopped: () => stopped }));
-      repeat(PAUSES_MS, 'looking after paused projects', () => endPauses(parts));
-      repeat(STALLS_MS, 'looking after standstills', parts.stallAlerts.look);
-      repeat(MINUTE_MS, 'looking after held deliveries and failing webhooks', everyMinute);
+      repeat(PAUSES_MS, 'checking paused projects', () => endPauses(parts));
+      repeat(STALLS_MS, 'checking for stalls', parts.stallAlerts.check);
+      repeat(MINUTE_MS, 'checking held deliveries and failing webhooks', everyMinute);
     },
     stop() {
       stopped = true;
@@ -114,7 +114,7 @@ const HOUR_MS = 3_600_000;
 const RECENT_MS = 600_000;
 const BATCH = 1_000;
 
-/** Held deliveries that are too old go; such that nobody holds any more go on. */
+/** Discards held deliveries that are too old; releases those whose reason is gone. */
 async function maintainHeld(parts: HeldParts): Promise<void> {
   await dropOld(parts);
   await releaseLeft(parts);
@@ -139,7 +139,7 @@ async function releaseLeft({ store, queue, clock }: HeldParts): Promise<void> {
   }
 }
 
-/** A batch whose leader is over without it, because its process died once too often: the others go on by themselves. */
+/** A batch whose leader finished without it, because its process died once too often: its members are sent alone. */
 async function releaseOrphans({ store, outbox, queue, chains, clock }: HeldParts): Promise<void> {
   const leaders = await oldLeaders(store.read as Db, clock.now() - RECENT_MS, BATCH);
   if (leaders.length === 0) return;
@@ -173,7 +173,7 @@ async function endPauses({ store, queue, charges, log }: PauseParts): Promise<vo
       await endPause(tx, projectId);
       for (const { id } of await listHooks(tx.db as Db, projectId)) await queue.releaseHeld(tx, id, REASONS.credits);
     });
-    log.info({ project: projectId }, 'deliveries go on: the project has credits');
+    log.info({ project: projectId }, 'deliveries resumed: the project has credits');
   }
 }
 

@@ -1,14 +1,13 @@
 /** The access plugin on a store of the test, with a clock that the test moves. */
 import { type AccessConfig, accessConfig } from '../../plugins/access/config.ts';
-import { createDirectory } from '../../plugins/access/gate/directory.ts';
-import { createGate } from '../../plugins/access/gate/gate.ts';
-import { createMeter } from '../../plugins/access/metering/meter.ts';
-import { migrations } from '../../plugins/access/migrations.ts';
-import { loadPlans } from '../../plugins/access/plans/load.ts';
-import type { Overrides } from '../../plugins/access/plans/plans.ts';
-import { createKeys } from '../../plugins/access/projects/keys.ts';
-import { createProjects, findProjectRow } from '../../plugins/access/projects/projects.ts';
-import { readUsage, usageRecord } from '../../plugins/access/usage/record.ts';
+import { createDirectory } from '../../plugins/access/directory.ts';
+import { createGate } from '../../plugins/access/gate.ts';
+import { createKeys } from '../../plugins/access/keys.ts';
+import { createMeter } from '../../plugins/access/meter.ts';
+import { loadPlans, type Overrides } from '../../plugins/access/plans.ts';
+import { createProjects, findProjectRow } from '../../plugins/access/projects.ts';
+import { migrations } from '../../plugins/access/tables.ts';
+import { readUsage, usageRecord } from '../../plugins/access/usage.ts';
 import { createSystemRandom } from '../../src/adapters/random.ts';
 import { fillDefaults, type SchemaNode } from '../../src/config/node.ts';
 import type { Credentials, Gate, GateItem } from '../../src/plugin/plugin.ts';

@@ -40,14 +40,14 @@ export function field(label, control) {
   return h('label', {}, label, control);
 }
 
-/** A button that is off while its work runs, and tells what went wrong. */
+/** A button that is off while its work runs, and shows what went wrong. */
 export function button(text, work, kind = '') {
   const element = h('button', { type: 'button', class: kind }, text);
   element.addEventListener('click', () => busy(element, work));
   return element;
 }
 
-/** A form whose work gets its values. Controls are told apart by their names. */
+/** A form whose work gets its values. Controls are distinguished by their names. */
 export function form(className, work, ...children) {
   const element = h('form', { class: className }, ...children);
   element.addEventListener('submit', (event) => {

@@ -4,11 +4,9 @@ import { RequestError, type RouteRequest } from '../../../src/plugin/request.ts'
 import type { AccessAdmin } from '../../../src/ports/access.ts';
 import type { DaemonView } from '../../../src/ports/daemon-view.ts';
 import type { DashboardConfig } from '../config.ts';
-import { actorOf, type Guard } from '../session/guard.ts';
-import type { Session, Sessions } from '../session/sessions.ts';
-import type { AuditLog } from '../store/audit.ts';
-import type { OperatorToken, ProjectSecrets } from '../store/identities.ts';
-import type { Standings } from '../store/standings.ts';
+import { actorOf, type Guard, type Session, type Sessions } from '../sessions.ts';
+
+import type { AuditLog, OperatorToken, ProjectSecrets, Standings } from '../store.ts';
 
 /** What the routes of the pages work with. */
 export interface PageContext {
@@ -38,7 +36,7 @@ export const REFUSALS = { 400: refusal, 401: refusal, 403: refusal, 404: refusal
 
 export const projectParams = Type.Object({ project: Type.String({ maxLength: 64 }) });
 
-/** Does something that is written down. Codes of the access plugin become what a browser is told. */
+/** Does something that is written down. Codes of the access plugin become HTTP errors. */
 export function audited<T>(
   { audit }: PageContext,
   request: Pick<RouteRequest, 'remoteAddress'>,
@@ -47,11 +45,11 @@ export function audited<T>(
   work: () => Promise<T>,
 ): Promise<T> {
   const entry = { actor: actorOf(session), address: request.remoteAddress, ...action };
-  return audit.record(entry, () => told(work()));
+  return audit.record(entry, () => withHttpErrors(work()));
 }
 
 /** Errors of projects and keys in the words of HTTP. */
-export async function told<T>(work: Promise<T>): Promise<T> {
+export async function withHttpErrors<T>(work: Promise<T>): Promise<T> {
   try {
     return await work;
   } catch (error) {

@@ -1,10 +1,18 @@
 import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { json, RequestError } from '../../../src/plugin/request.ts';
-import { actorOf, sameText } from '../session/guard.ts';
-import { createLoginBrake } from '../session/login-brake.ts';
-import { type Identity, nameOf, readCookie, type Session, writeCookie } from '../session/sessions.ts';
-import { EVERYBODY } from '../store/standings.ts';
+import {
+  actorOf,
+  createLoginBrake,
+  type Identity,
+  nameOf,
+  readCookie,
+  type Session,
+  sameText,
+  writeCookie,
+} from '../sessions.ts';
+
+import { EVERYBODY } from '../store.ts';
 import { API, audited, PAGE_ROUTE, type PageContext, REFUSALS } from './common.ts';
 
 const sessionReply = Type.Object({

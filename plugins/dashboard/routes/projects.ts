@@ -1,9 +1,9 @@
 import { Type } from '@sinclair/typebox';
 import { defineRoute, type Route } from '../../../src/plugin/plugin.ts';
-import { json } from '../../../src/plugin/request.ts';
-import { demandOperator, demandProject } from '../session/guard.ts';
-import { nameOf } from '../session/sessions.ts';
-import { API, audited, PAGE_ROUTE, type PageContext, projectParams, REFUSALS } from './common.ts';
+import { JsonText, json, RequestError } from '../../../src/plugin/request.ts';
+import type { UsageDay } from '../../../src/ports/access.ts';
+import { demandOperator, demandProject, nameOf } from '../sessions.ts';
+import { API, audited, PAGE_ROUTE, type PageContext, projectParams, REFUSALS, withHttpErrors } from './common.ts';
 
 const projectReply = Type.Object({
   id: Type.String(),
@@ -97,6 +97,216 @@ function secretRoute(context: PageContext): Route {
       });
       context.endSessions(nameOf({ role: 'project', projectId: project }));
       return json({ secret }, 201);
+    },
+  });
+}
+
+const listOrNull = Type.Union([Type.Array(Type.String({ maxLength: 64 }), { maxItems: 100 }), Type.Null()]);
+const keyReply = Type.Object({
+  id: Type.String(),
+  prefix: Type.String(),
+  name: Type.String(),
+  state: Type.String({ description: 'active, revoked or expired' }),
+  createdAt: Type.Integer(),
+  expiresAt: Type.Union([Type.Integer(), Type.Null()]),
+  permissions: Type.Union([Type.Array(Type.String()), Type.Null()]),
+  ips: Type.Union([Type.Array(Type.String()), Type.Null()]),
+});
+const KEYS = `${API}/projects/:project/keys`;
+const keyParams = Type.Object({ ...projectParams.properties, key: Type.String({ maxLength: 64 }) });
+
+/** Keys of a project. */
+export function keyRoutes(context: PageContext): readonly Route[] {
+  return [listKeysRoute(context), createKeyRoute(context), revokeRoute(context), limitRoute(context)];
+}
+
+function listKeysRoute({ access, guard }: PageContext): Route {
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'GET',
+    path: KEYS,
+    summary: 'Keys of a project, by their first characters',
+    params: projectParams,
+    replies: { 200: Type.Object({ keys: Type.Array(keyReply) }), ...REFUSALS },
+    async handler(request) {
+      const { project } = request.params;
+      demandProject(guard.enter(request), project);
+      return json({ keys: await withHttpErrors(access.keys(project)) });
+    },
+  });
+}
+
+function createKeyRoute(context: PageContext): Route {
+  const { access, guard } = context;
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'POST',
+    path: KEYS,
+    summary: 'Make a key; it is shown once',
+    params: projectParams,
+    body: Type.Object({
+      name: Type.String({ maxLength: 128, default: '' }),
+      ips: Type.Optional(listOrNull),
+      expiresAt: Type.Optional(Type.Union([Type.Integer({ minimum: 0 }), Type.Null()])),
+    }),
+    replies: { 201: Type.Object({ id: Type.String(), key: Type.String() }), ...REFUSALS },
+    async handler(request) {
+      const session = guard.change(request);
+      const { project } = request.params;
+      demandProject(session, project);
+      const { name, ips = null, expiresAt = null } = request.body;
+      const action = { action: 'keys.create', target: `${project}: ${name}` };
+      const key = { projectId: project, name, ips, expiresAt };
+      return json(await audited(context, request, session, action, () => access.createKey(key)), 201);
+    },
+  });
+}
+
+function revokeRoute(context: PageContext): Route {
+  const { access, guard } = context;
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'POST',
+    path: `${KEYS}/:key/revoke`,
+    summary: 'End a key',
+    params: keyParams,
+    body: Type.Unknown(),
+    bodyOptional: true,
+    replies: { 200: Type.Object({ revoked: Type.Boolean() }), ...REFUSALS },
+    async handler(request) {
+      const session = guard.change(request);
+      const { project, key } = request.params;
+      demandProject(session, project);
+      const action = { action: 'keys.revoke', target: `${project}: ${key}` };
+      return json({
+        revoked: await audited(context, request, session, action, () => access.revokeKey(project, key)),
+      });
+    },
+  });
+}
+
+function limitRoute(context: PageContext): Route {
+  const { access, guard } = context;
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'PUT',
+    path: `${KEYS}/:key/ips`,
+    summary: 'Say from where a key may be used; null: from everywhere',
+    params: keyParams,
+    body: Type.Object({ ips: listOrNull }),
+    replies: { 200: Type.Object({}), ...REFUSALS },
+    async handler(request) {
+      const session = guard.change(request);
+      const { project, key } = request.params;
+      demandProject(session, project);
+      const { ips } = request.body;
+      const action = { action: 'keys.limit', target: `${project}: ${key}: ${ips?.join(' ') ?? 'everywhere'}` };
+      await audited(context, request, session, action, () => access.limitKey(project, key, ips));
+      return json({});
+    },
+  });
+}
+
+const day = Type.String({ pattern: '^\\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\\d|3[01])$', description: 'YYYY-MM-DD, UTC' });
+const daysQuery = Type.Object({ from: day, to: day });
+const usageDay = Type.Object({
+  day: Type.String(),
+  product: Type.String(),
+  credits: Type.Number(),
+  requests: Type.Integer(),
+  bytes: Type.Integer(),
+});
+
+/** What a project used: the cycle's record, and days as JSON and CSV. */
+export function usageRoutes(context: PageContext): readonly Route[] {
+  return [usageRoute(context), csvRoute(context)];
+}
+
+function usageRoute({ access, guard }: PageContext): Route {
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'GET',
+    path: `${API}/projects/:project/usage`,
+    summary: 'Usage of a project: its cycle, and each day by product',
+    params: projectParams,
+    query: daysQuery,
+    replies: { 200: Type.Object({ cycle: Type.Unknown(), days: Type.Array(usageDay) }), ...REFUSALS },
+    async handler(request) {
+      const { project } = request.params;
+      demandProject(guard.enter(request), project);
+      const { from, to } = request.query;
+      const [cycle, days] = await withHttpErrors(
+        Promise.all([access.usage(project), access.usageDays(project, from, to)] as const),
+      );
+      return json({ cycle, days });
+    },
+  });
+}
+
+function csvRoute({ access, guard }: PageContext): Route {
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'GET',
+    path: `${API}/projects/:project/usage.csv`,
+    summary: 'The days as CSV',
+    params: projectParams,
+    query: daysQuery,
+    replies: { 200: Type.String({ contentMediaType: 'text/csv' }), ...REFUSALS },
+    async handler(request) {
+      const { project } = request.params;
+      demandProject(guard.enter(request), project);
+      const { from, to } = request.query;
+      const days = await withHttpErrors(access.usageDays(project, from, to));
+      return {
+        status: 200,
+        bytes: Buffer.from(csvOf(days)),
+        contentType: 'text/csv; charset=utf-8',
+        headers: { 'Content-Disposition': `attachment; filename="usage-${from}-${to}.csv"` },
+      };
+    },
+  });
+}
+
+/** Products and days hold no character that CSV would have to quote. */
+function csvOf(days: readonly UsageDay[]): string {
+  const lines = days.map(({ day, product, credits, requests, bytes }) =>
+    [day, product, credits, requests, bytes].join(','),
+  );
+  return ['day,product,credits,requests,bytes', ...lines, ''].join('\r\n');
+}
+
+const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
+/** Only these, and below them only letters that ids and queries have. */
+const PATH = '^/v0/webhooks(/[A-Za-z0-9-]{1,64}){0,4}(\\?[A-Za-z0-9=&_-]{0,200})?$';
+
+/** The webhook endpoints on behalf of a project: what a page can do is what a key of the project can do. */
+export function webhookRoute(context: PageContext): Route {
+  const { access, daemon, guard } = context;
+  return defineRoute({
+    ...PAGE_ROUTE,
+    method: 'POST',
+    path: `${API}/projects/:project/webhooks`,
+    summary: 'Call a webhook endpoint on behalf of a project',
+    params: projectParams,
+    body: Type.Object({
+      method: Type.Union(METHODS.map((method) => Type.Literal(method))),
+      path: Type.String({ pattern: PATH }),
+      body: Type.Optional(Type.Unknown()),
+    }),
+    replies: { 200: Type.Unknown(), ...REFUSALS },
+    async handler(request) {
+      const session = guard.change(request);
+      const { project: projectId } = request.params;
+      demandProject(session, projectId);
+      const project = (await withHttpErrors(access.projects())).find(({ id }) => id === projectId);
+      if (project === undefined) throw new RequestError(404, 'there is no project with this id');
+      const { method, path, body } = request.body;
+      const { requestId, log, signal, remoteAddress } = request;
+      const caller = { projectId, keyId: null, plan: project.plan, wallet: project.wallet };
+      const call = () => daemon.call({ method, path, body, caller, requestId, log, signal, remoteAddress });
+      const action = { action: `webhooks.${method.toLowerCase()}`, target: `${projectId}: ${path}` };
+      const { status, text } = method === 'GET' ? await call() : await audited(context, request, session, action, call);
+      return { status, json: new JsonText(text === '' ? 'null' : text) };
     },
   });
 }

@@ -37,7 +37,7 @@ export function createChainIdentity(pool: UpstreamPool, reader: ChainReader | nu
   let life = 0;
   let highestSlot = 0;
 
-  /** A node behind a load balancer may jump back a little; a chain that starts anew jumps back to its beginning. */
+  /** A node behind a load balancer may jump back a little; a chain that restarts jumps back to its beginning. */
   function watchForRestart(): void {
     let best = -1;
     for (const { slot } of pool.states()) if (slot !== null && slot > best) best = slot;
@@ -76,7 +76,7 @@ export function createChainIdentity(pool: UpstreamPool, reader: ChainReader | nu
   };
 }
 
-/** Null when the first upstream does not tell. Never throws. */
+/** Null when the first upstream does not report it. Never throws. */
 async function askGenesisHash(pool: UpstreamPool): Promise<string | null> {
   const [upstream] = pool.candidates();
   if (upstream === undefined) return null;

@@ -1,9 +1,7 @@
 import type { JsonMember } from '../../../src/lib/json-members.ts';
 import { type Metrics, RpcError } from '../../../src/plugin/plugin.ts';
-import type { Link, LinkSubscription } from './link.ts';
-import { createLinks, type LinksParts } from './links.ts';
-import { isReceivedNotice, type SubscriptionCall } from './message.ts';
-import { createQuarantine } from './quarantine.ts';
+import { isReceivedNotice, type Link, type LinkSubscription, type SubscriptionCall } from './link.ts';
+import { createLinks, createQuarantine, type LinksParts } from './links.ts';
 
 /** One client's interest in a subscription. */
 export interface Subscriber {
@@ -202,7 +200,7 @@ export function createHub(parts: HubParts): Hub {
       else place(shared);
   }
 
-  function end(shared: Shared, tell: (subscriber: Subscriber) => void, endedThere = false): void {
+  function end(shared: Shared, notify: (subscriber: Subscriber) => void, endedThere = false): void {
     if (all.get(shared.key) !== shared) return;
     all.delete(shared.key);
     byPlaced.delete(shared.placed);
@@ -214,7 +212,7 @@ export function createHub(parts: HubParts): Hub {
     shared.cancelTimeout();
     shared.link?.unsubscribe(shared.placed, endedThere);
     shared.link = null;
-    for (const subscriber of [...shared.subscribers]) tell(subscriber);
+    for (const subscriber of [...shared.subscribers]) notify(subscriber);
     shared.subscribers.clear();
   }
 

@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import { codeOf, type Job, type JobOutcome, messageOf } from '../../../src/plugin/plugin.ts';
 import type { AccessCharges, Charge } from '../../../src/ports/access.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
@@ -8,19 +9,21 @@ import { createBodyRoom, mergeBodies, wrapElement } from '../bodies.ts';
 import type { WebhooksConfig } from '../config.ts';
 import { type DeliveryPayload, formOf, REASONS, type RetryPreset, type Webhook } from '../model.ts';
 import { elementKey, endBatches, insertBatch, type Member, readBatches, readElements } from '../store/deliveries.ts';
-import type { Prepared, PreparedHook } from './job.ts';
+import { pausedProjects } from '../store/health.ts';
+import { hooksById, readSecrets } from '../store/hooks.ts';
+import type { Db } from '../store/tables.ts';
 import type { Pace } from './pace.ts';
-import { messageId, type Send, type Sent } from './send.ts';
+import { messageId, type Send, type Sent, secretKey } from './send.ts';
 
-/** A finished attempt on its way into the bookkeeping. */
+/** A finished attempt whose outcome is not written yet. */
 export interface Report {
   readonly hook: Webhook;
   readonly sent: Sent;
   /** 1-based. */
   readonly n: number;
-  /** Deliveries that went in the same request. */
+  /** The other deliveries of the same request. */
   readonly members: readonly Member[];
-  /** That they did, or that there are none, was written down before. */
+  /** The members, or that there are none, were stored before sending. */
   readonly isFixed: boolean;
   /** Of a first attempt, to be settled when its outcome is written. */
   readonly charge: Charge | null;
@@ -34,13 +37,13 @@ export interface RunParts extends BatchParts {
   readonly config: WebhooksConfig;
   /** Null where nobody counts credits. */
   readonly charges: AccessCharges | null;
-  /** Told about each attempt before its outcome is returned. */
+  /** Called with each attempt before its outcome is returned. */
   report(job: Job, report: Report): void;
 }
 
 /** Each delivery costs this, once, whatever its receiver says. */
 export const DELIVERY_PRICE = { product: 'webhooks', credits: 1 } as const;
-/** A delivery that was claimed on older knowledge comes again after about this time. */
+/** A delivery that was claimed but may not start yet is retried after about this time. */
 const RETRY_SOON_MS = 100;
 const STORE_PAUSE_MS = 1_000;
 
@@ -78,7 +81,7 @@ const held = (reason: string, uncounted: true | 'untouched' = true): JobOutcome 
   uncounted,
 });
 
-/** What becomes of a delivery when the store cannot tell what goes with it. */
+/** Outcome of a delivery whose batch cannot be read from the store. */
 function unsent({ clock, random }: RunParts, error: unknown): JobOutcome {
   if (codeOf(error)?.startsWith('STORE_') !== true) throw error;
   const runAt = clock.now() + STORE_PAUSE_MS * (1 + random.float());
@@ -124,7 +127,7 @@ async function attempt(
     if (sent === null) charge?.settle(false);
   }
   if (signal.aborted && sent.verdict.failure === 'timeout') {
-    // Given up by us and not by the receiver.
+    // The daemon is stopping: not a failure of the receiver.
     charge?.settle(false);
     return { kind: 'retry', runAt: job.createdAt, error: 'stopped', uncounted: true };
   }
@@ -195,18 +198,18 @@ export function longestDelayMs({ durable, compat }: WebhooksConfig['retry']): nu
   return 2 * (1 + durable.jitter) * longestStepMs + MIN_OVERLOAD_DELAY_MS;
 }
 
-/** Reports of attempts on their way to the bookkeeping, by the id of the job. */
+/** Attempts whose outcomes are not written yet, by job id. */
 export interface Reports {
   get(jobId: number): Report | undefined;
   put(jobId: number, report: Report): void;
   take(jobId: number): Report | undefined;
 }
 
-/** Longer than the bookkeeping of an attempt takes, whatever goes wrong. */
+/** Longer than writing an outcome takes, whatever goes wrong. */
 const REPORT_TTL_MS = 600_000;
 const SWEEP_AT = 1_024;
 
-/** The outcome of a job that another process took over is never written: its report goes after a while, and the other one charges. */
+/** The outcome of a job that another process took over is never written: its report expires, and the other process charges. */
 export function createReports(clock: Clock): Reports {
   const reports = new Map<number, { readonly report: Report; readonly at: number }>();
   const forget = (jobId: number, wasWritten: boolean): void => {
@@ -216,7 +219,7 @@ export function createReports(clock: Clock): Reports {
   return {
     get: (jobId) => reports.get(jobId)?.report,
     put(jobId, report) {
-      // An attempt that is not the first one says that the one before was written, although nobody heard of it.
+      // An attempt after the first one proves that the one before was written, although its commit was never confirmed.
       forget(jobId, report.n > 1);
       const at = clock.monotonic();
       if (reports.size >= SWEEP_AT) {
@@ -238,11 +241,11 @@ export interface BatchParts {
   readonly clock: Clock;
 }
 
-/** A batch that is ready to be sent: the deliveries beside the one that leads it, and the request body of all. */
+/** A batch ready to be sent: its members without the leader, and the request body of all. */
 export interface Batch {
   readonly members: readonly Member[];
   readonly body: Buffer;
-  /** What is in it was written down before it was sent. */
+  /** Its content was stored before it was sent. */
   readonly isFixed: boolean;
 }
 
@@ -253,8 +256,8 @@ export const batchLimit = (hook: Webhook): number =>
   formOf(hook.type) === 'discord' ? Math.min(hook.batchSize, MAX_EMBEDS) : hook.batchSize;
 
 /**
- * Takes further deliveries of the webhook into the request of a first attempt: as many as are due, belong together and fit. What the
- * batch holds is fixed before it is sent, so that each attempt sends the same bytes, whoever makes it.
+ * Takes further due deliveries of the webhook into the request of a first attempt, as many as fit. The batch is stored before it is sent,
+ * so that each attempt sends the same bytes, in any process.
  */
 function gatherBatch({ store, outbox, clock }: BatchParts, job: Job, hook: Webhook, own: Buffer): Promise<Batch> {
   const form = (job.payload as DeliveryPayload).form;
@@ -264,7 +267,7 @@ function gatherBatch({ store, outbox, clock }: BatchParts, job: Job, hook: Webho
     const payloads = taken.map(({ payload }) => payload as DeliveryPayload);
     const source = { read: tx.db, dialect: tx.dialect };
     const elements = await readElements(source, [...new Set(payloads.map(({ signature }) => signature))]);
-    // One that was not sent by the process that began it still has a batch of its own.
+    // A leader whose process died before sending still has a batch of its own.
     const leading = await readBatches(
       tx.db,
       tx.dialect,
@@ -321,4 +324,95 @@ async function repeatBatch(
     bodies.push(wrapElement(form, element));
   }
   return { members, body: members.length === 0 ? own : mergeBodies(form, bodies), isFixed: true };
+}
+
+export interface PreparedHook {
+  readonly hook: Webhook;
+  /** HMAC keys, newest first. */
+  readonly keys: readonly Buffer[];
+}
+
+/** What the deliveries of one claim need. */
+export interface Prepared {
+  /** By webhook id; a deleted webhook is missing. */
+  readonly hooks: ReadonlyMap<string, PreparedHook>;
+  /** Of the deliveries that lead a batch. */
+  readonly batches: ReadonlyMap<number, readonly Member[]>;
+  /** Projects whose deliveries wait for credits. */
+  readonly paused: ReadonlySet<string>;
+  /** The request body of a delivery; the same bytes for all webhooks and at every attempt. Undefined when its source is gone. */
+  body(payload: DeliveryPayload): Buffer | undefined;
+}
+
+/** Recent bodies: they never change, and a waiting delivery is prepared again with each claim. */
+export type BodyCache = LRUCache<string, Buffer>;
+
+const MAX_BODY_BYTES = 16 * 1024 * 1024;
+
+/** Estimated overhead of an entry. */
+const ENTRY_BYTES = 300;
+
+export function createBodyCache(): BodyCache {
+  return new LRUCache({ maxSize: MAX_BODY_BYTES, sizeCalculation: ({ length }) => length + ENTRY_BYTES });
+}
+
+/** Loads webhooks, secrets and elements of all jobs of a claim in three queries. */
+export async function prepareDeliveries(
+  store: Store,
+  clock: Clock,
+  bodies: BodyCache,
+  jobs: readonly Job[],
+): Promise<Prepared> {
+  const db = store.read as Db;
+  const [hooks, found, paused] = await Promise.all([
+    hooksById(db, store.dialect, [...new Set(jobs.map((job) => job.group))]),
+    loadBodies(
+      store,
+      bodies,
+      jobs.map((job) => job.payload as DeliveryPayload),
+    ),
+    pausedProjects(db),
+  ]);
+  const batching = new Set(hooks.filter(({ batchSize }) => batchSize > 1).map(({ id }) => id));
+  // A batch can be older than an edit that ended batches.
+  const leaders = jobs.filter(({ again, group }) => again === true || batching.has(group)).map(({ id }) => id);
+  const secrets = await readSecrets(
+    db,
+    store.dialect,
+    hooks.map(({ number }) => number),
+    clock.now(),
+  );
+  return {
+    hooks: new Map(
+      hooks.map((hook) => [hook.id, { hook, keys: (secrets.get(hook.number) ?? []).map(secretKey) }] as const),
+    ),
+    batches: await readBatches(db, store.dialect, leaders),
+    paused,
+    body: (payload) => found.get(elementKey(payload)),
+  };
+}
+
+/** The bodies of the payloads by `elementKey`; those whose source is gone are missing. */
+async function loadBodies(
+  store: Store,
+  bodies: BodyCache,
+  payloads: readonly DeliveryPayload[],
+): Promise<ReadonlyMap<string, Buffer>> {
+  const found = new Map<string, Buffer>();
+  const wanted = new Map<string, DeliveryPayload>();
+  for (const payload of payloads) {
+    const key = elementKey(payload);
+    const known = found.get(key) ?? bodies.get(key);
+    if (known !== undefined) found.set(key, known);
+    else wanted.set(key, payload);
+  }
+  const elements = await readElements(store, [...new Set([...wanted.values()].map(({ signature }) => signature))]);
+  for (const [key, { form }] of wanted) {
+    const json = elements.get(key);
+    if (json === undefined) continue;
+    const body = wrapElement(form, json);
+    bodies.set(key, body);
+    found.set(key, body);
+  }
+  return found;
 }

@@ -65,7 +65,7 @@ export async function recordOutcomes(
   return [...suspects.values()];
 }
 
-/** What becomes of a request becomes of all deliveries in it. */
+/** All deliveries of a request share its outcome. */
 async function finishBatches(
   { outbox }: SettleParts,
   tx: StoreTx,
@@ -88,7 +88,7 @@ async function finishBatches(
   await endBatches(tx, await dropMembers(outbox, tx, settled, reports));
 }
 
-/** A delivery that is dropped because its webhook is off takes those with it that were to travel with it. Returns such leaders. */
+/** A leader that is discarded because its webhook is off takes its members with it. Returns such leaders. */
 async function dropMembers(
   outbox: Outbox,
   tx: StoreTx,
@@ -106,7 +106,7 @@ async function dropMembers(
   return [...batches.keys()];
 }
 
-/** A project whose credits are used up is paused as a whole: told once, and looked at from time to time. */
+/** A project without credits is paused as a whole: reported once, then checked every few seconds. */
 async function recordPauses(
   { clock, alerts }: SettleParts,
   tx: StoreTx,

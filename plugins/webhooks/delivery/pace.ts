@@ -3,7 +3,7 @@ import type { Clock } from '../../../src/ports/clock.ts';
 import { formOf, type Webhook } from '../model.ts';
 
 export interface Pace {
-  /** How many deliveries of a webhook may be under way at once now; 0 while its rate, or the room of its kind, is used up. */
+  /** Deliveries of a webhook that may be in flight now; 0 while its rate, or the share of its standing, is used up. */
   concurrency(webhookId: string): number;
   /** Whether its deliveries may be claimed before they can start. */
   ahead(webhookId: string): boolean;
@@ -25,13 +25,13 @@ export interface PaceOptions {
   /** 0 = no limit. */
   readonly ratePerSecond: number;
   /**
-   * Told of a webhook that nothing is known of. Until it is learned one delivery is its limit, and that one may be held by a process
-   * that has ended: then none would be claimed here that tells more.
+   * Called with a webhook that is not loaded yet, so that it gets loaded. Until then its limit is one delivery, and that one may still be
+   * claimed by a process that has died: then no claim of this process would load it.
    */
   readonly unknown?: (webhookId: string) => void;
 }
 
-interface Known {
+interface HookState {
   tokens: number;
   at: number;
   /** 1 until it is known what the webhook asks for. */
@@ -44,22 +44,22 @@ interface Known {
 
 /** Forgetting a webhook among so many costs nothing but one burst. */
 const MAX_WEBHOOKS = 50_000;
-/** Receivers that hang have at most this part of all slots, and together with the ones nobody knows yet that part. */
+/** Share of all slots for receivers that hang, and for those together with receivers that have not answered yet. */
 const THROTTLED_SHARE = 1 / 4;
 const UNPROVEN_SHARE = 3 / 4;
 
 /**
  * Limits of sending: deliveries at once and per second of one webhook, one at a time for a struggling receiver, and a share of all slots
- * for those that hang, because each of their requests holds a slot until its time is over.
+ * for those that hang, because each of their requests holds a slot until it times out.
  */
 export function createPace({ clock, global, perWebhook, ratePerSecond, unknown }: PaceOptions): Pace {
   // Its room is taken at once: only in the thread that delivers.
-  const hooks = createLru<string, Known>({ max: MAX_WEBHOOKS });
+  const hooks = createLru<string, HookState>({ max: MAX_WEBHOOKS });
   const running = new Map<string, number>();
   const maxThrottled = Math.max(1, Math.floor(global * THROTTLED_SHARE));
   const maxUnproven = Math.max(1, Math.floor(global * UNPROVEN_SHARE));
 
-  const knownOf = (id: string): Known => {
+  const knownOf = (id: string): HookState => {
     const now = clock.monotonic();
     let known = hooks.get(id);
     if (known === undefined) {
@@ -73,7 +73,7 @@ export function createPace({ clock, global, perWebhook, ratePerSecond, unknown }
   };
 
   /** Slots that are left for webhooks of this standing. There are few that run, whatever the number of webhooks. */
-  const roomOf = ({ standing }: Known): number => {
+  const roomOf = ({ standing }: HookState): number => {
     if (standing === 'good') return Number.POSITIVE_INFINITY;
     let throttled = 0;
     let unproven = 0;
@@ -87,7 +87,7 @@ export function createPace({ clock, global, perWebhook, ratePerSecond, unknown }
     return Math.max(0, standing === 'throttled' ? Math.min(left, maxThrottled - throttled) : left);
   };
 
-  const limitOf = (id: string, known: Known): number => {
+  const limitOf = (id: string, known: HookState): number => {
     const most = known.standing === 'throttled' ? 1 : known.limit;
     return Math.min(most, (running.get(id) ?? 0) + roomOf(known));
   };

@@ -31,25 +31,25 @@ interface HeldQuery {
 
 /** The deliveries of webhooks in the outbox of the kernel. */
 export interface DeliveryQueue {
-  /** Adds what is not there yet; returns how many were added. */
+  /** Adds deliveries that are missing; returns how many. */
   enqueue(tx: StoreTx, jobs: readonly NewJob[]): Promise<number>;
   /** Drops the never tried deliveries of a block that was rolled back; their keys are free again. */
   forget(tx: StoreTx, chain: ChainId, slot: number): Promise<void>;
-  /** Notes that the transaction of deliveries which stayed is in another block now; returns how many there are. */
+  /** Records that the transaction of these deliveries is in another block now; returns how many there are. */
   moveSlot(tx: StoreTx, chain: ChainId, keys: readonly string[], slot: number): Promise<number>;
-  /** Ends the deliveries of a webhook that wait, but not those that travel with another one. */
+  /** Discards the waiting deliveries of a webhook, except members of a batch. */
   discardWaiting(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
-  /** The deliveries of a webhook that are under way, by id. */
+  /** Ids of the deliveries of a webhook that are in flight. */
   inFlight(tx: StoreTx, webhookId: string): Promise<ReadonlySet<number>>;
-  /** Of deliveries that travel with another one, by that one: each goes alone from now on, with the attempts of its batch behind it. */
+  /** Members of batches, by leader: each is sent alone from now on and keeps the attempt count of its batch. */
   releaseMembers(tx: StoreTx, batches: ReadonlyMap<number, readonly number[]>): Promise<void>;
-  /** Of deliveries that travel with another one: they end. */
+  /** Discards members of batches. */
   discardMembers(tx: StoreTx, ids: readonly number[], reason: string): Promise<void>;
   /** Keeps the deliveries of a webhook that wait until they are released. */
   holdWaiting(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
-  /** Lets the deliveries of a webhook that are held for this reason go; returns how many. */
+  /** Releases the deliveries of a webhook that are held for this reason; returns how many. */
   releaseHeld(tx: StoreTx, webhookId: string, reason: string): Promise<number>;
-  /** Drops the oldest held deliveries of a webhook, but not those that travel with another one; returns how many. */
+  /** Discards the oldest held deliveries of a webhook, except members of a batch; returns how many. */
   discardHeld(tx: StoreTx, webhookId: string, which: HeldQuery, reason: string): Promise<number>;
   /** Deliveries of a webhook that are not finished, counted no further than `atMost`. */
   countWaiting(tx: StoreTx, chain: ChainId, webhookId: string, atMost: number): Promise<number>;
@@ -107,8 +107,8 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
       .sort((a, b) => b.id - a.id)
       .map(toDelivery);
 
-  /** A change of all kinds, one statement after the other until nothing is left; returns how many rows it changed. */
-  const whole = async (change: (kind: string, limit: number) => Promise<number>): Promise<number> => {
+  /** Repeats a bounded change for each kind until no row is left; returns how many rows it changed. */
+  const inChunks = async (change: (kind: string, limit: number) => Promise<number>): Promise<number> => {
     let sum = 0;
     for (const kind of kinds) {
       let changed = BATCH;
@@ -129,7 +129,7 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
     async discardWaiting(tx, webhookId, reason) {
       const which = [{ states: ['pending'] as const }, ...SELF_HELD.map((why) => ({ states: HELD, reason: why }))];
       for (const one of which) {
-        await whole((kind, limit) => outbox.discard(tx, { ...one, kind, group: webhookId, limit }, reason));
+        await inChunks((kind, limit) => outbox.discard(tx, { ...one, kind, group: webhookId, limit }, reason));
       }
     },
     async inFlight(tx, webhookId) {
@@ -162,10 +162,10 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
       for (const kind of kinds) await outbox.discard(tx, { kind, ids, states: HELD, reason: REASONS.batch }, reason);
     },
     async holdWaiting(tx, webhookId, reason) {
-      await whole((kind, limit) => outbox.hold(tx, { kind, group: webhookId, limit }, reason));
+      await inChunks((kind, limit) => outbox.hold(tx, { kind, group: webhookId, limit }, reason));
     },
     releaseHeld: (tx, webhookId, reason) =>
-      whole((kind, limit) => outbox.release(tx, { kind, group: webhookId, reason, limit })),
+      inChunks((kind, limit) => outbox.release(tx, { kind, group: webhookId, reason, limit })),
     async discardHeld(tx, webhookId, which, reason) {
       let left = which.limit;
       for (const kind of kinds) {
@@ -231,7 +231,7 @@ function toDelivery(row: OutboxRow): Delivery {
   };
 }
 
-/** What becomes of the deliveries that wait when their webhook changes. */
+/** What happens to waiting deliveries when their webhook changes. */
 export interface WaitingDeliveries {
   /** Ends them, except what is being sent at this moment. */
   drop(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
@@ -239,7 +239,7 @@ export interface WaitingDeliveries {
   becameInactive(tx: StoreTx, hook: Webhook): Promise<void>;
   /** The webhook is on: what was kept goes out, in the order of its blocks. */
   becameActive(tx: StoreTx, hook: Webhook): Promise<void>;
-  /** Each delivery goes alone, unless its batch is under way. */
+  /** Each delivery is sent alone, unless its batch is in flight. */
   dissolveBatches(tx: StoreTx, webhookId: string): Promise<void>;
 }
 
@@ -252,7 +252,7 @@ export function createWaitingDeliveries(queue: DeliveryQueue, maxHeld: number): 
     return idle;
   };
   const drop: WaitingDeliveries['drop'] = async (tx, webhookId, reason) => {
-    // First what waits: then nothing can begin any more.
+    // First the waiting ones: after this no delivery can start.
     await queue.discardWaiting(tx, webhookId, reason);
     const ended = await endIdleBatches(tx, webhookId);
     await queue.discardMembers(tx, [...ended.values()].flat(), reason);

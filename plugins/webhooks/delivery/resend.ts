@@ -37,7 +37,7 @@ export async function sendAgain(
     const rows = await outbox.list({ kind, ids: some, states: ['pending'] }, { limit: MAX_PAGE, tx });
     for (const { id } of rows) ready.add(id);
   }
-  // One whose leader belongs to no block any more, or is under way alone, is not sent as it was.
+  // A batch whose leader was reverted, or is in flight alone, cannot be sent as it was.
   const whole = fitting.filter(([leader]) => ready.has(leader));
   await reopenSent(
     tx,

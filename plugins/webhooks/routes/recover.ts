@@ -127,7 +127,7 @@ async function recover(
   return await recoverDeliveries(parts, hook, { states, sinceMs, untilMs: untilOf(body['until'], now, sinceMs) });
 }
 
-/** Sets the credits of a work aside, and charges them when it has begun. Errors: 429 with too few. */
+/** Reserves the credits of a replay, and charges them when it was started. Errors: 429 with too few. */
 async function charged<T>(
   { charges }: RecoverRouteParts,
   projectId: string,

@@ -13,7 +13,7 @@ export interface Change {
   readonly added: readonly Uint8Array[];
 }
 
-/** Changes older than this may be forgotten: whoever is further behind loads everything anew. */
+/** Changes older than this may be forgotten: an index that is further behind reloads everything. */
 export const CHANGES_KEPT_MS = 600_000;
 
 /**
@@ -58,7 +58,7 @@ export async function currentVersion(db: Db): Promise<number> {
   return (await db.selectFrom('webhook_state').select('version').where('id', '=', 1).executeTakeFirstOrThrow()).version;
 }
 
-/** Waits for writes under way and keeps new ones out until the transaction ends, so that many reads show one state. */
+/** Waits for open writes and keeps new ones out until the transaction ends, so that many reads show one state. */
 export async function lockChanges(tx: StoreTx): Promise<number> {
   const row = await (tx.db as Db)
     .updateTable('webhook_state')

@@ -114,15 +114,14 @@ export async function releaseRefs(tx: StoreTx, chain: ChainId, signatures: reado
       GROUP BY signature HAVING sum(refs) <= 0)`.execute(db);
 }
 
-/** A delivery that travels in the request of another one. */
+/** A delivery in the request of another one, its leader. */
 export interface Member {
   readonly id: number;
   readonly payload: DeliveryPayload;
 }
 
 /**
- * Fixes what a batch holds, so that every attempt sends the same: also that it holds nothing beside the delivery that leads it, which is
- * then in it as its own member. What its deliveries were sent in before is forgotten.
+ * Stores the content of a batch, so that every attempt sends the same bytes. A leader without members is stored as its own member. What its deliveries were sent in before is forgotten.
  */
 export async function insertBatch(
   tx: StoreTx,
@@ -172,13 +171,13 @@ export async function endBatches(tx: StoreTx, leaderIds: readonly number[]): Pro
     .execute();
 }
 
-/** These batches are over; what they held is kept. */
+/** These batches are finished; their content is kept for resends. */
 export async function keepSent(tx: StoreTx, leaderIds: readonly number[]): Promise<void> {
   if (leaderIds.length === 0) return;
   await moveRows(tx, 'webhook_batches', 'webhook_sent_batches', leaderIds);
 }
 
-/** The batches in which these deliveries were sent: the deliveries beside the one that leads, by that one. */
+/** The batches in which these deliveries were sent: members without the leader, by leader. */
 export async function sentBatches(
   tx: StoreTx,
   ids: readonly number[],

@@ -166,7 +166,7 @@ export async function insertSecret(db: Db, number: number, secret: string, now: 
   await db.insertInto('webhook_secrets').values({ number, created_at: now, secret, expires_at: null }).execute();
 }
 
-/** Ends the current secret at `expiresAt`, drops the ones that are over, and returns how many old ones still sign. */
+/** Ends the current secret at `expiresAt`, deletes expired ones, and returns how many old ones still sign. */
 export async function retireSecrets(db: Db, number: number, now: number, expiresAt: number): Promise<number> {
   await db.deleteFrom('webhook_secrets').where('number', '=', number).where('expires_at', '<=', now).execute();
   if (expiresAt <= now) {

@@ -1,4 +1,4 @@
-import { hashKey } from '../../../plugins/access/projects/keys.ts';
+import { hashKey } from '../../../plugins/access/keys.ts';
 import { type ApiKeyRow, tables } from '../../../plugins/access/tables.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { accessBed } from '../../helpers/access-bed.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
-import { createBodyCache, prepareDeliveries } from '../../../plugins/webhooks/delivery/job.ts';
+import { createBodyCache, prepareDeliveries } from '../../../plugins/webhooks/delivery/attempt.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import type { Job } from '../../../src/plugin/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';

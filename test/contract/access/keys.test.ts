@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { migrations } from '../../../plugins/access/migrations.ts';
-import { hashKey } from '../../../plugins/access/projects/keys.ts';
-import { tables } from '../../../plugins/access/tables.ts';
+import { hashKey } from '../../../plugins/access/keys.ts';
+import { migrations, tables } from '../../../plugins/access/tables.ts';
+
 import { type Admission, GateRefusal } from '../../../src/plugin/plugin.ts';
 import type { Queries } from '../../../src/ports/store.ts';
 import { migrate } from '../../../src/store/migrate.ts';

@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createAuditLog } from '../../../plugins/dashboard/store/audit.ts';
 import {
+  createAuditLog,
   createOperatorToken,
   createProjectSecrets,
+  migrations,
   renewOperatorToken,
-} from '../../../plugins/dashboard/store/identities.ts';
-import { migrations } from '../../../plugins/dashboard/store/tables.ts';
+} from '../../../plugins/dashboard/store.ts';
+
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { migrate } from '../../../src/store/migrate.ts';
@@ -36,7 +37,7 @@ eachStore('what the dashboard keeps', (engine) => {
       audit.record(entry('two'), () => Promise.reject(new Error('no'))),
       /no/,
     );
-    assert.deepEqual(seen, ['begun']);
+    assert.deepEqual(seen, ['started']);
     const rows = await all();
     assert.deepEqual(
       rows.map(({ action, outcome }) => [action, outcome]),

@@ -1,8 +1,8 @@
 import { EventEmitter } from 'node:events';
 import type { WebSocket } from 'ws';
 import { createHub } from '../../../plugins/proxy/socket/hub.ts';
-import type { Outlet } from '../../../plugins/proxy/socket/outlet.ts';
-import { createSubscriptions } from '../../../plugins/proxy/socket/subscriptions.ts';
+import { createSubscriptions, type Outlet } from '../../../plugins/proxy/socket/subscriptions.ts';
+
 import type { UpstreamPool } from '../../../src/plugin/plugin.ts';
 import type { Upstream } from '../../../src/ports/upstream.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { cycleOf } from '../../../plugins/access/cycle.ts';
+import { cycleOf } from '../../../plugins/access/account.ts';
 
 const at = (text: string) => Date.parse(text);
 const spanAt = (billingDay: number, text: string) => {

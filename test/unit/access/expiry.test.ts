@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { parseExpiry } from '../../../plugins/access/projects/keys.ts';
+import { parseExpiry } from '../../../plugins/access/keys.ts';
 
 const now = Date.parse('2026-03-01T10:00:00Z');
 

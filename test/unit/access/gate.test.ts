@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import fc from 'fast-check';
-import { createBootstrap } from '../../../plugins/access/projects/bootstrap.ts';
-import { hashKey, isKeyForm, keyPrefix, listKeys } from '../../../plugins/access/projects/keys.ts';
+import { hashKey, isKeyForm, keyPrefix, listKeys } from '../../../plugins/access/keys.ts';
+import { createBootstrap } from '../../../plugins/access/projects.ts';
 import { tables } from '../../../plugins/access/tables.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { accessBed } from '../../helpers/access-bed.ts';

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
-import { loadPlans } from '../../../plugins/access/plans/load.ts';
+import { loadPlans } from '../../../plugins/access/plans.ts';
 import { findProjectRoot } from '../../helpers/project-root.ts';
 
 const dir = mkdtempSync(join(tmpdir(), 'parhelion-plans-'));

@@ -132,9 +132,9 @@ describe('several processes', () => {
       flush(i: number, nowMs: number): void {
         const bucket = buckets[i]!;
         fill(bucket, nowMs);
-        const told = bucket.untold;
+        const told = bucket.unwritten;
         if (told === 0) return;
-        bucket.untold = 0;
+        bucket.unwritten = 0;
         all += told;
         learn(bucket, all, told);
       },

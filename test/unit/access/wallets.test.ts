@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { migrations } from '../../../plugins/access/migrations.ts';
-import { createWallets, listWallets } from '../../../plugins/access/projects/wallets.ts';
+import { migrations } from '../../../plugins/access/tables.ts';
+import { createWallets, listWallets } from '../../../plugins/access/wallets.ts';
 import { encode, encode32 } from '../../../src/lib/base58.ts';
 import { migrate } from '../../../src/store/migrate.ts';
 import { accessBed } from '../../helpers/access-bed.ts';

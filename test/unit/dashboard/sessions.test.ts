@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { createLoginBrake } from '../../../plugins/dashboard/session/login-brake.ts';
-import { createSessions, readCookie, writeCookie } from '../../../plugins/dashboard/session/sessions.ts';
+import { createLoginBrake, createSessions, readCookie, writeCookie } from '../../../plugins/dashboard/sessions.ts';
+
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createRate } from '../../../plugins/sender/request.ts';
+import { createRate } from '../../../plugins/sender/fast.ts';
 import { networkOf } from '../../../src/lib/cidr.ts';
 import type { CallContext } from '../../../src/plugin/plugin.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';

@@ -10,7 +10,7 @@ import {
   createDiskCache,
   decodeEntry,
   encodeEntry,
-} from '../../../plugins/proxy/cache/disk-cache.ts';
+} from '../../../plugins/proxy/cache/answer-cache.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';
 import { readRpcReply } from '../../../src/lib/rpc-reply.ts';

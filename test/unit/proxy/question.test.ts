@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { questionOf } from '../../../plugins/proxy/cache/question.ts';
+import { questionOf } from '../../../plugins/proxy/cache/cached-ask.ts';
 
 const key = (method: string, params: string | null) => questionOf(method, params)?.key ?? null;
 

@@ -4,10 +4,10 @@ import { EventEmitter } from 'node:events';
 import { test } from 'node:test';
 import type { WebSocket } from 'ws';
 import { createHub, type Subscriber } from '../../../plugins/proxy/socket/hub.ts';
-import { createLink, type LinkSubscription } from '../../../plugins/proxy/socket/link.ts';
+import { createLink, type LinkSubscription, type SubscriptionCall } from '../../../plugins/proxy/socket/link.ts';
 import { createLinks, type LinksParts } from '../../../plugins/proxy/socket/links.ts';
-import type { SubscriptionCall } from '../../../plugins/proxy/socket/message.ts';
-import { createOutlet } from '../../../plugins/proxy/socket/outlet.ts';
+
+import { createOutlet } from '../../../plugins/proxy/socket/subscriptions.ts';
 import type { UpstreamPool } from '../../../src/plugin/plugin.ts';
 import type { Upstream } from '../../../src/ports/upstream.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { Keypair, NONCE_ACCOUNT_LENGTH, SystemProgram } from '@solana/web3.js';
 import bs58 from 'bs58';
 import fc from 'fast-check';
-import { createRebroadcast, type RebroadcastParts } from '../../../plugins/sender/rebroadcast.ts';
+import { createRebroadcast, type RebroadcastParts } from '../../../plugins/sender/broadcast.ts';
 import { readSendParams, type SignedTransaction, usesNonce } from '../../../plugins/sender/transaction.ts';
 import type { ChainReader } from '../../../src/ports/chain.ts';
 import type { UpstreamPool } from '../../../src/ports/upstream.ts';

@@ -3,13 +3,13 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createAccounts } from '../../../plugins/access/projects/accounts.ts';
-import { listKeys } from '../../../plugins/access/projects/keys.ts';
-import { listProjects } from '../../../plugins/access/projects/projects.ts';
-import { createClaims } from '../../../plugins/signup/claim.ts';
+import { listKeys } from '../../../plugins/access/keys.ts';
+import { createAccounts, listProjects } from '../../../plugins/access/projects.ts';
+
+import { createClaims, readTerms } from '../../../plugins/signup/claim.ts';
 import { createProcessor } from '../../../plugins/signup/processor.ts';
 import { migrations, tables } from '../../../plugins/signup/store.ts';
-import { readTerms } from '../../../plugins/signup/terms.ts';
+
 import { encode32, encode64 } from '../../../src/lib/base58.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';

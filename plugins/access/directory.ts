@@ -1,0 +1,321 @@
+import { timingSafeEqual } from 'node:crypto';
+import { BlockList, isIP } from 'node:net';
+import { sql } from 'kysely';
+import { parseCidr } from '../../src/lib/cidr.ts';
+import { CodedError } from '../../src/lib/coded-error.ts';
+import { inList } from '../../src/lib/in-list.ts';
+import { createLru } from '../../src/lib/lru.ts';
+import { type Caller, type Clock, GateRefusal, type Store } from '../../src/plugin/plugin.ts';
+import type { Queries } from '../../src/ports/store.ts';
+import {
+  type Account,
+  billingDayOf,
+  createAccount,
+  isAtRest,
+  type ProjectState,
+  takeState,
+  toMicro,
+} from './account.ts';
+import { ACCESS_ERRORS } from './errors.ts';
+import type { Plans } from './plans.ts';
+import { type AccessTables, type ApiKeyRow, tables } from './tables.ts';
+
+/** A key as it is remembered. */
+export interface KnownKey {
+  readonly name: string;
+  readonly caller: Caller;
+  readonly account: Account;
+  readonly rules: KeyRules;
+  /** Unix milliseconds. */
+  readonly expiresAt: number | null;
+  /** Monotonic milliseconds: when it was asked for, */
+  readonly askedMs: number;
+  /** from then on it is read again in the background of the call that uses it, */
+  readonly refreshMs: number;
+  /** and from then on no call goes before it was. */
+  readonly untilMs: number;
+}
+
+interface DirectoryParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly plans: () => Plans;
+  readonly keyCacheSize: number;
+  readonly keyCacheMs: number;
+}
+
+/** Keys and projects of the store, remembered for a short time. */
+export interface Directory {
+  /** `name` is the hash of the key as text. Undefined: not remembered, ask. Throws `bad-key` for one that is known to be unknown. */
+  known(name: string): KnownKey | undefined;
+  /** It was right when it was last asked for, however long ago. */
+  isFamiliar(name: string): boolean;
+  /** Asks the store; callers that come together share one question. Throws `bad-key`. */
+  ask(name: string): Promise<KnownKey>;
+  /** The account of a project, for calls without a key. Null: no such project. */
+  project(id: string): Account | Promise<Account | null>;
+  /** What is remembered of a project and its keys is asked for again before it is used. */
+  forget(projectId: string): void;
+}
+
+/** Unknown keys that are remembered, apart from the known ones, so that guessing cannot push those out. */
+const UNKNOWN_KEYS = 1_000;
+
+export function createDirectory({ store, clock, plans, keyCacheSize, keyCacheMs }: DirectoryParts): Directory {
+  // One more, because the cache takes a start at 0 for none, and a clock may begin there.
+  const now = () => clock.monotonic() + 1;
+  const known = createLru<string, KnownKey>({ max: keyCacheSize });
+  const unknown = createLru<string, true>({ max: UNKNOWN_KEYS, ttl: keyCacheMs, ttlResolution: 0, perf: { now } });
+  const accounts = createLru<string, Account>({ max: keyCacheSize });
+  const projectUntilMs = createLru<string, number>({ max: keyCacheSize });
+  const asking = new Map<string, Promise<KnownKey>>();
+
+  function accountOf(state: ProjectState, revision: number | undefined): Account {
+    const account = accounts.get(state.projectId);
+    if (account === undefined) {
+      const made = createAccount(state, clock.now());
+      accounts.set(state.projectId, made);
+      return made;
+    }
+    // A write ended, or runs, since the question was put: what it says is newer.
+    if (account.revision === revision && isAtRest(account)) takeState(account, state, clock.now());
+    else account.limits = state.limits;
+    return account;
+  }
+
+  async function look(name: string): Promise<KnownKey> {
+    const revision = known.peek(name)?.account.revision;
+    const askedMs = clock.monotonic();
+    const found = await findKey(store, plans(), Buffer.from(name, 'base64'));
+    if (found === null) {
+      known.delete(name);
+      if (keyCacheMs > 0) unknown.set(name, true);
+      throw new GateRefusal('bad-key');
+    }
+    const { keyId, rules, expiresAt, wallet, project } = found;
+    const { projectId, limits } = project.state;
+    const key: KnownKey = {
+      ...{ name, rules, expiresAt },
+      account: accountOf(project.state, revision),
+      caller: { projectId, keyId, plan: limits.plan, wallet, budgets: limits.budgets },
+      askedMs,
+      refreshMs: askedMs + keyCacheMs / 2,
+      untilMs: askedMs + keyCacheMs,
+    };
+    known.set(name, key);
+    return key;
+  }
+
+  function ask(name: string): Promise<KnownKey> {
+    const running = asking.get(name);
+    if (running !== undefined) return running;
+    const answer = look(name).finally(() => asking.delete(name));
+    asking.set(name, answer);
+    return answer;
+  }
+
+  return {
+    known(name) {
+      const key = known.get(name);
+      if (key === undefined) {
+        if (unknown.has(name)) throw new GateRefusal('bad-key');
+        return undefined;
+      }
+      const nowMs = clock.monotonic();
+      if (keyCacheMs === 0 || nowMs > key.untilMs || key.askedMs <= key.account.changedMs) return undefined;
+      // Busy keys are never waited for: their next question is put before the last answer is too old.
+      if (nowMs > key.refreshMs && !asking.has(name)) ask(name).catch(() => undefined);
+      return key;
+    },
+    isFamiliar: (name) => known.has(name),
+    ask,
+    project(id) {
+      const account = accounts.get(id);
+      if (account !== undefined && (projectUntilMs.get(id) ?? 0) >= clock.monotonic()) return account;
+      return findProject(store, plans(), id).then((found) => {
+        if (found === null) return null;
+        projectUntilMs.set(id, clock.monotonic() + keyCacheMs);
+        return accountOf(found.state, account?.revision);
+      });
+    },
+    forget(projectId) {
+      const account = accounts.peek(projectId);
+      if (account !== undefined) account.changedMs = clock.monotonic();
+      projectUntilMs.delete(projectId);
+      // One of its keys may be new.
+      unknown.clear();
+    },
+  };
+}
+
+/** What the store says about a key that is not revoked. */
+interface FoundKey {
+  readonly keyId: string;
+  readonly expiresAt: number | null;
+  readonly rules: KeyRules;
+  /** Of the member it was made for, else of the project's owner. */
+  readonly wallet: string | null;
+  readonly project: FoundProject;
+}
+
+interface FoundProject {
+  readonly wallet: string | null;
+  readonly state: ProjectState;
+}
+
+/** One query. Null for an unknown and for a revoked key. */
+async function findKey(store: Store, plans: Plans, hash: Buffer): Promise<FoundKey | null> {
+  const row = await withProject(tables(store.read))
+    .innerJoin('api_keys', 'api_keys.project_id', 'projects.id')
+    .select([
+      'api_keys.id as key_id',
+      'api_keys.hash',
+      'api_keys.expires_at',
+      'api_keys.permissions',
+      'api_keys.cidrs',
+      'api_keys.origins',
+      'api_keys.wallet as member',
+    ])
+    .where('api_keys.hash', '=', hash)
+    .where('api_keys.revoked_at', 'is', null)
+    .executeTakeFirst();
+  if (row === undefined || !timingSafeEqual(row.hash, hash)) return null;
+  const project = readProject(row, plans);
+  const wallet = row.member ?? project.wallet;
+  return { keyId: row.key_id, expiresAt: row.expires_at, rules: readRules(row), wallet, project };
+}
+
+/** What may change of a key while somebody stays who used it. */
+export type KeyRights = Pick<ApiKeyRow, 'expires_at' | 'permissions' | 'cidrs' | 'origins'>;
+
+/** By key id; revoked keys are left out. */
+export async function findRights(store: Store, keyIds: readonly string[]): Promise<ReadonlyMap<string, KeyRights>> {
+  const rows = await tables(store.read)
+    .selectFrom('api_keys')
+    .select(['id', 'expires_at', 'permissions', 'cidrs', 'origins'])
+    .where(inList(store.dialect, 'id', keyIds))
+    .where('revoked_at', 'is', null)
+    .execute();
+  return new Map(rows.map((row) => [row.id, row]));
+}
+
+async function findProject(store: Store, plans: Plans, id: string): Promise<FoundProject | null> {
+  const row = await withProject(tables(store.read)).where('projects.id', '=', id).executeTakeFirst();
+  return row === undefined ? null : readProject(row, plans);
+}
+
+function withProject(db: Queries<AccessTables>) {
+  return db
+    .selectFrom('projects')
+    .leftJoin('usage_cycles', (join) =>
+      join
+        .onRef('usage_cycles.project_id', '=', 'projects.id')
+        .on(
+          'usage_cycles.cycle_start',
+          '=',
+          sql<string>`(select max(cycle_start) from usage_cycles as newest where newest.project_id = projects.id)`,
+        ),
+    )
+    .select([
+      'projects.id',
+      'projects.plan',
+      'projects.overrides',
+      'projects.wallet',
+      'projects.created_at',
+      'projects.billing_day',
+      'projects.prepaid_granted',
+      'projects.prepaid_used',
+      'projects.prepaid_used_micro',
+      'usage_cycles.cycle_start',
+      'usage_cycles.regular',
+      'usage_cycles.regular_micro',
+      'usage_cycles.prepaid',
+      'usage_cycles.prepaid_micro',
+    ]);
+}
+
+type Row = NonNullable<Awaited<ReturnType<ReturnType<typeof withProject>['executeTakeFirst']>>>;
+
+function readProject(row: Row, plans: Plans): FoundProject {
+  const limits = plans.limitsOf(row.plan, row.overrides);
+  if (limits === null)
+    throw new CodedError('ACCESS_UNKNOWN_PLAN', ACCESS_ERRORS.ACCESS_UNKNOWN_PLAN, { facts: { plan: row.plan } });
+  const spent = {
+    regular: toMicro(row.regular ?? 0, row.regular_micro ?? 0),
+    prepaid: toMicro(row.prepaid ?? 0, row.prepaid_micro ?? 0),
+    prepaidLeft: toMicro(row.prepaid_granted, 0) - toMicro(row.prepaid_used, row.prepaid_used_micro),
+  };
+  const billingDay = row.billing_day ?? billingDayOf(row.created_at);
+  return {
+    wallet: row.wallet,
+    state: { projectId: row.id, limits, billingDay, cycleStart: row.cycle_start ?? '', spent },
+  };
+}
+
+/** What a key may not do. */
+export interface KeyRules {
+  /** Products and named permissions; null: all. */
+  readonly permissions: ReadonlySet<string> | null;
+  /** Whether a client address may use it; null: from everywhere. */
+  readonly allowsAddress: ((address: string) => boolean) | null;
+  /** Whether a page of this origin may use it; null: any caller, also without an origin. */
+  readonly allowsOrigin: ((origin: string | undefined) => boolean) | null;
+}
+
+/** The three lists as they are stored: JSON, or null for no limit. */
+export function readRules(row: {
+  readonly permissions: string | null;
+  readonly cidrs: string | null;
+  readonly origins: string | null;
+}): KeyRules {
+  const permissions = listOf(row.permissions);
+  const cidrs = listOf(row.cidrs);
+  const origins = listOf(row.origins);
+  return {
+    permissions: permissions === null ? null : new Set(permissions),
+    allowsAddress: cidrs === null ? null : createNetworks(cidrs),
+    allowsOrigin: origins === null ? null : createOrigins(origins),
+  };
+}
+
+export function listOf(text: string | null): readonly string[] | null {
+  return text === null ? null : (JSON.parse(text) as string[]);
+}
+
+/** Whether an address lies in one of the networks. A stored network that cannot be read allows nothing. */
+export function createNetworks(cidrs: readonly string[]): (address: string) => boolean {
+  const list = new BlockList();
+  for (const cidr of cidrs) {
+    const network = parseCidr(cidr);
+    if (network !== null) list.addSubnet(network.address, network.prefix, network.family === 6 ? 'ipv6' : 'ipv4');
+  }
+  // The same client calls again and again, and a look-up makes objects.
+  let lastAllowed = '';
+  return (address) => {
+    if (address === lastAllowed) return true;
+    const family = isIP(address);
+    if (family === 0 || !list.check(address, family === 6 ? 'ipv6' : 'ipv4')) return false;
+    lastAllowed = address;
+    return true;
+  };
+}
+
+function createOrigins(origins: readonly string[]): (origin: string | undefined) => boolean {
+  const exact = new Set(origins.map((origin) => origin.toLowerCase()));
+  // `https://*.app.example` stands for every host below it.
+  const suffixes = [...exact].flatMap((origin) => {
+    const [scheme, host] = origin.split('://*');
+    return host === undefined ? [] : [{ scheme: `${scheme}://`, host }];
+  });
+  return (given) => {
+    if (given === undefined) return false;
+    const origin = given.toLowerCase();
+    if (exact.has(origin)) return true;
+    return suffixes.some(
+      ({ scheme, host }) =>
+        origin.startsWith(scheme) &&
+        origin.endsWith(host) &&
+        /^[a-z0-9.-]+$/.test(origin.slice(scheme.length, -host.length)),
+    );
+  };
+}

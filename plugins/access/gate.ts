@@ -1,0 +1,441 @@
+import { networkOf } from '../../src/lib/cidr.ts';
+import { createLru } from '../../src/lib/lru.ts';
+import { createRightsWatch } from '../../src/lib/rights-watch.ts';
+import {
+  type Admission,
+  type Caller,
+  type Clock,
+  type Credentials,
+  type Gate,
+  type GateItem,
+  GateRefusal,
+  type Log,
+  type Metrics,
+  type Price,
+  type StayingClient,
+  type Store,
+  type Watched,
+} from '../../src/plugin/plugin.ts';
+import { type Account, affordable, turnDay } from './account.ts';
+import type { AccessConfig } from './config.ts';
+import {
+  createNetworks,
+  type Directory,
+  findRights,
+  type KeyRights,
+  type KeyRules,
+  type KnownKey,
+  readRules,
+} from './directory.ts';
+import { isKeyForm, keyName } from './keys.ts';
+import type { Meter } from './meter.ts';
+import type { BatchLimits, Limits } from './plans.ts';
+import { type Buckets, createGuessBrake, type Demand, type RateLimits, takeTokens } from './rates.ts';
+import { countCall } from './write-batch.ts';
+
+interface GateParts {
+  readonly store: Store;
+  readonly directory: Directory;
+  readonly meter: Pick<Meter, 'note'>;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly log: Log;
+  readonly config: AccessConfig;
+}
+
+/** What a caller's calls are measured against. */
+interface Session {
+  readonly account: Account;
+  /** Null: a caller without a key. */
+  readonly key: KnownKey | null;
+  readonly rules: KeyRules | null;
+  /** Rates of the caller alone, instead of the project's. */
+  readonly own: Anonymous | null;
+  /** Of a caller that stays: where its key must go on being allowed. */
+  readonly client: StayingClient | null;
+}
+
+interface AccessGate extends Gate {
+  watch: NonNullable<Gate['watch']>;
+  callerOf: NonNullable<Gate['callerOf']>;
+  /** A project or one of its keys has changed. */
+  changed(projectId: string): void;
+  stop(): void;
+}
+
+/** A turn of credits is waited for no longer than this: longer waits overflow the timers of clients. */
+const MAX_RETRY_S = 86_400;
+const ADMIN_GROUP = 'admin';
+/** How often the keys of those who stay are looked at; a command next to a daemon on SQLite cannot send a hint. */
+const LOOK_MS = 500;
+const OWN_DEMAND: Demand = { groups: ['address'], counts: null };
+
+/**
+ * Decides who calls, and whether the calls go: permission and plan of each item, then credits, then rate of all together. Whether a
+ * wrong key is unknown, revoked or expired is not reported. A cached key is decided on without a promise.
+ */
+export function createGate(parts: GateParts): AccessGate {
+  const { directory, clock, config, store, log } = parts;
+  const refusals = parts.metrics.counter('refused_total', 'calls that the gate refused, by reason', ['reason']);
+  const slowed = parts.metrics.counter('guesses_slowed_total', 'answers to wrong keys that were made to wait');
+  const brake = createGuessBrake(clock, config.badKeysPerMinute, () => slowed.add());
+  const anonymous = createAnonymous(config.anonymous, directory);
+  const sessions = new WeakMap<Caller, Session>();
+  const rights = createRightsWatch<KeyRights>({
+    clock,
+    everyMs: LOOK_MS,
+    read: (keyIds) => findRights(store, keyIds),
+    failed: (error) => log.warn({ err: error }, 'the keys of open connections could not be checked'),
+  });
+
+  const refuse = (refusal: GateRefusal): never => {
+    refusals.with(refusal.reason).add();
+    throw refusal;
+  };
+
+  function accept(key: KnownKey, { origin }: Credentials, address: string): Caller {
+    const { rules, caller } = key;
+    const refusal = refusalOf(key, address, origin);
+    if (refusal !== null) return refuse(refusal);
+    if (!sessions.has(caller)) sessions.set(caller, { account: key.account, key, rules, own: null, client: null });
+    return caller;
+  }
+
+  /** Why a key that exists may not be used now, from there; null when it may. */
+  function refusalOf(
+    { rules, expiresAt }: Pick<KnownKey, 'rules' | 'expiresAt'>,
+    address: string,
+    origin: string | undefined,
+  ): GateRefusal | null {
+    if (expiresAt !== null && expiresAt <= clock.now()) return new GateRefusal('bad-key');
+    if (rules.allowsAddress !== null && !rules.allowsAddress(address)) return new GateRefusal('ip');
+    if (rules.allowsOrigin !== null && !rules.allowsOrigin(origin))
+      return new GateRefusal('permission', { details: 'Origin not allowed for this API key' });
+    return null;
+  }
+
+  async function lookUp(name: string, address: string): Promise<KnownKey> {
+    const ask = () => directory.ask(name);
+    try {
+      // Whoever sends wrong keys from the same address must not be in the way of one that was right before.
+      return await (directory.isFamiliar(name) ? ask() : brake.look(address, ask));
+    } catch (error) {
+      if (!(error instanceof GateRefusal)) throw error;
+      await brake.wrong(address).catch(refuse);
+      return refuse(error);
+    }
+  }
+
+  async function acceptAnonymous(address: string): Promise<Caller> {
+    const found = await anonymous(address);
+    if (found === null) return refuse(new GateRefusal('no-key'));
+    sessions.set(found.caller, { account: found.account, key: null, rules: null, own: found, client: null });
+    return found.caller;
+  }
+
+  function authenticate(credentials: Credentials, address: string): Caller | Promise<Caller> {
+    const key = presentedKey(credentials);
+    if (key === null)
+      return config.anonymous.projectId === null ? refuse(new GateRefusal('no-key')) : acceptAnonymous(address);
+    if (!isKeyForm(key)) return refuse(new GateRefusal('bad-key'));
+    const name = keyName(key);
+    const known = directory.known(name);
+    if (known !== undefined) return accept(known, credentials, address);
+    return lookUp(name, address).then((found) => accept(found, credentials, address));
+  }
+
+  function admit(caller: Caller, items: readonly GateItem[]): Admission | Promise<Admission> {
+    const session = sessions.get(caller);
+    if (session === undefined) return refuse(new GateRefusal('bad-key'));
+    const { key } = session;
+    if (key === null || clock.monotonic() <= key.untilMs) return admitNow(session, items);
+    // Long after the key was seen: a websocket, or a body that took its time.
+    const known = directory.known(key.name);
+    if (known !== undefined) return admitNow(renew(caller, known), items);
+    return directory.ask(key.name).then((found) => admitNow(renew(caller, found), items));
+  }
+
+  function renew(caller: Caller, key: KnownKey): Session {
+    const client = sessions.get(caller)?.client ?? null;
+    const isExpired = key.expiresAt !== null && key.expiresAt <= clock.now();
+    // The client of a request was checked when it came; that of a socket has to be checked as long as it stays.
+    const refusal =
+      client !== null
+        ? refusalOf(key, client.remoteAddress, client.origin)
+        : isExpired
+          ? new GateRefusal('bad-key')
+          : null;
+    if (refusal !== null) return refuse(refusal);
+    const session: Session = { account: key.account, key, rules: key.rules, own: null, client };
+    sessions.set(caller, session);
+    return session;
+  }
+
+  function watch(caller: Caller, client: StayingClient, onRefused: (refusal: GateRefusal) => void): Watched {
+    const session = sessions.get(caller);
+    // Calls without a key have no rights that anybody could take away while the daemon runs.
+    if (session === undefined || session.key === null || caller.keyId === null) return { caller, end: () => undefined };
+    const own = { ...caller };
+    sessions.set(own, { ...session, client });
+    const judge = createJudge(session.key.rules);
+    const end = rights.add(caller.keyId, (row) => {
+      const refusal = row === null ? new GateRefusal('bad-key') : judge(row, client);
+      if (refusal === null) return;
+      end();
+      sessions.delete(own);
+      refusals.with(refusal.reason).add();
+      onRefused(refusal);
+    });
+    return { caller: own, end };
+  }
+
+  /** Judges a key by its row; lists are read again only when they are not the same. */
+  function createJudge(first: KeyRules): (row: KeyRights, client: StayingClient) => GateRefusal | null {
+    let text = '';
+    let rules = first;
+    return (row, { remoteAddress, origin }) => {
+      const now = JSON.stringify([row.permissions, row.cidrs, row.origins]);
+      if (now !== text) rules = readRules(row);
+      text = now;
+      // What is open was admitted with the permissions of then.
+      if (isNarrower(rules.permissions, first.permissions)) return new GateRefusal('permission');
+      return refusalOf({ rules, expiresAt: row.expires_at }, remoteAddress, origin);
+    };
+  }
+
+  async function callerOf(projectId: string): Promise<Caller> {
+    const account = await directory.project(projectId);
+    if (account === null) return refuse(new GateRefusal('bad-key'));
+    const caller: Caller = { projectId, keyId: null, plan: account.limits.plan, wallet: null };
+    sessions.set(caller, { account, key: null, rules: null, own: null, client: null });
+    return caller;
+  }
+
+  function admitNow(session: Session, items: readonly GateItem[]): Admission {
+    const { account, rules } = session;
+    const { limits } = account;
+    const refused = items.length > 1 ? batchRefusal(items, limits.batch) : null;
+    if (refused !== null) return refuse(refused);
+    for (let i = 0; i < items.length; i += 1) {
+      const refusal = itemRefusal(items[i] as GateItem, i, rules, limits);
+      if (refusal !== null) return refuse(refusal);
+    }
+    const first = items[0]?.price;
+    if (first !== undefined && first.groups[0] === ADMIN_GROUP) return admitAdmin(session);
+    const unixMs = clock.now();
+    turnDay(account, unixMs);
+    const credits = items.length === 1 ? (first?.credits ?? 0) : creditsOf(items);
+    const isShort = credits > 0 && credits > affordable(account);
+    const isWaived = isShort && items.length === 1 && first?.neverRefused === true;
+    if (isShort && !isWaived)
+      return refuse(new GateRefusal('credits', { retryAfterS: secondsUntil(account.cycle.endMs, unixMs) }));
+    const headers = takeRate(session, items, unixMs);
+    const ticket = { account, items, headers, reserved: isWaived ? 0 : credits, isWaived };
+    return createAdmission(ticket, clock.now, parts.meter.note);
+  }
+
+  function takeRate({ account, own }: Session, items: readonly GateItem[], unixMs: number): Admission['headers'] {
+    const limits: RateLimits = own === null ? account.limits : own.limits;
+    if (limits.ratePerSecond.size === 0) return {};
+    const demand = own === null ? demandOf(items) : OWN_DEMAND;
+    const buckets = own === null ? account.buckets : own.buckets;
+    const headers = takeTokens(buckets, limits, demand, { nowMs: clock.monotonic(), unixMs });
+    return headers instanceof GateRefusal ? refuse(headers) : headers;
+  }
+
+  function spend(caller: Caller, group: string, tokens: number): void {
+    const session = sessions.get(caller);
+    if (session === undefined) return;
+    const { account, own } = session;
+    const name = own === null ? group : (OWN_DEMAND.groups[0] as string);
+    const demand: Demand = { groups: [name], counts: new Map([[name, tokens]]) };
+    const [buckets, limits] = own === null ? [account.buckets, account.limits] : [own.buckets, own.limits];
+    const taken = takeTokens(buckets, limits, demand, { nowMs: clock.monotonic(), unixMs: clock.now() });
+    if (taken instanceof GateRefusal) refuse(taken);
+    if (tokens > 0 && account.buckets.size > 0) parts.meter.note(account);
+  }
+
+  /** The usage endpoint: a window without a burst, on every plan; it costs nothing and is not counted. */
+  function admitAdmin({ account, key }: Session): Admission {
+    if (key === null) return refuse(new GateRefusal('no-key'));
+    if (!account.adminWindow.take(clock.monotonic())) return refuse(new GateRefusal('rate', { retryAfterS: 1 }));
+    return { headers: {}, settle: () => undefined };
+  }
+
+  return {
+    ...{ authenticate, admit, spend, watch, callerOf },
+    changed(projectId) {
+      directory.forget(projectId);
+      rights.lookNow();
+    },
+    stop: rights.stop,
+  };
+}
+
+/** Whether a permission was taken away; null: all of them. */
+function isNarrower(now: KeyRules['permissions'], before: KeyRules['permissions']): boolean {
+  if (now === null) return false;
+  return before === null || [...before].some((permission) => !now.has(permission));
+}
+
+function creditsOf(items: readonly GateItem[]): number {
+  let sum = 0;
+  for (const { price } of items) sum += price?.credits ?? 0;
+  return sum;
+}
+
+function demandOf(items: readonly GateItem[]): Demand {
+  if (items.length === 1) return { groups: items[0]?.price?.groups ?? [], counts: null };
+  const counts = new Map<string, number>();
+  for (const { price } of items)
+    for (const group of price?.groups ?? []) counts.set(group, (counts.get(group) ?? 0) + 1);
+  return { groups: [...counts.keys()], counts };
+}
+
+function secondsUntil(endMs: number, nowMs: number): number {
+  return Math.min(MAX_RETRY_S, Math.max(1, Math.ceil((endMs - nowMs) / 1_000)));
+}
+
+type Outcome = Parameters<Admission['settle']>[0][number];
+
+const BYTE_PRODUCTS: ReadonlySet<string> = new Set(['laserstreamGrpc', 'laserstreamWebsocket']);
+
+interface Ticket {
+  readonly account: Account;
+  readonly items: readonly GateItem[];
+  readonly headers: Readonly<Record<string, string>>;
+  /** Credits that were set aside for all items. */
+  readonly reserved: number;
+  /** Nothing is charged: the calls go although the credits are used up. */
+  readonly isWaived: boolean;
+}
+
+/** The calls go; `settled` is called when the account has something to write. */
+export function createAdmission(ticket: Ticket, unixMs: () => number, settled: (account: Account) => void): Admission {
+  const { account, items, reserved } = ticket;
+  account.reservedCredits += reserved;
+  let isOpen = true;
+  return {
+    headers: ticket.headers,
+    settle(outcomes) {
+      if (!isOpen) return;
+      isOpen = false;
+      account.reservedCredits -= reserved;
+      turnDay(account, unixMs());
+      let counted = false;
+      for (let i = 0; i < outcomes.length; i += 1) {
+        const price = items[i]?.price;
+        const outcome = outcomes[i] as Outcome;
+        if (price === undefined || !outcome.charged) continue;
+        charge(account, price, outcome, ticket.isWaived);
+        counted = true;
+      }
+      if (counted || account.buckets.size > 0) settled(account);
+    },
+  };
+}
+
+function charge(account: Account, price: Price, { bytesOut }: Outcome, isWaived: boolean): void {
+  const ofBytes = BYTE_PRODUCTS.has(price.product);
+  const credits = price.creditsPerByte === undefined ? price.credits : price.credits + price.creditsPerByte * bytesOut;
+  countCall(account, price.product, {
+    credits: isWaived ? 0 : credits,
+    bytes: ofBytes ? bytesOut : 0,
+    isRequest: !ofBytes,
+  });
+}
+
+/** A client without a key. */
+interface Anonymous {
+  readonly caller: Caller;
+  readonly account: Account;
+  readonly limits: RateLimits;
+  readonly buckets: Buckets;
+}
+
+const MAX_ADDRESSES = 10_000;
+
+/** Calls without a key count to one project and have a rate per client address, without a burst. Null where they are not taken. */
+function createAnonymous(
+  config: AccessConfig['anonymous'],
+  directory: Pick<Directory, 'project'>,
+): (address: string) => Promise<Anonymous | null> {
+  const isAllowed = createNetworks(config.cidrs);
+  const limits: RateLimits = { ratePerSecond: new Map([['address', config.ratePerSecondPerIp]]), burstFactor: 1 };
+  const known = createLru<string, { readonly buckets: Buckets }>({ max: MAX_ADDRESSES });
+  return async (address) => {
+    if (config.projectId === null || !isAllowed(address)) return null;
+    const account = await directory.project(config.projectId);
+    if (account === null) return null;
+    const network = networkOf(address);
+    const { buckets } = known.get(network) ?? { buckets: new Map() };
+    known.set(network, { buckets });
+    const { projectId } = account;
+    const caller: Caller = {
+      projectId,
+      keyId: null,
+      plan: account.limits.plan,
+      wallet: null,
+      budgets: account.limits.budgets,
+    };
+    return { caller, account, limits, buckets };
+  };
+}
+
+const WALLET = '/v1/wallet/';
+
+/** Why neither this key nor this plan may make a call, whatever is left of credits and rate; null when it may. */
+function itemRefusal(item: GateItem, index: number, rules: KeyRules | null, limits: Limits): GateRefusal | null {
+  if (rules !== null && rules.permissions !== null && lacks(item, rules.permissions))
+    return new GateRefusal('permission', { item: index });
+  const { price } = item;
+  if (price === undefined) return null;
+  for (const group of price.groups)
+    if (limits.ratePerSecond.get(group) === 0) return new GateRefusal('plan', { item: index });
+  if (limits.refusedWallet !== null && item.name.startsWith(WALLET)) {
+    const segment = item.name.slice(item.name.lastIndexOf('/') + 1);
+    if (limits.refusedWallet.has(segment)) return new GateRefusal('plan', { item: index });
+  }
+  return null;
+}
+
+function lacks({ price, permission }: GateItem, permissions: ReadonlySet<string>): boolean {
+  if (permission === null) return false;
+  if (permission !== undefined) return !permissions.has(permission);
+  return price !== undefined && !permissions.has(price.product);
+}
+
+/** Why the plan does not take these calls together; null when it does. */
+function batchRefusal(items: readonly GateItem[], limits: BatchLimits): GateRefusal | null {
+  const refuse = (details: string) => new GateRefusal('batch', { details });
+  if (limits.maxItems !== null && items.length > limits.maxItems)
+    return refuse(`a batch has at most ${limits.maxItems} items on this plan`);
+  let historical = 0;
+  let transactions = 0;
+  for (const { name, price } of items) {
+    if (limits.notBatchable.has(name)) return refuse(`${name} cannot be part of a batch on this plan`);
+    if (name === 'getTransaction') transactions += 1;
+    else if (price?.product === 'archival') historical += 1;
+  }
+  if (limits.historicalMax !== null && historical > limits.historicalMax)
+    return refuse(`a batch has at most ${limits.historicalMax} historical calls on this plan`);
+  if (limits.getTransactionMax !== null && transactions > limits.getTransactionMax)
+    return refuse(`a batch has at most ${limits.getTransactionMax} getTransaction calls on this plan`);
+  return null;
+}
+
+/**
+ * The key that decides: the first place that holds one (query, then `X-Api-Key`, then Bearer). Null when all are empty. Throws
+ * `bad-key` when the query names several keys.
+ */
+function presentedKey({ query, header, bearer }: Credentials): string | null {
+  const first = query[0];
+  if (query.length === 1 && first !== undefined && first !== '') return first;
+  if (query.length > 0) {
+    const given = new Set(query.filter((value) => value !== ''));
+    if (given.size > 1) throw new GateRefusal('bad-key');
+    const [key] = given;
+    if (key !== undefined) return key;
+  }
+  return header || bearer || null;
+}

@@ -1,0 +1,139 @@
+import type { Clock, Log, Metrics, Store } from '../../src/plugin/plugin.ts';
+import { type Account, takeState } from './account.ts';
+import type { Plans } from './plans.ts';
+import { learn } from './rates.ts';
+import {
+  type Batch,
+  type BatchEntry,
+  collect,
+  creditsOfCycle,
+  takenKey,
+  type Written,
+  writeBatch,
+} from './write-batch.ts';
+
+/** Projects of one write: the daemon answers requests between two. */
+const MAX_PROJECTS = 500;
+
+export interface MeterParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly plans: () => Plans;
+  readonly flushMs: number;
+  /** A name that no other process has. */
+  readonly writerId: string;
+}
+
+/** Writes what accounts count, every now and then. */
+export interface Meter {
+  /** An account has something to write. */
+  note(account: Account): void;
+  /** Writes everything that was counted before. Throws what the store throws; nothing is lost then. */
+  flush(): Promise<void>;
+  /** The last write. */
+  stop(): Promise<void>;
+}
+
+export function createMeter(parts: MeterParts): Meter {
+  const { store, clock, log, flushMs, writerId } = parts;
+  const failures = parts.metrics.counter(
+    'flush_failures_total',
+    'writes of counted usage that failed and are repeated',
+  );
+  const seconds = parts.metrics.histogram(
+    'flush_seconds',
+    'time to write counted usage',
+    [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
+  );
+  const dirty = new Set<Account>();
+  let nextSeq = 1;
+  /** A write that failed: whether it happened is asked by its number when it is tried again. */
+  let unsure: Batch | null = null;
+  const unwritten = () => new Set([...dirty, ...(unsure?.entries.map(({ account }) => account) ?? [])]).size;
+  parts.metrics.observe('unwritten_projects', 'projects whose usage waits to be written', unwritten);
+  let running: Promise<void> = Promise.resolve();
+  let cancelTimer: (() => void) | null = null;
+  let isFailing = false;
+  let isStopped = false;
+
+  const schedule = () => {
+    if (cancelTimer !== null || isStopped) return;
+    cancelTimer = clock.timeout(flushMs, () => {
+      cancelTimer = null;
+      flush().catch(() => undefined);
+    });
+  };
+
+  async function writeAll(): Promise<void> {
+    if (unsure !== null) await write(unsure);
+    const due = [...dirty];
+    while (due.length > 0) {
+      const some = due.splice(0, MAX_PROJECTS);
+      for (const account of some) dirty.delete(account);
+      await write(collect(nextSeq++, some));
+    }
+  }
+
+  async function write(batch: Batch): Promise<void> {
+    unsure = batch;
+    const startedMs = clock.monotonic();
+    const nowMs = clock.now();
+    const written = await store.write((tx) => writeBatch(tx, batch, { plans: parts.plans(), writerId, nowMs }));
+    unsure = null;
+    seconds.record((clock.monotonic() - startedMs) / 1_000);
+    for (const entry of batch.entries) settle(entry, written, nowMs);
+  }
+
+  async function guarded(): Promise<void> {
+    try {
+      await writeAll();
+      if (isFailing) log.info({}, 'usage is written again');
+      isFailing = false;
+    } catch (error) {
+      failures.add();
+      if (!isFailing) log.error({ err: error }, 'usage could not be written and is kept until it can');
+      isFailing = true;
+      throw error;
+    } finally {
+      if (dirty.size > 0 || unsure !== null) schedule();
+    }
+  }
+
+  function flush(): Promise<void> {
+    const next = running.then(guarded, guarded);
+    running = next;
+    // Only a caller that waits needs the error.
+    next.catch(() => undefined);
+    return next;
+  }
+
+  return {
+    note(account) {
+      account.isDirty = true;
+      dirty.add(account);
+      schedule();
+    },
+    flush,
+    async stop() {
+      isStopped = true;
+      cancelTimer?.();
+      cancelTimer = null;
+      await flush();
+    },
+  };
+}
+
+/** The account goes on from what the store says. */
+function settle(entry: BatchEntry, { states, taken }: Written, nowMs: number): void {
+  const { account } = entry;
+  account.revision += 1;
+  const state = states.get(account.projectId);
+  if (state !== undefined) takeState(account, state, nowMs, creditsOfCycle(entry));
+  for (const [group, written] of entry.taken) {
+    const bucket = account.buckets.get(group);
+    const all = taken.get(takenKey(account.projectId, group));
+    if (bucket !== undefined && all !== undefined) learn(bucket, all, written);
+  }
+}

@@ -1,0 +1,295 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { sql } from 'kysely';
+import { inList } from '../../src/lib/in-list.ts';
+import type { Clock, Random, Store } from '../../src/plugin/plugin.ts';
+import type { Migration, Queries } from '../../src/ports/store.ts';
+
+/** An action of somebody who was logged in, or tried to be. */
+export interface AuditRow {
+  id: string;
+  /** Orders what happens within one millisecond. */
+  seq: number;
+  /** Unix milliseconds. */
+  at: number;
+  /** `operator`, `project:<id>`, `command line` or `nobody`. */
+  actor: string;
+  address: string;
+  /** Area and verb, such as `keys.revoke`. */
+  action: string;
+  /** What it was done to, without secrets. */
+  target: string;
+  /** `started`: the process ended before the action finished. */
+  outcome: 'started' | 'done' | 'failed';
+}
+
+interface ProjectSecretRow {
+  project_id: string;
+  /** SHA-256; the secret itself is stored nowhere. */
+  hash: Uint8Array;
+  created_at: number;
+}
+
+interface OperatorRow {
+  id: number;
+  /** SHA-256; the token itself is stored nowhere. */
+  hash: Uint8Array;
+  created_at: number;
+}
+
+interface SessionEndsRow {
+  /** `operator`, `project:<id>`, or `*` for everybody. */
+  name: string;
+  times: number;
+}
+
+interface DashboardTables {
+  dashboard_audit: AuditRow;
+  dashboard_secrets: ProjectSecretRow;
+  dashboard_operator: OperatorRow;
+  dashboard_session_ends: SessionEndsRow;
+}
+
+/** Narrows the open handle of the store to the tables of this plugin. */
+const tables = (db: Queries): Queries<DashboardTables> => db as Queries<DashboardTables>;
+
+export const migrations: readonly Migration[] = [
+  {
+    version: 1,
+    name: 'create audit log, secrets and ended sessions',
+    breaking: false,
+    async up({ db: { schema }, dialect }) {
+      const bytes = dialect === 'postgres' ? 'bytea' : 'blob';
+      await schema
+        .createTable('dashboard_audit')
+        .addColumn('id', 'text', (column) => column.primaryKey())
+        .addColumn('seq', 'integer', (column) => column.notNull())
+        .addColumn('at', 'bigint', (column) => column.notNull())
+        .addColumn('actor', 'text', (column) => column.notNull())
+        .addColumn('address', 'text', (column) => column.notNull())
+        .addColumn('action', 'text', (column) => column.notNull())
+        .addColumn('target', 'text', (column) => column.notNull())
+        .addColumn('outcome', 'text', (column) => column.notNull())
+        .execute();
+      await schema.createIndex('dashboard_audit_at').on('dashboard_audit').columns(['at', 'seq']).execute();
+      await schema
+        .createTable('dashboard_secrets')
+        .addColumn('project_id', 'text', (column) => column.primaryKey())
+        .addColumn('hash', bytes, (column) => column.notNull())
+        .addColumn('created_at', 'bigint', (column) => column.notNull())
+        .execute();
+      await schema
+        .createTable('dashboard_operator')
+        .addColumn('id', 'integer', (column) => column.primaryKey())
+        .addColumn('hash', bytes, (column) => column.notNull())
+        .addColumn('created_at', 'bigint', (column) => column.notNull())
+        .execute();
+      await schema
+        .createTable('dashboard_session_ends')
+        .addColumn('name', 'text', (column) => column.primaryKey())
+        .addColumn('times', 'integer', (column) => column.notNull())
+        .execute();
+    },
+  },
+];
+
+export interface AuditEntry {
+  readonly actor: string;
+  readonly address: string;
+  readonly action: string;
+  readonly target: string;
+}
+
+export interface AuditLog {
+  /** Writes that an action begins, does it, and writes how it ended. What cannot be written down is not done. */
+  record<T>(entry: AuditEntry, work: () => Promise<T>): Promise<T>;
+  /** The newest entries before one, or of all. */
+  list(page: { readonly limit: number; readonly before: Position | null }): Promise<readonly AuditRow[]>;
+  prune(olderThanMs: number): Promise<void>;
+}
+
+export interface Position {
+  readonly at: number;
+  readonly seq: number;
+}
+
+const MAX_TARGET = 500;
+
+export function createAuditLog(store: Store, clock: Clock, random: Random): AuditLog {
+  let seq = 0;
+  const settle = (id: string, outcome: 'done' | 'failed') =>
+    store.write((tx) => tables(tx.db).updateTable('dashboard_audit').set({ outcome }).where('id', '=', id).execute());
+  return {
+    async record(entry, work) {
+      const id = random.uuid();
+      seq = (seq + 1) % 1_000_000_000;
+      const row: AuditRow = { id, seq, at: clock.now(), ...entry, outcome: 'started' };
+      const target = entry.target.slice(0, MAX_TARGET);
+      await store.write((tx) =>
+        tables(tx.db)
+          .insertInto('dashboard_audit')
+          .values({ ...row, target })
+          .execute(),
+      );
+      try {
+        const result = await work();
+        await settle(id, 'done');
+        return result;
+      } catch (error) {
+        await settle(id, 'failed').catch(() => undefined);
+        throw error;
+      }
+    },
+    async list({ limit, before }) {
+      let query = tables(store.read).selectFrom('dashboard_audit').selectAll();
+      if (before !== null)
+        query = query.where((of) =>
+          of.or([of('at', '<', before.at), of.and([of('at', '=', before.at), of('seq', '<', before.seq)])]),
+        );
+      return query.orderBy('at', 'desc').orderBy('seq', 'desc').limit(limit).execute();
+    },
+    async prune(olderThanMs) {
+      await store.write((tx) => tables(tx.db).deleteFrom('dashboard_audit').where('at', '<', olderThanMs).execute());
+    },
+  };
+}
+
+/** What operators log in with where the configuration names no token. Stored as its hash. */
+export interface OperatorToken {
+  /** Makes the first one, however many processes start together; null when there is one. */
+  ensure(): Promise<string | null>;
+  isRight(token: string): Promise<boolean>;
+}
+
+const TOKEN_BYTES = 24;
+/** There is one row. */
+const ID = 1;
+
+export function createOperatorToken(store: Store, clock: Clock, random: Random): OperatorToken {
+  return {
+    async ensure() {
+      const token = makeToken(random);
+      const made = await store.write((tx) =>
+        tx.insertMany('dashboard_operator', ['id', 'hash', 'created_at'], [[ID, hashOf(token), clock.now()]], 'ignore'),
+      );
+      return made === 0 ? null : token;
+    },
+    async isRight(token) {
+      const row = await tables(store.read).selectFrom('dashboard_operator').select('hash').executeTakeFirst();
+      return timingSafeEqual(row?.hash ?? new Uint8Array(32), hashOf(token)) && row !== undefined;
+    },
+  };
+}
+
+/** A new token in place of any before; returned only this once. */
+export async function renewOperatorToken(store: Store, clock: Clock, random: Random): Promise<string> {
+  const token = makeToken(random);
+  const row = { id: ID, hash: hashOf(token), created_at: clock.now() };
+  await store.write((tx) =>
+    tables(tx.db)
+      .insertInto('dashboard_operator')
+      .values(row)
+      .onConflict((on) => on.column('id').doUpdateSet({ hash: row.hash, created_at: row.created_at }))
+      .execute(),
+  );
+  return token;
+}
+
+const makeToken = (random: Random): string => `op_${Buffer.from(random.bytes(TOKEN_BYTES)).toString('base64url')}`;
+const hashOf = (token: string): Uint8Array => createHash('sha256').update(token).digest();
+
+/** What owners of projects log in with. */
+export interface ProjectSecrets {
+  /** Makes one in place of any before; returned only this once. */
+  renew(projectId: string): Promise<string>;
+  isRight(projectId: string, secret: string): Promise<boolean>;
+}
+
+const SECRET_BYTES = 24;
+
+export function createProjectSecrets(store: Store, clock: Clock, random: Random): ProjectSecrets {
+  return {
+    async renew(projectId) {
+      const secret = `ds_${Buffer.from(random.bytes(SECRET_BYTES)).toString('base64url')}`;
+      const row = { project_id: projectId, hash: sha256(secret), created_at: clock.now() };
+      await store.write((tx) =>
+        tables(tx.db)
+          .insertInto('dashboard_secrets')
+          .values(row)
+          .onConflict((on) => on.column('project_id').doUpdateSet({ hash: row.hash, created_at: row.created_at }))
+          .execute(),
+      );
+      return secret;
+    },
+    async isRight(projectId, secret) {
+      const row = await tables(store.read)
+        .selectFrom('dashboard_secrets')
+        .select('hash')
+        .where('project_id', '=', projectId)
+        .executeTakeFirst();
+      // An unknown project takes as long as a wrong secret.
+      return timingSafeEqual(row?.hash ?? new Uint8Array(32), sha256(secret)) && row !== undefined;
+    },
+  };
+}
+
+function sha256(text: string): Uint8Array {
+  return createHash('sha256').update(text).digest();
+}
+
+/** All identities together. */
+export const EVERYBODY = '*';
+
+/**
+ * What the sessions of an identity hang on: a text that changes when its token or secret is renewed, and when its sessions are ended, in
+ * whichever process that is done.
+ */
+export interface Standings {
+  /** By name of the identity: `operator`, `project:<id>`. No entry: it cannot log in any more. */
+  read(names: readonly string[]): Promise<ReadonlyMap<string, string>>;
+  /** Of one identity, or of everybody. */
+  endSessions(name: string): Promise<void>;
+}
+
+const PROJECT = 'project:';
+
+/** `isConfigured`: operators log in with the token of the configuration. */
+export function createStandings(store: Store, isConfigured: boolean): Standings {
+  return {
+    async read(names) {
+      const db = tables(store.read);
+      const projects = names.filter((name) => name.startsWith(PROJECT)).map((name) => name.slice(PROJECT.length));
+      const secrets = await db
+        .selectFrom('dashboard_secrets')
+        .select(['project_id', 'hash'])
+        .where(inList(store.dialect, 'project_id', projects))
+        .execute();
+      const operator = await db.selectFrom('dashboard_operator').select('hash').executeTakeFirst();
+      const ends = await db
+        .selectFrom('dashboard_session_ends')
+        .selectAll()
+        .where(inList(store.dialect, 'name', [...names, EVERYBODY]))
+        .execute();
+      const endsOf = (name: string): number => ends.find((row) => row.name === name)?.times ?? 0;
+      const proofs = new Map(secrets.map(({ project_id, hash }) => [`${PROJECT}${project_id}`, hexOf(hash)]));
+      if (isConfigured) proofs.set('operator', 'configured');
+      else if (operator !== undefined) proofs.set('operator', hexOf(operator.hash));
+      return new Map(
+        names.flatMap((name) => {
+          const proof = proofs.get(name);
+          return proof === undefined ? [] : [[name, `${proof}.${endsOf(name)}.${endsOf(EVERYBODY)}`] as const];
+        }),
+      );
+    },
+    async endSessions(name) {
+      await store.write((tx) =>
+        tables(tx.db)
+          .insertInto('dashboard_session_ends')
+          .values({ name, times: 1 })
+          .onConflict((on) => on.column('name').doUpdateSet({ times: sql<number>`dashboard_session_ends.times + 1` }))
+          .execute(),
+      );
+    },
+  };
+}
+
+const hexOf = (hash: Uint8Array): string => Buffer.from(hash).toString('hex');

@@ -1,0 +1,101 @@
+import { isAscii } from 'node:buffer';
+import {
+  RpcError,
+  type RpcFallback,
+  type RpcForward,
+  type RpcForwardReply,
+  type UpstreamPool,
+} from '../../src/plugin/plugin.ts';
+import type { RoutedAnswer, SendRoutes } from '../../src/ports/send-routes.ts';
+import { type Answer, type Ask, tooLarge } from './ask.ts';
+import type { CachedAsk } from './cache/cached-ask.ts';
+import type { PriceOf } from './price.ts';
+
+export interface FallbackParts {
+  /** Null when no upstream is configured. */
+  readonly pool: UpstreamPool | null;
+  readonly price: PriceOf;
+  readonly ask: Ask | null;
+  /** Null when the cache is switched off. */
+  readonly cached: CachedAsk | null;
+  /** Calls that do not go to the upstreams of the main chain. */
+  readonly routes: SendRoutes | null;
+  /** Size up to which any answer is checked before it is passed on. */
+  readonly peekBytes: number;
+  /** Largest answer of a batch item. */
+  readonly maxItemBytes: number;
+}
+
+/** Up to here copying a body into the header's write is cheaper than a write of two parts. */
+const ONE_WRITE_BYTES = 32_768;
+const HIT = { 'x-cache': 'HIT' } as const;
+/** Control methods of the local chain are for tests that talk to it directly. */
+const PRIVATE_METHOD = /^local_/;
+
+export function createFallback(parts: FallbackParts): RpcFallback {
+  const { ask, cached } = parts;
+
+  async function forward(call: RpcForward): Promise<RpcForwardReply> {
+    const route = parts.routes?.route(call) ?? null;
+    if (route === null) return forwardToNode(call);
+    if (route.answer !== null) return routed(call, await route.answer, route.headers);
+    const usual = await forwardToNode(call);
+    return { ...usual, headers: { ...usual.headers, ...route.headers } };
+  }
+
+  function routed(call: RpcForward, answer: RoutedAnswer, headers: RpcForwardReply['headers'] = {}): RpcForwardReply {
+    const member = 'resultText' in answer ? `"result":${answer.resultText}` : `"error":${answer.errorText}`;
+    return {
+      status: 200,
+      headers,
+      body: Buffer.from(`{"jsonrpc":"2.0",${member},"id":${call.id ?? 'null'}}`),
+      answered: true,
+    };
+  }
+
+  async function forwardToNode(call: RpcForward): Promise<RpcForwardReply> {
+    if (ask === null) throw new RpcError('methodNotFound', { details: 'no Solana upstream is configured' });
+    if (PRIVATE_METHOD.test(call.method)) throw new RpcError('methodNotFound');
+    const { method, body, params, id } = call;
+    const request = { context: call, method, body, params, id };
+    const askOnce = (wholeBytes: number, signal: AbortSignal) =>
+      ask({
+        ...request,
+        signal,
+        wholeBytes: call.inBatch ? parts.maxItemBytes : Math.max(wholeBytes, parts.peekBytes),
+      });
+    const fromCache = cached?.ask(call, askOnce) ?? null;
+    if (fromCache === null) return reply(call, await askOnce(0, call.signal), false);
+    const { answer, hit } = await fromCache;
+    return reply(call, answer, hit);
+  }
+
+  function reply(call: RpcForward, answer: Answer, hit: boolean): RpcForwardReply {
+    const headers = hit ? HIT : {};
+    if (answer.kind === 'empty') return { status: 200, headers, body: Buffer.alloc(0), answered: true };
+    if (answer.kind === 'whole') return { status: 200, headers, body: bodyOf(call, answer.bytes), answered: true };
+    if (call.inBatch) {
+      answer.stream.on('error', () => {}).destroy();
+      throw tooLarge(parts.maxItemBytes);
+    }
+    return { status: 200, headers, body: answer.stream, answered: true };
+  }
+
+  return {
+    price: parts.price,
+    atHand: (question) => {
+      const body = cached?.atHand(question) ?? null;
+      return body === null ? null : { status: 200, headers: HIT, body, answered: true };
+    },
+    forward: (call) =>
+      forward(call).catch((error: unknown) => {
+        // Nobody reads the answer any more; it is no failure of ours either.
+        throw call.signal.aborted ? new RpcError('unavailable') : error;
+      }),
+  };
+}
+
+/** The same bytes: each character of the string is one of them. */
+function bodyOf({ inBatch }: RpcForward, bytes: Buffer): string | Buffer {
+  return !inBatch && bytes.length <= ONE_WRITE_BYTES && isAscii(bytes) ? bytes.toString('latin1') : bytes;
+}
