@@ -1,4 +1,4 @@
-import type { Contribution, PluginContext } from '../../src/plugin/plugin.ts';
+import type { Contribution, HostContext } from '../../src/plugin/host.ts';
 import { kernelGaps } from '../../src/ports/gaps.ts';
 import { createChainPart } from './chain/chain-part.ts';
 import type { CompressionConfig } from './config.ts';
@@ -8,7 +8,7 @@ import { createProofMethods, createRpcFront } from './rpc/front.ts';
 import { createHashing } from './trees/hashing.ts';
 
 /** Puts the parts of the plugin together. */
-export function assembleCompression(ctx: PluginContext<CompressionConfig>): Contribution {
+export function assembleCompression(ctx: HostContext<CompressionConfig>): Contribution {
   const hashing = createHashing(ctx.metrics.counter('hashes_total', 'hashes made in Merkle trees'));
   const cnft = createCnft(ctx);
   const proofs = createProofMethods(ctx, hashing);

@@ -1,4 +1,5 @@
-import { API_VERSION, definePlugin } from '../../src/plugin/plugin.ts';
+import { defineHostPlugin } from '../../src/plugin/host.ts';
+import { API_VERSION } from '../../src/plugin/plugin.ts';
 import { kernelParsers } from '../../src/ports/parsers.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
 import { tokenNames } from '../../src/ports/token-names.ts';
@@ -8,7 +9,7 @@ import { createElements } from './elements.ts';
 import { createTransactions } from './fetch.ts';
 import { transactionsRoute } from './transactions.ts';
 
-export default definePlugin({
+export default defineHostPlugin({
   id: 'enhanced',
   apiVersion: API_VERSION,
   summary: 'tells what transactions did, in words and parts',

@@ -1,13 +1,6 @@
 import { decode32, encode32 } from '../../src/lib/base58.ts';
-import {
-  API_VERSION,
-  type ChainReader,
-  definePlugin,
-  type PluginContext,
-  RpcError,
-  type RpcMethod,
-  Type,
-} from '../../src/plugin/plugin.ts';
+import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
+import { API_VERSION, type ChainReader, RpcError, type RpcMethod, Type } from '../../src/plugin/plugin.ts';
 import { type FeesConfig, feesConfig } from './config.ts';
 import { estimate, LEVELS, type Levels } from './estimate.ts';
 import {
@@ -29,7 +22,7 @@ const TABLE_HEADER_BYTES = 56;
 const TABLE_STATE = 1;
 
 /** Priority fees, estimated from the blocks that are followed. */
-export default definePlugin({
+export default defineHostPlugin({
   id: 'fees',
   apiVersion: API_VERSION,
   summary: 'getPriorityFeeEstimate: what transactions paid in the last 150 slots',
@@ -60,7 +53,7 @@ const request = Type.Object({
   options: Type.Optional(Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()])),
 });
 
-function method(ctx: PluginContext<FeesConfig>, window: Window, name: string, algorithm: 1 | 2): RpcMethod {
+function method(ctx: HostContext<FeesConfig>, window: Window, name: string, algorithm: 1 | 2): RpcMethod {
   return {
     name,
     summary: `Estimates the priority fee, in micro-lamports per compute unit${algorithm === 1 ? ', by the first algorithm' : ''}`,

@@ -1,5 +1,6 @@
 import { CodedError, codeOf } from '../../src/lib/coded-error.ts';
-import type { Contribution, PluginContext } from '../../src/plugin/plugin.ts';
+import type { Contribution } from '../../src/plugin/host.ts';
+import type { PluginContext } from '../../src/plugin/plugin.ts';
 import { tokenPrices } from '../../src/ports/prices.ts';
 import type { PricesConfig } from './config.ts';
 import { PRICES_ERRORS } from './errors.ts';

@@ -1,7 +1,6 @@
+import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
 import {
-  definePlugin,
   defineRoute,
-  type PluginContext,
   type Route,
   Type,
   text,
@@ -18,7 +17,7 @@ import { createRebroadcast, type Rebroadcast } from './rebroadcast.ts';
 import { createSendRoutes } from './routes.ts';
 
 /** Sends transactions: to many nodes at once, and again until the chain has them. */
-export default definePlugin({
+export default defineHostPlugin({
   id: 'sender',
   apiVersion: 1,
   summary: 'GET /ping and POST /fast: transactions to all send upstreams at once, repeated until they are seen',
@@ -73,7 +72,7 @@ function makeBundles(pool: UpstreamPool, { bundleUrls, mevProtect, timeoutMs }: 
   return createBundles(pool, createProtection(pool, bundleUrls, mevProtect), timeoutMs);
 }
 
-function makeRebroadcast(ctx: PluginContext<SenderConfig>): Rebroadcast {
+function makeRebroadcast(ctx: HostContext<SenderConfig>): Rebroadcast {
   const { rebroadcast, timeoutMs } = ctx.config;
   return createRebroadcast({
     reader: ctx.chain('main'),

@@ -1,4 +1,5 @@
-import { API_VERSION, CodedError, definePlugin } from '../../src/plugin/plugin.ts';
+import { defineHostPlugin } from '../../src/plugin/host.ts';
+import { API_VERSION, CodedError } from '../../src/plugin/plugin.ts';
 import { accessAccounts } from '../../src/ports/access.ts';
 import { createClaims } from './claim.ts';
 import { signupConfig } from './config.ts';
@@ -9,7 +10,7 @@ import { migrations } from './store.ts';
 import { readTerms, refused } from './terms.ts';
 
 /** Keys for whoever pays: agents need no operator. Not in the usual list of plugins. */
-export default definePlugin({
+export default defineHostPlugin({
   id: 'signup',
   apiVersion: API_VERSION,
   summary: 'gives API keys for payments on the chain: GET and POST /v0/signup',

@@ -1,4 +1,5 @@
-import type { Contribution, PluginContext } from '../../src/plugin/plugin.ts';
+import type { Contribution } from '../../src/plugin/host.ts';
+import type { PluginContext } from '../../src/plugin/plugin.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
 import { tokenNames } from '../../src/ports/token-names.ts';
 import { metadataAddress } from '../../src/solana/addresses.ts';

@@ -1,10 +1,5 @@
-import {
-  API_VERSION,
-  CodedError,
-  type Contribution,
-  definePlugin,
-  type PluginContext,
-} from '../../src/plugin/plugin.ts';
+import { type Contribution, defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
+import { API_VERSION, CodedError } from '../../src/plugin/plugin.ts';
 import { accessPlans, storedBudgets } from '../../src/ports/access.ts';
 import { kernelOutbox, type Outbox } from '../../src/ports/outbox.ts';
 import { tokenPrices } from '../../src/ports/prices.ts';
@@ -17,7 +12,7 @@ import { migrations } from './store/rows.ts';
 import { trackingPart } from './tracking/index.ts';
 import { walletsRoute } from './tracking/wallets-route.ts';
 
-export default definePlugin({
+export default defineHostPlugin({
   id: 'wallet',
   apiVersion: API_VERSION,
   summary: 'history, transfers, past and present balances, first funding and identity of wallets',
@@ -32,7 +27,7 @@ export default definePlugin({
 });
 
 /** Puts the parts of the plugin together. */
-function assembleWallet(ctx: PluginContext<WalletConfig>, outbox: Outbox): Contribution {
+function assembleWallet(ctx: HostContext<WalletConfig>, outbox: Outbox): Contribution {
   const identity = identityRoutes(ctx, ctx.config);
   const tracking = trackingPart(ctx, outbox, identity.labelOf);
   const parts = [identity, balancesRoutes(ctx, ctx.config), tracking];

@@ -5,7 +5,8 @@ import { type Check, createValidator, type Validator } from '../http/calls/valid
 import { parseQuery, queryKinds, typeQuery } from '../http/query.ts';
 import { stringify } from '../lib/json.ts';
 import { lazy } from '../lib/lru.ts';
-import { type Gate, JsonText, type Reply, RequestError, type Route, type RouteRequest } from '../plugin/plugin.ts';
+import type { Gate } from '../plugin/host.ts';
+import { JsonText, type Reply, RequestError, type Route, type RouteRequest } from '../plugin/plugin.ts';
 import type { DaemonView, InnerCall, InnerReply, PluginView } from '../ports/daemon-view.ts';
 import type { Merged } from './plugins/merge-contributions.ts';
 import type { ProvisionedPlugin } from './plugins/provision.ts';

@@ -1,4 +1,5 @@
-import type { GateItem, Route } from '../plugin/plugin.ts';
+import type { GateItem } from '../plugin/host.ts';
+import type { Route } from '../plugin/plugin.ts';
 import type { Check, Validator } from './calls/validation.ts';
 import type { HttpMeter, RouteMeter } from './meter.ts';
 import { type QueryKind, queryKinds } from './query.ts';

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { type Gate, GateRefusal, RequestError, type RouteRequest } from '../plugin/plugin.ts';
+import type { Gate } from '../plugin/host.ts';
+import { GateRefusal, RequestError, type RouteRequest } from '../plugin/plugin.ts';
 import type { Deadlines } from '../runtime/deadline.ts';
 import { BodyAborted, checkBodyEncoding, checkDeclaredLength, parseJsonBody, readBody } from './body.ts';
 import { faultOf, timeoutFault } from './calls/fault.ts';

@@ -1,5 +1,6 @@
 import { maskMethod } from '../lib/mask-keys.ts';
-import { type Gate, GateRefusal } from '../plugin/plugin.ts';
+import type { Gate } from '../plugin/host.ts';
+import { GateRefusal } from '../plugin/plugin.ts';
 import type { Deadlines } from '../runtime/deadline.ts';
 import { isPromise } from '../runtime/is-promise.ts';
 import { checkBodyEncoding } from './body.ts';

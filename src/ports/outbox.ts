@@ -1,4 +1,4 @@
-import { serviceToken } from './service.ts';
+import { type ServiceToken, serviceToken } from './service.ts';
 import type { StoreTx } from './store.ts';
 
 /** `pending` waits for `runAt`, `running` has a lease, `held` waits until someone releases it; the others are over. */
@@ -136,4 +136,4 @@ export interface Outbox {
   ): Promise<readonly { readonly id: number; readonly key: string }[]>;
 }
 
-export const kernelOutbox = serviceToken<Outbox>('kernel.outbox');
+export const kernelOutbox: ServiceToken<Outbox> = serviceToken('kernel.outbox');

@@ -11,7 +11,7 @@ import { createProjects, findProjectRow } from '../../plugins/access/projects/pr
 import { readUsage, usageRecord } from '../../plugins/access/usage/record.ts';
 import { createSystemRandom } from '../../src/adapters/random.ts';
 import { fillDefaults, type SchemaNode } from '../../src/config/node.ts';
-import type { Credentials, Gate, GateItem } from '../../src/plugin/plugin.ts';
+import type { Credentials, Gate, GateItem } from '../../src/plugin/host.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { createMetricsRegistry } from '../../src/runtime/metrics.ts';

@@ -1,5 +1,6 @@
 import { encode32 } from '../../../src/lib/base58.ts';
 import { isLagBeyond } from '../../../src/lib/chain-lag.ts';
+import type { HostContext } from '../../../src/plugin/host.ts';
 import {
   type ChainReader,
   type Clock,
@@ -9,7 +10,6 @@ import {
   json,
   type Log,
   type Metrics,
-  type PluginContext,
   type Route,
   type Store,
   Type,
@@ -47,7 +47,7 @@ interface ChainPart {
 const PROCESSOR = { name: 'compression', version: 1 } as const;
 
 export function createChainPart(
-  ctx: PluginContext<CompressionConfig>,
+  ctx: HostContext<CompressionConfig>,
   gaps: GapBook | null,
   hashing: Hashing,
   cnft: Cnft | null = null,

@@ -1,10 +1,10 @@
 import { encode32 } from '../../../src/lib/base58.ts';
+import type { HostContext } from '../../../src/plugin/host.ts';
 import {
   type BlockProcessor,
   type ChainBlock,
   codeOf,
   type Log,
-  type PluginContext,
   type Store,
   type StoreTx,
 } from '../../../src/plugin/plugin.ts';
@@ -169,7 +169,7 @@ interface Indexing {
 }
 
 export function createIndexing(
-  ctx: PluginContext<CompressionConfig>,
+  ctx: HostContext<CompressionConfig>,
   hashing: Hashing,
   cnft: Cnft | null,
   startSlot: () => number | undefined,

@@ -1,5 +1,5 @@
 import { withId } from '../../../src/lib/rpc-reply.ts';
-import type { RpcForward, RpcQuestion } from '../../../src/plugin/plugin.ts';
+import type { RpcForward, RpcQuestion } from '../../../src/plugin/host.ts';
 import type { Answer } from '../forward/attempt.ts';
 import type { AnswerCache, CacheKey } from './answer-cache.ts';
 import type { ChainIdentity } from './chain-identity.ts';

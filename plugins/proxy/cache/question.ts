@@ -1,7 +1,7 @@
 import { isPlainObject } from '../../../src/lib/json.ts';
 import { withoutBlanks } from '../../../src/lib/json-members.ts';
 import { createLru } from '../../../src/lib/lru.ts';
-import type { RpcForward } from '../../../src/plugin/plugin.ts';
+import type { RpcForward } from '../../../src/plugin/host.ts';
 import type { CacheKey } from './answer-cache.ts';
 import type { ChainIdentity, Identity } from './chain-identity.ts';
 

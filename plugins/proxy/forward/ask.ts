@@ -1,12 +1,12 @@
 import { createLru } from '../../../src/lib/lru.ts';
 import { isNull } from '../../../src/lib/rpc-reply.ts';
+import type { RpcForward } from '../../../src/plugin/host.ts';
 import {
   type CallContext,
   type Clock,
   type Log,
   type Metrics,
   RpcError,
-  type RpcForward,
   type UpstreamPool,
 } from '../../../src/plugin/plugin.ts';
 import type { Counter } from '../../../src/ports/metrics.ts';

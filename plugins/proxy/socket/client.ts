@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { WebSocket } from 'ws';
-import type { Clock, RpcDispatch, SocketContext } from '../../../src/plugin/plugin.ts';
+import type { RpcDispatch, SocketContext } from '../../../src/plugin/host.ts';
+import type { Clock } from '../../../src/plugin/plugin.ts';
 import type { StreamMeter } from '../../../src/ports/access.ts';
 import type { ProxyConfig } from '../config.ts';
 import { isKeepAlive } from './message.ts';

@@ -1,11 +1,6 @@
 import { type JsonMember, withoutBlanks } from '../../../src/lib/json-members.ts';
-import {
-  type Price,
-  RpcError,
-  type SocketCall,
-  type SocketCalls,
-  type SocketOutcome,
-} from '../../../src/plugin/plugin.ts';
+import type { SocketCall, SocketCalls, SocketOutcome } from '../../../src/plugin/host.ts';
+import { type Price, RpcError } from '../../../src/plugin/plugin.ts';
 import type { Lease, Tenant } from '../../../src/ports/access.ts';
 import type { Hub, Subscriber } from './hub.ts';
 import type { Outlet } from './outlet.ts';

@@ -48,7 +48,7 @@ export function trackingPart(
   const metrics = createWalletMetrics(ctx.metrics);
   const upstream =
     chain === null ? null : createWalletUpstream(chain, { concurrency: config.backfill.concurrency, historyFloorSlot });
-  const schedule = createSchedule(outbox, ctx.enqueue);
+  const schedule = createSchedule(outbox, ctx.jobs.add);
   const admission =
     chain === null || upstream === null
       ? null

@@ -33,7 +33,7 @@ const UNDELIVERED: readonly OutboxState[] = ['pending', 'running', 'held', 'fail
 
 interface OutboxQueueParts {
   readonly outbox: Outbox;
-  readonly enqueue: PluginContext['enqueue'];
+  readonly enqueue: PluginContext['jobs']['add'];
   readonly chains: readonly ChainId[];
 }
 

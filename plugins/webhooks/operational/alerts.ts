@@ -133,7 +133,7 @@ const ID_BYTES = 16;
 
 interface OperationalParts {
   readonly config: WebhooksConfig['operational'];
-  readonly enqueue: PluginContext['enqueue'];
+  readonly enqueue: PluginContext['jobs']['add'];
   readonly clock: Clock;
   readonly random: Random;
 }

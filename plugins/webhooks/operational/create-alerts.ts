@@ -1,5 +1,6 @@
 import { isLagBeyond, type LagLimit, lagText } from '../../../src/lib/chain-lag.ts';
-import type { ChainId, PluginContext } from '../../../src/plugin/plugin.ts';
+import type { HostContext } from '../../../src/plugin/host.ts';
+import type { ChainId } from '../../../src/plugin/plugin.ts';
 import type { ChainStatus } from '../../../src/ports/chain.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { GapBook } from '../../../src/ports/gaps.ts';
@@ -25,10 +26,10 @@ interface OperatorAlertParts {
 }
 
 /** All that the operator is told of. */
-export function createOperatorAlerts(ctx: PluginContext<WebhooksConfig>, parts: OperatorAlertParts) {
+export function createOperatorAlerts(ctx: HostContext<WebhooksConfig>, parts: OperatorAlertParts) {
   const { config, store, clock, random, log } = ctx;
   const { outbox, gaps, chains, processor } = parts;
-  const operational = createOperational({ config: config.operational, enqueue: ctx.enqueue, clock, random });
+  const operational = createOperational({ config: config.operational, enqueue: ctx.jobs.add, clock, random });
   return {
     alerts: createAlerts(operational, clock, log),
     gapAlerts: gaps === null ? null : createGapAlerts(operational, gaps, store, processor),

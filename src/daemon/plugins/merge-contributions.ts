@@ -1,16 +1,6 @@
 import { CodedError } from '../../lib/coded-error.ts';
-import type {
-  BlockProcessor,
-  Command,
-  Contribution,
-  Gate,
-  HealthCheck,
-  JobKind,
-  Route,
-  RpcFallback,
-  RpcMethod,
-  SocketHandler,
-} from '../../plugin/plugin.ts';
+import type { Contribution, Gate, RpcFallback, SocketHandler } from '../../plugin/host.ts';
+import type { BlockProcessor, Command, HealthCheck, JobKind, Route, RpcMethod } from '../../plugin/plugin.ts';
 import type { ContributedParser } from '../../ports/parsers.ts';
 import type { Tracer } from '../../ports/tracing.ts';
 import { EXIT } from '../../runtime/errors.ts';

@@ -1,6 +1,9 @@
 import type { CoreConfig } from '../../config/core.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
-import type { Contribution, NewJob, PluginContext, PluginDefinition, ProvidedService } from '../../plugin/plugin.ts';
+import { isPlainObject } from '../../lib/json.ts';
+import type { Contribution, HostContext, HostPluginDefinition } from '../../plugin/host.ts';
+import type { NewJob } from '../../plugin/plugin.ts';
+import { createRegistration, type Registration } from '../../plugin/registration.ts';
 import type { Bus, Hints } from '../../ports/bus.ts';
 import type { ChainId, ChainReader } from '../../ports/chain.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
@@ -8,7 +11,7 @@ import type { Roles } from '../../ports/daemon-view.ts';
 import type { Log } from '../../ports/log.ts';
 import type { Metrics } from '../../ports/metrics.ts';
 import type { Outbound } from '../../ports/outbound.ts';
-import type { ServiceToken } from '../../ports/service.ts';
+import type { ProvidedService, ServiceToken } from '../../ports/service.ts';
 import type { Store, StoreTx } from '../../ports/store.ts';
 import type { UpstreamConfig, UpstreamPool } from '../../ports/upstream.ts';
 import { EXIT } from '../../runtime/errors.ts';
@@ -37,7 +40,7 @@ export interface PluginSurroundings {
 
 export interface ProvisionedPlugin {
   readonly id: string;
-  readonly definition: PluginDefinition;
+  readonly definition: HostPluginDefinition;
   readonly section: unknown;
   readonly contribution: Contribution;
   /** Opened by the plugin, started and stopped with it. */
@@ -46,7 +49,7 @@ export interface ProvisionedPlugin {
 
 export interface PluginToProvision {
   readonly id: string;
-  readonly definition: PluginDefinition;
+  readonly definition: HostPluginDefinition;
   readonly section: unknown;
 }
 
@@ -62,18 +65,27 @@ export async function provisionPlugins(
   const provisioned: ProvisionedPlugin[] = [];
   for (const plugin of plugins) {
     const pools: UpstreamPool[] = [];
-    const context = createContext(plugin, surroundings, services, pools);
-    const contribution = await provisionOne(plugin, context);
+    const registration = createRegistration(
+      plugin.id,
+      surroundings.clock,
+      surroundings.log.child({ plugin: plugin.id }),
+    );
+    const context = createContext(plugin, surroundings, registration, services, pools);
+    const contribution = await provisionOne(plugin, context, registration);
     for (const { token, service } of contribution.services ?? []) services.set(token.id, service);
     provisioned.push({ ...plugin, contribution, pools });
   }
   return provisioned;
 }
 
-async function provisionOne({ id, definition }: PluginToProvision, context: PluginContext): Promise<Contribution> {
-  let contribution: Contribution;
+async function provisionOne(
+  { id, definition }: PluginToProvision,
+  context: HostContext,
+  registration: Registration,
+): Promise<Contribution> {
+  let returned: unknown;
   try {
-    contribution = await definition.provision(context as never);
+    returned = await definition.provision(context as never);
   } catch (error) {
     if (error instanceof CodedError) throw error;
     throw new CodedError('PLUGIN_INVALID', `plugin ${id} cannot be provisioned: ${messageOf(error)}`, {
@@ -81,11 +93,12 @@ async function provisionOne({ id, definition }: PluginToProvision, context: Plug
       cause: error,
     });
   }
-  if (typeof contribution !== 'object' || contribution === null) {
-    throw new CodedError('PLUGIN_INVALID', `plugin ${id}: provision returned no contribution`, {
+  if (returned !== undefined && !isPlainObject(returned)) {
+    throw new CodedError('PLUGIN_INVALID', `plugin ${id}: provision returned something other than a contribution`, {
       exitCode: EXIT.config,
     });
   }
+  const contribution = registration.close(returned as Contribution | undefined);
   const offered = (definition.offers ?? []).map((token) => token.id);
   const provided = (contribution.services ?? []).map(({ token }) => token.id);
   const wrong = [
@@ -103,9 +116,10 @@ async function provisionOne({ id, definition }: PluginToProvision, context: Plug
 function createContext(
   { id, definition, section }: PluginToProvision,
   shared: PluginSurroundings,
+  registration: Registration,
   services: ReadonlyMap<string, unknown>,
   pools: UpstreamPool[],
-): PluginContext {
+): HostContext {
   const metrics = shared.metrics(id);
   const used = new Set((definition.uses ?? []).map((token) => token.id));
   return {
@@ -135,7 +149,8 @@ function createContext(
       }
       return services.get(token.id) as T | undefined;
     },
-    enqueue: shared.enqueue,
+    ...registration.methods,
+    jobs: { ...registration.methods.jobs, add: shared.enqueue },
     hints: hintsOf(shared.bus, id),
   };
 }

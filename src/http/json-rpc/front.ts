@@ -1,16 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { CoreConfig } from '../../config/core.ts';
-import {
-  type Admission,
-  type CallContext,
-  type Gate,
-  GateRefusal,
-  type RpcDispatch,
-  RpcError,
-  type RpcFallback,
-  type RpcMethod,
-  type SocketCalls,
-} from '../../plugin/plugin.ts';
+import type { Admission, Gate, RpcDispatch, RpcFallback, SocketCalls } from '../../plugin/host.ts';
+import { type CallContext, GateRefusal, RpcError, type RpcMethod } from '../../plugin/plugin.ts';
 import type { Lease, Tenant } from '../../ports/access.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';

@@ -9,7 +9,8 @@ import { Type } from '@sinclair/typebox';
 import fc from 'fast-check';
 import { WebSocket } from 'ws';
 import { acceptedCoding } from '../../../src/http/compression.ts';
-import { defineRoute, json, type Route, type RpcFallback } from '../../../src/plugin/plugin.ts';
+import type { RpcFallback } from '../../../src/plugin/host.ts';
+import { defineRoute, json, type Route } from '../../../src/plugin/plugin.ts';
 import { GOOD_KEY, startFront, type TestFront } from '../../helpers/http-front.ts';
 import { rawConnect, until } from '../../helpers/raw-http.ts';
 
