@@ -1,5 +1,4 @@
-import { defineHostPlugin } from '../../src/plugin/host.ts';
-import { API_VERSION } from '../../src/plugin/plugin.ts';
+import { API_VERSION, definePlugin } from '../../src/plugin/plugin.ts';
 import { kernelParsers } from '../../src/ports/parsers.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
 import { tokenNames } from '../../src/ports/token-names.ts';
@@ -9,7 +8,7 @@ import { createElements } from './elements.ts';
 import { createTransactions } from './fetch.ts';
 import { transactionsRoute } from './transactions.ts';
 
-export default defineHostPlugin({
+export default definePlugin({
   id: 'enhanced',
   apiVersion: API_VERSION,
   summary: 'tells what transactions did, in words and parts',
@@ -29,6 +28,7 @@ export default defineHostPlugin({
       names: ctx.use(tokenNames) ?? null,
     });
     const parts = { transactions, elements, config: ctx.config };
-    return { routes: [transactionsRoute(parts), addressRoute(parts)] };
+    ctx.http.route(transactionsRoute(parts));
+    ctx.http.route(addressRoute(parts));
   },
 });

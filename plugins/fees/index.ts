@@ -1,6 +1,13 @@
 import { decode32, encode32 } from '../../src/lib/base58.ts';
-import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
-import { API_VERSION, type ChainReader, RpcError, type RpcMethod, Type } from '../../src/plugin/plugin.ts';
+import {
+  API_VERSION,
+  type ChainReader,
+  definePlugin,
+  type PluginContext,
+  RpcError,
+  type RpcMethod,
+  Type,
+} from '../../src/plugin/plugin.ts';
 import { type FeesConfig, feesConfig } from './config.ts';
 import { estimate, LEVELS, type Levels } from './estimate.ts';
 import {
@@ -22,7 +29,7 @@ const TABLE_HEADER_BYTES = 56;
 const TABLE_STATE = 1;
 
 /** Priority fees, estimated from the blocks that are followed. */
-export default defineHostPlugin({
+export default definePlugin({
   id: 'fees',
   apiVersion: API_VERSION,
   summary: 'getPriorityFeeEstimate: what transactions paid in the last 150 slots',
@@ -35,14 +42,10 @@ export default defineHostPlugin({
       ctx.metrics.observe('slots', 'slots whose fees are in memory', () => window.size);
       ctx.metrics.observe('slots_bytes', 'size of the fees in memory', () => window.bytes);
     }
-    return {
-      processors: [createProcessor()],
-      rpc: [
-        method(ctx, window, 'getPriorityFeeEstimate', 2),
-        method(ctx, window, 'getPriorityFeeEstimateV2', 2),
-        method(ctx, window, 'getPriorityFeeEstimateV1', 1),
-      ],
-    };
+    ctx.blocks.on(createProcessor());
+    ctx.rpc.method(method(ctx, window, 'getPriorityFeeEstimate', 2));
+    ctx.rpc.method(method(ctx, window, 'getPriorityFeeEstimateV2', 2));
+    ctx.rpc.method(method(ctx, window, 'getPriorityFeeEstimateV1', 1));
   },
 });
 
@@ -53,7 +56,7 @@ const request = Type.Object({
   options: Type.Optional(Type.Union([Type.Object({}, { additionalProperties: true }), Type.Null()])),
 });
 
-function method(ctx: HostContext<FeesConfig>, window: Window, name: string, algorithm: 1 | 2): RpcMethod {
+function method(ctx: PluginContext<FeesConfig>, window: Window, name: string, algorithm: 1 | 2): RpcMethod {
   return {
     name,
     summary: `Estimates the priority fee, in micro-lamports per compute unit${algorithm === 1 ? ', by the first algorithm' : ''}`,

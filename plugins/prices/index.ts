@@ -1,10 +1,9 @@
-import { defineHostPlugin } from '../../src/plugin/host.ts';
-import { API_VERSION } from '../../src/plugin/plugin.ts';
+import { API_VERSION, definePlugin } from '../../src/plugin/plugin.ts';
 import { tokenPrices } from '../../src/ports/prices.ts';
 import { assemblePrices } from './assemble.ts';
 import { pricesConfig } from './config.ts';
 
-export default defineHostPlugin({
+export default definePlugin({
   id: 'prices',
   apiVersion: API_VERSION,
   summary: 'prices of tokens in US dollars, for the other plugins',

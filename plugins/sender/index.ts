@@ -1,6 +1,7 @@
-import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
 import {
+  definePlugin,
   defineRoute,
+  type PluginContext,
   type Route,
   Type,
   text,
@@ -17,7 +18,7 @@ import { createRebroadcast, type Rebroadcast } from './rebroadcast.ts';
 import { createSendRoutes } from './routes.ts';
 
 /** Sends transactions: to many nodes at once, and again until the chain has them. */
-export default defineHostPlugin({
+export default definePlugin({
   id: 'sender',
   apiVersion: 1,
   summary: 'GET /ping and POST /fast: transactions to all send upstreams at once, repeated until they are seen',
@@ -34,18 +35,13 @@ export default defineHostPlugin({
     let draining = false;
     const { clock, metrics } = ctx;
     const fast = createFastRoute({ config, pool, bundles, protection, clock, metrics, rebroadcast });
-    return {
-      services: [
-        { token: sendRoutes, service: createSendRoutes({ bundles, protection, timeoutMs: config.timeoutMs }) },
-      ],
-      routes: [pingRoute(() => !draining && isUp(pool)), ...(config.enabled ? [fast] : [])],
-      drain() {
-        draining = true;
-      },
-      stop() {
-        rebroadcast?.stop();
-      },
-    };
+    ctx.provide(sendRoutes, createSendRoutes({ bundles, protection, timeoutMs: config.timeoutMs }));
+    ctx.http.route(pingRoute(() => !draining && isUp(pool)));
+    if (config.enabled) ctx.http.route(fast);
+    ctx.onDrain(() => {
+      draining = true;
+    });
+    ctx.onStop(() => rebroadcast?.stop());
   },
 });
 
@@ -72,7 +68,7 @@ function makeBundles(pool: UpstreamPool, { bundleUrls, mevProtect, timeoutMs }: 
   return createBundles(pool, createProtection(pool, bundleUrls, mevProtect), timeoutMs);
 }
 
-function makeRebroadcast(ctx: HostContext<SenderConfig>): Rebroadcast {
+function makeRebroadcast(ctx: PluginContext<SenderConfig>): Rebroadcast {
   const { rebroadcast, timeoutMs } = ctx.config;
   return createRebroadcast({
     reader: ctx.chain('main'),

@@ -1,5 +1,4 @@
-import { defineHostPlugin } from '../../src/plugin/host.ts';
-import { API_VERSION, CodedError } from '../../src/plugin/plugin.ts';
+import { API_VERSION, CodedError, definePlugin } from '../../src/plugin/plugin.ts';
 import { accessAccounts } from '../../src/ports/access.ts';
 import { createClaims } from './claim.ts';
 import { signupConfig } from './config.ts';
@@ -10,27 +9,23 @@ import { migrations } from './store.ts';
 import { readTerms, refused } from './terms.ts';
 
 /** Keys for whoever pays: agents need no operator. Not in the usual list of plugins. */
-export default defineHostPlugin({
+export default definePlugin({
   id: 'signup',
   apiVersion: API_VERSION,
   summary: 'gives API keys for payments on the chain: GET and POST /v0/signup',
   config: signupConfig,
   uses: [accessAccounts],
   migrations,
-  provision({ config, store, clock, use }) {
+  provision({ config, store, clock, use, http, blocks, onStart }) {
     const accounts = use(accessAccounts);
     if (accounts === undefined)
       throw new CodedError('SIGNUP_NO_ACCESS', SIGNUP_ERRORS.SIGNUP_NO_ACCESS, { exitCode: 78 });
     const terms = readTerms(config);
-    return {
-      routes: [
-        termsRoute(terms, config.plan, config.credits),
-        claimRoute(createClaims({ store, clock, accounts, config })),
-      ],
-      processors: [createProcessor(terms)],
-      start() {
-        if (!accounts.hasPlan(config.plan)) throw refused(`there is no plan ${config.plan}`);
-      },
-    };
+    http.route(termsRoute(terms, config.plan, config.credits));
+    http.route(claimRoute(createClaims({ store, clock, accounts, config })));
+    blocks.on(createProcessor(terms));
+    onStart(() => {
+      if (!accounts.hasPlan(config.plan)) throw refused(`there is no plan ${config.plan}`);
+    });
   },
 });
