@@ -6,7 +6,7 @@ import type { CallContext, ErrorShape } from '../plugin/plugin.ts';
 import type { Caller, Tenant } from '../ports/access.ts';
 import type { Log } from '../ports/log.ts';
 import type { Span } from '../ports/tracing.ts';
-import { LazySignal } from './calls/lazy-signal.ts';
+import { LazySignal } from './lazy-signal.ts';
 import type { RouteMeter } from './meter.ts';
 import { parseQuery } from './query.ts';
 import type { Target } from './router.ts';

@@ -9,8 +9,8 @@ import type { Metrics } from '../../ports/metrics.ts';
 import { createDeadlines } from '../../runtime/deadline.ts';
 import { isPromise } from '../../runtime/is-promise.ts';
 import { withoutMark } from '../body.ts';
-import { type Fault, faultOf, type RpcFault } from '../calls/fault.ts';
-import type { Validator } from '../calls/validation.ts';
+import { type Fault, faultOf, type RpcFault } from '../errors.ts';
+import type { Validator } from '../validation.ts';
 import { createMethodTable, type Executed, failed, type MethodTable, rpcErrorText } from './execute.ts';
 import {
   type Admitted,
@@ -26,8 +26,7 @@ import {
   rpcFault,
   runCall,
 } from './prepare.ts';
-import { recoverCall } from './recover.ts';
-import { scanRpcBody } from './scan.ts';
+import { recoverCall, scanRpcBody } from './scan.ts';
 
 const MAX_DEPTH = 64;
 /** How much of a body is read for the id of its refusal. */

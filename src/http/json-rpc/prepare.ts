@@ -3,7 +3,7 @@ import { type CallContext, GateRefusal, RpcError, type RpcMethod } from '../../p
 import type { Clock } from '../../ports/clock.ts';
 import type { Counter, Histogram, Metrics } from '../../ports/metrics.ts';
 import type { Deadlines } from '../../runtime/deadline.ts';
-import { type Fault, faultOf } from '../calls/fault.ts';
+import { type Fault, faultOf } from '../errors.ts';
 import {
   type Destination,
   type Executed,
