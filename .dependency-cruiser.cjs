@@ -39,7 +39,7 @@ module.exports = {
     { name: 'no-cycles-between-folders', scope: 'folder', severity: 'warn', from: {}, to: { circular: true } },
     ...floors,
     floor('solana-is-pure', '^src/solana/', '^src/(solana|lib)/|^src/ports/block\\.ts$', 'chain knowledge, no I/O; block types only'),
-    floor('plugins-floor', '^plugins/', '^plugins/|^src/(ports|solana|lib|runtime)/|^src/plugin/(plugin|request)\\.ts$', 'plugins see the plugin API, ports, runtime, solana and lib'),
+    floor('plugins-floor', '^plugins/', '^plugins/|^src/(ports|solana|lib|runtime)/|^src/plugin/(plugin|request|host)\\.ts$', 'plugins see the plugin API, ports, runtime, solana and lib'),
     {
       name: 'plugins-never-import-each-other',
       severity: 'error',

@@ -14,6 +14,13 @@ import { build } from 'esbuild';
 const root = import.meta.dirname;
 const [out = 'dist', ...tests] = process.argv.slice(2);
 
+/** What plugins and their tests import. */
+const PUBLIC = {
+  'parhelion/plugin': 'src/plugin/plugin.ts',
+  'parhelion/kit': 'src/runtime/kit.ts',
+  'parhelion/test': 'src/cli/test-kit.ts',
+};
+
 /**
  * Modules that look for something beside themselves find it as if each were a file of its own in the built tree; those of tests find
  * the sources.
@@ -21,7 +28,7 @@ const [out = 'dist', ...tests] = process.argv.slice(2);
 const ownPlace = {
   name: 'own-place',
   setup({ onLoad, onResolve }) {
-    onResolve({ filter: /^parhelion\/plugin$/ }, () => ({ path: join(root, 'src/plugin/plugin.ts') }));
+    onResolve({ filter: /^parhelion\// }, ({ path }) => ({ path: join(root, PUBLIC[path]) }));
     onLoad({ filter: /\.ts$/ }, async ({ path }) => {
       const text = await readFile(path, 'utf8');
       if (path.includes('/node_modules/') || !text.includes('import.meta.')) return null;
@@ -50,7 +57,7 @@ const sharedPackages = {
   name: 'shared-packages',
   setup({ onResolve }) {
     onResolve({ filter: /^[^./]/ }, ({ path, kind }) =>
-      kind === 'entry-point' || path === 'parhelion/plugin' || TAKEN_IN.test(path) ? null : { path, external: true },
+      kind === 'entry-point' || path in PUBLIC || TAKEN_IN.test(path) ? null : { path, external: true },
     );
   },
 };
@@ -89,7 +96,7 @@ await build({
     'src/cli/main.ts',
     'src/cli/role-thread.ts',
     'src/local-chain/child.ts',
-    'src/plugin/plugin.ts',
+    ...Object.values(PUBLIC),
     ...(await readdir('plugins')).map((plugin) => `plugins/${plugin}/index.ts`),
     ...tests,
   ],
@@ -112,4 +119,33 @@ await build({
   },
   logLevel: 'warning',
 });
-if (tests.length === 0) await writeTokenList();
+
+/**
+ * The types of what plugins import, as `.d.ts`, with the files that these mention: a third party's compiler never reads our sources. Each file
+ * is declared by itself, so all exports in them have written types.
+ */
+async function writeTypes() {
+  const { default: ts } = await import('typescript');
+  const compilerOptions = { declaration: true, isolatedDeclarations: true, target: ts.ScriptTarget.ES2022 };
+  const files = new Set(Object.values(PUBLIC));
+  for (const file of files) {
+    const text = await readFile(file, 'utf8');
+    const { outputText, diagnostics } = ts.transpileDeclaration(text, { fileName: file, compilerOptions });
+    for (const { messageText, start } of diagnostics ?? []) {
+      const line = text.slice(0, start).split('\n').length;
+      throw new Error(`${file}:${line}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`);
+    }
+    const declared = outputText.replaceAll(/(from ')(\.[^']+)\.ts'/g, (_, from, path) => {
+      files.add(join(dirname(file), `${path}.ts`));
+      return `${from}${path}.js'`;
+    });
+    const place = join(out, 'types', relative('src', file).replace(/\.ts$/, '.d.ts'));
+    await mkdir(dirname(place), { recursive: true });
+    await writeFile(place, declared);
+  }
+}
+
+if (tests.length === 0) {
+  await writeTokenList();
+  await writeTypes();
+}

@@ -1,5 +1,6 @@
 import { lazy } from '../../src/lib/lru.ts';
-import type { Contribution, PluginContext } from '../../src/plugin/plugin.ts';
+import type { Contribution } from '../../src/plugin/host.ts';
+import type { PluginContext } from '../../src/plugin/plugin.ts';
 import { accessAccounts, accessAdmin, accessBootstrap, accessCharges, accessPlans } from '../../src/ports/access.ts';
 import { createAdmin } from './admin.ts';
 import { createCharges } from './charges.ts';

@@ -1,20 +1,15 @@
 import { networkOf } from '../../src/lib/cidr.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import { createRightsWatch } from '../../src/lib/rights-watch.ts';
+import type { Admission, Credentials, Gate, GateItem, StayingClient, Watched } from '../../src/plugin/host.ts';
 import {
-  type Admission,
   type Caller,
   type Clock,
-  type Credentials,
-  type Gate,
-  type GateItem,
   GateRefusal,
   type Log,
   type Metrics,
   type Price,
-  type StayingClient,
   type Store,
-  type Watched,
 } from '../../src/plugin/plugin.ts';
 import { type Account, affordable, turnDay } from './account.ts';
 import type { AccessConfig } from './config.ts';

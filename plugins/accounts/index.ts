@@ -1,13 +1,5 @@
-import {
-  API_VERSION,
-  definePlugin,
-  JsonText,
-  type PluginContext,
-  type RateGroup,
-  RpcError,
-  type RpcMethod,
-  Type,
-} from '../../src/plugin/plugin.ts';
+import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
+import { API_VERSION, JsonText, type RateGroup, RpcError, type RpcMethod, Type } from '../../src/plugin/plugin.ts';
 import { type AccountsConfig, accountsConfig } from './config.ts';
 import { createLists, type Lists } from './lists.ts';
 import { readPage } from './page.ts';
@@ -15,7 +7,7 @@ import { type Question, readOwnerQuestion, readProgramQuestion } from './questio
 import { createNodes, type Nodes } from './upstream.ts';
 
 /** Lists of accounts, page by page, over nodes that only give all at once. */
-export default definePlugin({
+export default defineHostPlugin({
   id: 'accounts',
   apiVersion: API_VERSION,
   summary: 'getProgramAccountsV2 and getTokenAccountsByOwnerV2: accounts in pages, over any upstream',
@@ -39,7 +31,7 @@ export default definePlugin({
 });
 
 interface Parts {
-  readonly ctx: PluginContext<AccountsConfig>;
+  readonly ctx: HostContext<AccountsConfig>;
   readonly nodes: Nodes;
   readonly lists: Lists;
 }

@@ -1,4 +1,4 @@
-import type { Contribution, PluginContext } from '../../src/plugin/plugin.ts';
+import type { Contribution, HostContext } from '../../src/plugin/host.ts';
 import { kernelGaps } from '../../src/ports/gaps.ts';
 import { createQueueCheck, createQueueReader } from './chain/queue-check.ts';
 import { createMissingUpdates, createRepair } from './chain/repair.ts';
@@ -22,7 +22,7 @@ import { verifyCommand } from './verify-command.ts';
 const PROCESSOR = { name: 'compression', version: 1 } as const;
 
 /** The composition root: indexing, the JSON-RPC methods, checks against the chain, and commands. */
-export function assembleCompression(ctx: PluginContext<CompressionConfig>): Contribution {
+export function assembleCompression(ctx: HostContext<CompressionConfig>): Contribution {
   const { config, store, clock, log, random, metrics } = ctx;
   const { commitment } = ctx.core.follow;
   const stopped = new AbortController();

@@ -1,10 +1,11 @@
-import { API_VERSION, definePlugin } from '../../src/plugin/plugin.ts';
+import { defineHostPlugin } from '../../src/plugin/host.ts';
+import { API_VERSION } from '../../src/plugin/plugin.ts';
 import { kernelGaps } from '../../src/ports/gaps.ts';
 import { assembleCompression } from './assemble.ts';
 import { compressionConfig } from './config.ts';
 import { migrations } from './store/tables.ts';
 
-export default definePlugin({
+export default defineHostPlugin({
   id: 'compression',
   apiVersion: API_VERSION,
   summary: 'indexes compressed accounts and proves them against their Merkle trees',

@@ -1,6 +1,7 @@
 import { lazy } from '../../src/lib/lru.ts';
 import { createRightsWatch } from '../../src/lib/rights-watch.ts';
-import type { Contribution, PluginContext, Route } from '../../src/plugin/plugin.ts';
+import type { Contribution, HostContext } from '../../src/plugin/host.ts';
+import type { Route } from '../../src/plugin/plugin.ts';
 import { accessAdmin } from '../../src/ports/access.ts';
 import { kernelView } from '../../src/ports/daemon-view.ts';
 import { operatorBootstrap } from '../../src/ports/dashboard.ts';
@@ -24,7 +25,7 @@ const LOOK_MS = 500;
 const STANDINGS = 'standings';
 
 /** Puts the parts of the plugin together. */
-export function assembleDashboard(ctx: PluginContext<DashboardConfig>): Contribution {
+export function assembleDashboard(ctx: HostContext<DashboardConfig>): Contribution {
   const { clock, config, log, random, store } = ctx;
   const access = ctx.use(accessAdmin);
   const daemon = ctx.use(kernelView);

@@ -1,4 +1,5 @@
-import { API_VERSION, definePlugin } from '../../src/plugin/plugin.ts';
+import { defineHostPlugin } from '../../src/plugin/host.ts';
+import { API_VERSION } from '../../src/plugin/plugin.ts';
 import { accessAdmin } from '../../src/ports/access.ts';
 import { kernelView } from '../../src/ports/daemon-view.ts';
 import { operatorBootstrap } from '../../src/ports/dashboard.ts';
@@ -6,7 +7,7 @@ import { assembleDashboard } from './assemble.ts';
 import { dashboardConfig } from './config.ts';
 import { migrations } from './store.ts';
 
-export default definePlugin({
+export default defineHostPlugin({
   id: 'dashboard',
   apiVersion: API_VERSION,
   summary: 'web pages for operators and owners of projects, on the admin listener',

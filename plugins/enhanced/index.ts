@@ -26,6 +26,7 @@ export default definePlugin({
       names: ctx.use(tokenNames) ?? null,
     });
     const parts = { transactions, elements, config: ctx.config };
-    return { routes: [transactionsRoute(parts), addressRoute(parts)] };
+    ctx.http.route(transactionsRoute(parts));
+    ctx.http.route(addressRoute(parts));
   },
 });

@@ -40,14 +40,10 @@ export default definePlugin({
       ctx.metrics.observe('slots', 'slots whose fees are in memory', () => window.size);
       ctx.metrics.observe('slots_bytes', 'size of the fees in memory', () => window.bytes);
     }
-    return {
-      processors: [createProcessor()],
-      rpc: [
-        method(ctx, window, 'getPriorityFeeEstimate', 2),
-        method(ctx, window, 'getPriorityFeeEstimateV2', 2),
-        method(ctx, window, 'getPriorityFeeEstimateV1', 1),
-      ],
-    };
+    ctx.blocks.on(createProcessor());
+    ctx.rpc.method(method(ctx, window, 'getPriorityFeeEstimate', 2));
+    ctx.rpc.method(method(ctx, window, 'getPriorityFeeEstimateV2', 2));
+    ctx.rpc.method(method(ctx, window, 'getPriorityFeeEstimateV1', 1));
   },
 });
 

@@ -1,6 +1,6 @@
 import { CodedError, codeOf } from '../../src/lib/coded-error.ts';
 import { createLru } from '../../src/lib/lru.ts';
-import type { Contribution, PluginContext } from '../../src/plugin/plugin.ts';
+import type { PluginContext } from '../../src/plugin/plugin.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import { type Prices, tokenPrices } from '../../src/ports/prices.ts';
 import type { PricesConfig } from './config.ts';
@@ -13,7 +13,7 @@ type Context = PluginContext<PricesConfig>;
 const MAX_CONNECTIONS = 4;
 
 /** Puts the parts of the plugin together. Error: PRICES_FILE_MISSING. */
-export function assemblePrices(ctx: Context): Contribution {
+export function assemblePrices(ctx: Context): void {
   const { config, clock, log } = ctx;
   const closers: (() => Promise<void>)[] = [];
   const names = Array.isArray(config.source) ? config.source : config.source === 'none' ? [] : [config.source];
@@ -23,12 +23,10 @@ export function assemblePrices(ctx: Context): Contribution {
     failures.with(source).add();
     log.debug({ source, code: codeOf(error) }, 'a source of prices does not answer');
   };
-  return {
-    services: [{ token: tokenPrices, service: createPrices({ sources, clock, config, onFailure }) }],
-    async stop() {
-      for (const close of closers) await close();
-    },
-  };
+  ctx.provide(tokenPrices, createPrices({ sources, clock, config, onFailure }));
+  ctx.onStop(async () => {
+    for (const close of closers) await close();
+  });
 }
 
 function createSource(name: PriceSource['name'], ctx: Context, closers: (() => Promise<void>)[]): PriceSource | null {

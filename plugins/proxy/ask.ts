@@ -2,6 +2,7 @@ import type { Readable } from 'node:stream';
 import { gather } from '../../src/lib/gather.ts';
 import { createLru } from '../../src/lib/lru.ts';
 import { isNull, type RpcReplyParts, readRpcReply } from '../../src/lib/rpc-reply.ts';
+import type { RpcForward } from '../../src/plugin/host.ts';
 import {
   type CallContext,
   type Clock,
@@ -10,7 +11,6 @@ import {
   type Log,
   type Metrics,
   RpcError,
-  type RpcForward,
   type UpstreamPool,
 } from '../../src/plugin/plugin.ts';
 import type { Lease, Tenant } from '../../src/ports/access.ts';

@@ -1,11 +1,6 @@
 import { isAscii } from 'node:buffer';
-import {
-  RpcError,
-  type RpcFallback,
-  type RpcForward,
-  type RpcForwardReply,
-  type UpstreamPool,
-} from '../../src/plugin/plugin.ts';
+import type { RpcFallback, RpcForward, RpcForwardReply } from '../../src/plugin/host.ts';
+import { RpcError, type UpstreamPool } from '../../src/plugin/plugin.ts';
 import type { RoutedAnswer, SendRoutes } from '../../src/ports/send-routes.ts';
 import { type Answer, type Ask, tooLarge } from './ask.ts';
 import type { CachedAsk } from './cache/cached-ask.ts';

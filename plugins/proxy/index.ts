@@ -1,5 +1,5 @@
 import { join, resolve } from 'node:path';
-import { definePlugin, type PluginContext } from '../../src/plugin/plugin.ts';
+import { defineHostPlugin, type HostContext } from '../../src/plugin/host.ts';
 import { accessCharges } from '../../src/ports/access.ts';
 import { sendRoutes } from '../../src/ports/send-routes.ts';
 import { createAsk, createSticky } from './ask.ts';
@@ -13,7 +13,7 @@ import { createSockets } from './socket/handler.ts';
 import { createHub, type Hub } from './socket/hub.ts';
 
 /** The JSON-RPC root for everything that no other plugin answers, and the websocket subscriptions. */
-export default definePlugin({
+export default defineHostPlugin({
   id: 'proxy',
   apiVersion: 1,
   summary: 'standard Solana JSON-RPC methods and websocket subscriptions through the configured upstreams',
@@ -58,7 +58,7 @@ export default definePlugin({
   },
 });
 
-type Context = PluginContext<ProxyConfig>;
+type Context = HostContext<ProxyConfig>;
 type Pool = NonNullable<ReturnType<Context['upstreams']>>;
 
 function askParts({ clock, log, metrics, config, core }: Context, pool: Pool) {

@@ -32,18 +32,13 @@ export default definePlugin({
     let draining = false;
     const { clock, metrics } = ctx;
     const fast = createFastRoute({ config, pool, bundles, protection, clock, metrics, rebroadcast });
-    return {
-      services: [
-        { token: sendRoutes, service: createSendRoutes({ bundles, protection, timeoutMs: config.timeoutMs }) },
-      ],
-      routes: [pingRoute(() => !draining && isUp(pool)), ...(config.enabled ? [fast] : [])],
-      drain() {
-        draining = true;
-      },
-      stop() {
-        rebroadcast?.stop();
-      },
-    };
+    ctx.provide(sendRoutes, createSendRoutes({ bundles, protection, timeoutMs: config.timeoutMs }));
+    ctx.http.route(pingRoute(() => !draining && isUp(pool)));
+    if (config.enabled) ctx.http.route(fast);
+    ctx.onDrain(() => {
+      draining = true;
+    });
+    ctx.onStop(() => rebroadcast?.stop());
   },
 });
 

@@ -15,20 +15,16 @@ export default definePlugin({
   config: signupConfig,
   uses: [accessAccounts],
   migrations,
-  provision({ config, store, clock, use }) {
+  provision({ config, store, clock, use, http, blocks, onStart }) {
     const accounts = use(accessAccounts);
     if (accounts === undefined)
       throw new CodedError('SIGNUP_NO_ACCESS', SIGNUP_ERRORS.SIGNUP_NO_ACCESS, { exitCode: 78 });
     const terms = readTerms(config);
-    return {
-      routes: [
-        termsRoute(terms, config.plan, config.credits),
-        claimRoute(createClaims({ store, clock, accounts, config })),
-      ],
-      processors: [createProcessor(terms)],
-      start() {
-        if (!accounts.hasPlan(config.plan)) throw refused(`there is no plan ${config.plan}`);
-      },
-    };
+    http.route(termsRoute(terms, config.plan, config.credits));
+    http.route(claimRoute(createClaims({ store, clock, accounts, config })));
+    blocks.on(createProcessor(terms));
+    onStart(() => {
+      if (!accounts.hasPlan(config.plan)) throw refused(`there is no plan ${config.plan}`);
+    });
   },
 });

@@ -1,4 +1,4 @@
-import type { Contribution, PluginContext } from '../../src/plugin/plugin.ts';
+import type { PluginContext } from '../../src/plugin/plugin.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
 import { tokenNames } from '../../src/ports/token-names.ts';
 import { metadataAddress } from '../../src/solana/addresses.ts';
@@ -19,7 +19,7 @@ type Context = PluginContext<TokenMetadataConfig>;
 const PARTS_OF_MEMORY = 3;
 
 /** Puts the parts of the plugin together. */
-export function assembleTokenMetadata(ctx: Context): Contribution {
+export function assembleTokenMetadata(ctx: Context): void {
   const { config, clock, log, random, store } = ctx;
   const chain = ctx.chain('main');
   const cacheBytes = Math.ceil(config.cacheBytes / PARTS_OF_MEMORY);
@@ -52,28 +52,24 @@ export function assembleTokenMetadata(ctx: Context): Contribution {
   const slotMs = () => chain?.status().slotMs ?? null;
   const index = createMintIndex({ clock, random, ttlMs: config.factsTtlMs, maxMints: config.maxMints, slotMs });
   const quiet = chain === null || !config.watch ? null : createQuietLook({ mints: index, chain, store, clock, log });
-  return {
-    routes: [tokenMetadataRoute({ load: load?.load ?? null, documents, list, facts, answers, changed, config })],
-    services: [
-      { token: tokenFacts, service: facts },
-      { token: tokenNames, service: names },
-    ],
-    processors: config.watch ? [createWatchProcessor(index, slotMs)] : [],
-    async start() {
-      await changes?.start();
-      if (ctx.roles.has('deliverer')) upkeep.start();
-      if (ctx.roles.has('indexer')) quiet?.start();
-    },
-    async stop() {
-      names.stop();
-      upkeep.stop();
-      changes?.stop();
-      quiet?.stop();
-      await close();
-      await documentStore.stop();
-      await mintStore.stop();
-    },
-  };
+  ctx.http.route(tokenMetadataRoute({ load: load?.load ?? null, documents, list, facts, answers, changed, config }));
+  ctx.provide(tokenFacts, facts);
+  ctx.provide(tokenNames, names);
+  if (config.watch) ctx.blocks.on(createWatchProcessor(index, slotMs));
+  ctx.onStart(async () => {
+    await changes?.start();
+    if (ctx.roles.has('deliverer')) upkeep.start();
+    if (ctx.roles.has('indexer')) quiet?.start();
+  });
+  ctx.onStop(async () => {
+    names.stop();
+    upkeep.stop();
+    changes?.stop();
+    quiet?.stop();
+    await close();
+    await documentStore.stop();
+    await mintStore.stop();
+  });
 }
 
 /** Null where no upstream is configured. */

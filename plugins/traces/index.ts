@@ -1,11 +1,12 @@
-import { API_VERSION, CodedError, definePlugin } from '../../src/plugin/plugin.ts';
+import { defineHostPlugin } from '../../src/plugin/host.ts';
+import { API_VERSION, CodedError } from '../../src/plugin/plugin.ts';
 import { tracesConfig } from './config.ts';
 import { TRACES_ERRORS } from './errors.ts';
 import { createExporter } from './exporter.ts';
 import { createTracer } from './tracer.ts';
 
 /** OpenTelemetry traces of what a daemon does. Not in the usual list of plugins; without it nothing is measured. */
-export default definePlugin({
+export default defineHostPlugin({
   id: 'traces',
   apiVersion: API_VERSION,
   summary: 'sends traces of requests, calls and deliveries to an OpenTelemetry collector (OTLP over HTTP)',

@@ -1,6 +1,6 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import type { Clock, Random, Tracer } from '../../src/plugin/plugin.ts';
-import type { Facts, Span, Work } from '../../src/ports/tracing.ts';
+import type { Clock, Random } from '../../src/plugin/plugin.ts';
+import type { Facts, Span, Tracer, Work } from '../../src/ports/tracing.ts';
 
 /** A finished span. */
 export interface EndedSpan {

@@ -1,4 +1,4 @@
-import { CodedError, type Contribution, type PluginContext } from '../../src/plugin/plugin.ts';
+import { CodedError, type PluginContext } from '../../src/plugin/plugin.ts';
 import { accessPlans, storedBudgets } from '../../src/ports/access.ts';
 import { kernelOutbox } from '../../src/ports/outbox.ts';
 import { tokenFacts } from '../../src/ports/token-facts.ts';
@@ -28,7 +28,7 @@ const RESPONSE_SHARE = 1 / 4;
 const MOST_SEARCHES = 64;
 
 /** The composition root of the plugin: the index of wallets, the routes that read it, balances and identities. */
-export function assembleWallet(ctx: PluginContext<WalletConfig>): Contribution {
+export function assembleWallet(ctx: PluginContext<WalletConfig>): void {
   const outbox = ctx.use(kernelOutbox);
   if (outbox === undefined) throw new CodedError('WALLET_NO_OUTBOX', WALLET_ERRORS.WALLET_NO_OUTBOX);
   const { config, store, clock, log, metrics } = ctx;
@@ -40,7 +40,7 @@ export function assembleWallet(ctx: PluginContext<WalletConfig>): Contribution {
 
   const upstream =
     chain === null ? null : createChainHistory(chain, { concurrency: config.backfill.concurrency, historyFloorSlot });
-  const schedule = createSchedule(outbox, ctx.enqueue);
+  const schedule = createSchedule(outbox, ctx.jobs.add);
   const admission =
     chain === null || upstream === null
       ? null
@@ -81,48 +81,42 @@ export function assembleWallet(ctx: PluginContext<WalletConfig>): Contribution {
   const matched = metrics.counter('rows_matched_total', 'Rows of wallets and token accounts found in blocks');
   const merged = metrics.counter('rows_merged_total', 'Rows of final blocks merged into the history');
   const kept = metrics.counter('transactions_backfilled_total', 'Past transactions of wallets that were stored');
-  return {
-    routes: [
-      ...identity.routes,
-      ...balances.routes,
-      historyRoute({ open, derivedRows, responses, mintFacts, scanLimit }),
-      transfersRoute({ open, derivedRows, mintFacts, scanLimit }),
-      balanceAtRoute({ open, mintFacts, clock, newestSlot, knownSlot: () => chain?.status().cursorSlot ?? -1 }),
-      fundedByRoute({
-        ...{ store, open, log, searches, labelOf: identity.labelOf, explorerTxUrl, maxPages },
-        checkAddress: (address, signal) => admission?.checkAddress(address, signal) ?? Promise.reject(noChain()),
-      }),
-      walletsRoute(store),
-    ],
-    processors: [
-      createWalletProcessor({
-        ...{ random: ctx.random, isFull: config.full, limits: { ...config.limits, now: () => clock.now() } },
-        matched: (rows) => matched.add(rows),
-        merged: (rows) => merged.add(rows),
-      }),
-    ],
-    jobs:
-      upstream === null || admission === null
-        ? []
-        : [
-            createIndexJob(
-              {
-                ...{ store, upstream, clock, log, mayContinue: admission.mayContinue },
-                kept: (transactions) => kept.add(transactions),
-              },
-              config.backfill.wallets,
-            ),
-          ],
-    commands: followCommands(clock),
-    async start() {
-      await identity.start();
-      await upkeep.start(ctx.roles);
-    },
-    async stop() {
-      identity.stop();
-      await balances.stop();
-      searches?.stop();
-      upkeep.stop();
-    },
-  };
+  const routes = [
+    ...identity.routes,
+    ...balances.routes,
+    historyRoute({ open, derivedRows, responses, mintFacts, scanLimit }),
+    transfersRoute({ open, derivedRows, mintFacts, scanLimit }),
+    balanceAtRoute({ open, mintFacts, clock, newestSlot, knownSlot: () => chain?.status().cursorSlot ?? -1 }),
+    fundedByRoute({
+      ...{ store, open, log, searches, labelOf: identity.labelOf, explorerTxUrl, maxPages },
+      checkAddress: (address, signal) => admission?.checkAddress(address, signal) ?? Promise.reject(noChain()),
+    }),
+    walletsRoute(store),
+  ];
+  for (const route of routes) ctx.http.route(route);
+  ctx.blocks.on(
+    createWalletProcessor({
+      ...{ random: ctx.random, isFull: config.full, limits: { ...config.limits, now: () => clock.now() } },
+      matched: (rows) => matched.add(rows),
+      merged: (rows) => merged.add(rows),
+    }),
+  );
+  if (upstream !== null && admission !== null) {
+    const parts = {
+      ...{ store, upstream, clock, log, mayContinue: admission.mayContinue },
+      kept: (transactions: number) => kept.add(transactions),
+    };
+    ctx.jobs.define(createIndexJob(parts, config.backfill.wallets));
+  }
+  for (const command of followCommands(clock)) ctx.command(command);
+  ctx.onStart(async () => {
+    await identity.start();
+    await upkeep.start(ctx.roles);
+  });
+  ctx.onStop(async () => {
+    identity.stop();
+    await balances.stop();
+    searches?.stop();
+    upkeep.stop();
+  });
 }

@@ -1,4 +1,5 @@
-import { type ChainId, CodedError, type Contribution, type PluginContext } from '../../src/plugin/plugin.ts';
+import type { Contribution, HostContext } from '../../src/plugin/host.ts';
+import { type ChainId, CodedError } from '../../src/plugin/plugin.ts';
 import type { AccessCharges, AccessPlans, StoredBudgets } from '../../src/ports/access.ts';
 import type { Following } from '../../src/ports/following.ts';
 import type { GapBook } from '../../src/ports/gaps.ts';
@@ -37,13 +38,13 @@ export interface WebhookServices {
 }
 
 /** Puts the parts of the plugin together. */
-export function assembleWebhooks(ctx: PluginContext<WebhooksConfig>, services: WebhookServices): Contribution {
+export function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookServices): Contribution {
   const { config, store, clock, random, log } = ctx;
   const { outbox, gaps, plans, charges, budgets, following } = services;
   const client = openClient(ctx);
   checkOperational(config.operational, client);
   const chains: readonly ChainId[] = ctx.core.upstream.devnet.urls.length > 0 ? ['main', 'devnet'] : ['main'];
-  const queue = createOutboxQueue({ outbox, enqueue: ctx.enqueue, chains });
+  const queue = createOutboxQueue({ outbox, enqueue: ctx.jobs.add, chains });
   const waiting = createWaitingDeliveries(queue, config.hold.maxRows);
   const depth = createDepth(config.outbox.maxRows);
   ctx.metrics.observe('waiting', 'Deliveries that are not finished, counted every 10 s', depth.value);
@@ -123,7 +124,7 @@ export function assembleWebhooks(ctx: PluginContext<WebhooksConfig>, services: W
   };
 }
 
-const openClient = ({ config, outbound, id }: PluginContext<WebhooksConfig>): OutboundClient =>
+const openClient = ({ config, outbound, id }: HostContext<WebhooksConfig>): OutboundClient =>
   outbound.open({
     allowCidrs: config.allowCidrs,
     allowHttp: config.allowHttp,
@@ -133,7 +134,7 @@ const openClient = ({ config, outbound, id }: PluginContext<WebhooksConfig>): Ou
     section: id,
   });
 
-function paceOf({ config, store, clock }: PluginContext<WebhooksConfig>): Pace {
+function paceOf({ config, store, clock }: HostContext<WebhooksConfig>): Pace {
   const { concurrency, ratePerSecond } = config;
   // One that batches goes one at a time until its first delivery has taken the others with it.
   const unknown = createHookLoader(store, (hook) => hook.batchSize === 1 && pace.learn(hook));

@@ -1,4 +1,5 @@
-import { API_VERSION, CodedError, definePlugin } from '../../src/plugin/plugin.ts';
+import { defineHostPlugin } from '../../src/plugin/host.ts';
+import { API_VERSION, CodedError } from '../../src/plugin/plugin.ts';
 import { accessCharges, accessPlans, storedBudgets } from '../../src/ports/access.ts';
 import { kernelFollowing } from '../../src/ports/following.ts';
 import { kernelGaps } from '../../src/ports/gaps.ts';
@@ -10,7 +11,7 @@ import { webhooksConfig } from './config.ts';
 import { WEBHOOKS_ERRORS } from './errors.ts';
 import { migrations } from './store/tables.ts';
 
-export default definePlugin({
+export default defineHostPlugin({
   id: 'webhooks',
   apiVersion: API_VERSION,
   summary: 'watches addresses and sends matching transactions to HTTP endpoints',

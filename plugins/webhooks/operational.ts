@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
 import { isLagBeyond, type LagLimit, lagText } from '../../src/lib/chain-lag.ts';
+import type { HostContext } from '../../src/plugin/host.ts';
 import type { ChainId, Job, JobKind, JobOutcome, PluginContext, SettledJob } from '../../src/plugin/plugin.ts';
 import type { ChainStatus } from '../../src/ports/chain.ts';
 import type { Clock, Random } from '../../src/ports/clock.ts';
@@ -23,10 +24,10 @@ interface OperatorAlertParts {
 }
 
 /** All events for the operator's own webhook. */
-export function createOperatorAlerts(ctx: PluginContext<WebhooksConfig>, parts: OperatorAlertParts) {
+export function createOperatorAlerts(ctx: HostContext<WebhooksConfig>, parts: OperatorAlertParts) {
   const { config, store, clock, random, log } = ctx;
   const { outbox, gaps, chains, processor } = parts;
-  const operational = createOperational({ config: config.operational, enqueue: ctx.enqueue, clock, random });
+  const operational = createOperational({ config: config.operational, enqueue: ctx.jobs.add, clock, random });
   return {
     alerts: createAlerts(operational, clock, log),
     gapAlerts: gaps === null ? null : createGapAlerts(operational, gaps, store, processor),
@@ -294,7 +295,7 @@ const ID_BYTES = 16;
 
 interface OperationalParts {
   readonly config: WebhooksConfig['operational'];
-  readonly enqueue: PluginContext['enqueue'];
+  readonly enqueue: PluginContext['jobs']['add'];
   readonly clock: Clock;
   readonly random: Random;
 }

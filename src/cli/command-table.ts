@@ -63,6 +63,14 @@ export const commandTable: readonly CliCommand[] = [
     load: () => import('./commands/list-plugins.ts'),
   },
   {
+    path: ['plugin', 'new'],
+    summary: 'write a package with a plugin to start from',
+    argument: { name: 'name', description: 'id of the plugin, and name of the folder' },
+    options: [],
+    help: 'The plugin has a table, a block processor, a route, a JSON-RPC method and a test.',
+    load: () => import('./commands/plugin-new.ts'),
+  },
+  {
     path: ['migrate'],
     summary: 'bring the database to the schema of this version',
     options: [{ flags: '--dry-run', description: 'only say what would be done' }, JSON_FLAG],

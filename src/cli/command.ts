@@ -20,6 +20,8 @@ export type RunCommand = (values: CommandValues, io: CliIo) => Promise<number>;
 export interface CliCommand {
   readonly path: readonly string[];
   readonly summary: string;
+  /** What stands behind the command without a flag; its value is one of the values. */
+  readonly argument?: { readonly name: string; readonly description: string };
   readonly options: readonly CommandFlag[];
   /** Shown below the options by --help. */
   readonly help?: string;

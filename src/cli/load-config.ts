@@ -4,7 +4,7 @@ import { TLS_SECTIONS } from '../config/core.ts';
 import type { Override } from '../config/env.ts';
 import { type LoadedConfig, loadConfig } from '../config/load.ts';
 import { type FoundPlugin, findPlugins } from '../daemon/registry.ts';
-import { readTlsFiles } from '../http/tls-files.ts';
+import { readTlsFiles } from '../http/tls.ts';
 import { CodedError, messageOf } from '../lib/coded-error.ts';
 import { EXIT } from '../runtime/errors.ts';
 import { builtInDir, packageDirs } from './built-in-dir.ts';

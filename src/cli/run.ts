@@ -48,7 +48,11 @@ function addCommand(program: Command, command: CliCommand, action: (values: Comm
   const leaf = parent.command(command.path.at(-1)!).description(command.summary).exitOverride();
   for (const flag of [...command.options, ...commonFlags]) addFlag(leaf, flag);
   if (command.help !== undefined) leaf.addHelpText('after', `\n${command.help}`);
-  leaf.action(() => action(leaf.opts<CommandValues>()));
+  const { argument } = command;
+  if (argument !== undefined) leaf.argument(`<${argument.name}>`, argument.description);
+  leaf.action((value: unknown) =>
+    action({ ...leaf.opts<CommandValues>(), ...(argument === undefined ? {} : { [argument.name]: String(value) }) }),
+  );
 }
 
 function addFlag(command: Command, { flags, description, required, choices, repeatable }: CommandFlag): void {

@@ -1,8 +1,8 @@
 import type { CoreConfig, TlsSection } from '../config/core.ts';
-import { createValidator, type Validator } from '../http/calls/validation.ts';
 import type { Health } from '../http/health.ts';
 import { createAdminFront, createHttpFront } from '../http/index.ts';
 import { createRpcFront } from '../http/json-rpc/front.ts';
+import { createValidator, type Validator } from '../http/validation.ts';
 import type { Clock } from '../ports/clock.ts';
 import type { CheckResult } from '../ports/crew.ts';
 import type { InheritedSockets } from '../ports/inherited-sockets.ts';

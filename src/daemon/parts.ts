@@ -1,5 +1,5 @@
 import type { CoreConfig } from '../config/core.ts';
-import type { Validator } from '../http/calls/validation.ts';
+import type { Validator } from '../http/validation.ts';
 import type { JobRunner } from '../jobs/runner.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { Bus } from '../ports/bus.ts';

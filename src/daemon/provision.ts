@@ -1,21 +1,16 @@
 import type { CoreConfig } from '../config/core.ts';
 import { CodedError, messageOf } from '../lib/coded-error.ts';
+import { isPlainObject } from '../lib/json.ts';
 import type {
-  BlockProcessor,
-  Command,
   Contribution,
   Gate,
-  HealthCheck,
-  JobKind,
-  NewJob,
-  PluginContext,
-  PluginDefinition,
-  ProvidedService,
-  Route,
+  HostContext,
+  HostPluginDefinition,
   RpcFallback,
-  RpcMethod,
   SocketHandler,
-} from '../plugin/plugin.ts';
+} from '../plugin/host.ts';
+import type { BlockProcessor, Command, HealthCheck, JobKind, NewJob, Route, RpcMethod } from '../plugin/plugin.ts';
+import { createRegistration, type Registration } from '../plugin/registration.ts';
 import type { Bus, Hints } from '../ports/bus.ts';
 import type { ChainId, ChainReader } from '../ports/chain.ts';
 import type { Clock, Random } from '../ports/clock.ts';
@@ -24,7 +19,7 @@ import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Outbound } from '../ports/outbound.ts';
 import type { ContributedParser } from '../ports/parsers.ts';
-import type { ServiceToken } from '../ports/service.ts';
+import type { ProvidedService, ServiceToken } from '../ports/service.ts';
 import type { Store, StoreTx } from '../ports/store.ts';
 import type { Tracer } from '../ports/tracing.ts';
 import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
@@ -54,7 +49,7 @@ export interface PluginSurroundings {
 
 export interface ProvisionedPlugin {
   readonly id: string;
-  readonly definition: PluginDefinition;
+  readonly definition: HostPluginDefinition;
   readonly section: unknown;
   readonly contribution: Contribution;
   /** Opened by the plugin, started and stopped with it. */
@@ -63,7 +58,7 @@ export interface ProvisionedPlugin {
 
 export interface PluginToProvision {
   readonly id: string;
-  readonly definition: PluginDefinition;
+  readonly definition: HostPluginDefinition;
   readonly section: unknown;
 }
 
@@ -79,18 +74,24 @@ export async function provisionPlugins(
   const provisioned: ProvisionedPlugin[] = [];
   for (const plugin of plugins) {
     const pools: UpstreamPool[] = [];
-    const context = createContext(plugin, surroundings, services, pools);
-    const contribution = await provisionOne(plugin, context);
+    const log = surroundings.log.child({ plugin: plugin.id });
+    const registration = createRegistration(plugin.id, surroundings.clock, log);
+    const context = createContext(plugin, surroundings, registration, services, pools);
+    const contribution = await provisionOne(plugin, context, registration);
     for (const { token, service } of contribution.services ?? []) services.set(token.id, service);
     provisioned.push({ ...plugin, contribution, pools });
   }
   return provisioned;
 }
 
-async function provisionOne({ id, definition }: PluginToProvision, context: PluginContext): Promise<Contribution> {
-  let contribution: Contribution;
+async function provisionOne(
+  { id, definition }: PluginToProvision,
+  context: HostContext,
+  registration: Registration,
+): Promise<Contribution> {
+  let returned: unknown;
   try {
-    contribution = await definition.provision(context as never);
+    returned = await definition.provision(context as never);
   } catch (error) {
     if (error instanceof CodedError) throw error;
     throw new CodedError('PLUGIN_INVALID', `plugin ${id} cannot be provisioned: ${messageOf(error)}`, {
@@ -98,11 +99,12 @@ async function provisionOne({ id, definition }: PluginToProvision, context: Plug
       cause: error,
     });
   }
-  if (typeof contribution !== 'object' || contribution === null) {
-    throw new CodedError('PLUGIN_INVALID', `plugin ${id}: provision returned no contribution`, {
+  if (returned !== undefined && !isPlainObject(returned)) {
+    throw new CodedError('PLUGIN_INVALID', `plugin ${id}: provision returned something other than a contribution`, {
       exitCode: EXIT.config,
     });
   }
+  const contribution = registration.close(returned as Contribution | undefined);
   const offered = (definition.offers ?? []).map((token) => token.id);
   const provided = (contribution.services ?? []).map(({ token }) => token.id);
   const wrong = [
@@ -120,9 +122,10 @@ async function provisionOne({ id, definition }: PluginToProvision, context: Plug
 function createContext(
   { id, definition, section }: PluginToProvision,
   shared: PluginSurroundings,
+  registration: Registration,
   services: ReadonlyMap<string, unknown>,
   pools: UpstreamPool[],
-): PluginContext {
+): HostContext {
   const metrics = shared.metrics(id);
   const used = new Set((definition.uses ?? []).map((token) => token.id));
   return {
@@ -152,7 +155,8 @@ function createContext(
       }
       return services.get(token.id) as T | undefined;
     },
-    enqueue: shared.enqueue,
+    ...registration.methods,
+    jobs: { ...registration.methods.jobs, add: shared.enqueue },
     hints: hintsOf(shared.bus, id),
   };
 }

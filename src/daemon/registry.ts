@@ -1,5 +1,4 @@
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
-import * as nodeModule from 'node:module';
 import { dirname, extname, isAbsolute, join, resolve } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import type { TObject } from '@sinclair/typebox';
@@ -8,14 +7,16 @@ import { coreSections, sectionProblems } from '../config/schema.ts';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import { nearest } from '../lib/edit-distance.ts';
 import { isPlainObject } from '../lib/json.ts';
-import { API_VERSION, type PluginDefinition } from '../plugin/plugin.ts';
+import { bindPackageNames } from '../plugin/bind-names.ts';
+import type { HostPluginDefinition } from '../plugin/host.ts';
+import { API_VERSION } from '../plugin/plugin.ts';
 import type { Roles } from '../ports/daemon-view.ts';
 import { EXIT } from '../runtime/errors.ts';
 
 export interface FoundPlugin {
   readonly id: string;
   readonly config: TObject;
-  readonly definition: PluginDefinition;
+  readonly definition: HostPluginDefinition;
   /** False for built-in plugins that are not listed and for listed ones that are switched off: only their section counts. */
   readonly enabled: boolean;
   /** As the configuration names it. */
@@ -125,7 +126,7 @@ async function loadOne(
 }
 
 /** Returns the default export of a plugin as a definition. Errors: PLUGIN_INVALID with everything that is wrong. */
-export function checkDefinition(exported: unknown, use: string): PluginDefinition {
+export function checkDefinition(exported: unknown, use: string): HostPluginDefinition {
   if (!isPlainObject(exported)) throw invalid(use, ['its default export is not definePlugin({...})']);
   const problems: string[] = [];
   const { id, apiVersion, summary, config, provision } = exported;
@@ -140,7 +141,7 @@ export function checkDefinition(exported: unknown, use: string): PluginDefinitio
   if (typeof provision !== 'function') problems.push('provision is not a function');
   problems.push(...(isPlainObject(config) ? sectionProblems(config) : ['config is not a schema']));
   if (problems.length > 0) throw invalid(use, problems);
-  return exported as unknown as PluginDefinition;
+  return exported as unknown as HostPluginDefinition;
 }
 
 function invalid(use: string, problems: readonly string[]): CodedError {
@@ -182,31 +183,7 @@ async function prepareFor(path: string): Promise<void> {
     const { register } = await import('tsx/esm/api');
     register();
   }
-  bindPluginApi(path);
-}
-
-/**
- * Node itself takes a file with `import` or `export` for a module also where no package.json says so; the loader of TypeScript
- * does not, and its `require` knows no hooks. So the files beside the entry are looked at here. The hooks of the last
- * registration run first.
- */
-function bindPluginApi(path: string): void {
-  const extension = extname(fileURLToPath(import.meta.url));
-  const api = new URL(`../plugin/plugin${extension}`, import.meta.url).href;
-  const folder = `${pathToFileURL(dirname(path)).href}/`;
-  const hook = `import { readFileSync } from 'node:fs';
-  import { fileURLToPath } from 'node:url';
-  const isModule = (url) => /^\\s*(import|export)\\b/m.test(readFileSync(fileURLToPath(url), 'utf8'));
-  export async function resolve(specifier, context, next) {
-    if (specifier === 'parhelion/plugin') return { url: ${JSON.stringify(api)}, shortCircuit: true };
-    const found = await next(specifier, context);
-    const file = found.url.split('?')[0];
-    const isOwn = file.startsWith(${JSON.stringify(folder)}) && !file.slice(${folder.length}).includes('node_modules/');
-    if (isOwn && found.format === 'commonjs' && /\\.[jt]s$/.test(file) && isModule(file))
-      return { ...found, format: 'module' };
-    return found;
-  }`;
-  nodeModule.register(`data:text/javascript,${encodeURIComponent(hook)}`);
+  bindPackageNames(path);
 }
 
 /** Where plugins are looked for. */
@@ -286,7 +263,7 @@ function indexOf(dir: string): string | null {
  * Plugins in the order of provisioning: whoever offers a service comes before whoever uses it, otherwise as configured.
  * Errors: PLUGIN_CYCLE names the plugins of the circle, PLUGIN_CONFLICT the two that offer one service.
  */
-export function orderPlugins<P extends { readonly definition: PluginDefinition }>(plugins: readonly P[]): P[] {
+export function orderPlugins<P extends { readonly definition: HostPluginDefinition }>(plugins: readonly P[]): P[] {
   const offeredBy = new Map<string, P>();
   for (const plugin of plugins) {
     for (const { id } of plugin.definition.offers ?? []) {

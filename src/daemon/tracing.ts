@@ -1,6 +1,7 @@
 import { CodedError } from '../lib/coded-error.ts';
 import { maskMethod, shortName } from '../lib/mask-keys.ts';
-import type { JobKind, RpcFallback, RpcMethod } from '../plugin/plugin.ts';
+import type { RpcFallback } from '../plugin/host.ts';
+import type { JobKind, RpcMethod } from '../plugin/plugin.ts';
 import type { Outbound, OutboundClient } from '../ports/outbound.ts';
 import type { Facts, Span, Tracer, Work } from '../ports/tracing.ts';
 import type { Upstream, UpstreamPool, UpstreamRequest } from '../ports/upstream.ts';

@@ -1,11 +1,12 @@
 import type { BudgetLedger } from '../budgets.ts';
 import { maskSecrets } from '../config/dump.ts';
 import type { LoadedConfig } from '../config/load.ts';
-import { type Check, createValidator, type Validator } from '../http/calls/validation.ts';
 import { parseQuery, queryKinds, typeQuery } from '../http/query.ts';
+import { type Check, createValidator, type Validator } from '../http/validation.ts';
 import { stringify } from '../lib/json.ts';
 import { lazy } from '../lib/lru.ts';
-import { type Gate, JsonText, type Reply, RequestError, type Route, type RouteRequest } from '../plugin/plugin.ts';
+import type { Gate } from '../plugin/host.ts';
+import { JsonText, type Reply, RequestError, type Route, type RouteRequest } from '../plugin/plugin.ts';
 import type { DaemonView, InnerCall, InnerReply, PluginView } from '../ports/daemon-view.ts';
 import type { Merged, ProvisionedPlugin } from './provision.ts';
 

@@ -8,12 +8,12 @@ import type { Clock, Random } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { MetricsRegistry } from '../runtime/metrics.ts';
-import { adminConnections, readDescriptors } from './connection-limit.ts';
-import { documentRoute } from './docs-page.ts';
+import { adminConnections, readDescriptors } from './connections.ts';
 import type { Health } from './health.ts';
 import { closeListener, createListener, listenOn } from './listener.ts';
-import { createListenerTls } from './listener-tls.ts';
+import { documentRoute } from './openapi.ts';
 import { createPipeline, slowestMs } from './pipeline.ts';
+import { createListenerTls } from './tls.ts';
 
 export interface AdminFrontOptions {
   readonly core: CoreConfig;

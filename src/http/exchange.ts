@@ -1,11 +1,12 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { BudgetLedger } from '../budgets.ts';
 import type { InBag } from '../lib/bag.ts';
-import type { Admission, CallContext, ErrorShape } from '../plugin/plugin.ts';
+import type { Admission } from '../plugin/host.ts';
+import type { CallContext, ErrorShape } from '../plugin/plugin.ts';
 import type { Caller, Tenant } from '../ports/access.ts';
 import type { Log } from '../ports/log.ts';
 import type { Span } from '../ports/tracing.ts';
-import { LazySignal } from './calls/lazy-signal.ts';
+import { LazySignal } from './lazy-signal.ts';
 import type { RouteMeter } from './meter.ts';
 import { parseQuery } from './query.ts';
 import type { Target } from './router.ts';

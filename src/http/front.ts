@@ -3,21 +3,21 @@ import type { AddressInfo } from 'node:net';
 import type { BudgetLedger } from '../budgets.ts';
 import type { CoreConfig } from '../config/core.ts';
 import { codeOf, messageOf } from '../lib/coded-error.ts';
-import type { Gate, Route, SocketHandler } from '../plugin/plugin.ts';
+import type { Gate, SocketHandler } from '../plugin/host.ts';
+import type { Route } from '../plugin/plugin.ts';
 import type { Clock, Random } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Tracer } from '../ports/tracing.ts';
-import type { Validator } from './calls/validation.ts';
-import { apiConnections, createAddressLimit, lingerFor, readDescriptors } from './connection-limit.ts';
-import { documentRoutes } from './docs-page.ts';
+import { apiConnections, createAddressLimit, createReadingRate, lingerFor, readDescriptors } from './connections.ts';
 import type { RpcFront } from './json-rpc/front.ts';
 import { closeListener, createListener, listenOn } from './listener.ts';
-import { createListenerTls } from './listener-tls.ts';
+import { documentRoutes } from './openapi.ts';
 import { createPipeline, slowestMs } from './pipeline.ts';
-import { createReadingRate } from './reading-rate.ts';
 import { createTrust } from './remote-address.ts';
+import { createListenerTls } from './tls.ts';
 import { createUpgrader } from './upgrade.ts';
+import type { Validator } from './validation.ts';
 
 export interface HttpFrontOptions {
   readonly core: CoreConfig;

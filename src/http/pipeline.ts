@@ -1,27 +1,28 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { BudgetLedger } from '../budgets.ts';
 import type { CoreConfig } from '../config/core.ts';
-import { maskKeys, maskPath, maskQuery, shortName } from '../lib/mask-keys.ts';
-import { type ErrorShape, type Gate, RequestError, type Route } from '../plugin/plugin.ts';
+import { maskKeys, maskMethod, maskPath, maskQuery, shortName } from '../lib/mask-keys.ts';
+import type { Gate } from '../plugin/host.ts';
+import { type ErrorShape, GateRefusal, RequestError, type Route } from '../plugin/plugin.ts';
 import type { Clock, Random } from '../ports/clock.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Tracer } from '../ports/tracing.ts';
-import { createDeadlines } from '../runtime/deadline.ts';
-import { BodyAborted } from './body.ts';
-import { faultOf } from './calls/fault.ts';
-import { createValidator, type Validator } from './calls/validation.ts';
-import { compileRoute } from './compile.ts';
-import { type ConnectionLimit, createConnectionLimit, createConnections } from './connection-limit.ts';
+import { createDeadlines, type Deadlines } from '../runtime/deadline.ts';
+import { isPromise } from '../runtime/is-promise.ts';
+import { BodyAborted, checkBodyEncoding } from './body.ts';
+import { type ConnectionLimit, createConnectionLimit, createConnections } from './connections.ts';
+import { faultOf, timeoutFault } from './errors.ts';
 import { Exchange } from './exchange.ts';
 import { createInFlight, type InFlight } from './in-flight.ts';
-import type { RpcFront } from './json-rpc/front.ts';
+import type { RpcAnswer, RpcFront } from './json-rpc/front.ts';
 import { createHttpMeter, type HttpMeter } from './meter.ts';
+import { credentialsOf } from './query.ts';
 import { createProxyWatch, createRemoteAddress, type RemoteAddress } from './remote-address.ts';
-import { checkHead, createResponder, preflightHeaders, type Responder, shapeOfPath } from './respond.ts';
-import { handleRest } from './rest.ts';
-import { handleRoot } from './root.ts';
-import { createRouter, type Match, parseTarget } from './router.ts';
+import { checkHead, createResponder, JSON_TYPE, preflightHeaders, type Responder, shapeOfPath } from './respond.ts';
+import { handleRest, peekCall, takeBody } from './rest.ts';
+import { compileRoute, createRouter, type Match, parseTarget } from './router.ts';
+import { createValidator, type Validator } from './validation.ts';
 
 interface PipelineOptions {
   readonly core: CoreConfig;
@@ -296,4 +297,60 @@ export function slowestMs(core: CoreConfig, handlers: readonly { readonly timeou
     (most, { timeoutMs = 0 }) => Math.max(most, timeoutMs),
     Math.max(core.http.handlerTimeoutMs, core.rpc.upstreamTimeoutMs),
   );
+}
+
+/** Longer than any method. */
+const MAX_LABEL = 512;
+
+export interface RootParts {
+  readonly rpc: RpcFront;
+  readonly gate: Gate | null;
+  readonly deadlines: Deadlines;
+  readonly responder: Responder;
+  readonly bodyLimitBytes: number;
+  /** Of a whole request; single calls have their own, shorter ones. */
+  readonly timeoutMs: number;
+  readonly inFlight: Pick<InFlight, 'setBusy' | 'takeBytes'>;
+}
+
+/** `POST /`: key, body, JSON-RPC. Throws what the error mapper is to write with a null id. */
+async function handleRoot(parts: RootParts, exchange: Exchange): Promise<void> {
+  const { responder, rpc } = parts;
+  let body: Buffer | null = null;
+  try {
+    if (parts.gate === null) throw new GateRefusal('no-key');
+    const credentials = credentialsOf(exchange.target.query, exchange.request.headers);
+    const caller = parts.gate.authenticate(credentials, exchange.remoteAddress);
+    exchange.caller = isPromise(caller) ? await caller : caller;
+  } catch (error) {
+    const fault = faultOf(error, exchange.requestId);
+    if (fault.refusal === undefined) throw error;
+    const peeked = await peekCall(parts, exchange);
+    const recovered = rpc.recover(peeked.head);
+    if (fault.refusal !== 'no-key' || !recovered.open || !peeked.complete) {
+      responder.sendFault(exchange, fault, {
+        rpcId: recovered.id ?? 'null',
+        close: recovered.id === undefined || !peeked.complete,
+      });
+      return;
+    }
+    body = peeked.bytes;
+    checkBodyEncoding(exchange.request, body);
+  }
+  body ??= await takeBody(parts, exchange, parts.bodyLimitBytes);
+  const received = body;
+  exchange.rpcId = () => rpc.recover(received).id ?? 'null';
+  const given = rpc.handleHttp(body, exchange);
+  const answer = isPromise(given) ? await beforeDeadline(parts, exchange, given) : given;
+  exchange.rpcLabel = maskMethod(answer.label.slice(0, MAX_LABEL));
+  exchange.onSettle((bytesOut) => answer.settle(bytesOut));
+  responder.send(exchange, answer.status, answer.body === null ? null : JSON_TYPE, answer.headers, answer.body);
+}
+
+function beforeDeadline(parts: RootParts, exchange: Exchange, answer: Promise<RpcAnswer>): Promise<RpcAnswer> {
+  exchange.cancelDeadline = parts.deadlines.watch(parts.timeoutMs, () => {
+    parts.responder.sendFault(exchange, timeoutFault());
+    exchange.lazy.abort('the time of the request is up');
+  });
+  return answer;
 }

@@ -1,6 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { TSchema } from '@sinclair/typebox';
-import type { Credentials } from '../plugin/plugin.ts';
+import type { Credentials } from '../plugin/host.ts';
 import { RequestError } from '../plugin/request.ts';
 
 export type QueryKind = 'string' | 'integer' | 'number' | 'boolean';

@@ -1,15 +1,16 @@
 import type { IncomingMessage } from 'node:http';
-import { type Gate, GateRefusal, RequestError, type RouteRequest } from '../plugin/plugin.ts';
+import type { Gate } from '../plugin/host.ts';
+import { GateRefusal, RequestError, type RouteRequest } from '../plugin/plugin.ts';
 import type { Deadlines } from '../runtime/deadline.ts';
 import { BodyAborted, checkBodyEncoding, checkDeclaredLength, parseJsonBody, readBody } from './body.ts';
-import { faultOf, timeoutFault } from './calls/fault.ts';
-import { HandlerContext } from './calls/lazy-signal.ts';
-import type { CompiledRoute } from './compile.ts';
+import { faultOf, timeoutFault } from './errors.ts';
 import type { Exchange } from './exchange.ts';
 import type { InFlight } from './in-flight.ts';
-import { recoverCall } from './json-rpc/recover.ts';
+import { recoverCall } from './json-rpc/scan.ts';
+import { HandlerContext } from './lazy-signal.ts';
 import { credentialsOf, parseQuery, typeQuery } from './query.ts';
 import type { Responder } from './respond.ts';
+import type { CompiledRoute } from './router.ts';
 
 interface RestParts {
   readonly gate: Gate | null;

@@ -1,11 +1,8 @@
 /**
- * The public plugin API. A plugin is a folder or package whose default export is `definePlugin({...})`; it imports this
- * file, `request.ts`, and the port types re-exported here, and nothing else of the kernel.
+ * The public plugin API, `parhelion/plugin`. A plugin is a folder or package whose default export is `definePlugin({...})`. What a
+ * handler gets, returns and throws is in `request.ts`; what only built-in plugins need is in `host.ts`.
  */
-import type { IncomingMessage } from 'node:http';
-import type { Duplex } from 'node:stream';
 import type { Static, TObject, TSchema } from '@sinclair/typebox';
-import type { CoreConfig } from '../config/core.ts';
 import type { Caller } from '../ports/access.ts';
 import type { BlockHeader, ChainBlock } from '../ports/block.ts';
 import type { Hints } from '../ports/bus.ts';
@@ -15,27 +12,15 @@ import type { Role, Roles } from '../ports/daemon-view.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Outbound } from '../ports/outbound.ts';
-import type { ContributedParser } from '../ports/parsers.ts';
-import type { ProvidedService, ServiceToken } from '../ports/service.ts';
+import type { ServiceToken } from '../ports/service.ts';
 import type { Migration, Store, StoreTx } from '../ports/store.ts';
-import type { Tracer } from '../ports/tracing.ts';
 import type { UpstreamConfig, UpstreamPool } from '../ports/upstream.ts';
-import type { Command } from './command.ts';
-import type {
-  CallContext,
-  GateRefusal,
-  Reply,
-  RouteRequest,
-  RpcCall,
-  RpcForward,
-  RpcForwardReply,
-  RpcQuestion,
-} from './request.ts';
+import type { Reply, RouteRequest, RpcCall } from './request.ts';
 
 export { type Static, Type } from '@sinclair/typebox';
+export { sql } from 'kysely';
 export { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 export { serviceToken } from '../ports/service.ts';
-export type { Command, CommandIo, CommandOption, CommandProgress } from './command.ts';
 export * from './request.ts';
 export type {
   BlockHeader,
@@ -44,20 +29,17 @@ export type {
   ChainId,
   ChainReader,
   Clock,
-  ContributedParser,
   Hints,
   Log,
   Metrics,
   Migration,
   Outbound,
-  ProvidedService,
   Random,
   Role,
   Roles,
   ServiceToken,
   Store,
   StoreTx,
-  Tracer,
   UpstreamConfig,
   UpstreamPool,
 };
@@ -75,13 +57,13 @@ export interface PluginDefinition<Config extends TObject = TObject> {
   readonly config: Config;
   /** Services of other plugins; those plugins are provisioned and started first. */
   readonly uses?: readonly ServiceToken<unknown>[];
-  /** Tokens of the services that `provision` will return. */
+  /** Tokens of the services that `provision` will provide. */
   readonly offers?: readonly ServiceToken<unknown>[];
   readonly migrations?: readonly Migration[];
   /** Where it has something to do; a thread or a process with none of these roles goes without it. Default: everywhere. */
   readonly roles?: readonly Role[];
-  /** Says what the plugin contributes. Opens nothing: no socket, no file, no query, no timer. */
-  provision(ctx: PluginContext<Static<Config>>): Contribution | Promise<Contribution>;
+  /** Registers what the plugin adds. Opens nothing: no socket, no file, no query, no timer; that is for `onStart`. */
+  provision(ctx: PluginContext<Static<Config>>): void | Promise<void>;
 }
 
 /** Checks the types of a definition and returns it as it is. */
@@ -89,18 +71,20 @@ export function definePlugin<Config extends TObject>(definition: PluginDefinitio
   return definition;
 }
 
+/**
+ * What a plugin works with, and how it registers what it adds to the daemon. The registering methods (`http.route`, `rpc.method`,
+ * `blocks.on`, `jobs.define`, `every`, `onStart`, …) may be called until `provision` returns. Two plugins that register the same
+ * thing are refused at start.
+ */
 export interface PluginContext<Config = unknown> {
   readonly id: string;
   /** Own section of the configuration, defaults filled in. */
   readonly config: Config;
-  /** The core sections of the configuration, secrets masked. */
-  readonly core: CoreConfig;
   /** Version of the daemon. */
   readonly version: string;
   /**
    * What this thread or process does. A daemon runs its plugins once per thread: `api` answers requests, `indexer` hands blocks to the
-   * processors, `deliverer` runs jobs, each with a plugin object of its own. A plugin is provisioned and started wherever its `roles` say; one
-   * that opens something in `start` looks here whether it is needed. What the roles have in common is the store.
+   * processors, `deliverer` runs jobs, each with a plugin object of its own. What the roles have in common is the store.
    */
   readonly roles: Roles;
   readonly log: Log;
@@ -108,57 +92,52 @@ export interface PluginContext<Config = unknown> {
   readonly metrics: Metrics;
   readonly clock: Clock;
   readonly random: Random;
-  /** Usable from `start` on. */
+  /** Usable from `onStart` on. */
   readonly store: Store;
   /** Guarded client for addresses that users give. */
   readonly outbound: Outbound;
+
+  readonly http: { route: AddRoute };
+  readonly rpc: { method: AddMethod };
+  readonly blocks: { on(processor: BlockProcessor): void };
+  readonly jobs: {
+    define(kind: JobKind): void;
+    /**
+     * Puts jobs into the outbox inside a running transaction; they become due when it commits. A job whose (kind, key) exists is left
+     * out. Returns how many were added.
+     */
+    add(tx: StoreTx, jobs: readonly NewJob[]): Promise<number>;
+  };
+  /** A condition of readiness. `detail` is shown in /readyz; no secrets. */
+  check(name: string, run: HealthCheck['run']): void;
+  /** A command of the CLI that works on the store. */
+  command(command: Command): void;
+  /** Runs `work` at this interval from start to stop, never twice at once. What it throws is logged; its signal aborts at stop. */
+  every(intervalMs: number, work: (signal: AbortSignal) => unknown): void;
+
+  /** Opens what the plugin needs. Plugins start in the order of `uses`, each within `lifecycle.startTimeoutMs`. */
+  onStart(run: (signal: AbortSignal) => unknown): void;
+  /** The drain begins: stop taking new work. */
+  onDrain(run: () => unknown): void;
+  /** Always called once the plugin was started, also after a failed start; the last one registered is called first. */
+  onStop(run: (signal: AbortSignal) => unknown): void;
+
+  /** Offers a service to other plugins; the token must be in `offers`. */
+  provide<T>(token: ServiceToken<T>, service: T): void;
+  /** A service of another plugin; the token must be in `uses`. Undefined when no enabled plugin offers it. */
+  use<T>(token: ServiceToken<T>): T | undefined;
+  /** Messages to this plugin in other threads, and in other processes on PostgreSQL. They may be lost: the store is what counts. */
+  readonly hints: Hints;
+
   /** The reader of a chain; null when no upstream is configured for it. */
   chain(id: ChainId): ChainReader | null;
   /** The upstream pool of a chain; null when none is configured. */
   upstreams(id: ChainId): UpstreamPool | null;
   /**
-   * Makes a pool of further JSON-RPC addresses; the kernel starts and stops it with the plugin. An address that names another genesis hash
+   * Makes a pool of further JSON-RPC addresses; it starts and stops with the plugin. An address that reports another genesis hash
    * than the upstreams of `chain` (default `main`) is out of service; null: the addresses are of no chain of the daemon.
    */
   openPool(label: string, upstreams: readonly UpstreamConfig[], chain?: ChainId | null): UpstreamPool;
-  /** A service of another plugin; the token must be in `uses`. Undefined when no enabled plugin offers it. */
-  use<T>(token: ServiceToken<T>): T | undefined;
-  /**
-   * Puts jobs into the outbox inside a running transaction; they become due when it commits. A job whose (kind, key) exists is left
-   * out. Returns how many were added.
-   */
-  enqueue(tx: StoreTx, jobs: readonly NewJob[]): Promise<number>;
-  /** To this plugin in other threads, and in other processes on PostgreSQL. What they tell must also be found without them. */
-  readonly hints: Hints;
-}
-
-/** Everything a plugin adds to the daemon. All parts are optional. */
-export interface Contribution {
-  readonly routes?: readonly Route[];
-  readonly rpc?: readonly RpcMethod[];
-  /** Answers JSON-RPC methods that no plugin registered. At most one plugin. */
-  readonly rpcFallback?: RpcFallback;
-  /** Takes websocket upgrades of the API listener. At most one plugin. */
-  readonly sockets?: SocketHandler;
-  readonly processors?: readonly BlockProcessor[];
-  readonly jobs?: readonly JobKind[];
-  readonly checks?: readonly HealthCheck[];
-  /** At most one plugin. Without one, routes that need a key answer 401. */
-  readonly gate?: Gate;
-  readonly services?: readonly ProvidedService[];
-  readonly commands?: readonly Command[];
-  /** Told what is done for others, piece by piece. At most one plugin. */
-  readonly tracer?: Tracer;
-  /** Tell what transactions are; asked before the built-in ones. */
-  readonly parsers?: readonly ContributedParser[];
-  /** Opens what the plugin needs; called in the order of `uses`, each within `lifecycle.startTimeoutMs`. */
-  start?(signal: AbortSignal): void | Promise<void>;
-  /** All or nothing: throws to refuse the new configuration and must then have changed nothing. */
-  reload?(config: unknown): void | Promise<void>;
-  /** Told when the drain begins: stop taking new work. */
-  drain?(): void | Promise<void>;
-  /** Always called once `start` was called, in reverse order, also after a failed start. */
-  stop?(signal: AbortSignal): void | Promise<void>;
 }
 
 // ---------------------------------------------------------------------------------------------------------------- HTTP
@@ -242,25 +221,34 @@ interface Typed {
 }
 type FromSchema<S, Fallback> = S extends { readonly static: infer Value } ? Value : Fallback;
 
-/** Types the handler's request by the route's own schemas. */
-export function defineRoute<
+/** A route whose handler's request is typed by the route's own schemas. */
+export type TypedRoute<P, Q, B> = Omit<Route, 'params' | 'query' | 'body' | 'handler'> & {
+  readonly params?: P;
+  readonly query?: Q;
+  readonly body?: B;
+  readonly handler: (
+    request: RouteRequest<
+      FromSchema<P, Record<string, string>>,
+      FromSchema<Q, Record<string, never>>,
+      FromSchema<B, undefined>
+    >,
+  ) => Reply | Promise<Reply>;
+};
+
+export type AddRoute = <
   P extends Typed | undefined = undefined,
   Q extends Typed | undefined = undefined,
   B extends Typed | undefined = undefined,
 >(
-  route: Omit<Route, 'params' | 'query' | 'body' | 'handler'> & {
-    readonly params?: P;
-    readonly query?: Q;
-    readonly body?: B;
-    readonly handler: (
-      request: RouteRequest<
-        FromSchema<P, Record<string, string>>,
-        FromSchema<Q, Record<string, never>>,
-        FromSchema<B, undefined>
-      >,
-    ) => Reply | Promise<Reply>;
-  },
-): Route {
+  route: TypedRoute<P, Q, B>,
+) => void;
+
+/** For a route that is defined elsewhere than it is registered. */
+export function defineRoute<
+  P extends Typed | undefined = undefined,
+  Q extends Typed | undefined = undefined,
+  B extends Typed | undefined = undefined,
+>(route: TypedRoute<P, Q, B>): Route {
   return route as unknown as Route;
 }
 
@@ -283,125 +271,15 @@ export interface RpcMethod {
   readonly result: TSchema;
   /** Returns the result as a value (bigints are written as bare integers) or, on hot paths, as a `JsonText`. */
   // biome-ignore lint/suspicious/noExplicitAny: typed by `params`.
-  readonly handler: (call: RpcCall<any>) => unknown | Promise<unknown>;
+  readonly handler: (call: RpcCall<any>) => unknown;
 }
 
-export interface RpcFallback {
-  /** The price of a method that goes upstream. `params` is parsed lazily because few prices depend on it. */
-  price(method: string, params: () => unknown): Price;
-  /** The answer that is there already; null sends the call to `forward`. Asked before the gate, so it may change nothing. */
-  atHand?(question: RpcQuestion): RpcForwardReply | null;
-  forward(call: RpcForward): Promise<RpcForwardReply>;
-}
-
-/**
- * Hands a client's websocket message, single or batch, to the same pipeline as HTTP: gate, local methods, fallback. Subscriptions in it
- * go to `calls`; without it they are refused.
- */
-export type RpcDispatch = (message: Buffer, context: CallContext, calls?: SocketCalls) => Promise<Buffer | null>;
-
-/** The calls that only a websocket can carry: `…Subscribe` and `…Unsubscribe`. The front checks, admits and answers them like any other. */
-export interface SocketCalls {
-  /** The largest answer that the socket can take; a larger one becomes an error. */
-  readonly maxAnswerBytes?: number;
-  price(method: string): Price;
-  /** Called when the gate has let it pass. Throws `RpcError`. */
-  run(call: SocketCall): Promise<SocketOutcome>;
-}
-
-export interface SocketCall {
-  readonly method: string;
-  readonly params: unknown;
-  /** Raw JSON, or null when absent. */
-  readonly paramsText: string | null;
-}
-
-/** Raw JSON: a result, or the error object of an upstream. */
-export type SocketOutcome = { readonly resultText: string } | { readonly errorText: string };
-
-export interface SocketContext extends CallContext {
-  /**
-   * Aborts when the caller has lost its rights; the reason is one sentence that the client may read. The handler then closes the socket
-   * and sends nothing more on it.
-   */
-  readonly revoked: AbortSignal;
-}
-
-export interface SocketHandler {
-  /** What opening a socket costs. */
-  readonly price?: Price;
-  /** Called after the gate let the upgrade pass. Owns the socket from here on. False: it was not opened, and nothing is charged. */
-  upgrade(
-    request: IncomingMessage,
-    socket: Duplex,
-    head: Buffer,
-    context: SocketContext,
-    dispatch: RpcDispatch,
-  ): boolean;
-  /** Open client sockets. */
-  readonly connections: () => number;
-}
-
-// ---------------------------------------------------------------------------------------------------------------- gate
-
-export interface Credentials {
-  /** `api-key` values of the query, in order. */
-  readonly query: readonly string[];
-  /** `X-Api-Key`. */
-  readonly header: string | undefined;
-  /** Token of `Authorization: Bearer`. */
-  readonly bearer: string | undefined;
-  /** `Origin`: the page that a browser's call comes from. */
-  readonly origin?: string | undefined;
-}
-
-export interface GateItem {
-  /** Route pattern or JSON-RPC method. */
-  readonly name: string;
-  readonly price: Price | undefined;
-  /** Undefined: that of the price's product. Null: none is needed. */
-  readonly permission: string | null | undefined;
-}
-
-export interface Admission {
-  /** Rate headers for the answer. */
-  readonly headers: Readonly<Record<string, string>>;
-  /** Told once, item by item, whether the call is charged and how many bytes went out. Must not throw or wait. */
-  settle(outcomes: readonly { readonly charged: boolean; readonly bytesOut: number }[]): void;
-}
-
-/**
- * Decides who may call what. Both throw `GateRefusal`, which the front writes in the shape of the protocol at hand.
- */
-export interface Gate {
-  authenticate(credentials: Credentials, remoteAddress: string): Promise<Caller> | Caller;
-  admit(caller: Caller, items: readonly GateItem[]): Promise<Admission> | Admission;
-  /**
-   * Takes tokens of a rate group for what costs work and is no call: what is refused, and the opening of a websocket. None left: throws
-   * `rate`, and takes nothing. 0 tokens: only looks. The group may be overdrawn.
-   */
-  spend?(caller: Caller, group: RateGroup, tokens: number): void;
-  /**
-   * For a caller that stays, such as an open websocket: `onRefused` is called once, within a second, when it would be refused as a new
-   * one: its key was revoked, has expired, or may not be used from this client any more. Without it such callers stay.
-   */
-  watch?(caller: Caller, client: StayingClient, onRefused: (refusal: GateRefusal) => void): Watched;
-  /** A caller of a project for calls that no key is behind. Throws `bad-key` for an unknown project. */
-  callerOf?(projectId: string): Promise<Caller>;
-}
-
-/** From where a caller that stays came. */
-export interface StayingClient {
-  readonly remoteAddress: string;
-  readonly origin: string | undefined;
-}
-
-export interface Watched {
-  /** Of this client alone: its calls are admitted by the same rules. */
-  readonly caller: Caller;
-  /** The client has gone. */
-  end(): void;
-}
+export type AddMethod = <P extends Typed>(
+  method: Omit<RpcMethod, 'params' | 'handler'> & {
+    readonly params: P;
+    readonly handler: (call: RpcCall<P['static']>) => unknown;
+  },
+) => void;
 
 // --------------------------------------------------------------------------------------------------------------- chain
 
@@ -541,4 +419,42 @@ export interface HealthCheck {
   readonly name: string;
   /** `detail` is shown in /readyz; no secrets. */
   run(signal: AbortSignal): Promise<{ readonly ok: boolean; readonly detail: string }>;
+}
+
+/** A command of the CLI that works on the store. */
+export interface Command {
+  /** `['keys', 'create']` */
+  readonly path: readonly string[];
+  readonly summary: string;
+  readonly options: readonly CommandOption[];
+  /** Refused while a daemon of this data folder runs; default false. */
+  readonly needsStoppedDaemon?: boolean;
+  run(options: Readonly<Record<string, string | boolean | undefined>>, io: CommandIo): Promise<void>;
+}
+
+export interface CommandOption {
+  /** commander's notation: `--name <text>`. */
+  readonly flags: string;
+  readonly description: string;
+  readonly required?: boolean;
+}
+
+export interface CommandIo {
+  /** For people. */
+  line(text: string): void;
+  /** For scripts: one JSON document on stdout; use it when `--json` was given. */
+  json(value: unknown): void;
+  readonly store: Store;
+  /** How a person calls this program, for commands that are printed to be copied. */
+  readonly program: string;
+  /**
+   * Shows long work on standard error: a bar in a terminal, a JSON line per 10 s elsewhere. `total` in `unit`, or null when it is not
+   * known. End it in any case.
+   */
+  progress?(work: { readonly what: string; readonly unit: string; readonly total: number | null }): CommandProgress;
+}
+
+export interface CommandProgress {
+  update(done: number): void;
+  end(): void;
 }

@@ -156,34 +156,6 @@ export interface RpcCall<Params = unknown> extends CallContext {
   readonly params: Params;
 }
 
-/** A call that goes to an upstream. */
-export interface RpcForward extends CallContext {
-  readonly method: string;
-  /** The request object: the members `jsonrpc`, `id`, `method` and `params` as they were read, and no others; values as they came. */
-  readonly body: Buffer;
-  /** Start and end of the raw `params` value inside `body`, or null when absent. */
-  readonly params: { readonly start: number; readonly end: number } | null;
-  /** Raw JSON text of the id; undefined for a notification. */
-  readonly id: string | undefined;
-  /** Whether the answer becomes part of a batch: then it must come as one Buffer. */
-  readonly inBatch: boolean;
-}
-
-/** What is asked of a fallback before a call is made: the same members as in the call, which has no id when it is none. */
-export interface RpcQuestion extends Pick<RpcForward, 'method' | 'body' | 'params'> {
-  readonly id: string;
-}
-
-/** A whole JSON-RPC response object as bytes. */
-export interface RpcForwardReply {
-  readonly status: number;
-  readonly headers?: Readonly<Record<string, string>>;
-  /** Small answers are best given as a string: header and body then leave in one write. */
-  readonly body: string | Buffer | Readable;
-  /** Whether the upstream answered (result or its own error object): decides charging. */
-  readonly answered: boolean;
-}
-
 /**
  * `batch`: the batch breaks a limit of the plan; JSON-RPC only, answered by an array of -32600 items with `details`. `budget`: the project
  * holds as much as its plan allows of something that all share; `room`: all together hold too much of it, and the project more than its share.

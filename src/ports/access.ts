@@ -1,4 +1,4 @@
-import { serviceToken } from './service.ts';
+import { type ServiceToken, serviceToken } from './service.ts';
 import type { Queries, StoreTx } from './store.ts';
 
 /** Who calls. Given by the gate, handed to every handler. */
@@ -83,7 +83,7 @@ export interface StoredBudgets {
 }
 
 /** Offered by the kernel. */
-export const storedBudgets = serviceToken<StoredBudgets>('kernel.budgets');
+export const storedBudgets: ServiceToken<StoredBudgets> = serviceToken('kernel.budgets');
 
 /** What the first start of a daemon creates. */
 export interface FirstKey {
@@ -100,7 +100,7 @@ export interface AccessBootstrap {
   ensureFirstProject(options?: { readonly key?: string }): Promise<FirstKey | null>;
 }
 
-export const accessBootstrap = serviceToken<AccessBootstrap>('access.bootstrap');
+export const accessBootstrap: ServiceToken<AccessBootstrap> = serviceToken('access.bootstrap');
 
 /** What the plan of a project allows beyond its calls. */
 export interface AccessPlans {
@@ -112,7 +112,7 @@ export interface AccessPlans {
   budgets(db: Queries, projectId: string): Promise<Budgets | null>;
 }
 
-export const accessPlans = serviceToken<AccessPlans>('access.plans');
+export const accessPlans: ServiceToken<AccessPlans> = serviceToken('access.plans');
 
 /** Credits that were set aside for work of a project. */
 export interface Charge {
@@ -146,7 +146,7 @@ export interface AccessCharges {
   left(projectId: string): Promise<number>;
 }
 
-export const accessCharges = serviceToken<AccessCharges>('access.charges');
+export const accessCharges: ServiceToken<AccessCharges> = serviceToken('access.charges');
 
 /** Makes projects and keys inside a transaction of the caller's. */
 export interface AccessAccounts {
@@ -165,7 +165,7 @@ export interface AccessAccounts {
   grant(tx: StoreTx, projectId: string, credits: number): Promise<void>;
 }
 
-export const accessAccounts = serviceToken<AccessAccounts>('access.accounts');
+export const accessAccounts: ServiceToken<AccessAccounts> = serviceToken('access.accounts');
 
 /** Times are unix milliseconds. */
 export interface ProjectView {
@@ -221,4 +221,4 @@ export interface AccessAdmin {
 }
 
 /** Offered by the plugin `access`. */
-export const accessAdmin = serviceToken<AccessAdmin>('access.admin');
+export const accessAdmin: ServiceToken<AccessAdmin> = serviceToken('access.admin');

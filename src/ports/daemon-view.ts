@@ -1,6 +1,6 @@
 import type { BudgetUse, Caller } from './access.ts';
 import type { Log } from './log.ts';
-import { serviceToken } from './service.ts';
+import { type ServiceToken, serviceToken } from './service.ts';
 
 /** A plugin as the daemon runs it. */
 export interface PluginView {
@@ -56,7 +56,7 @@ export interface DaemonView {
 }
 
 /** Offered by the kernel; usable from `start` on. */
-export const kernelView = serviceToken<DaemonView>('kernel.view');
+export const kernelView: ServiceToken<DaemonView> = serviceToken('kernel.view');
 
 /**
  * What a part of a daemon does: `api` answers requests, `indexer` follows the chains and runs the block processors, `deliverer` runs the

@@ -1,4 +1,4 @@
-import { serviceToken } from './service.ts';
+import { type ServiceToken, serviceToken } from './service.ts';
 
 /** Lets operators in where nobody configured how. */
 export interface OperatorBootstrap {
@@ -9,4 +9,4 @@ export interface OperatorBootstrap {
   ensureOperatorToken(): Promise<string | null>;
 }
 
-export const operatorBootstrap = serviceToken<OperatorBootstrap>('dashboard.operator');
+export const operatorBootstrap: ServiceToken<OperatorBootstrap> = serviceToken('dashboard.operator');

@@ -1,5 +1,5 @@
 import type { ChainId } from './chain-id.ts';
-import { serviceToken } from './service.ts';
+import { type ServiceToken, serviceToken } from './service.ts';
 
 /** From where on chains are followed, as the store knows it: whichever process follows them. */
 export interface Following {
@@ -12,4 +12,4 @@ export interface Following {
   slotMs(chain: ChainId): Promise<number | null>;
 }
 
-export const kernelFollowing = serviceToken<Following>('kernel.following');
+export const kernelFollowing: ServiceToken<Following> = serviceToken('kernel.following');

@@ -1,5 +1,5 @@
 import type { ChainId } from './chain-id.ts';
-import { serviceToken } from './service.ts';
+import { type ServiceToken, serviceToken } from './service.ts';
 import type { StoreTx } from './store.ts';
 
 /**
@@ -66,4 +66,4 @@ export interface GapBook {
   request(tx: StoreTx, wish: GapWish): Promise<number>;
 }
 
-export const kernelGaps = serviceToken<GapBook>('kernel.gaps');
+export const kernelGaps: ServiceToken<GapBook> = serviceToken('kernel.gaps');

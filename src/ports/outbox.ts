@@ -1,4 +1,4 @@
-import { serviceToken } from './service.ts';
+import { type ServiceToken, serviceToken } from './service.ts';
 import type { StoreTx } from './store.ts';
 
 /** `pending` waits for `runAt`, `running` has a lease, `held` waits until its owner releases it; the others are final. See src/jobs/README.md. */
@@ -138,4 +138,4 @@ export interface Outbox {
   ): Promise<readonly { readonly id: number; readonly key: string }[]>;
 }
 
-export const kernelOutbox = serviceToken<Outbox>('kernel.outbox');
+export const kernelOutbox: ServiceToken<Outbox> = serviceToken('kernel.outbox');

@@ -1,5 +1,5 @@
 import type { ChainBlock, NormalTransaction } from './block.ts';
-import { serviceToken } from './service.ts';
+import { type ServiceToken, serviceToken } from './service.ts';
 
 /** The block of a transaction, as far as a parser needs it. */
 export type ParsedBlock = Pick<ChainBlock, 'slot' | 'blockTime' | 'keys'>;
@@ -37,4 +37,4 @@ export interface ParserBook {
   all(): readonly ContributedParser[];
 }
 
-export const kernelParsers = serviceToken<ParserBook>('kernel.parsers');
+export const kernelParsers: ServiceToken<ParserBook> = serviceToken('kernel.parsers');

@@ -10,7 +10,7 @@ import { migrations } from '../../plugins/access/tables.ts';
 import { readUsage, usageRecord } from '../../plugins/access/usage.ts';
 import { createSystemRandom } from '../../src/adapters/random.ts';
 import { fillDefaults, type SchemaNode } from '../../src/config/node.ts';
-import type { Credentials, Gate, GateItem } from '../../src/plugin/plugin.ts';
+import type { Credentials, Gate, GateItem } from '../../src/plugin/host.ts';
 import type { Clock } from '../../src/ports/clock.ts';
 import type { Store } from '../../src/ports/store.ts';
 import { createMetricsRegistry } from '../../src/runtime/metrics.ts';

@@ -4,18 +4,13 @@ import { type CoreConfig, coreConfig } from '../../src/config/core.ts';
 import { fillDefaults, type SchemaNode } from '../../src/config/node.ts';
 import { createHttpFront, type HttpFront } from '../../src/http/index.ts';
 import { createRpcFront } from '../../src/http/json-rpc/index.ts';
+import type { Admission, Credentials, Gate, GateItem, RpcFallback, SocketHandler } from '../../src/plugin/host.ts';
 import {
-  type Admission,
   type Caller,
-  type Credentials,
-  type Gate,
-  type GateItem,
   GateRefusal,
   type GateRefusalReason,
   type Route,
-  type RpcFallback,
   type RpcMethod,
-  type SocketHandler,
 } from '../../src/plugin/plugin.ts';
 import { createMetricsRegistry, type MetricsRegistry } from '../../src/runtime/metrics.ts';
 import { createMemoryLog } from './memory-log.ts';

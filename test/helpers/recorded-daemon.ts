@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestContext } from 'node:test';
 import type { TSchema } from '@sinclair/typebox';
-import { createValidator } from '../../src/http/calls/validation.ts';
+import { createValidator } from '../../src/http/validation.ts';
 import type { ChainBlock, Store } from '../../src/plugin/plugin.ts';
 import { openSqliteStore } from '../../src/store/sqlite.ts';
 import { createIndexingBed, type IndexingOptions } from './compression.ts';

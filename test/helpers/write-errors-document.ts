@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { tsImport } from 'tsx/esm/api';
 import ts from 'typescript';
-import { faultOf } from '../../src/http/calls/fault.ts';
+import { faultOf } from '../../src/http/errors.ts';
 import { CodedError } from '../../src/lib/coded-error.ts';
 import { GateRefusal, type GateRefusalReason, RPC_CODES } from '../../src/plugin/request.ts';
 import { ERRORS, EXIT } from '../../src/runtime/errors.ts';

@@ -1,7 +1,8 @@
 import { Readable } from 'node:stream';
 import { Type } from '@sinclair/typebox';
 import { isLagBeyond, lagSeconds } from '../../../src/lib/chain-lag.ts';
-import { type ChainId, type Clock, defineRoute, type PluginContext, type Route } from '../../../src/plugin/plugin.ts';
+import type { HostContext } from '../../../src/plugin/host.ts';
+import { type ChainId, type Clock, defineRoute, type Route } from '../../../src/plugin/plugin.ts';
 import { JsonText, json, RequestError } from '../../../src/plugin/request.ts';
 import { demandOperator } from '../sessions.ts';
 import type { Position } from '../store.ts';
@@ -129,7 +130,7 @@ const CHAINS: readonly ChainId[] = ['main', 'devnet'];
 /** Server-sent events with what changes by itself: where the chains stand, and the upstreams. */
 export function createLive(
   context: PageContext,
-  ctx: Pick<PluginContext, 'chain' | 'upstreams' | 'clock' | 'core'>,
+  ctx: Pick<HostContext, 'chain' | 'upstreams' | 'clock' | 'core'>,
 ): Live {
   const { config, guard } = context;
   const { maxReadyLagSeconds: seconds, maxReadyLagSlots: slots } = ctx.core.follow;

@@ -2,7 +2,8 @@ import { isPlainObject } from '../../../src/lib/json.ts';
 import { withoutBlanks } from '../../../src/lib/json-members.ts';
 import { createLru } from '../../../src/lib/lru.ts';
 import { withId } from '../../../src/lib/rpc-reply.ts';
-import type { RpcForward, RpcQuestion } from '../../../src/plugin/plugin.ts';
+import type { RpcForward, RpcQuestion } from '../../../src/plugin/host.ts';
+
 import type { Answer } from '../ask.ts';
 import { type AnswerCache, answerFor, bodyFor, type CacheKey, cacheEntry } from './answer-cache.ts';
 import type { ChainIdentity, Identity } from './chain-identity.ts';

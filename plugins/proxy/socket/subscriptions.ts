@@ -1,13 +1,7 @@
 import type { WebSocket } from 'ws';
 import { type JsonMember, withoutBlanks } from '../../../src/lib/json-members.ts';
-import {
-  type Clock,
-  type Price,
-  RpcError,
-  type SocketCall,
-  type SocketCalls,
-  type SocketOutcome,
-} from '../../../src/plugin/plugin.ts';
+import type { SocketCall, SocketCalls, SocketOutcome } from '../../../src/plugin/host.ts';
+import { type Clock, type Price, RpcError } from '../../../src/plugin/plugin.ts';
 import type { Lease, StreamMeter, Tenant } from '../../../src/ports/access.ts';
 import type { Hub, Subscriber } from './hub.ts';
 

@@ -92,7 +92,7 @@ const UNDELIVERED: readonly JobState[] = ['pending', 'running', 'held', 'failed'
 
 interface OutboxQueueParts {
   readonly outbox: Outbox;
-  readonly enqueue: PluginContext['enqueue'];
+  readonly enqueue: PluginContext['jobs']['add'];
   readonly chains: readonly ChainId[];
 }
 

@@ -1,4 +1,4 @@
-import type { Contribution } from '../../plugin/plugin.ts';
+import type { Contribution } from '../../plugin/host.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import type { RunCommand } from '../command.ts';
 import { loadCliConfig } from '../load-config.ts';

@@ -4,7 +4,7 @@ import { createServer } from 'node:net';
 import { dirname } from 'node:path';
 import { type CoreConfig, TLS_SECTIONS, type TlsSection } from '../../config/core.ts';
 import type { LoadedConfig } from '../../config/load.ts';
-import { readTlsFiles } from '../../http/tls-files.ts';
+import { readTlsFiles } from '../../http/tls.ts';
 import { codeOf } from '../../lib/coded-error.ts';
 import type { RunFile } from '../run-file.ts';
 import { type Finding, fail, failedBy, ok, warn } from './finding.ts';

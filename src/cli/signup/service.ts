@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { Type } from '@sinclair/typebox';
-import { createValidator } from '../../http/calls/validation.ts';
+import { createValidator } from '../../http/validation.ts';
 import { CodedError, codeOf } from '../../lib/coded-error.ts';
 import { isPlainObject } from '../../lib/json.ts';
 import { EXIT } from '../../runtime/errors.ts';

@@ -1,22 +1,13 @@
 import type { Readable } from 'node:stream';
 import type { CoreConfig } from '../../config/core.ts';
 import { stringify } from '../../lib/json.ts';
-import {
-  type CallContext,
-  JsonText,
-  type Price,
-  RPC_CODES,
-  RpcError,
-  type RpcFallback,
-  type RpcForward,
-  type RpcMethod,
-  type SocketCalls,
-} from '../../plugin/plugin.ts';
+import type { RpcFallback, RpcForward, SocketCalls } from '../../plugin/host.ts';
+import { type CallContext, JsonText, type Price, RPC_CODES, RpcError, type RpcMethod } from '../../plugin/plugin.ts';
 import type { Deadlines } from '../../runtime/deadline.ts';
 import { isPromise } from '../../runtime/is-promise.ts';
-import { type Fault, faultOf, type RpcFault } from '../calls/fault.ts';
-import { HandlerContext, LazySignal } from '../calls/lazy-signal.ts';
-import { type Check, createValidator, type Validator } from '../calls/validation.ts';
+import { type Fault, faultOf, type RpcFault } from '../errors.ts';
+import { HandlerContext, LazySignal } from '../lazy-signal.ts';
+import { type Check, createValidator, type Validator } from '../validation.ts';
 import type { CallSpan } from './scan.ts';
 
 /** The answer to one call. */

@@ -1,16 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { CoreConfig } from '../../config/core.ts';
-import {
-  type Admission,
-  type CallContext,
-  type Gate,
-  GateRefusal,
-  type RpcDispatch,
-  RpcError,
-  type RpcFallback,
-  type RpcMethod,
-  type SocketCalls,
-} from '../../plugin/plugin.ts';
+import type { Admission, Gate, RpcDispatch, RpcFallback, SocketCalls } from '../../plugin/host.ts';
+import { type CallContext, GateRefusal, RpcError, type RpcMethod } from '../../plugin/plugin.ts';
 import type { Lease, Tenant } from '../../ports/access.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
@@ -18,8 +9,8 @@ import type { Metrics } from '../../ports/metrics.ts';
 import { createDeadlines } from '../../runtime/deadline.ts';
 import { isPromise } from '../../runtime/is-promise.ts';
 import { withoutMark } from '../body.ts';
-import { type Fault, faultOf, type RpcFault } from '../calls/fault.ts';
-import type { Validator } from '../calls/validation.ts';
+import { type Fault, faultOf, type RpcFault } from '../errors.ts';
+import type { Validator } from '../validation.ts';
 import { createMethodTable, type Executed, failed, type MethodTable, rpcErrorText } from './execute.ts';
 import {
   type Admitted,
@@ -35,8 +26,7 @@ import {
   rpcFault,
   runCall,
 } from './prepare.ts';
-import { recoverCall } from './recover.ts';
-import { scanRpcBody } from './scan.ts';
+import { recoverCall, scanRpcBody } from './scan.ts';
 
 const MAX_DEPTH = 64;
 /** How much of a body is read for the id of its refusal. */

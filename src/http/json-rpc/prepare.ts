@@ -1,17 +1,9 @@
-import {
-  type Admission,
-  type CallContext,
-  type Gate,
-  type GateItem,
-  GateRefusal,
-  RpcError,
-  type RpcMethod,
-  type SocketCalls,
-} from '../../plugin/plugin.ts';
+import type { Admission, Gate, GateItem, SocketCalls } from '../../plugin/host.ts';
+import { type CallContext, GateRefusal, RpcError, type RpcMethod } from '../../plugin/plugin.ts';
 import type { Clock } from '../../ports/clock.ts';
 import type { Counter, Histogram, Metrics } from '../../ports/metrics.ts';
 import type { Deadlines } from '../../runtime/deadline.ts';
-import { type Fault, faultOf } from '../calls/fault.ts';
+import { type Fault, faultOf } from '../errors.ts';
 import {
   type Destination,
   type Executed,

@@ -1,7 +1,7 @@
 /** A fallback may have an answer at hand: nobody may see the difference, whatever the call, the key and the gate. */
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
-import type { RpcFallback, RpcForwardReply, RpcQuestion } from '../../../src/plugin/plugin.ts';
+import type { RpcFallback, RpcForwardReply, RpcQuestion } from '../../../src/plugin/host.ts';
 import { GOOD_KEY, startFront, type TestFront } from '../../helpers/http-front.ts';
 
 const KNOWN = 'getTransaction';

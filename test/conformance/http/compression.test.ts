@@ -8,8 +8,9 @@ import * as zlib from 'node:zlib';
 import { Type } from '@sinclair/typebox';
 import fc from 'fast-check';
 import { WebSocket } from 'ws';
-import { acceptedCoding } from '../../../src/http/compression.ts';
-import { defineRoute, json, type Route, type RpcFallback } from '../../../src/plugin/plugin.ts';
+import { acceptedCoding } from '../../../src/http/respond.ts';
+import type { RpcFallback } from '../../../src/plugin/host.ts';
+import { defineRoute, json, type Route } from '../../../src/plugin/plugin.ts';
 import { GOOD_KEY, startFront, type TestFront } from '../../helpers/http-front.ts';
 import { rawConnect, until } from '../../helpers/raw-http.ts';
 

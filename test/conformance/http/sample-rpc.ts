@@ -1,15 +1,8 @@
 import { Readable } from 'node:stream';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Type } from '@sinclair/typebox';
-import {
-  CodedError,
-  JsonText,
-  type Price,
-  RpcError,
-  type RpcFallback,
-  type RpcForward,
-  type RpcMethod,
-} from '../../../src/plugin/plugin.ts';
+import type { RpcFallback, RpcForward } from '../../../src/plugin/host.ts';
+import { CodedError, JsonText, type Price, RpcError, type RpcMethod } from '../../../src/plugin/plugin.ts';
 
 const price: Price = { product: 'photon', credits: 10, groups: ['photon'] };
 

@@ -11,7 +11,8 @@ import { type CoreConfig, coreConfig } from '../../../src/config/core.ts';
 import { createOutbox } from '../../../src/jobs/outbox.ts';
 import { createJobRunner, type JobRunner } from '../../../src/jobs/runner.ts';
 import { jobMigrations } from '../../../src/jobs/table.ts';
-import type { BlockProcessor, Contribution, PluginContext, RequestError, Route } from '../../../src/plugin/plugin.ts';
+import type { Contribution, HostContext } from '../../../src/plugin/host.ts';
+import type { BlockProcessor, RequestError, Route } from '../../../src/plugin/plugin.ts';
 import { type AccessCharges, type AccessPlans, accessCharges, accessPlans } from '../../../src/ports/access.ts';
 import type { ChainBlock } from '../../../src/ports/block.ts';
 import type { ChainStatus } from '../../../src/ports/chain.ts';
@@ -98,8 +99,8 @@ export async function startHarness(t: Pick<TestContext, 'after'>, options: Harne
     chain: () => (options.status === undefined ? null : { status: options.status }),
     outbound: options.outbound ?? createOutbound({ clock, log }),
     use: (token: { readonly id: string }) => services.get(token.id),
-    enqueue: (tx: never, jobs: never) => runner?.enqueue(tx, jobs),
-  } as unknown as PluginContext<WebhooksConfig>;
+    jobs: { add: (tx: never, jobs: never) => runner?.enqueue(tx, jobs) },
+  } as unknown as HostContext<WebhooksConfig>;
   const parts: Contribution = await plugin.provision(context);
   runner = createJobRunner({
     ...{ store, owner: null, clock, random, log, kinds: parts.jobs ?? [] },

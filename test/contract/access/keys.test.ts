@@ -3,8 +3,8 @@ import { test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { hashKey } from '../../../plugins/access/keys.ts';
 import { migrations, tables } from '../../../plugins/access/tables.ts';
-
-import { type Admission, GateRefusal } from '../../../src/plugin/plugin.ts';
+import type { Admission } from '../../../src/plugin/host.ts';
+import { GateRefusal } from '../../../src/plugin/plugin.ts';
 import type { Queries } from '../../../src/ports/store.ts';
 import { migrate } from '../../../src/store/migrate.ts';
 import { accessBed, pricedItem, startAccess } from '../../helpers/access-bed.ts';

@@ -14,7 +14,7 @@ import { createDaemon, type Daemon } from '../../../src/daemon/daemon.ts';
 import { migrationScopes } from '../../../src/daemon/migrations.ts';
 import type { DaemonParts } from '../../../src/daemon/parts.ts';
 import type { FoundPlugin } from '../../../src/daemon/registry.ts';
-import { type Check, createValidator, type Validator } from '../../../src/http/calls/validation.ts';
+import { type Check, createValidator, type Validator } from '../../../src/http/validation.ts';
 import type { Clock, Random } from '../../../src/ports/clock.ts';
 import type { Store } from '../../../src/ports/store.ts';
 import { migrate } from '../../../src/store/migrate.ts';

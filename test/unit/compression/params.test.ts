@@ -13,7 +13,7 @@ import {
   signature64,
 } from '../../../plugins/compression/rpc/fields.ts';
 import { createParamsReader, type ParamsForm, paramsSchema } from '../../../plugins/compression/rpc/method.ts';
-import { createValidator } from '../../../src/http/calls/validation.ts';
+import { createValidator } from '../../../src/http/validation.ts';
 import { encode, encode32 } from '../../../src/lib/base58.ts';
 import { RpcError } from '../../../src/plugin/plugin.ts';
 

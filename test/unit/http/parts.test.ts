@@ -3,7 +3,7 @@ import type { IncomingMessage } from 'node:http';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { deeperThan } from '../../../src/http/body.ts';
-import { LazySignal } from '../../../src/http/calls/lazy-signal.ts';
+import { LazySignal } from '../../../src/http/lazy-signal.ts';
 import { parseQuery } from '../../../src/http/query.ts';
 import { createRemoteAddress } from '../../../src/http/remote-address.ts';
 import { parseTarget } from '../../../src/http/router.ts';

@@ -6,7 +6,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { type TestContext, test } from 'node:test';
 import { connect as connectTls } from 'node:tls';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
-import { createReadingRate } from '../../../src/http/reading-rate.ts';
+import { createReadingRate } from '../../../src/http/connections.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { makeCertificate, opensslMissing } from '../../helpers/certificates.ts';
 

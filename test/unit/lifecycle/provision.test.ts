@@ -3,15 +3,8 @@ import { test } from 'node:test';
 import { Type } from '@sinclair/typebox';
 import { createLate, createLateStore } from '../../../src/daemon/assemble.ts';
 import { mergeContributions, type PluginSurroundings, provisionPlugins } from '../../../src/daemon/provision.ts';
-
-import {
-  API_VERSION,
-  type Contribution,
-  json,
-  type PluginContext,
-  type PluginDefinition,
-  serviceToken,
-} from '../../../src/plugin/plugin.ts';
+import type { Contribution, HostPluginDefinition } from '../../../src/plugin/host.ts';
+import { API_VERSION, json, type PluginContext, serviceToken } from '../../../src/plugin/plugin.ts';
 import type { Store } from '../../../src/ports/store.ts';
 
 const numbers = serviceToken<{ next(): number }>('test.numbers');
@@ -27,9 +20,9 @@ const surroundings = {
 function define(
   id: string,
   provision: (ctx: PluginContext) => Contribution | Promise<Contribution>,
-  more: Partial<PluginDefinition> = {},
+  more: Partial<HostPluginDefinition> = {},
 ) {
-  const definition: PluginDefinition = {
+  const definition: HostPluginDefinition = {
     id,
     apiVersion: API_VERSION,
     summary: id,

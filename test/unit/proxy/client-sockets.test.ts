@@ -8,7 +8,7 @@ import { WebSocket } from 'ws';
 import { createSockets } from '../../../plugins/proxy/socket/handler.ts';
 import type { Hub } from '../../../plugins/proxy/socket/hub.ts';
 import { createRpcFront } from '../../../src/http/json-rpc/index.ts';
-import type { Gate, RpcDispatch, SocketContext } from '../../../src/plugin/plugin.ts';
+import type { Gate, RpcDispatch, SocketContext } from '../../../src/plugin/host.ts';
 import { createMetricsRegistry } from '../../../src/runtime/metrics.ts';
 import { testCore } from '../../helpers/http-front.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';

@@ -6,7 +6,8 @@ import { test } from 'node:test';
 import { Type } from '@sinclair/typebox';
 import fc from 'fast-check';
 import { checkDefinition, findPlugins, orderPlugins } from '../../../src/daemon/registry.ts';
-import { API_VERSION, type CodedError, type PluginDefinition, serviceToken } from '../../../src/plugin/plugin.ts';
+import type { HostPluginDefinition } from '../../../src/plugin/host.ts';
+import { API_VERSION, type CodedError, serviceToken } from '../../../src/plugin/plugin.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'parhelion-registry-'));
 function write(path: string, text: string): void {
@@ -86,7 +87,7 @@ test('a switched-off plugin may be missing', async () => {
 });
 
 const closed = { additionalProperties: false };
-const valid: PluginDefinition = {
+const valid: HostPluginDefinition = {
   id: 'ok',
   apiVersion: API_VERSION,
   summary: 'fine',

@@ -1,8 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
-import { recoverCall } from '../../../src/http/json-rpc/recover.ts';
-import { type CallSpan, type ScanResult, scanRpcBody } from '../../../src/http/json-rpc/scan.ts';
+import { type CallSpan, recoverCall, type ScanResult, scanRpcBody } from '../../../src/http/json-rpc/scan.ts';
 
 const LIMITS = { maxDepth: 64, maxItems: 1_000 };
 const scan = (text: string | Buffer): ScanResult => scanRpcBody(Buffer.from(text as string), LIMITS);

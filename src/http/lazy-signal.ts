@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
-import type { CallContext } from '../../plugin/request.ts';
-import type { Caller, Tenant } from '../../ports/access.ts';
-import type { Log } from '../../ports/log.ts';
+import type { CallContext } from '../plugin/request.ts';
+import type { Caller, Tenant } from '../ports/access.ts';
+import type { Log } from '../ports/log.ts';
 
 /** Why a call was aborted: its time is up, or its client has gone. Who asked knows already when a handler throws it on. */
 class CallAborted extends Error {

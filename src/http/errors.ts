@@ -1,4 +1,4 @@
-import { CodedError, codeOf } from '../../lib/coded-error.ts';
+import { CodedError, codeOf } from '../lib/coded-error.ts';
 import {
   GateRefusal,
   type GateRefusalReason,
@@ -6,7 +6,7 @@ import {
   RPC_CODES,
   type RpcCodeName,
   RpcError,
-} from '../../plugin/plugin.ts';
+} from '../plugin/plugin.ts';
 import { isCallAborted } from './lazy-signal.ts';
 
 /** Any thrown value as the fronts see it: protocol-free, without anything that a caller must not read. */

@@ -1,0 +1,205 @@
+import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import type { Server, ServerOptions } from 'node:http';
+import { createServer, type ServerOptions as HttpsOptions, type Server as TlsServer } from 'node:https';
+import type { Socket } from 'node:net';
+import { createSecureContext, type TLSSocket } from 'node:tls';
+import type { CoreConfig, TlsSection } from '../config/core.ts';
+import { CodedError, codeOf } from '../lib/coded-error.ts';
+import type { Clock } from '../ports/clock.ts';
+import type { Log } from '../ports/log.ts';
+import { EXIT } from '../runtime/errors.ts';
+import { rawAnswer } from './listener.ts';
+import type { HttpMeter } from './meter.ts';
+
+export interface ListenerTlsOptions {
+  /** Whose certificate it is: that of the API listeners or of the admin listener. */
+  readonly section: TlsSection;
+  readonly core: CoreConfig;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** What the listeners of one section share of TLS. */
+export interface ListenerTls {
+  /** Undefined without TLS. */
+  readonly makeServer: ((options: ServerOptions) => Server) | undefined;
+  /** See `HttpFront.prepareTls`. */
+  prepare(core: CoreConfig): () => void;
+  /** Ends the connections that have not said a word yet. */
+  endHandshakes(): void;
+}
+
+/** Without a certificate in the section nothing is read and nothing happens. The files are first read by `prepare`. */
+export function createListenerTls({ section, core, clock, log }: ListenerTlsOptions, meter: HttpMeter): ListenerTls {
+  const isOn = core[section].tls.certFile !== null;
+  const servers: { readonly server: Server; readonly handshakes: Handshakes }[] = [];
+  let served: TlsFiles | null = null;
+
+  const makeServer = (options: ServerOptions): Server => {
+    const made = createTlsServer(options, core.http.headerTimeoutMs, meter);
+    servers.push(made);
+    return made.server;
+  };
+
+  function serve(files: TlsFiles): void {
+    for (const { server } of servers) serveCertificate(server, files);
+    const { names, fingerprint, validToMs } = files;
+    const validTo = new Date(validToMs).toISOString();
+    if (validToMs <= clock.now()) log.warn({ listener: section, names, validTo }, 'the certificate has expired');
+    if (served?.fingerprint !== fingerprint)
+      log.info({ listener: section, names, validTo, fingerprint }, 'certificate served');
+    served = files;
+  }
+
+  return {
+    makeServer: isOn ? makeServer : undefined,
+    prepare(next) {
+      const files = readTlsFiles(next, section);
+      if ((files !== null) !== isOn)
+        throw new CodedError('PLUGIN_RELOAD_REFUSED', `changes of these keys need a restart: ${section}.tls`, {
+          facts: { keys: [`${section}.tls`] },
+        });
+      if (files === null) return () => undefined;
+      // At the start there is nothing better; later an old one that is good is.
+      if (served !== null && files.fingerprint !== served.fingerprint && files.validToMs <= clock.now())
+        throw new CodedError(
+          'TLS_INVALID',
+          `${section}.tls.certFile: ${next[section].tls.certFile} holds a certificate that has expired`,
+        );
+      return () => serve(files);
+    },
+    endHandshakes() {
+      for (const { handshakes } of servers) handshakes.destroyAll();
+    },
+  };
+}
+
+const PLAIN_HTTP = JSON.stringify({ error: 'This port speaks HTTPS: plain HTTP was sent', code: 400 });
+
+/** Between accepting a connection and its first request. */
+export interface Handshakes {
+  /** Ends connections whose handshake is not done: node:http does not know them, and a close would wait for them. */
+  destroyAll(): void;
+}
+
+/**
+ * A TLS server without a certificate; `serveCertificate` gives it one. Everything else is that of node:http. A connection may take
+ * `handshakeTimeoutMs` for its handshake.
+ */
+function createTlsServer(
+  options: HttpsOptions,
+  handshakeTimeoutMs: number,
+  meter: Pick<HttpMeter, 'handshakes'>,
+): { readonly server: Server; readonly handshakes: Handshakes } {
+  const server: TlsServer = createServer({
+    ...options,
+    minVersion: MIN_TLS_VERSION,
+    handshakeTimeout: handshakeTimeoutMs,
+  });
+  const shaking = new Map<string, Socket>();
+  server.on('connection', (stream) => {
+    const socket = stream as Socket;
+    const id = connectionId(socket);
+    shaking.set(id, socket);
+    socket.once('close', () => {
+      if (shaking.get(id) === socket) shaking.delete(id);
+    });
+  });
+  server.on('secureConnection', (socket) => shaking.delete(connectionId(socket)));
+  // The listener of node:https takes what is no TLS for broken HTTP, and would answer in the clear what it says of that.
+  server.removeAllListeners('tlsClientError');
+  server.on('tlsClientError', (error, socket) => {
+    meter.handshakes.add();
+    const under = shaking.get(connectionId(socket));
+    if (codeOf(error) === 'ERR_SSL_HTTP_REQUEST' && under?.writable === true)
+      under.end(rawAnswer(400, PLAIN_HTTP), () => under.destroy());
+    else under?.destroy();
+    socket.destroy();
+  });
+  return {
+    server,
+    handshakes: {
+      destroyAll() {
+        for (const socket of shaking.values()) socket.destroy();
+      },
+    },
+  };
+}
+
+/** New connections get this certificate; those that are open keep theirs. */
+function serveCertificate(server: Server, { cert, key }: TlsFiles): void {
+  (server as TlsServer).setSecureContext({ cert, key, minVersion: MIN_TLS_VERSION });
+}
+
+/** A TLS socket and the one below it have no public link but the ends they share. */
+export function connectionId({ localAddress, localPort, remoteAddress, remotePort }: Socket | TLSSocket): string {
+  return `${localAddress} ${localPort} ${remoteAddress} ${remotePort}`;
+}
+
+/** Older protocol versions are broken. */
+const MIN_TLS_VERSION = 'TLSv1.2';
+
+/** A certificate that was checked, with its key. */
+export interface TlsFiles {
+  readonly cert: Buffer;
+  readonly key: Buffer;
+  /** SHA-256 of the certificate: tells whether it is another one. */
+  readonly fingerprint: string;
+  /** Names and addresses that it is for, as the certificate writes them. */
+  readonly names: string;
+  /** Unix milliseconds between which clients accept it. */
+  readonly validFromMs: number;
+  readonly validToMs: number;
+}
+
+/**
+ * Reads the certificate of a section and proves that a listener could serve it; null when none is configured. Errors: TLS_UNREADABLE,
+ * TLS_INVALID, exit 78; they name files and never say what is in them.
+ */
+export function readTlsFiles(core: Pick<CoreConfig, TlsSection>, section: TlsSection): TlsFiles | null {
+  const { certFile, keyFile } = core[section].tls;
+  const name = `${section}.tls`;
+  if (certFile === null && keyFile === null) return null;
+  if (certFile === null || keyFile === null) throw invalid(`${name} wants both certFile and keyFile, or none of them`);
+  const cert = readFile(`${name}.certFile`, certFile);
+  const key = readFile(`${name}.keyFile`, keyFile);
+  const certificate = parse(() => new X509Certificate(cert), `${name}.certFile: ${certFile} holds no PEM certificate`);
+  const privateKey: KeyObject = parse(
+    () => createPrivateKey(key),
+    `${name}.keyFile: ${keyFile} holds no PEM private key, or one with a passphrase`,
+  );
+  if (!certificate.checkPrivateKey(privateKey))
+    throw invalid(`${name}: the key of ${keyFile} is not that of the certificate in ${certFile}`);
+  parse(
+    () => createSecureContext({ cert, key, minVersion: MIN_TLS_VERSION }),
+    `${name}: ${certFile} and ${keyFile} cannot be served: the chain is damaged, or the key too weak`,
+  );
+  return {
+    ...{ cert, key, fingerprint: certificate.fingerprint256 },
+    names: certificate.subjectAltName ?? certificate.subject,
+    validFromMs: Date.parse(certificate.validFrom),
+    validToMs: Date.parse(certificate.validTo),
+  };
+}
+
+function readFile(name: string, path: string): Buffer {
+  try {
+    return readFileSync(path);
+  } catch (error) {
+    throw new CodedError('TLS_UNREADABLE', `${name}: ${path} cannot be read (${codeOf(error) ?? 'error'})`, {
+      exitCode: EXIT.config,
+    });
+  }
+}
+
+/** What OpenSSL says is left out: nobody knows how much of a file it repeats. */
+function parse<T>(make: () => T, problem: string): T {
+  try {
+    return make();
+  } catch {
+    throw invalid(problem);
+  }
+}
+
+const invalid = (problem: string) => new CodedError('TLS_INVALID', problem, { exitCode: EXIT.config });

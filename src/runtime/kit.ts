@@ -1,0 +1,13 @@
+/** The mechanisms that plugins may share with the daemon, `parhelion/kit`. */
+export { type BackoffOptions, backoffMs } from './backoff.ts';
+export { DeadlinePassed, orAborted, withDeadline } from './deadline.ts';
+export { startEvery } from './every.ts';
+export { retryAfterMs } from './retry-after.ts';
+export {
+  type AcquireOptions,
+  createSemaphore,
+  type Semaphore,
+  SemaphoreFull,
+  type SemaphoreOptions,
+} from './semaphore.ts';
+export { createWakeup, type Wakeup } from './wakeup.ts';
