@@ -5,23 +5,24 @@ import { faultOfProcessor, reasonOf } from './faults.ts';
 import { findEnd } from './fill-blocks.ts';
 import { countGaps } from './gaps.ts';
 
-import { type ChildLink, healBelowGap, healFork } from './reorg.ts';
+import { type ChildLink, followFork, rollBackBelowGap } from './reorg.ts';
 import type { Run } from './run.ts';
 
-/** Looks from time to time whether what was released is what became final. Errors go to `onError`. */
+/** Verifies at intervals that the released blocks are the finalized ones. Errors go to `onError`. */
 export async function auditLoop(run: Run, onError: (error: unknown) => void): Promise<void> {
   const { signal, clock, follow, log } = run;
   while (!signal.aborted) {
     try {
       await clock.sleep(follow.auditIntervalMs, signal);
-      if (run.state.begun && run.state.halted === null && !run.state.draining) await audit(run);
+      if (run.state.started && run.state.halted === null && !run.state.draining) await audit(run);
     } catch (error) {
       if (signal.aborted) return;
       if (codeOf(error) === 'FOLLOW_DEEP_FORK' || codeOf(error)?.startsWith('STORE_')) onError(error);
       else if (faultOfProcessor(error) !== null) {
         run.state.mismatch = reasonOf(error, 'rolling back');
         log.error({ chain: run.chain, ...faultOfProcessor(error), error: messageOf(error) }, 'a block processor fails');
-      } else log.debug({ code: codeOf(error), error: messageOf(error) }, 'the finality audit has to wait');
+      } else
+        log.debug({ code: codeOf(error), error: messageOf(error) }, 'the finality audit failed; it will be retried');
     }
   }
 }
@@ -40,12 +41,12 @@ async function audit(run: Run): Promise<void> {
   const theirs = await source.header(newest.slot, { commitment: 'finalized', signal });
   if (theirs === null) return;
   if (theirs.blockhash !== newest.blockhash) {
-    // A roll-back may have taken it while the answer was on its way: then there is nothing to alarm about.
+    // It may have been rolled back while the answer was in flight: then nothing is wrong.
     if ((await readHeader(store.read, chain, newest.slot))?.blockhash !== newest.blockhash) return;
     run.meter.mismatches.add();
     run.log.error({ chain, slot: newest.slot }, 'a finalized block is not the one that was released');
     state.mismatch = `the finalized block at slot ${newest.slot} is not the one that was released`;
-    if ((await healFork(run, theirs)) === 'rolled-back') state.mismatch = null;
+    if ((await followFork(run, theirs)) === 'rolled-back') state.mismatch = null;
     return;
   }
   await run.exclusive(() => advance(run, newest.slot, newest.blockhash));
@@ -61,15 +62,15 @@ function topsOf(headers: readonly BlockHeader[]): readonly BlockHeader[] {
 }
 
 /**
- * What no upstream has any more cannot be proven; the gap record above it says that something is missing there. A block that is not
- * the final one is taken back with all that is above it. False: to be looked at again.
+ * A block that no upstream has any more cannot be verified; the gap record above it shows that something is missing. A block that is not
+ * the finalized one is rolled back with everything above it. False: to be checked again.
  */
 async function isProvenBelowGap(run: Run, top: BlockHeader): Promise<boolean> {
   const { source, signal, chain, meter, state, log } = run;
   const theirs = await source.header(top.slot, { commitment: 'finalized', signal });
   if (theirs?.blockhash === top.blockhash) return true;
   if (theirs === null && top.slot < (await source.firstAvailable(signal))) return true;
-  // Where the final chain has no block at this slot, the next one above tells.
+  // Where the finalized chain has no block at this slot, the next one above decides.
   const above = theirs ?? (await blockAbove(run, top.slot));
   if (above === null) return false;
   if (theirs === null && above.parentSlot === top.slot && above.previousBlockhash === top.blockhash) return true;
@@ -77,7 +78,7 @@ async function isProvenBelowGap(run: Run, top: BlockHeader): Promise<boolean> {
   meter.mismatches.add();
   log.error({ chain, slot: top.slot }, 'the last block below a gap is not the finalized one');
   state.mismatch = `the last block below a gap, at slot ${top.slot}, is not the finalized one`;
-  if ((await healBelowGap(run, above)) === 'rolled-back') state.mismatch = null;
+  if ((await rollBackBelowGap(run, above)) === 'rolled-back') state.mismatch = null;
   return false;
 }
 
@@ -86,11 +87,11 @@ async function blockAbove({ source, follow, signal }: Run, slot: number): Promis
   return await findEnd(source, slot, { finalSlot, window: follow.window, signal });
 }
 
-/** Moves the mark; processors drop undo data, each only as far as it has come itself. */
+/** Moves the finalized mark; each processor drops its undo data up to its own cursor. */
 async function advance(run: Run, slot: number, blockhash: string): Promise<void> {
   const { state, store, chain } = run;
   const isOurs = await store.write(async (tx) => {
-    // The block may have been rolled back while the answer was on its way.
+    // The block may have been rolled back while the answer was in flight.
     const still = await readHeaders(tx.db, chain, slot);
     if (!still.some((header) => header.slot === slot && header.blockhash === blockhash)) return false;
     await writeFinalized(tx, chain, slot);
@@ -100,7 +101,7 @@ async function advance(run: Run, slot: number, blockhash: string): Promise<void>
     }
     return true;
   });
-  // Who keeps what is final in memory must not be told of another block.
+  // Listeners that keep finalized data in memory must not hear of another block.
   if (!isOurs) return;
   state.finalizedSlot = Math.max(slot, state.finalizedSlot ?? 0);
   await countGaps(store.read, chain, state);

@@ -24,12 +24,12 @@ import {
   setAskedEnd,
   splitGap,
 } from './gaps.ts';
-import { tendSkipped } from './processors.ts';
+import { updateSkippedGaps } from './processors.ts';
 import type { Run } from './run.ts';
 
 const LOOK_MS = 2_000;
 
-/** Fills gaps beside the following, which always comes first. Errors go to `onError`. */
+/** Fills gaps while the chain is at the tip: following has priority. Errors go to `onError`. */
 export async function fillLoop(run: Run, onError: (error: unknown) => void): Promise<void> {
   const { signal, clock, random, log, state, store, chain, follow } = run;
   const isAutomatic = follow.gapBackfill.enabled;
@@ -37,7 +37,7 @@ export async function fillLoop(run: Run, onError: (error: unknown) => void): Pro
   let failures = 0;
   while (!signal.aborted) {
     try {
-      await tendSkipped(run);
+      await updateSkippedGaps(run);
       const hasWorked = await schedule.pass();
       failures = 0;
       await countGaps(store.read, chain, state);
@@ -46,7 +46,7 @@ export async function fillLoop(run: Run, onError: (error: unknown) => void): Pro
       if (signal.aborted) return;
       failures += 1;
       onError(error);
-      log.warn({ chain, code: codeOf(error), error: messageOf(error) }, 'gaps cannot be looked at');
+      log.warn({ chain, code: codeOf(error), error: messageOf(error) }, 'gaps could not be read');
       await clock.sleep(backoffMs(failures, random), signal).catch(() => undefined);
     }
   }
@@ -61,7 +61,7 @@ function fillOptions(run: Run): FillOptions {
     concurrency: follow.gapBackfill.concurrency,
     finalSlot: async () => await source.tip({ commitment: 'finalized', signal }),
     hindrance() {
-      if (!state.begun || state.draining || state.halted !== null) return 'the chain is not followed now';
+      if (!state.started || state.draining || state.halted !== null) return 'the chain is not followed now';
       if (source.isLimited?.() === true) return 'an upstream asks for fewer calls';
       const { maxLagSeconds: seconds, maxLagSlots: slots } = follow.gapBackfill;
       const lag = { lagSlots: (state.tip ?? 0) - (state.cursor?.slot ?? 0), slotMs: state.slotLength.ms() };
@@ -74,14 +74,14 @@ function fillOptions(run: Run): FillOptions {
   };
 }
 
-/** Pauses of what waits for something that happens by itself, and of what something outside has to heal. */
+/** Pauses of gaps that wait for something that happens by itself, and of gaps that need something from outside. */
 const WAIT_MS = 2_000;
 const FIRST_PAUSE_MS = 60_000;
-/** Failures in a row after which the record says so. */
-const FAILURES_TO_TELL = 3;
+/** Consecutive failures after which the record shows the reason. */
+const FAILURES_TO_REPORT = 3;
 
 interface FillSchedule {
-  /** Works on the next gap that is due for one piece; false when none is. Errors: those that trying again does not heal. */
+  /** Fills one piece of the next due gap; false when none is due. Errors: those that a retry does not fix. */
   pass(): Promise<boolean>;
 }
 
@@ -144,7 +144,7 @@ export function createFillSchedule(options: FillOptions, wants: (gap: GapRecord)
     if (options.signal.aborted || fatalOf(error) !== null) throw error;
     const tries = rest(gap, 'failed', (count) => backoffMs(count, random));
     log.warn({ chain, gap: gap.id, code: codeOf(error), error: messageOf(error) }, 'filling a gap failed');
-    if (tries >= FAILURES_TO_TELL) await tell(gap, reasonOf(error, 'filling it'), true);
+    if (tries >= FAILURES_TO_REPORT) await tell(gap, reasonOf(error, 'filling it'), true);
     return false;
   }
 
@@ -167,16 +167,16 @@ export function createFillSchedule(options: FillOptions, wants: (gap: GapRecord)
 }
 
 /**
- * Tries to fill a gap for a while: with blocks, or with what upstreams tell of single addresses, where that is what is wanted or where
- * blocks are gone and the configuration allows it.
+ * Fills a piece of a gap: with blocks, or with the transactions of single addresses, where that is what is wanted or where the blocks
+ * are gone and the configuration allows it.
  * Errors: FOLLOW_GAP_TAKEN, those of source, store and processors.
  */
 async function fillGap(options: FillOptions, gap: GapRecord): Promise<FillOutcome> {
   const { store, clock, exclusive } = options;
   if (gap.reason === 'skipped') return { kind: 'waits', reason: 'its processor fails, or catches up' };
-  // Nothing that is filled can be taken back.
+  // Filled blocks cannot be rolled back.
   if (!(await options.source.confirmChain(options.signal)))
-    return { kind: 'waits', reason: 'no upstream is known to serve this chain' };
+    return { kind: 'waits', reason: 'no upstream is confirmed to serve this chain' };
   const { ready, over, reason } = sortFills(gap, options.processors);
   if (over.length > 0 && (await exclusive(() => store.write((tx) => finishFills(tx, gap, over, clock.now())))))
     return { kind: 'filled' };
@@ -206,7 +206,7 @@ async function goOn(
       const isCut = first !== null && gap.fills.filter(({ isDone }) => !isDone).length === members.length;
       if (isCut) {
         await exclusive(() => store.write((tx) => splitGap(tx, gap, first)));
-        log.warn({ chain, gap: gap.id, prunedTo: slot }, 'a gap was cut in two: only its upper part can be had');
+        log.warn({ chain, gap: gap.id, prunedTo: slot }, 'a gap was split: only its upper part is available');
         return { kind: 'more' };
       }
       return await fillAddresses(options, gap, members, `no upstream has the block at slot ${slot} any more`);
@@ -237,7 +237,7 @@ async function askEnd(options: FillOptions, gap: GapRecord, finalSlot: number): 
 
 interface Sorted {
   readonly ready: readonly FillMember[];
-  /** Of versions that are not in use any more: the new one was indexed anew. */
+  /** Of versions that are no longer in use: the new one indexes again from its start. */
   readonly over: readonly GapFill[];
   /** Why the others cannot be filled. */
   readonly reason: string | null;
@@ -259,7 +259,7 @@ function sortFills(gap: GapRecord, processors: readonly BlockProcessor[]): Sorte
   return { ready, over, reason };
 }
 
-/** Those that have come least far, all at one place. */
+/** Those with the lowest position, all equal. */
 function lowest(members: readonly FillMember[]): readonly FillMember[] {
   const slotOf = ({ fill }: FillMember) => fill.position?.slot ?? -1;
   const least = Math.min(...members.map(slotOf));

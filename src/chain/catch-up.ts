@@ -3,7 +3,7 @@ import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import { backoffMs } from '../runtime/backoff.ts';
 import { createWakeup } from '../runtime/wakeup.ts';
-import { dropForeign, releaseToLane } from './commit.ts';
+import { dropFromOtherChain, releaseToLane } from './commit.ts';
 import {
   decide,
   hasPendingReverts,
@@ -14,18 +14,18 @@ import {
   readPendingReverts,
   removePendingReverts,
 } from './cursor.ts';
-import { faultOfProcessor, stackOf, wordsOfFault } from './faults.ts';
+import { describeFault, faultOfProcessor, stackOf } from './faults.ts';
 import { createBlockBuffer, createFetcher, type Held } from './fetch.ts';
 import { countGaps, isInGap, recordProcessorGap } from './gaps.ts';
 import type { Run } from './run.ts';
 import type { FollowState, Lane } from './state.ts';
 
-/** Little, so that those at the tip are never delayed by it. */
+/** Small, so that processors at the tip are never delayed. */
 const LANE_BLOCKS = 8;
 const LANE_FETCHES = 2;
 const PAUSES_PER_HOLD = 20;
 
-/** Brings one processor from its own cursor to the chain's, block by block, and lets it join there. Errors go to `onError`. */
+/** Brings one processor from its own cursor to the chain's, block by block, and joins it there. Errors go to `onError`. */
 export async function catchUp(
   run: Run,
   processor: BlockProcessor,
@@ -38,15 +38,15 @@ export async function catchUp(
   while (!signal.aborted && state.catchingUp.includes(processor)) {
     const startedAt = clock.monotonic();
     try {
-      const acted = state.begun && state.halted === null && !state.draining && (await lane.step());
+      const acted = state.started && state.halted === null && !state.draining && (await lane.step());
       failures = 0;
       if (!acted) await lane.wait();
     } catch (error) {
       if (signal.aborted) break;
       failures += 1;
-      tellFailure(run, processor, error, failures);
+      reportFailure(run, processor, error, failures);
       onError(error);
-      // While a processor hangs nobody else can write: that must stay a small part of the time.
+      // While a processor hangs no one else can write: that must stay a small part of the time.
       const heldMs = faultOfProcessor(error) === null ? 0 : clock.monotonic() - startedAt;
       await clock.sleep(backoffMs(failures, random) + heldMs * PAUSES_PER_HOLD, signal).catch(() => undefined);
     }
@@ -57,7 +57,7 @@ export async function catchUp(
   await lane.settled();
 }
 
-function tellFailure(
+function reportFailure(
   { state, follow, log, chain, meter }: Run,
   processor: BlockProcessor,
   error: unknown,
@@ -70,8 +70,8 @@ function tellFailure(
   meter.processorFailures.with(fault.plugin).add();
   const lane = state.lanes.get(name);
   if (lane !== undefined) lane.movedAt = Number.NEGATIVE_INFINITY;
-  (follow.onError === 'skip-plugin' ? state.leftBehind : state.laneTrouble).set(name, wordsOfFault(fault));
-  // It goes on failing until somebody looks: said again ever more seldom.
+  (follow.onError === 'skip-plugin' ? state.leftBehind : state.laneTrouble).set(name, describeFault(fault));
+  // It fails until somebody looks at it: logged at powers of two.
   if ((failures & (failures - 1)) === 0)
     log.error({ ...facts, ...fault, stack: stackOf(error) }, 'a block processor fails');
 }
@@ -84,7 +84,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
   let floor = firstFloor;
   let fetchedAgain = -1;
   let listedTo = -1;
-  // Nobody waits for one that fails, and it is not back before it has taken what it failed at.
+  // The chain does not wait for a failing processor, which rejoins only after it has applied the block it failed at.
   const startsFailing = state.leftBehind.has(processor.name);
   let hasMoved = false;
   /** Whether a roll-back may have left reverts to this processor. */
@@ -103,7 +103,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
   async function list(): Promise<void> {
     const from = Math.max((position?.slot ?? -1) + 1, floor, listedTo + 1, state.listFrom);
     const to = Math.min(state.cursor?.slot ?? -1, from + follow.window - 1);
-    // A stretch without blocks, however long, must not hide what comes behind it.
+    // A long run of slots without blocks must not hide what follows.
     const hasWork = buffer.size > 0 || fetcher.nextDueAt() !== null;
     // The chain's own block exists, also where an upstream left it out or denied it; at the tip no later one names it as its parent.
     if (!hasWork && state.cursor !== null && listedTo >= state.cursor.slot) fetcher.want(state.cursor.slot);
@@ -112,8 +112,8 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
     listedTo = to;
   }
 
-  /** What nobody has any more is noted as missing in this processor; what the chain itself has given up need not be waited for. */
-  async function meetHole(slot: number): Promise<boolean> {
+  /** A block that no upstream has any more is recorded as missing in this processor; slots in a gap of the chain are not waited for. */
+  async function onHole(slot: number): Promise<boolean> {
     const ask = fetcher.need(slot);
     fetcher.pump();
     if (fetcher.openBelow(slot)) return false;
@@ -134,15 +134,15 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
     return true;
   }
 
-  /** A block of the chain that does not continue us: either it is not of the chain after all, or our own block was forked away. */
-  async function meetFork({ block, upstream }: Held): Promise<void> {
+  /** A block that does not continue this lane: either it is not part of the chain, or the lane's own block was forked away. */
+  async function onFork({ block, upstream }: Held): Promise<void> {
     fetcher.again(block.slot, upstream);
     if (position === null) return;
     const stored = await readHeader(store.read, chain, block.slot);
     const isOurs = stored?.blockhash === block.blockhash;
     const final = isOurs ? null : await source.header(position.slot, { commitment: 'finalized', signal });
     if (!isOurs && (final === null || final.blockhash === position.blockhash)) return;
-    const reason = `processor ${processor.name} stands at slot ${position.slot} of another branch: index it again`;
+    const reason = `processor ${processor.name} is at slot ${position.slot} of another branch: index it again`;
     if (!state.laneTrouble.has(processor.name)) log.error({ chain, processor: processor.name }, reason);
     state.laneTrouble.set(processor.name, reason);
   }
@@ -158,7 +158,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
   /** As `isSameChain`, for what this lane holds. */
   async function isTrusted(): Promise<boolean> {
     const isSame = await source.confirmChain(signal);
-    return !dropForeign({ source, buffer, state }) && isSame;
+    return !dropFromOtherChain({ source, buffer, state }) && isSame;
   }
 
   async function commit(held: Held): Promise<void> {
@@ -167,7 +167,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
     if (isUnlinked && !(await isTrusted())) return;
     await run.exclusive(async () => {
       const main = state.cursor;
-      // Never another branch than the chain's own cursor is on, also where that one has no block, and never beyond it.
+      // Only blocks of the branch of the chain's cursor, and never beyond it.
       if (main === null || block.slot > main.slot || !(await isOfChain(block))) {
         fetcher.again(block.slot, held.upstream);
         return;
@@ -186,7 +186,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
       lane.slot = block.slot;
       hasMoved = true;
       lane.movedAt = clock.monotonic();
-      // The chain's own cursor waits for it: that is no standstill.
+      // The chain's cursor waits for this lane: it is not stalled.
       if (cursorWaits(state, lane.movedAt)) state.lastReleaseAt = lane.movedAt;
       run.shared.trim();
       state.laneTrouble.delete(processor.name);
@@ -222,7 +222,7 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
       }
       mayHavePending = false;
     }
-    dropForeign({ source, buffer, state });
+    dropFromOtherChain({ source, buffer, state });
     buffer.dropThrough(Math.max(position?.slot ?? -1, position === null ? floor - 1 : -1));
     fetcher.dropThrough(position?.slot ?? -1);
     if (await joinIfEqual()) return true;
@@ -235,8 +235,8 @@ function createLane(run: Run, processor: BlockProcessor, firstFloor: number) {
       await commit(next as Held);
       return true;
     }
-    if (decision.kind === 'fork') await meetFork(next as Held);
-    return decision.kind === 'hole' && (await meetHole(decision.slot));
+    if (decision.kind === 'fork') await onFork(next as Held);
+    return decision.kind === 'hole' && (await onHole(decision.slot));
   }
 
   async function joinIfEqual(): Promise<boolean> {
@@ -267,18 +267,18 @@ async function revertPending({ store, chain, exclusive }: Run, processor: BlockP
   return true;
 }
 
-/** Nobody waits for one that has not moved for so long. */
+/** A lane that has not moved for this time is not waited for. */
 const PATIENCE_MS = 30_000;
-/** How far the first of several that go together may be ahead of the last. */
+/** Maximum distance of lanes that move together. */
 const LEAD_SLOTS = 8;
-/** One that is behind by less is waited for in any case. */
+/** A lane that is behind by less is always waited for. */
 const NEAR_SLOTS = 1_000;
 
 const isMoving = ({ movedAt }: Lane, now: number) => now - movedAt < PATIENCE_MS;
 
 /**
- * Whether the chain's own cursor waits for processors behind it, so that they go on together and each block is fetched once: only while
- * the cursor itself is farther behind the tip than they are behind the cursor, never for those at the tip.
+ * Whether the chain's cursor waits for processors behind it, so that they continue together and each block is fetched once: only while
+ * the cursor is farther behind the tip than they are behind the cursor, never at the tip.
  */
 export function cursorWaits({ cursor, tip, lanes }: FollowState, now: number): boolean {
   if (cursor === null || tip === null) return false;
@@ -288,7 +288,7 @@ export function cursorWaits({ cursor, tip, lanes }: FollowState, now: number): b
   );
 }
 
-/** Whether a processor that catches up waits for one farther behind, which is to come along: not when that would take long. */
+/** Whether a lane waits for one farther behind, so that they move together: not when that would take long. */
 function laneWaits({ cursor, lanes }: FollowState, name: string, now: number): boolean {
   const own = lanes.get(name)?.slot ?? null;
   if (own === null || cursor === null) return false;
@@ -300,7 +300,7 @@ function laneWaits({ cursor, lanes }: FollowState, name: string, now: number): b
   });
 }
 
-/** How many have yet to come to the block of a slot: the chain itself, those that catch up, open gaps. */
+/** How many readers still need the block of a slot: the chain, lanes, open gaps. */
 export function readersOf({ cursor, lanes, gaps }: FollowState, slot: number): number {
   const isBelow = (at: number | null) => at === null || at < slot;
   const behind = [...lanes.values()].filter((lane) => isBelow(lane.slot)).length;

@@ -17,7 +17,7 @@ import type { Run } from './run.ts';
 import type { UnverifiedCommit } from './state.ts';
 import { MAIN } from './tables.ts';
 
-/** Headers beyond the window are dropped every so many slots, not at each block. */
+/** Headers beyond the window are pruned every this many slots, not at each block. */
 const PRUNE_EVERY_SLOTS = 64;
 
 export interface ReleaseOptions {
@@ -26,7 +26,7 @@ export interface ReleaseOptions {
   readonly headers: number;
   /** As in `Situation`. */
   readonly floor: number;
-  /** The chain is followed at `finalized`: nothing that is released is ever taken back. */
+  /** The chain is followed at `finalized`: no released block is ever rolled back. */
   readonly isFinal?: boolean;
 }
 
@@ -71,7 +71,7 @@ export async function releaseToLane(
   });
 }
 
-/** What processors ask others for must not hold a transaction open. */
+/** Requests of processors must not hold a transaction open. */
 export async function prepareBlock(
   processors: readonly BlockProcessor[],
   block: ChainBlock,
@@ -80,12 +80,12 @@ export async function prepareBlock(
   for (const processor of processors) await processor.prepare?.(block, chain);
 }
 
-/** Behind a gap, or of all. */
+/** Above a gap, or of all. */
 const isFirst = (cursor: Position | null, floor: number) => cursor === null || cursor.slot < floor;
 
 /**
- * Moves the chain's own cursor, inside a turn. `adopt` runs once the write is known to be committed, if need be only after the next
- * look at the store. Errors: those of `write`.
+ * Moves the chain's cursor; called within `run.exclusive`. `adopt` runs once the write is known to be committed, if need be only after
+ * `verifyCommit`. Errors: those of `write`.
  */
 export async function moveChain(run: Run, write: () => Promise<void>, unverified: UnverifiedCommit): Promise<void> {
   try {
@@ -94,15 +94,14 @@ export async function moveChain(run: Run, write: () => Promise<void>, unverified
     if (codeOf(error)?.startsWith('STORE_')) run.state.unverified = unverified;
     throw error;
   }
-  // Committed: should the adoption fail, the next turn has to repeat it.
+  // Committed: if `adopt` fails, `verifyCommit` repeats it.
   run.state.unverified = unverified;
   await unverified.adopt();
   run.state.unverified = null;
 }
 
 /**
- * Looks where the cursor really stands. Only our own write is taken over: any other position is left to the next write, which finds
- * out the rival. Errors: those of the store.
+ * Reads where the cursor is. Only our own write is adopted: any other position fails the next write, which detects the other process. Errors: those of the store.
  */
 export async function verifyCommit({ state, store, chain }: Run): Promise<void> {
   const { unverified } = state;
@@ -113,18 +112,18 @@ export async function verifyCommit({ state, store, chain }: Run): Promise<void> 
 }
 
 /**
- * To be asked before anything is written that no link to a released block proves: a roll-back, a gap record, the first block behind a gap
- * or of all. An upstream may have become another chain since it was last asked, and what came from it goes. False: nothing may be
+ * To be called before anything is written that no link to a released block proves: a roll-back, a gap record, the first block above a
+ * gap or of all. An upstream may serve another chain since it was last asked: what came from it is dropped. False: nothing may be
  * concluded from what was read so far.
  */
 export async function isSameChain(run: Run): Promise<boolean> {
   const isSame = await run.source.confirmChain(run.signal);
-  const dropped = dropForeign(run);
+  const dropped = dropFromOtherChain(run);
   return isSame && !dropped;
 }
 
-/** Forgets what upstreams gave that are out of service now. Returns whether there was something. */
-export function dropForeign({ source, buffer, state }: Pick<Run, 'source' | 'buffer' | 'state'>): boolean {
+/** Drops blocks of upstreams that are out of service. Returns whether there were any. */
+export function dropFromOtherChain({ source, buffer, state }: Pick<Run, 'source' | 'buffer' | 'state'>): boolean {
   const out = source.outOfService();
   if (out.length === 0) return false;
   let dropped = false;
@@ -133,7 +132,7 @@ export function dropForeign({ source, buffer, state }: Pick<Run, 'source' | 'buf
       buffer.remove(held.block.slot);
       dropped = true;
     }
-  // What was listed may be of the other chain: it is listed again.
+  // The list of slots may be of the other chain: it is read again.
   if (dropped) state.listedTo = -1;
   return dropped;
 }

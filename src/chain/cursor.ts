@@ -21,12 +21,12 @@ export interface Situation {
   readonly cursor: Position | null;
   /** While the cursor is below it, the first block at or above it is accepted although its parent is unknown. */
   readonly floor: number;
-  /** The lowest block at hand above the cursor; null for none. */
+  /** The lowest fetched block above the cursor; null for none. */
   readonly next: BlockHeader | null;
 }
 
 export type Decision =
-  /** Nothing at hand. */
+  /** Nothing fetched yet. */
   | { readonly kind: 'wait' }
   /** `next` continues the chain: everything between is proven skipped. */
   | { readonly kind: 'release' }
@@ -63,8 +63,8 @@ export async function readCursor(db: Queries, chain: ChainId, owner: CursorOwner
 }
 
 /**
- * Moves cursors from one block to another and proves on the way that they stood where we think: whoever else writes them is
- * found out, and the transaction is rolled back. Comes first in a transaction, so that a rival waits before it has written
+ * Moves cursors from one block to another and proves in the same statement that they were where we think: otherwise another process has
+ * written them, and the transaction is rolled back. Comes first in a transaction, so that the other process waits before it has written
  * anything. Errors: FOLLOW_FENCED, exit 75.
  */
 export async function moveCursors(
@@ -213,7 +213,7 @@ export async function readMarks(db: Queries, chain: ChainId): Promise<ChainMarks
   return row === undefined ? null : { floor: row.floor_slot, finalizedSlot: row.finalized_slot };
 }
 
-/** Where the chain, or the part behind a gap, begins. */
+/** Where the chain, or the part above a gap, starts. */
 export async function writeFloor(tx: StoreTx, chain: ChainId, floor: number): Promise<void> {
   await followTables(tx.db)
     .insertInto('follow_chains')
@@ -222,7 +222,7 @@ export async function writeFloor(tx: StoreTx, chain: ChainId, floor: number): Pr
     .execute();
 }
 
-/** Where the chain begins, unless that is known. Gives what holds. */
+/** Where the chain starts, unless that is stored already. Returns the stored value. */
 export async function writeFirstFloor(tx: StoreTx, chain: ChainId, floor: number): Promise<number> {
   await followTables(tx.db)
     .insertInto('follow_chains')
@@ -253,8 +253,8 @@ export async function resetFinalized(tx: StoreTx, chain: ChainId, slot: number):
 }
 
 /**
- * Blocks that the chain has rolled back while a processor could not (`follow.onError: skip-plugin`). Its cursor is at the ancestor like all
- * others; the rows of these blocks are still there, and have to be reverted before the processor gets another block.
+ * Records a block that the chain has rolled back while a processor could not (`follow.onError: skip-plugin`). Its cursor is at the
+ * ancestor like all others; its rows of these blocks are still there, and are reverted before it gets another block.
  */
 export async function deferRevert(tx: StoreTx, chain: ChainId, owner: CursorOwner, header: BlockHeader): Promise<void> {
   await followTables(tx.db)

@@ -10,15 +10,15 @@ import { followTables, type LeaderRow } from './tables.ts';
 interface ElectionOptions {
   readonly chain: ChainId;
   readonly store: Store;
-  /** How this process is shown to others; what counts is the epoch. */
+  /** Name of this process, for display; only the epoch counts. */
   readonly name: string;
-  /** Silence after which a leader is taken for dead. */
+  /** Silence after which a leader counts as dead. */
   readonly leaseMs: number;
   readonly clock: Clock;
   readonly log: Log;
-  /** Told once, with FOLLOW_FENCED, when another process leads after all. */
+  /** Called once, with FOLLOW_FENCED, when another process has become the leader. */
   readonly lost: (error: unknown) => void;
-  /** Told once, when another process is seen to lead and to live. */
+  /** Called once, when another process is seen to be the leader and alive. */
   readonly rival?: () => void;
 }
 
@@ -29,9 +29,9 @@ interface Leader {
 }
 
 /**
- * One leader per chain among the processes on a store. The leader's row counts its epochs, and a beat that every write of the leader moves.
- * Whoever sees the same beat for `leaseMs` takes the next epoch. Clocks are never compared, and being too early does no harm: each write of
- * the leader proves its epoch in its own transaction, so that one that was paused, or cut off, writes nothing any more.
+ * One leader per chain among the processes on a store. The leader's row has an epoch, and a beat that every write of the leader moves.
+ * A process that sees the same beat for `leaseMs` takes the next epoch. Clocks are never compared, and taking over too early does no harm:
+ * each write of the leader proves its epoch in its own transaction, so a leader that was paused or cut off writes nothing any more.
  */
 export interface Election {
   /** Looks once. Whether this process leads. */
@@ -42,9 +42,9 @@ export interface Election {
   readonly store: Store;
   /** As last seen. */
   leader(): Leader | null;
-  /** Ends the candidacy; who leads goes on until `resign`. */
+  /** Ends the candidacy; a leader stays one until `resign`. */
   stop(): void;
-  /** After the last write: the next process need not wait for the lease to run out. */
+  /** After the last write: the next process need not wait for the lease to expire. */
   resign(): Promise<void>;
 }
 
@@ -83,7 +83,7 @@ export function createElection(options: ElectionOptions): Election {
 
   async function look(): Promise<boolean> {
     const row = await readLeader(store.read, chain).catch((error: unknown) => {
-      // The leader cannot be heard now: its silence counts from the next look on.
+      // The leader cannot be observed now: its silence counts from the next look on.
       seen = null;
       throw error;
     });
@@ -97,12 +97,12 @@ export function createElection(options: ElectionOptions): Election {
     if (taken === null) return false;
     epoch = taken;
     provenAt = clock.monotonic();
-    log.info({ chain, epoch, before: row?.holder ?? null }, 'this process leads the following of the chain');
+    log.info({ chain, epoch, before: row?.holder ?? null }, 'this process is the leader of the chain');
     beating = keepBeating();
     return true;
   }
 
-  /** Only where nothing else is written: a write that waits for its end holds the row itself. */
+  /** Only while nothing else is written: an open write holds the row itself. */
   async function keepBeating(): Promise<void> {
     while (!resigned.signal.aborted) {
       await clock.sleep(pauseMs, resigned.signal).catch(() => undefined);
@@ -112,7 +112,7 @@ export function createElection(options: ElectionOptions): Election {
         await fenced(async () => undefined);
       } catch (error) {
         if (codeOf(error) === 'FOLLOW_FENCED') return lost(error);
-        log.debug({ chain, code: codeOf(error) }, 'the store does not take the beat of the leader');
+        log.debug({ chain, code: codeOf(error) }, 'the beat of the leader could not be written');
       }
     }
   }
@@ -125,7 +125,7 @@ export function createElection(options: ElectionOptions): Election {
         try {
           if (await look()) return !stopped.signal.aborted;
         } catch (error) {
-          log.warn({ chain, code: codeOf(error), error: messageOf(error) }, 'who leads is unknown');
+          log.warn({ chain, code: codeOf(error), error: messageOf(error) }, 'the leader is unknown');
         }
         await clock.sleep(pauseMs, stopped.signal).catch(() => undefined);
       }
@@ -136,13 +136,13 @@ export function createElection(options: ElectionOptions): Election {
       const row = seen?.row ?? null;
       return row === null ? null : { name: row.holder, epoch: row.epoch };
     },
-    stop: () => stopped.abort(new Error('no candidate any more')),
+    stop: () => stopped.abort(new Error('the candidacy has ended')),
     async resign() {
-      stopped.abort(new Error('no candidate any more'));
-      resigned.abort(new Error('no leader any more'));
+      stopped.abort(new Error('the candidacy has ended'));
+      resigned.abort(new Error('the leadership has ended'));
       if (epoch === null) return;
       const own = epoch;
-      // After a lease it makes no difference any more.
+      // After one lease it makes no difference any more.
       await withDeadline(clock, leaseMs, async () => {
         await beating;
         await store.write((tx) => resignLead(tx, chain, own));
@@ -173,7 +173,7 @@ async function takeLead(tx: StoreTx, chain: ChainId, seen: LeaderRow | null, hol
     .set({ epoch, holder, beat: 0 })
     .where('chain', '=', chain)
     .where('epoch', '=', seen.epoch)
-    // A leader that still writes holds the row until it commits, and has moved the beat then.
+    // A leader with an open write holds the row until it commits, and the beat has moved then.
     .where('beat', '=', seen.beat)
     .executeTakeFirst();
   return Number(numUpdatedRows) === 1 ? epoch : null;
@@ -191,13 +191,13 @@ async function proveLead(tx: StoreTx, chain: ChainId, epoch: number): Promise<vo
     .where('epoch', '=', epoch)
     .executeTakeFirst();
   if (Number(numUpdatedRows) === 1) return;
-  throw new CodedError('FOLLOW_FENCED', `another process has taken over the following of the ${chain} chain`, {
+  throw new CodedError('FOLLOW_FENCED', `another process has become the leader of the ${chain} chain`, {
     exitCode: EXIT.temporary,
     facts: { chain, epoch },
   });
 }
 
-/** Lets the next one lead without a wait. */
+/** Lets the next process lead without a wait. */
 async function resignLead(tx: StoreTx, chain: ChainId, epoch: number): Promise<void> {
   await followTables(tx.db)
     .updateTable('follow_leaders')

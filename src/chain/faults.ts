@@ -24,7 +24,7 @@ export interface ProcessorFault {
   readonly call: string;
   /** Code or name of what it threw. */
   readonly reason: string;
-  /** Where that was thrown, without its message, which may hold what is nobody's business. */
+  /** Where it was thrown, without its message, which may contain private data. */
   readonly stack: readonly string[];
 }
 
@@ -82,7 +82,7 @@ export function guardProcessor(inner: BlockProcessor, options: GuardOptions): Bl
   };
 }
 
-/** A conflict is what a processor makes of a block; all else of a store, and what upstreams refuse, is not its doing. */
+/** A conflict is caused by the processor; other store errors, and refusals of upstreams, are not. */
 function isOfOthers(error: unknown): boolean {
   const code = codeOf(error) ?? '';
   if (code === 'STORE_CONFLICT' || code === 'STORE_CONSTRAINT' || code.startsWith('CHAIN_BAD_')) return false;
@@ -127,8 +127,8 @@ export function faultOfProcessor(error: unknown): ProcessorFault | null {
 export const stackOf = (error: unknown): string | null =>
   error instanceof Error && error.cause instanceof Error ? (error.cause.stack ?? null) : null;
 
-/** What readiness says of it. */
-export function wordsOfFault({ plugin, processor, slot, call, reason, stack }: ProcessorFault): string {
+/** Text for readiness. */
+export function describeFault({ plugin, processor, slot, call, reason, stack }: ProcessorFault): string {
   const where = slot === null ? '' : ` at slot ${slot}`;
   return `processor ${processor} of plugin ${plugin} fails${where} (${call}): ${reason}${stack.length === 0 ? '' : `, ${stack.join(', ')}`}`;
 }
@@ -143,7 +143,7 @@ const FATAL = new Set([
   'STORE_CLOSED',
 ]);
 
-/** The error that ends the process when a write failed for good; null when trying again may help. */
+/** The error that ends the process when a write failed for good; null when a retry may help. */
 export function fatalOf(error: unknown): CodedError | null {
   const code = codeOf(error);
   if (!(error instanceof CodedError) || code === undefined || !FATAL.has(code)) return null;
@@ -151,9 +151,9 @@ export function fatalOf(error: unknown): CodedError | null {
   return new CodedError(code, error.message, { cause: error, facts: error.facts, exitCode: EXIT.temporary });
 }
 
-/** What readiness says of a failed attempt. The message of the error goes to the log only. */
+/** Text for readiness about a failed attempt. The message of the error goes only to the log. */
 export function reasonOf(error: unknown, doing: string): string {
   const fault = faultOfProcessor(error);
-  if (fault !== null) return wordsOfFault(fault);
+  if (fault !== null) return describeFault(fault);
   return `${doing} failed: ${codeOf(error) ?? 'unexpected error, see the log'}`;
 }

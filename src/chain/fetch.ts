@@ -11,11 +11,11 @@ export interface Ask {
   readonly slot: number;
   /** A later block names it as its parent, so it exists: nobody's "skipped" is believed. */
   isProven: boolean;
-  /** Upstreams that are of no use for it in this round. */
+  /** Upstreams not to be asked in this round. */
   readonly avoid: Set<string>;
   readonly saidSkipped: Set<string>;
   readonly saidPruned: Set<string>;
-  /** How often each said so of a block that it should still have. */
+  /** How often each reported as pruned a block that it should still have. */
   readonly unlikely: Map<string, number>;
   attempts: number;
   /** Rounds in which every upstream denied a block that exists. */
@@ -27,7 +27,7 @@ export interface Ask {
 
 export interface FetcherOptions {
   readonly source: Pick<ChainSource, 'block' | 'upstreamCount' | 'distrust' | 'firstAvailable'>;
-  /** Told when what was given for a slot is not believed. */
+  /** Called when the block given for a slot is not trusted. */
   readonly forget?: (slot: number) => void;
   readonly commitment: Commitment;
   readonly buffer: BlockBuffer;
@@ -35,16 +35,16 @@ export interface FetcherOptions {
   readonly random: Random;
   readonly signal: AbortSignal;
   readonly concurrency: () => number;
-  /** Blocks at or below it are of no use any more. */
+  /** Blocks at or below it are no longer needed. */
   readonly releasedSlot: () => number;
   /** Called when something changed. */
   readonly wake: () => void;
   readonly count: (what: 'fetched' | 'retried' | 'contradicted', code?: string) => void;
-  /** Told how long each call for a block took. */
+  /** Called with the duration of each call for a block. */
   readonly timed?: (seconds: number) => void;
 }
 
-/** Fetches wanted slots, lowest first, a bounded number at once, until each is held, proven useless or no longer wanted. */
+/** Fetches wanted slots, lowest first, a bounded number at once, until each is held, proven avoidUpstream or no longer wanted. */
 export interface Fetcher {
   want(slot: number): void;
   /** Wants a block that is proven to exist. */
@@ -61,11 +61,11 @@ export interface Fetcher {
   nextDueAt(): number | null;
   dropThrough(slot: number): void;
   clear(): void;
-  /** Waits for the calls that run. */
+  /** Waits for the calls in flight. */
   settled(): Promise<void>;
 }
 
-/** Answers of one upstream that a block is gone which it should still have, until that is believed. */
+/** One upstream has to report a block that it should have as pruned this often before that is accepted. */
 const UNLIKELY_TIMES = 5;
 
 export function createFetcher(options: FetcherOptions): Fetcher {
@@ -87,7 +87,7 @@ export function createFetcher(options: FetcherOptions): Fetcher {
     ask.dueAt = clock.monotonic() + backoffMs(ask.attempts, random);
   }
 
-  function useless(ask: Ask, upstream: string): void {
+  function avoidUpstream(ask: Ask, upstream: string): void {
     ask.avoid.add(upstream);
     if (ask.avoid.size < source.upstreamCount) return;
     ask.avoid.clear();
@@ -95,7 +95,7 @@ export function createFetcher(options: FetcherOptions): Fetcher {
     later(ask);
   }
 
-  /** Whether it is believed that the block is gone. A node may say so once of what it lists and has. */
+  /** Whether the block counts as gone. A node may report as pruned, once, a block that it lists and has. */
   async function isGone({ slot, unlikely }: Ask, upstream: string): Promise<boolean> {
     if (slot < (await source.firstAvailable(signal).catch(() => 0))) return true;
     const times = (unlikely.get(upstream) ?? 0) + 1;
@@ -118,14 +118,14 @@ export function createFetcher(options: FetcherOptions): Fetcher {
         return;
       case 'skipped':
         ask.saidSkipped.add(answer.upstream);
-        if (ask.isProven) useless(ask, answer.upstream);
+        if (ask.isProven) avoidUpstream(ask, answer.upstream);
         else asks.delete(ask.slot);
         return;
       case 'pruned':
         options.count('retried', 'pruned');
         if (await isGone(ask, answer.upstream)) {
           ask.saidPruned.add(answer.upstream);
-          useless(ask, answer.upstream);
+          avoidUpstream(ask, answer.upstream);
           return;
         }
         ask.avoid.add(answer.upstream);
@@ -150,7 +150,7 @@ export function createFetcher(options: FetcherOptions): Fetcher {
     } catch (error) {
       if (signal.aborted) return;
       options.count('retried', codeOf(error) ?? 'unknown');
-      // Those that are left may be the ones that do not answer: the next try asks everyone again.
+      // The remaining upstreams may be the ones that do not answer: the next attempt asks all again.
       ask.avoid.clear();
       later(ask);
     } finally {
@@ -217,7 +217,7 @@ export interface Held {
   readonly upstream: string;
 }
 
-/** Blocks that were fetched and not yet released, by slot, within a bound of count and bytes. */
+/** Fetched blocks that are not released yet, by slot, bounded by count and bytes. */
 export interface BlockBuffer {
   readonly size: number;
   /** The one with the lowest slot. */
@@ -231,14 +231,14 @@ export interface BlockBuffer {
   remove(slot: number): void;
   /** Forgets everything at or below a slot. */
   dropThrough(slot: number): void;
-  /** Whether a block of this slot may come while `coming` others are on their way. One below all others always may. */
+  /** Whether a block of this slot fits while `coming` others are in flight. One below all others always fits. */
   hasRoomFor(slot: number, coming?: number): boolean;
   clear(): void;
 }
 
 /** Wire, meta and decoded form of an average transaction together; what a block occupies is not known exactly. */
 const BYTES_PER_TRANSACTION = 8_192;
-/** Blocks below all others that come although there is no room. */
+/** Extra room for blocks below all others. */
 const SLACK_BLOCKS = 32;
 const sizeOf = ({ block }: Held) => 65_536 + block.transactions.length * BYTES_PER_TRANSACTION;
 
@@ -265,7 +265,7 @@ export function createBlockBuffer(maxBlocks: number, maxBytes: number): BlockBuf
     has: (slot) => held.has(slot),
     put(entry) {
       remove(entry.block.slot);
-      // What was fetched and thrown away would be fetched again: only what comes far beyond the bound goes.
+      // A dropped block would be fetched again: only what is far beyond the bound is dropped.
       while (held.size >= maxBlocks + SLACK_BLOCKS || (held.size > 0 && bytes + sizeOf(entry) > maxBytes * 2)) {
         const highest = Math.max(...held.keys());
         if (highest < entry.block.slot) return;
@@ -290,26 +290,25 @@ export function createBlockBuffer(maxBlocks: number, maxBytes: number): BlockBuf
 }
 
 /**
- * The blocks of a chain for all who read them: the chain's own cursor, processors that catch up, gaps that are filled. Whoever asks first
- * fetches; who asks meanwhile gets the same answer, and who comes later the same block, while somebody besides the one that fetched it still
- * has to come to it.
+ * The blocks of a chain, shared by all readers: the chain's cursor, processors that catch up, gaps. The first reader fetches; concurrent
+ * readers share the call, and later ones the block, which is kept while another reader still needs it.
  */
 export interface SharedBlocks {
   /** As `ChainSource.block`. */
   block(slot: number, options: AskOptions): Promise<BlockAnswer>;
-  /** What was given for this slot is not believed any more. */
+  /** The block given for this slot is no longer trusted. */
   forget(slot: number): void;
   /** Blocks above this one were rolled back. */
   forgetAbove(slot: number): void;
-  /** Drops what nobody has to come to any more. */
+  /** Drops blocks that no reader needs any more. */
   trim(): void;
 }
 
 export interface SharedBlocksOptions {
   readonly source: Pick<ChainSource, 'block' | 'outOfService'>;
-  /** Of the follower: who gives up one shared call does not end it for the others. */
+  /** Of the follower: a reader that aborts does not end a shared call for the others. */
   readonly signal: AbortSignal;
-  /** How many have yet to come to this slot. */
+  /** How many readers still need this slot. */
   readonly readers: (slot: number) => number;
   readonly maxBytes: number;
 }
@@ -331,7 +330,7 @@ export function createSharedBlocks({ source, signal, readers, maxBytes }: Shared
     if (readers(held.block.slot) < 2) return;
     kept.set(held.block.slot, held);
     bytes += sizeOf(held);
-    // All read upwards: the highest one is needed last.
+    // All readers move upwards: the highest block is needed last.
     while (bytes > maxBytes) drop(Math.max(...kept.keys()));
   }
 

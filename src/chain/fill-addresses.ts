@@ -4,7 +4,7 @@ import { prepareBlock } from './commit.ts';
 import type { FillMember, FillOptions, FillOutcome } from './fill-blocks.ts';
 import { finishFills, type GapRecord, moveFills } from './gaps.ts';
 
-/** Signatures of one gap that are held in memory; a gap with more is not for this mode. */
+/** Maximum of signatures of one gap in memory; a gap with more cannot be filled in this mode. */
 const MOST_SIGNATURES = 250_000;
 const PAUSE_MS = 1_000;
 
@@ -27,7 +27,7 @@ export async function fillAddresses(
   if (!isAllowed || history === undefined || able.length === 0)
     return {
       kind: 'stuck',
-      reason: pruned ?? 'transactions of single addresses cannot be had, or no processor takes them',
+      reason: pruned ?? 'transactions of single addresses are not available, or no processor accepts them',
     };
   const addresses = gap.addresses ?? (await addressesOf(options, able));
   if (addresses === null)
@@ -37,7 +37,7 @@ export async function fillAddresses(
     };
   log.info({ chain, gap: gap.id, addresses: addresses.length }, 'filling a gap by addresses');
   const slots = await slotsOf(options, history, gap, addresses);
-  if (slots === null) return { kind: 'stuck', reason: `${why}there are too many transactions to ask for one by one` };
+  if (slots === null) return { kind: 'stuck', reason: `${why}there are too many transactions to request one by one` };
   const trouble = await applySlots(options, history, gap, able, slots);
   if (trouble !== null) return { kind: 'stuck', reason: trouble };
   const owners = able.map(({ fill }) => fill);
@@ -97,7 +97,7 @@ async function applySlots(
     if (slot <= (current[0]?.fill.position?.slot ?? -1)) continue;
     await unhindered(options);
     const block = await history.partialBlock(slot, signatures, { commitment: follow.commitment, signal });
-    if (!(await options.source.confirmChain(signal))) return 'no upstream is known to serve this chain';
+    if (!(await options.source.confirmChain(signal))) return 'no upstream is confirmed to serve this chain';
     if (block === null) return `an upstream lists transactions of slot ${slot} that no upstream has`;
     current = await applyOne(options, gap, current, block);
   }
@@ -127,7 +127,7 @@ async function applyOne(
   return members.map(({ processor, fill }) => ({ processor, fill: { ...fill, position } }));
 }
 
-/** What was collected would be lost by leaving: it waits here. */
+/** Waits here, because leaving would lose what was collected. */
 async function unhindered({ hindrance, clock, signal }: FillOptions): Promise<void> {
   while (hindrance() !== null) await clock.sleep(PAUSE_MS, signal);
   signal.throwIfAborted();

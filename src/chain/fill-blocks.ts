@@ -22,52 +22,52 @@ export interface FillOptions {
   readonly random: Random;
   readonly log: Log;
   readonly signal: AbortSignal;
-  /** Every write takes its turn. */
+  /** Runs writes one at a time. */
   readonly exclusive: <T>(work: () => Promise<T>) => Promise<T>;
-  /** What was given for a slot is not believed. */
+  /** The block given for a slot is not trusted. */
   readonly forget?: (slot: number) => void;
   /** Blocks fetched at once. */
   readonly concurrency: number;
-  /** Why filling has to wait at this moment; null when it has not. */
+  /** Why filling has to wait now; null when it need not. */
   hindrance(): string | null;
-  /** Newest final slot. What is filled cannot be taken back, so only slots below it are. */
+  /** Newest finalized slot. Filled blocks cannot be rolled back, so only slots below it are filled. */
   finalSlot(): Promise<number>;
-  /** Told after each commit. */
+  /** Called after each commit. */
   filled(progress: { readonly blocks: number; readonly slots: number }): void;
 }
 
-/** A processor with its place in the gap. */
+/** A processor and its position in the gap. */
 export interface FillMember {
   readonly processor: BlockProcessor;
   readonly fill: GapFill;
 }
 
-/** How a try to fill a gap ended. */
+/** Outcome of an attempt to fill a gap. */
 export type FillOutcome =
   /** There is more to do at once. */
   | { readonly kind: 'more' }
   | { readonly kind: 'filled' }
-  /** It goes on by itself when that is over. */
+  /** It continues by itself when the reason ends. */
   | { readonly kind: 'waits'; readonly reason: string }
   /** Something outside has to change. */
   | { readonly kind: 'stuck'; readonly reason: string };
 
 export type BlocksOutcome =
   | FillOutcome
-  /** No upstream has the block at this slot any more; `first` is the lowest block above it that can be had. */
+  /** No upstream has the block at this slot any more; `first` is the lowest available block above it. */
   | { readonly kind: 'pruned'; readonly slot: number; readonly first: GapEnd | null }
-  /** The last block is not what the block behind the gap is said to name: a released one may have come with a false link. */
+  /** The last block is not the one that the block above the gap names: a released one may have come with a false link. */
   | { readonly kind: 'false-end'; readonly reason: string }
   /** What was filled does not lead to the block above the gap. */
   | { readonly kind: 'mismatch'; readonly reason: string };
 
 const BUFFER_BLOCKS = 32;
-/** Contradictions about one slot after which asking again at once is of no use. */
+/** Contradictions about one slot after which an immediate retry is of no use. */
 const MOST_CONTRADICTIONS = 12;
 
 /**
  * Fills up to `follow.maxGapSlots` slots of a gap with blocks, ascending, each with the places of its processors in one transaction.
- * All members stand at the same place. Errors: FOLLOW_GAP_TAKEN, those of source, store and processors.
+ * All members have the same position. Errors: FOLLOW_GAP_TAKEN, those of source, store and processors.
  */
 export async function fillBlocks(
   options: FillOptions,
@@ -92,7 +92,7 @@ export async function fillBlocks(
       else return { kind: 'stuck', reason: 'no upstream gives the next block' };
     }
   } finally {
-    over.abort(new Error('the piece is over'));
+    over.abort(new Error('the piece has ended'));
     await piece.settled();
   }
 }
@@ -112,9 +112,9 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
   const buffer: BlockBuffer = createBlockBuffer(BUFFER_BLOCKS, follow.bufferBytes);
   let fills: readonly GapFill[] = members.map(({ fill }) => fill);
   let position: Position | null = fills[0]?.position ?? null;
-  // Where single transactions stood for blocks, the blocks are all read.
+  // Where single transactions were applied instead of blocks, all blocks are read.
   if (position?.blockhash === '') position = null;
-  /** Everything below is done, with or without blocks. */
+  /** Everything up to here is done, with or without blocks. */
   const doneTo = () => position?.slot ?? gap.fromSlot - 1;
   const startedTo = doneTo();
   const own = new Set(members.map(({ fill }) => fill.name));
@@ -132,7 +132,7 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
     count: () => {},
   });
 
-  /** Whether it got further. */
+  /** Whether there was progress. */
   async function list(): Promise<boolean> {
     const from = Math.max(listedTo + 1, await source.firstAvailable(signal));
     const to = Math.min(end.parentSlot, from + follow.window - 1);
@@ -161,7 +161,7 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
 
   async function apply(): Promise<'acted' | 'idle'> {
     const { block, upstream } = buffer.first()!;
-    // Linked to its child alone: both may be of another chain.
+    // Linked only to its child: both may be of another chain.
     const isUnlinked = position === null && gap.below === null;
     if (isUnlinked && !(await source.confirmChain(signal))) return 'idle';
     if (source.outOfService().includes(upstream)) {
@@ -180,7 +180,7 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
         for (const { processor } of members) await processor.apply(tx, block, chain, { isFinal: true });
       }),
     ).catch((error: unknown) => {
-      // The next try gets an answer of its own.
+      // The next attempt fetches the block again.
       options.forget?.(block.slot);
       throw error;
     });
@@ -236,7 +236,7 @@ function createPiece(options: FillOptions, gap: GapRecord, end: GapEnd, members:
     if (at === 'here') return await finish();
     if (at === 'beyond')
       return { kind: 'mismatch', reason: `its blocks do not lead to the block at slot ${end.slot} behind it` };
-    // At the place of others that go on from here: together, so that each block is fetched once.
+    // Others continue from here: together, so that each block is fetched once.
     if (doneTo() - startedTo >= follow.maxGapSlots || (doneTo() > startedTo && meetAt.has(doneTo())))
       return { kind: 'more' };
     buffer.dropThrough(doneTo());
@@ -260,9 +260,9 @@ interface FillSituation {
   /** First slot of the gap. */
   readonly fromSlot: number;
   readonly end: GapEnd;
-  /** The lowest block at hand above the cursor. */
+  /** The lowest fetched block above the cursor. */
   readonly next: BlockHeader | null;
-  /** The lowest one at hand above `next`. */
+  /** The lowest fetched block above `next`. */
   readonly child: BlockHeader | null;
 }
 
@@ -271,14 +271,14 @@ type FillVerdict =
   | { readonly kind: 'apply' }
   /** The block at this slot exists: another block names it as its parent. */
   | { readonly kind: 'need'; readonly slot: number }
-  /** What comes after `next` is not at hand. */
+  /** The block after `next` is not fetched yet. */
   | { readonly kind: 'child' }
   /** These contradict each other or the cursor. */
   | { readonly kind: 'again'; readonly slots: readonly number[] };
 
 /**
- * Decides from links alone, and one block later than the follower does: nothing that was filled can be taken back, so a block counts
- * only when its child names it.
+ * Decides from links alone, and one block later than the follower: filled blocks cannot be rolled back, so a block counts only when its
+ * child names it.
  */
 export function judgeFill({ cursor, fromSlot, end, next, child }: FillSituation): FillVerdict {
   if (next === null) return { kind: 'need', slot: end.parentSlot };
@@ -298,8 +298,8 @@ export function judgeFill({ cursor, fromSlot, end, next, child }: FillSituation)
 const LONGEST_REACH_SLOTS = 100_000;
 
 /**
- * Asks for the first final block above a slot, and walks down along the links to be sure that none comes before it. Null when it is
- * not to be had now. Errors: those of the source.
+ * Reads the first finalized block above a slot, and walks down the links to make sure that none comes before it. Null when it is not
+ * available now. Errors: those of the source.
  */
 export async function findEnd(
   source: ChainSource,

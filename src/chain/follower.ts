@@ -13,9 +13,9 @@ import { type Position, readCursor, readHeaders, readMarks, writeFirstFloor } fr
 import { fatalOf, guardProcessor, reasonOf } from './faults.ts';
 import { createBlockBuffer, createFetcher, createSharedBlocks } from './fetch.ts';
 import { countGaps, recordGap } from './gaps.ts';
-import { missedBy, readMembers } from './processors.ts';
-import { healFork, rewind } from './reorg.ts';
-import type { FollowerOptions, Run } from './run.ts';
+import { missedBy, readPlacement } from './processors.ts';
+import { followFork, rewind } from './reorg.ts';
+import { createReleaseListeners, type FollowerOptions, type Run } from './run.ts';
 import { createFollowMeter, lagOf, newState } from './state.ts';
 import { afterFailure, step } from './step.ts';
 import { isStreamLeading, pollLoop, streamLoop } from './tip.ts';
@@ -27,31 +27,29 @@ export type FollowerStatus = Pick<
 >;
 
 export interface Follower {
-  /** Begins in the background; an upstream that does not answer is waited for. */
+  /** Starts in the background, and waits for an upstream that does not answer. */
   start(): Promise<void>;
-  /** The block in work is finished, no further one is begun. */
+  /** Finishes the current block and starts no other one. */
   drain(): Promise<void>;
-  /** Ends everything and waits for it. */
+  /** Ends everything and waits for the end. */
   stop(): Promise<void>;
   status(): FollowerStatus;
   /** Calls `listener` after each commit of a block. The returned function stops it. */
   onReleased(listener: (header: BlockHeader) => void): () => void;
 }
 
-/** Follows one chain: blocks are proven to continue each other before they are handed to the processors, one transaction each. */
+/** Follows one chain: a block is handed to the processors, one transaction each, once its links prove that it continues the chain. */
 export function createFollower(options: FollowerOptions): Follower {
   const stopped = new AbortController();
-  // Every call that runs listens to it: they are bounded by the follower's own limits, not by ten.
+  // Every call in flight listens to it; the follower's own limits bound them.
   setMaxListeners(0, stopped.signal);
-  const listeners = new Set<(header: BlockHeader) => void>();
-  const run = createRun(options, stopped.signal, (header) => {
-    for (const listener of listeners) tell(options, listener, header);
-  });
+  const listeners = createReleaseListeners(options.log);
+  const run = createRun(options, stopped.signal, listeners.call);
   let running: Promise<unknown> = Promise.resolve();
   let offHint = (): void => {};
 
-  /** Ends the process, halts the chain, or passes the error back as one that trying again may heal. */
-  function isOver(error: unknown): boolean {
+  /** Ends the process or halts the chain; false for an error that a retry may fix. */
+  function isFatal(error: unknown): boolean {
     const end = fatalOf(error);
     if (end !== null) {
       run.state.halted = reasonOf(error, 'writing');
@@ -69,7 +67,7 @@ export function createFollower(options: FollowerOptions): Follower {
       offHint = run.source.onHint(() => {
         if (!isStreamLeading(run)) run.pollWake.wake();
       });
-      running = main(run, isOver);
+      running = main(run, isFatal);
     },
     async drain() {
       run.state.draining = true;
@@ -84,14 +82,11 @@ export function createFollower(options: FollowerOptions): Follower {
       await run.exclusive(async () => undefined).catch(() => undefined);
     },
     status: (): FollowerStatus => statusOf(run),
-    onReleased(listener) {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
+    onReleased: listeners.add,
   };
 }
 
-function createRun(options: FollowerOptions, signal: AbortSignal, told: (header: BlockHeader) => void): Run {
+function createRun(options: FollowerOptions, signal: AbortSignal, onReleased: (header: BlockHeader) => void): Run {
   const { clock, random, core, chain } = options;
   const { follow } = core;
   const state = newState(clock.monotonic());
@@ -125,21 +120,35 @@ function createRun(options: FollowerOptions, signal: AbortSignal, told: (header:
   const run: Run = {
     ...options,
     startLane: () => undefined,
-    ...{ source, shared, processors, pluginOf, follow, signal, state, buffer, fetcher, meter, wake, pollWake, told },
+    ...{
+      source,
+      shared,
+      processors,
+      pluginOf,
+      follow,
+      signal,
+      state,
+      buffer,
+      fetcher,
+      meter,
+      wake,
+      pollWake,
+      onReleased,
+    },
     exclusive: (work) => writes.run(() => verifyCommit(run).then(work)),
   };
   return run;
 }
 
-async function main(run: Run, isOver: (error: unknown) => boolean): Promise<void> {
+async function main(run: Run, isFatal: (error: unknown) => boolean): Promise<void> {
   const { signal, state, clock, random, log } = run;
-  for (let attempts = 1; !signal.aborted && !state.begun; attempts += 1) {
+  for (let attempts = 1; !signal.aborted && !state.started; attempts += 1) {
     try {
       await openChain(run);
     } catch (error) {
-      if (signal.aborted || isOver(error)) return;
-      state.trouble = reasonOf(error, 'beginning');
-      log.warn({ chain: run.chain, code: codeOf(error), error: messageOf(error) }, 'cannot begin to follow yet');
+      if (signal.aborted || isFatal(error)) return;
+      state.trouble = reasonOf(error, 'the start');
+      log.warn({ chain: run.chain, code: codeOf(error), error: messageOf(error) }, 'the follower cannot start yet');
       await clock.sleep(backoffMs(attempts, random), signal).catch(() => undefined);
     }
   }
@@ -147,21 +156,21 @@ async function main(run: Run, isOver: (error: unknown) => boolean): Promise<void
   state.trouble = null;
   const lanes = new Set<Promise<void>>();
   run.startLane = (processor, fromSlot) => {
-    const lane = catchUp(run, processor, isOver, fromSlot).finally(() => lanes.delete(lane));
+    const lane = catchUp(run, processor, isFatal, fromSlot).finally(() => lanes.delete(lane));
     lanes.add(lane);
   };
   for (const processor of state.catchingUp) run.startLane(processor);
   await Promise.all([
     pollLoop(run),
     streamLoop(run),
-    auditLoop(run, isOver),
-    releaseLoop(run, isOver),
-    fillLoop(run, isOver),
+    auditLoop(run, isFatal),
+    releaseLoop(run, isFatal),
+    fillLoop(run, isFatal),
   ]);
   await Promise.all(lanes);
 }
 
-async function releaseLoop(run: Run, isOver: (error: unknown) => boolean): Promise<void> {
+async function releaseLoop(run: Run, isFatal: (error: unknown) => boolean): Promise<void> {
   const { signal, state, clock, follow } = run;
   while (!signal.aborted) {
     let acted = false;
@@ -171,23 +180,15 @@ async function releaseLoop(run: Run, isOver: (error: unknown) => boolean): Promi
         acted = await step(run);
       } catch (error) {
         if (signal.aborted) return;
-        if (!isOver(error)) afterFailure(run, error);
+        if (!isFatal(error)) afterFailure(run, error);
       }
     }
-    watchStall(run);
+    reportStall(run);
     if (acted) continue;
-    // What is due already waits for room or for a call that runs: their end wakes the loop.
+    // What is due already waits for room or for a call in flight: their end wakes the loop.
     const dueInMs = (run.fetcher.nextDueAt() ?? 0) - clock.monotonic();
     const pauses = [follow.pollMs, waitMs, dueInMs].filter((ms) => ms > 0);
     await run.wake.sleep(Math.min(...pauses), signal);
-  }
-}
-
-function tell({ log }: FollowerOptions, listener: (header: BlockHeader) => void, header: BlockHeader): void {
-  try {
-    listener(header);
-  } catch (error) {
-    log.error({ error: messageOf(error), slot: header.slot }, 'a listener for released blocks threw');
   }
 }
 
@@ -218,38 +219,38 @@ function stalledBy({ state, clock, follow }: Run, lagSlots: number | null): stri
   const now = clock.monotonic();
   const silentS = (since: number) => Math.floor((now - since) / 1_000);
   if (silentS(state.lastAnswerAt) >= follow.stalledAfterSeconds)
-    return `no upstream has told its tip for ${silentS(state.lastAnswerAt)} s`;
-  // A chain that makes no blocks is not our standstill; one that has blocks which do not come is.
-  if (state.begun && lagSlots !== 0 && silentS(state.lastReleaseAt) >= follow.stalledAfterSeconds)
+    return `no upstream has reported its tip for ${silentS(state.lastAnswerAt)} s`;
+  // A chain that makes no blocks does not count as stalled; one whose blocks do not arrive does.
+  if (state.started && lagSlots !== 0 && silentS(state.lastReleaseAt) >= follow.stalledAfterSeconds)
     return `no block could be released for ${silentS(state.lastReleaseAt)} s`;
   return null;
 }
 
-/** Tells once when following has stood still for long, and once when it goes on. */
-function watchStall(run: Run): void {
+/** Logs once when the follower is stalled for long, and once when it continues. */
+function reportStall(run: Run): void {
   const { state, chain, log, clock, follow } = run;
   const { stalled, cursorSlot, lagSlots } = statusOf(run);
   const isLong = clock.monotonic() - state.lastReleaseAt >= follow.stalledAfterSeconds * 1_000;
-  if (stalled !== null && !state.stallTold && (isLong || state.halted !== null)) {
-    state.stallTold = true;
+  if (stalled !== null && !state.isStallReported && (isLong || state.halted !== null)) {
+    state.isStallReported = true;
     run.meter.stalls.add();
-    log.error({ event: 'chain.stalled', chain, reason: stalled, cursorSlot, lagSlots }, 'following stands still');
-  } else if (stalled === null && state.stallTold) {
-    state.stallTold = false;
-    log.info({ event: 'chain.resumed', chain, cursorSlot }, 'following goes on');
+    log.error({ event: 'chain.stalled', chain, reason: stalled, cursorSlot, lagSlots }, 'the follower is stalled');
+  } else if (stalled === null && state.isStallReported) {
+    state.isStallReported = false;
+    log.info({ event: 'chain.resumed', chain, cursorSlot }, 'the follower continues');
   }
 }
 
 const LONGEST_REACH_SLOTS = 100_000;
 
 /**
- * Finds out where to go on: behind the stored cursor, or on a first start where the configuration says. A cursor that no upstream
+ * Determines where to continue: after the stored cursor, or on a first start where the configuration says. A cursor that no upstream
  * reaches back to, or that is too old, makes a gap record. Errors: those of source and store; can be called again.
  */
 async function openChain(run: Run): Promise<void> {
   const { chain, store, source, state, follow, signal } = run;
   if (!(await isSameChain(run)))
-    throw new CodedError('CHAIN_UNREACHABLE', 'no upstream is known to serve this chain', { retryable: true });
+    throw new CodedError('CHAIN_UNREACHABLE', 'no upstream is confirmed to serve this chain', { retryable: true });
   const tip = await source.tip({ commitment: follow.commitment, signal });
   const first = await source.firstAvailable(signal);
   if (follow.rewindTo !== null) await rewind(run, follow.rewindTo);
@@ -263,10 +264,10 @@ async function openChain(run: Run): Promise<void> {
   } else {
     state.floor = marks.floor;
     state.finalizedSlot = marks.finalizedSlot;
-    Object.assign(state, await readMembers(store.read, chain, run.processors, state.cursor, state.floor));
-    await passOver(run, await earliestOf(run, first, tip), first, tip);
+    Object.assign(state, await readPlacement(store.read, chain, run.processors, state.cursor, state.floor));
+    await skipUnavailable(run, await earliestOf(run, first, tip), first, tip);
   }
-  Object.assign(state, await readMembers(store.read, chain, run.processors, state.cursor, state.floor));
+  Object.assign(state, await readPlacement(store.read, chain, run.processors, state.cursor, state.floor));
   await countGaps(store.read, chain, state);
   state.tip = tip;
   state.listFrom = first;
@@ -274,7 +275,7 @@ async function openChain(run: Run): Promise<void> {
   const at = run.clock.monotonic();
   state.lastAnswerAt = at;
   state.lastReleaseAt = at;
-  state.begun = true;
+  state.started = true;
   run.log.info(
     { chain, cursor: state.cursor?.slot ?? null, floor: state.floor, tip, stuck: state.stuck },
     'following the chain',
@@ -282,8 +283,8 @@ async function openChain(run: Run): Promise<void> {
 }
 
 /**
- * The earliest slot to go on from. Where slots would be given up, the upstream is asked again, between two questions which chain it
- * serves: it may have been another one when it answered.
+ * The earliest slot to continue from. Before slots are skipped, the upstream is asked again, between two checks of the chain it serves:
+ * it may have served another one when it answered.
  */
 async function earliestOf(run: Run, first: number, tip: number): Promise<number> {
   const { state, source, signal } = run;
@@ -292,23 +293,23 @@ async function earliestOf(run: Run, first: number, tip: number): Promise<number>
   const isOurs = await isSameChain(run);
   const again = await source.firstAvailable(signal);
   if (!isOurs || !(await isSameChain(run)))
-    throw new CodedError('CHAIN_UNREACHABLE', 'no upstream is known to serve this chain', { retryable: true });
+    throw new CodedError('CHAIN_UNREACHABLE', 'no upstream is confirmed to serve this chain', { retryable: true });
   return Math.max(Math.min(first, again), catchUpFrom(run, tip));
 }
 
-/** The earliest slot that is not too long ago, by the length of the slots that were followed last; 0 while that is unknown. */
+/** The earliest slot that is not too old, by the length of the last slots; 0 while that is unknown. */
 function catchUpFrom({ state, follow }: Run, tip: number): number {
   if (follow.maxCatchupSlots !== null) return tip - follow.maxCatchupSlots;
   const slotMs = state.slotLength.ms();
   return slotMs === null ? 0 : Math.floor(tip - (follow.maxCatchupHours * 3_600_000) / slotMs);
 }
 
-/** Gives up the slots between the cursor, or a beginning that nobody came to, and the earliest one that can be had. */
-async function passOver(run: Run, earliest: number, first: number, tip: number): Promise<void> {
+/** Records a gap between the cursor, or the start of the chain, and the earliest available slot. */
+async function skipUnavailable(run: Run, earliest: number, first: number, tip: number): Promise<void> {
   const { state, chain } = run;
   const before = state.cursor;
   if (earliest <= state.floor || (before !== null && earliest <= before.slot + 1)) return;
-  // Nothing above the gap will show any more that the last block below it was forked away.
+  // No block above the gap can show that the last block below it was forked away.
   if (before !== null && first <= before.slot) await checkCursor(run, before, tip);
   if (before !== null && state.cursor === null) return;
   const gap = {
@@ -319,10 +320,10 @@ async function passOver(run: Run, earliest: number, first: number, tip: number):
   } as const;
   await run.store.write((tx) => recordGap(tx, chain, gap, missedBy(state, gap), run.clock.now()));
   state.floor = earliest;
-  run.log.error({ chain, ...gap }, 'slots are missing for good unless they are filled later');
+  run.log.error({ chain, ...gap }, 'slots are missing until they are filled');
 }
 
-/** Rolls back when the block at the cursor is no longer of the chain. */
+/** Rolls back when the block at the cursor is no longer part of the chain. */
 async function checkCursor(run: Run, cursor: Position, tip: number): Promise<void> {
   const { source, follow, signal } = run;
   const ask = { commitment: follow.commitment, signal } as const;
@@ -336,5 +337,5 @@ async function checkCursor(run: Run, cursor: Position, tip: number): Promise<voi
   }
   const above = slot === undefined ? null : await source.header(slot, ask);
   if (above === null || (above.parentSlot === cursor.slot && above.previousBlockhash === cursor.blockhash)) return;
-  await healFork(run, above);
+  await followFork(run, above);
 }

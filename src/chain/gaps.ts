@@ -8,16 +8,16 @@ import { type CursorOwner, type Position, writeFloor } from './cursor.ts';
 import type { FollowState } from './state.ts';
 import { followTables, type GapFillRow, type GapRow, MAIN } from './tables.ts';
 
-/** How far one processor has come in a gap. */
+/** Progress of one processor in a gap. */
 export interface GapFill {
   readonly name: string;
   readonly version: number;
-  /** The last block it has seen there; null before the first. An empty hash stands for single transactions of that slot. */
+  /** The last block it has applied there; null before the first. An empty hash stands for single transactions of that slot. */
   readonly position: Position | null;
   readonly isDone: boolean;
 }
 
-/** What the first block behind a gap says of the gap's last block. */
+/** The first block above a gap, which names the gap's last block. */
 export interface GapEnd {
   readonly slot: number;
   readonly parentSlot: number;
@@ -27,7 +27,7 @@ export interface GapEnd {
 export interface GapRecord {
   readonly id: number;
   readonly chain: ChainId;
-  /** Null when the whole chain passed over it. */
+  /** Null when the whole chain skipped it. */
   readonly owner: { readonly name: string; readonly version: number } | null;
   readonly fromSlot: number;
   /** Inclusive. */
@@ -37,7 +37,7 @@ export interface GapRecord {
   readonly status: GapStatus;
   readonly below: Position | null;
   readonly end: GapEnd | null;
-  /** Whether the end is what an upstream said, and not a released block. */
+  /** Whether the end comes from an upstream and not from a released block. */
   readonly isEndAsked: boolean;
   readonly trouble: string | null;
   readonly triedAt: number | null;
@@ -123,7 +123,7 @@ function recordOf(row: GapRow, fills: readonly GapFillRow[]): GapRecord {
   };
 }
 
-/** Up to which slot all processors have seen the gap's blocks; null before the first one. */
+/** Slot up to which all processors have applied the gap's blocks; null before the first one. */
 export function filledTo({ fills, status, toSlot }: GapRecord): number | null {
   if (status === 'filled') return toSlot;
   const slots = fills.map(({ isDone, position }) => (isDone ? toSlot : (position?.slot ?? -1)));
@@ -131,7 +131,7 @@ export function filledTo({ fills, status, toSlot }: GapRecord): number | null {
   return least < 0 ? null : least;
 }
 
-/** Slots that some processor has not seen yet. */
+/** Slots that some processor has not applied yet. */
 export const missingSlots = (gap: GapRecord): number =>
   Math.max(0, gap.toSlot - Math.max(gap.fromSlot - 1, filledTo(gap) ?? -1));
 
@@ -157,7 +157,7 @@ export interface Gap {
   readonly below: Position | null;
 }
 
-/** Notes that a range is missing in these processors and lets the chain go on behind it. A gap that grows stays one record. */
+/** Records that a range is missing in these processors and lets the chain continue above it. A gap that grows stays one record. */
 export async function recordGap(
   tx: StoreTx,
   chain: ChainId,
@@ -169,7 +169,7 @@ export async function recordGap(
   await writeFloor(tx, chain, gap.toSlot + 1);
 }
 
-/** Where nothing was released since the gap right below it, both are one. */
+/** Merges it with the gap directly below, where nothing was released between them. */
 async function withNeighbour(tx: StoreTx, chain: ChainId, gap: Gap): Promise<Gap> {
   const lower = await followTables(tx.db)
     .selectFrom('follow_gaps')
@@ -186,7 +186,7 @@ async function withNeighbour(tx: StoreTx, chain: ChainId, gap: Gap): Promise<Gap
   return { ...gap, fromSlot, below: slot === null || blockhash === null ? null : { slot, blockhash } };
 }
 
-/** Notes that one processor misses a range, and lets it go on behind it. */
+/** Records that one processor misses a range, and lets it continue above it. */
 export async function recordProcessorGap(
   tx: StoreTx,
   chain: ChainId,
@@ -206,7 +206,7 @@ async function upsertGap(
   now: number,
 ): Promise<void> {
   const tables = followTables(tx.db);
-  // While nothing was released behind it, it may grow; downwards when the block below it was rolled back.
+  // While nothing was released above it, it may grow; downwards when the block below it was rolled back.
   const grown = await tables
     .updateTable('follow_gaps')
     .set({
@@ -244,7 +244,7 @@ async function upsertGap(
   );
 }
 
-/** Notes which block came first behind the gap: its parent is the gap's last block. Called with the first block behind a gap. */
+/** Records the first block above the gap: its parent is the gap's last block. */
 export async function noteEnd(
   tx: StoreTx,
   chain: ChainId,
@@ -264,7 +264,7 @@ export async function noteEnd(
     .execute();
 }
 
-/** Forgets first blocks behind gaps that were rolled back. */
+/** Removes the ends of gaps whose first block above was rolled back. */
 export async function forgetEnds(tx: StoreTx, chain: ChainId, keepSlot: number): Promise<void> {
   await followTables(tx.db)
     .updateTable('follow_gaps')
@@ -275,7 +275,7 @@ export async function forgetEnds(tx: StoreTx, chain: ChainId, keepSlot: number):
     .execute();
 }
 
-/** Whether the chain itself has given up this slot. */
+/** Whether this slot is in a gap of the chain itself. */
 export async function isInGap(db: Queries, chain: ChainId, slot: number): Promise<boolean> {
   const row = await followTables(db)
     .selectFrom('follow_gaps')
@@ -312,7 +312,7 @@ export const createGapBook = (store: Store, clock: Pick<Clock, 'now'>): GapBook 
 const OPEN = ['open', 'filling'] as const;
 
 /**
- * Moves processors on inside a gap and proves on the way that they stood where we think and that the gap is still to be filled. Comes
+ * Moves processors within a gap and proves in the same statements that they were where we think and that the gap is still open. Comes
  * first in a transaction. Errors: FOLLOW_GAP_TAKEN.
  */
 export async function moveFills(
@@ -350,7 +350,7 @@ const taken = (id: number) =>
     facts: { gap: id },
   });
 
-/** Notes that processors have seen all of a gap; once none is left it is filled. Returns whether it is. */
+/** Records that processors have applied all of a gap; when none is left the gap is filled. Returns whether it is. */
 export async function finishFills(
   tx: StoreTx,
   { id }: Pick<GapRecord, 'id'>,
@@ -382,7 +382,7 @@ export async function finishFills(
   return true;
 }
 
-/** Lets processors begin the gap anew. */
+/** Restarts processors at the start of the gap. */
 export async function restartFills(tx: StoreTx, { id }: Pick<GapRecord, 'id'>, fills: readonly GapFill[]) {
   for (const { name, version } of fills)
     await followTables(tx.db)
@@ -395,7 +395,7 @@ export async function restartFills(tx: StoreTx, { id }: Pick<GapRecord, 'id'>, f
       .execute();
 }
 
-/** Notes what an upstream says of the gap's end; null: it is to be asked for. */
+/** Records the gap's end as an upstream reports it; null: it has to be requested. */
 export async function setAskedEnd(tx: StoreTx, { id }: Pick<GapRecord, 'id'>, end: GapEnd | null): Promise<void> {
   await followTables(tx.db)
     .updateTable('follow_gaps')
@@ -409,7 +409,7 @@ export async function setAskedEnd(tx: StoreTx, { id }: Pick<GapRecord, 'id'>, en
     .execute();
 }
 
-/** Notes why a gap is not being filled; `triedAt` (unix ms) when something outside has to change first. */
+/** Records why a gap is not being filled; `triedAt` (unix ms) when something outside has to change first. */
 export async function noteTrouble(
   tx: StoreTx,
   { id }: Pick<GapRecord, 'id'>,
@@ -425,8 +425,8 @@ export async function noteTrouble(
 }
 
 /**
- * Cuts a gap in two below a block that can be had, `first`: what nobody has any more stays as it is, the rest becomes a gap of its
- * own. Returns its id.
+ * Splits a gap below an available block, `first`: what no upstream has any more stays as it is, the rest becomes a gap of its own.
+ * Returns its id.
  */
 export async function splitGap(tx: StoreTx, gap: GapRecord, first: GapEnd): Promise<number> {
   const fromSlot = first.parentSlot + 1;
@@ -454,8 +454,7 @@ export async function splitGap(tx: StoreTx, gap: GapRecord, first: GapEnd): Prom
 }
 
 /**
- * Records that someone wants a range to be read, again if need be: its blocks, or only the transactions of some addresses. Returns the
- * id.
+ * Records a request to read a range, again if need be: its blocks, or only the transactions of some addresses. Returns the id.
  */
 export async function recordManualGap(
   tx: StoreTx,
@@ -498,7 +497,7 @@ async function insertGap(tx: StoreTx, gap: NewGap, owners: readonly CursorOwner[
   return id;
 }
 
-/** Has gaps looked at at once, whatever pause they are in. Returns how many there are. */
+/** Ends the pauses of gaps. Returns how many are open. */
 export async function wantGaps(tx: StoreTx, ids: readonly number[], now: number): Promise<number> {
   if (ids.length === 0) return 0;
   const { numUpdatedRows } = await followTables(tx.db)
@@ -510,7 +509,7 @@ export async function wantGaps(tx: StoreTx, ids: readonly number[], now: number)
   return Number(numUpdatedRows);
 }
 
-/** Gives a gap up for good. Returns whether it was open. */
+/** Abandons a gap for good. Returns whether it was open. */
 export async function abandonGap(tx: StoreTx, id: number): Promise<boolean> {
   const { numUpdatedRows } = await followTables(tx.db)
     .updateTable('follow_gaps')
@@ -521,10 +520,10 @@ export async function abandonGap(tx: StoreTx, id: number): Promise<boolean> {
   return Number(numUpdatedRows) === 1;
 }
 
-/** Gaps that the status shows one by one. */
+/** Gaps that the status lists. */
 const MOST_SHOWN = 20;
 
-/** Reads anew which gaps are open. */
+/** Reads the open gaps into the state. */
 export async function countGaps(db: Queries, chain: ChainId, state: FollowState): Promise<void> {
   const open = await readGaps(db, { chain, isOpen: true, limit: 1_000 });
   state.openGaps = open.length;

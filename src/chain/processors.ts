@@ -3,26 +3,26 @@ import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Queries } from '../ports/store.ts';
 import { hasPendingReverts, type Position, readCursor } from './cursor.ts';
-import { faultOfProcessor, type ProcessorFault, stackOf, wordsOfFault } from './faults.ts';
+import { describeFault, faultOfProcessor, type ProcessorFault, stackOf } from './faults.ts';
 import type { Held } from './fetch.ts';
 import { countGaps, finishFills, readGaps, recordProcessorGap } from './gaps.ts';
 import type { Run } from './run.ts';
 import type { FollowState } from './state.ts';
 import { followTables } from './tables.ts';
 
-export type Members = Pick<FollowState, 'live' | 'joining' | 'catchingUp' | 'stuck'>;
+export type Placement = Pick<FollowState, 'live' | 'joining' | 'catchingUp' | 'stuck'>;
 
 /**
- * Sorts the processors by where they stand: at the chain's cursor, at none, or behind it. One that is new, or whose start lies
- * not below the cursor, begins with the next block; one that asked for an earlier start catches up from there.
+ * Sorts the processors by their cursors: at the chain's cursor, without one, or behind it. A new one whose `startSlot` is not below the
+ * cursor starts with the next block; one with an earlier start catches up from there.
  */
-export async function readMembers(
+export async function readPlacement(
   db: Queries,
   chain: ChainId,
   processors: readonly BlockProcessor[],
   main: Position | null,
   floor: number,
-): Promise<Members> {
+): Promise<Placement> {
   const members = {
     live: [] as BlockProcessor[],
     joining: [] as BlockProcessor[],
@@ -38,12 +38,12 @@ export async function readMembers(
     } else if (main !== null && own.slot === main.slot && own.blockhash === main.blockhash)
       members.live.push(processor);
     else if (main !== null && own.slot < main.slot) members.catchingUp.push(processor);
-    else members.stuck.push(`processor ${processor.name} stands at slot ${own.slot} of another branch: index it again`);
+    else members.stuck.push(`processor ${processor.name} is at slot ${own.slot} of another branch: index it again`);
   }
   return members;
 }
 
-/** Those that would have got the blocks of a range which the chain passes over. */
+/** Processors that miss the blocks of a range which the chain skips. */
 export function missedBy(
   { cursor, live, joining }: Pick<FollowState, 'cursor' | 'live' | 'joining'>,
   { toSlot }: { readonly toSlot: number },
@@ -54,15 +54,15 @@ export function missedBy(
   return [...live, ...wanted].filter(({ wantsGaps }) => wantsGaps !== false);
 }
 
-/** Failures after which the block is fetched once more: all answers so far may have been wrong. */
+/** Failures after which the block is fetched again: all answers so far may have been wrong. */
 const FETCH_AGAIN_EVERY = 8;
 
 /**
- * Deals with a block that was not committed. What a processor cannot take is fetched again once, from another upstream where there is
- * one, before it counts as the processor's fault; then the chain waits, or goes on without the processors of that plugin.
- * Throws the error unless something else is to be done now.
+ * Handles a block that was not committed. A block that a processor rejects is fetched again once, from another upstream where there is
+ * one, before it counts as the processor's fault; then the chain waits, or continues without the processors of that plugin.
+ * Throws the error unless something else is to be done first.
  */
-export async function meetFault(run: Run, { block, upstream }: Held, error: unknown): Promise<void> {
+export async function onFault(run: Run, { block, upstream }: Held, error: unknown): Promise<void> {
   const { state, follow, log, chain } = run;
   const fault = faultOfProcessor(error);
   if (fault === null || fault.slot === null) throw error;
@@ -70,17 +70,17 @@ export async function meetFault(run: Run, { block, upstream }: Held, error: unkn
   if (fault.slot === block.slot && state.fetchedAgain !== block.slot) {
     state.fetchedAgain = block.slot;
     const facts = { chain, ...fault, code: codeOf(error), error: messageOf(error), stack: stackOf(error), upstream };
-    log.warn(facts, 'a block processor cannot take a block: it is fetched again');
+    log.warn(facts, 'a block processor rejects a block: it is fetched again');
     run.fetcher.again(block.slot, upstream);
     return;
   }
-  if (follow.onError === 'skip-plugin') return await leaveBehind(run, fault, error);
+  if (follow.onError === 'skip-plugin') return await skipPlugin(run, fault, error);
   if (state.failures % FETCH_AGAIN_EVERY === FETCH_AGAIN_EVERY - 1) run.fetcher.again(block.slot, upstream);
   throw error;
 }
 
-/** The chain goes on without the processors of a plugin; each keeps its place, tries on in a lane of its own, and has a gap on record. */
-async function leaveBehind(run: Run, fault: ProcessorFault, error: unknown): Promise<void> {
+/** Continues without the processors of a plugin: each keeps its cursor, retries in a lane of its own, and gets a gap record. */
+async function skipPlugin(run: Run, fault: ProcessorFault, error: unknown): Promise<void> {
   const { state, chain, store, clock } = run;
   const leaving = await run.exclusive(async () => {
     const { cursor } = state;
@@ -95,19 +95,23 @@ async function leaveBehind(run: Run, fault: ProcessorFault, error: unknown): Pro
     await store.write(async (tx) => {
       for (const owner of seen) await recordProcessorGap(tx, chain, owner, gap, clock.now());
     });
-    return leaveChain(run, fault.plugin, fromSlot);
+    return removeFromChain(run, fault.plugin, fromSlot);
   });
-  await announceLeft(run, fault, error, leaving);
+  await reportSkipped(run, fault, error, leaving);
 }
 
-export interface Leaving {
+export interface SkippedProcessor {
   readonly processor: BlockProcessor;
-  /** Where one begins that has seen nothing. */
+  /** Where a processor without a cursor starts. */
   readonly fromSlot: number;
 }
 
-/** From now on the chain does not wait for the processors of this plugin. Inside a turn. */
-export function leaveChain({ state, pluginOf }: Run, plugin: string, fromSlot: number): readonly Leaving[] {
+/** The chain no longer waits for the processors of this plugin. Called within `run.exclusive`. */
+export function removeFromChain(
+  { state, pluginOf }: Run,
+  plugin: string,
+  fromSlot: number,
+): readonly SkippedProcessor[] {
   const isIts = ({ name }: BlockProcessor) => pluginOf(name) === plugin;
   const leaving = [...state.live, ...state.joining].filter(isIts);
   state.live = state.live.filter((processor) => !isIts(processor));
@@ -116,28 +120,28 @@ export function leaveChain({ state, pluginOf }: Run, plugin: string, fromSlot: n
   return leaving.map((processor) => ({ processor, fromSlot }));
 }
 
-/** Names those that left in log and status, and lets each try on in a lane of its own. */
-export async function announceLeft(
+/** Reports the skipped processors in log and status, and starts a lane for each. */
+export async function reportSkipped(
   run: Run,
   fault: ProcessorFault,
   error: unknown,
-  leaving: readonly Leaving[],
+  leaving: readonly SkippedProcessor[],
 ): Promise<void> {
   const { state, chain, store, log } = run;
-  const words = wordsOfFault(fault);
+  const words = describeFault(fault);
   log.error(
     { chain, ...fault, code: codeOf(error), error: messageOf(error), stack: stackOf(error) },
-    'the chain goes on without the processors of a plugin',
+    'the chain continues without the processors of a plugin',
   );
   for (const { processor, fromSlot } of leaving) {
-    state.leftBehind.set(processor.name, processor.name === fault.processor ? words : `left behind with it: ${words}`);
+    state.leftBehind.set(processor.name, processor.name === fault.processor ? words : `skipped with it: ${words}`);
     run.startLane(processor, fromSlot);
   }
   await countGaps(store.read, chain, state);
 }
 
-/** Keeps the records of what processors were left behind true: they grow with the chain, and end where the processor has come to. */
-export async function tendSkipped({ state, store, chain, exclusive, clock }: Run): Promise<void> {
+/** Updates the gap records of skipped processors: they grow with the chain, and close when the processor has caught up. */
+export async function updateSkippedGaps({ state, store, chain, exclusive, clock }: Run): Promise<void> {
   const open = await readGaps(store.read, { chain, isOpen: true, limit: 1_000 });
   for (const gap of open.filter(({ reason }) => reason === 'skipped')) {
     const at = gap.owner === null ? null : ((await readCursor(store.read, chain, gap.owner))?.slot ?? null);

@@ -20,46 +20,48 @@ import {
 } from './cursor.ts';
 import { faultOfProcessor, type ProcessorFault } from './faults.ts';
 import { forgetEnds, recordGap, recordProcessorGap } from './gaps.ts';
-import { announceLeft, type Leaving, leaveChain, readMembers } from './processors.ts';
+import { readPlacement, removeFromChain, reportSkipped, type SkippedProcessor } from './processors.ts';
 
 import type { Run } from './run.ts';
 import { followTables, MAIN } from './tables.ts';
 
-type Healed = 'rolled-back' | 'stale' | 'unknown';
+type ForkResult = 'rolled-back' | 'stale' | 'unknown';
 
 /**
- * Deals with a block that does not continue the cursor: rolls back to the common ancestor when the chain has really changed.
- * Errors: FOLLOW_DEEP_FORK when that would take back finalized blocks, or more than is known; those of source and store.
+ * Handles a block that does not continue the cursor: rolls back to the common ancestor when the chain has really changed.
+ * Errors: FOLLOW_DEEP_FORK when that would roll back finalized blocks, or more than is stored; those of source and store.
  */
-export async function healFork(run: Run, from: BlockHeader): Promise<Healed> {
+export async function followFork(run: Run, from: BlockHeader): Promise<ForkResult> {
   const { state, source, follow, signal } = run;
   const { cursor } = state;
   if (cursor === null) return 'unknown';
   const ask = { commitment: follow.commitment, signal } as const;
   const ours = await source.header(cursor.slot, ask);
-  // The cursor's block is still there: the other block belongs to a branch that is gone, or to a node that is wrong.
+  // The cursor's block still exists: the other block belongs to a dead branch, or to a wrong node.
   if (ours !== null && ours.blockhash === cursor.blockhash) return 'stale';
-  return await goBack(run, cursor, from, {
+  return await rollBackToAncestor(run, cursor, from, {
     commitment: follow.commitment,
     floor: cursor.slot < state.floor ? -1 : state.floor,
   });
 }
 
 /**
- * The same for a final block that is not the one which was released last below a gap: what is above the gap goes too, and comes
- * again behind it.
+ * The same for a finalized block that differs from the last one released below a gap: what is above the gap is rolled back too, and
+ * released again.
  */
-export async function healBelowGap(run: Run, from: ChildLink): Promise<Healed> {
+export async function rollBackBelowGap(run: Run, from: ChildLink): Promise<ForkResult> {
   const { cursor } = run.state;
-  return cursor === null ? 'unknown' : await goBack(run, cursor, from, { commitment: 'finalized', floor: -1 });
+  return cursor === null
+    ? 'unknown'
+    : await rollBackToAncestor(run, cursor, from, { commitment: 'finalized', floor: -1 });
 }
 
-async function goBack(
+async function rollBackToAncestor(
   run: Run,
   cursor: Position,
   from: ChildLink,
   search: Pick<AncestorSearch, 'commitment' | 'floor'>,
-): Promise<Healed> {
+): Promise<ForkResult> {
   const { source, signal, store, chain } = run;
   if (!(await isSameChain(run))) return 'unknown';
   const stored = await readHeaders(store.read, chain, 0);
@@ -69,16 +71,16 @@ async function goBack(
   const ancestor = verdict.kind === 'found' ? verdict.header : null;
   // From the store: the answer to the write that moved the mark may have been lost.
   const finalizedSlot = (await readMarks(store.read, chain))?.finalizedSlot ?? null;
-  if (!mayGo(run.state.floor, finalizedSlot, ancestor, stored)) {
+  if (!mayRollBack(run.state.floor, finalizedSlot, ancestor, stored)) {
     throw new CodedError('FOLLOW_DEEP_FORK', `a fork reaches below finalized or known blocks of the ${chain} chain`, {
       facts: { ancestorSlot: ancestor?.slot ?? null, finalizedSlot, cursorSlot: cursor.slot },
     });
   }
-  return (await takeBack(run, cursor, ancestor)) ? 'rolled-back' : 'unknown';
+  return (await rollBackTo(run, cursor, ancestor)) ? 'rolled-back' : 'unknown';
 }
 
-/** Without an ancestor everything may go only if everything since the first block is still stored and nothing is finalized. */
-function mayGo(
+/** Without an ancestor everything may be rolled back only if all blocks since the first are stored and none is finalized. */
+function mayRollBack(
   floor: number,
   finalizedSlot: number | null,
   ancestor: BlockHeader | null,
@@ -95,14 +97,14 @@ interface Faulty {
 }
 
 /**
- * False when the cursor moved while the ancestor was looked for: release and audit may meet the same fork at once. A plugin whose
- * processor cannot revert a block is left behind where the configuration says so, and the others are rolled back without it.
+ * False when the cursor moved while the ancestor was searched: release and audit may find the same fork at once. A plugin whose
+ * processor cannot revert a block is skipped where the configuration says so, and the others are rolled back without it.
  */
-async function takeBack(run: Run, seen: Position, ancestor: BlockHeader | null): Promise<boolean> {
+async function rollBackTo(run: Run, seen: Position, ancestor: BlockHeader | null): Promise<boolean> {
   const faulty = new Map<string, Faulty>();
   for (;;) {
     try {
-      return await tryBack(run, seen, ancestor, faulty);
+      return await tryRollBack(run, seen, ancestor, faulty);
     } catch (error) {
       const fault = faultOfProcessor(error);
       if (fault === null) throw error;
@@ -113,7 +115,7 @@ async function takeBack(run: Run, seen: Position, ancestor: BlockHeader | null):
   }
 }
 
-async function tryBack(
+async function tryRollBack(
   run: Run,
   seen: Position,
   ancestor: BlockHeader | null,
@@ -130,21 +132,21 @@ async function tryBack(
       gone = await rollBack({ store, chain, processors, now: clock.now(), defers }, cursor, ancestor);
     };
     const to = ancestor === null ? null : { slot: ancestor.slot, blockhash: ancestor.blockhash };
-    let left: (Faulty & { readonly leaving: readonly Leaving[] })[] | null = null;
+    let left: (Faulty & { readonly leaving: readonly SkippedProcessor[] })[] | null = null;
     const adopt = async () => {
       const fromSlot = to === null ? state.floor : to.slot + 1;
-      left ??= [...faulty].map(([plugin, one]) => ({ ...one, leaving: leaveChain(run, plugin, fromSlot) }));
-      await wentBack(run, to, gone);
-      for (const { fault, error, leaving } of left) await announceLeft(run, fault, error, leaving);
+      left ??= [...faulty].map(([plugin, one]) => ({ ...one, leaving: removeFromChain(run, plugin, fromSlot) }));
+      await afterRollBack(run, to, gone);
+      for (const { fault, error, leaving } of left) await reportSkipped(run, fault, error, leaving);
     };
     await moveChain(run, write, { to, adopt });
     return true;
   });
 }
 
-async function wentBack(run: Run, to: Position | null, gone: readonly BlockHeader[]): Promise<void> {
+async function afterRollBack(run: Run, to: Position | null, gone: readonly BlockHeader[]): Promise<void> {
   const { state, store, chain } = run;
-  if (to === null) Object.assign(state, await readMembers(store.read, chain, run.processors, null, state.floor));
+  if (to === null) Object.assign(state, await readPlacement(store.read, chain, run.processors, null, state.floor));
   state.cursor = to;
   run.buffer.clear();
   run.fetcher.clear();
@@ -168,20 +170,20 @@ type AncestorVerdict =
   | { readonly kind: 'found'; readonly header: BlockHeader }
   /** None within the stored headers. */
   | { readonly kind: 'none' }
-  /** The block that was walked from hangs in the air: the chain has other blocks below it by now. */
+  /** The first block is on a dead branch: the chain has other blocks below it by now. */
   | { readonly kind: 'stale' }
-  /** A header could not be had; try again. */
+  /** A header is not available; try again. */
   | { readonly kind: 'unknown' };
 
 interface AncestorSearch {
   readonly source: ChainSource;
   readonly commitment: Commitment;
   readonly signal: AbortSignal;
-  /** Where the part behind the newest gap begins: nothing below it links to what is above. */
+  /** First slot above the newest gap: nothing below it links to what is above. */
   readonly floor: number;
   /** Stored headers, newest first. */
   readonly stored: readonly BlockHeader[];
-  /** A header that is at hand, so that it need not be asked for. */
+  /** A header in memory, so that it need not be requested. */
   readonly held: (slot: number) => BlockHeader | null;
 }
 
@@ -196,7 +198,7 @@ async function findAncestor(from: ChildLink, search: AncestorSearch): Promise<An
   for (;;) {
     const known = bySlot.get(child.parentSlot);
     if (known !== undefined && known.blockhash === child.previousBlockhash) return { kind: 'found', header: known };
-    // The first block behind a gap was accepted without its parent: what is below the gap stays, as far as anyone can tell.
+    // The first block above a gap was accepted without its parent: what is below the gap stays.
     if (child.parentSlot < search.floor) {
       const below = search.stored.find((header) => header.slot < search.floor);
       return below === undefined ? { kind: 'none' } : { kind: 'found', header: below };
@@ -219,14 +221,14 @@ interface RollBackOptions {
   readonly processors: readonly BlockProcessor[];
   /** Unix ms. */
   readonly now: number;
-  /** Those whose rows stay until they can revert them. */
+  /** Processors whose rows stay until they can revert them. */
   readonly defers?: (processor: BlockProcessor) => boolean;
 }
 
 /**
- * Takes back, newest first and in one transaction, every released block above the ancestor, or all blocks when there is none.
- * Processors that are catching up lose only what they have seen; those that `defers` names, and those with reverts pending, get theirs
- * noted as pending. Returns the headers that went, newest first.
+ * Rolls back, newest first and in one transaction, every released block above the ancestor, or all blocks without one. Processors that
+ * catch up revert only what they have applied; for those that `defers` names, and those with pending reverts, the reverts are recorded
+ * as pending. Returns the removed headers, newest first.
  * Errors: FOLLOW_FENCED, those of the store, those of a processor.
  */
 async function rollBack(
@@ -279,8 +281,8 @@ async function rollBack(
 }
 
 /**
- * Takes back, as an operator asks, every released block above a slot, final ones too: for a store that stands on a branch which the
- * chain has left. Nothing happens when the cursor is not above it. Errors: FOLLOW_REWIND, exit 78; those of the store.
+ * Rolls back, for an operator, every released block above a slot, also finalized ones: for a store on a branch that the chain has left.
+ * Nothing happens when the cursor is not above it. Errors: FOLLOW_REWIND, exit 78; those of the store.
  */
 export async function rewind({ store, chain, processors, clock, log }: Run, toSlot: number): Promise<void> {
   const cursor = await readCursor(store.read, chain);
@@ -290,14 +292,14 @@ export async function rewind({ store, chain, processors, clock, log }: Run, toSl
   if (ancestor === undefined)
     throw refused(`blocks of the ${chain} chain are known down to slot ${headers.at(-1)?.slot ?? cursor.slot} only`);
   const marks = await readMarks(store.read, chain);
-  const { live, catchingUp } = await readMembers(store.read, chain, processors, cursor, marks?.floor ?? 0);
+  const { live, catchingUp } = await readPlacement(store.read, chain, processors, cursor, marks?.floor ?? 0);
   const members = [...live, ...catchingUp];
   const forgetful = members.find(({ finalized }) => finalized !== undefined);
   if (forgetful !== undefined && ancestor.slot < (marks?.finalizedSlot ?? -1))
     throw refused(
       `processor ${forgetful.name} keeps nothing to go back below the final slot ${marks?.finalizedSlot}: index it again`,
     );
-  // First: a mark above the cursor would forbid forks that are none.
+  // First: a finalized mark above the cursor would forbid ordinary forks.
   await store.write((tx) => resetFinalized(tx, chain, ancestor.slot));
   const gone = await rollBack({ store, chain, processors: members, now: clock.now() }, cursor, ancestor);
   log.warn({ chain, from: cursor.slot, to: ancestor.slot, blocks: gone.length }, 'rewound by the operator');
@@ -306,9 +308,8 @@ export async function rewind({ store, chain, processors, clock, log }: Run, toSl
 const refused = (why: string) => new CodedError('FOLLOW_REWIND', `cannot rewind: ${why}`, { exitCode: EXIT.config });
 
 /**
- * After a roll-back to a block that stands below gaps: the chain goes on behind the newest of them, so everything between that block
- * and there is missing now. What is open in it becomes one gap, which is to be filled from its beginning. Called in the transaction
- * of the roll-back.
+ * After a roll-back to a block below gaps: the chain continues above the newest of them, so everything between that block and there is
+ * missing now. Its open gaps become one gap, which is filled from its start. Called in the transaction of the roll-back.
  */
 async function joinGaps(
   tx: StoreTx,

@@ -1,4 +1,5 @@
 import type { CoreConfig } from '../config/core.ts';
+import { messageOf } from '../lib/coded-error.ts';
 import type { BlockProcessor } from '../plugin/plugin.ts';
 import type { BlockHeader } from '../ports/block.ts';
 import type { ChainId, ChainSource } from '../ports/chain.ts';
@@ -35,7 +36,7 @@ export interface Run extends FollowerOptions {
   readonly buffer: BlockBuffer;
   readonly fetcher: Fetcher;
   readonly shared: SharedBlocks;
-  /** Every write of the follower takes its turn: releases, roll-backs, lanes, audits. It begins by clearing up what a lost answer left. */
+  /** Runs the writes of the follower (releases, roll-backs, lanes, audits) one at a time, each after `verifyCommit`. */
   readonly exclusive: <T>(work: () => Promise<T>) => Promise<T>;
   readonly meter: FollowMeter;
   /** Of the loop that releases. */
@@ -45,5 +46,31 @@ export interface Run extends FollowerOptions {
   readonly pluginOf: (processor: string) => string;
   /** Lets a processor that is behind catch up by itself. `fromSlot`: where one begins that has seen nothing. */
   startLane(processor: BlockProcessor, fromSlot?: number): void;
-  readonly told: (header: BlockHeader) => void;
+  readonly onReleased: (header: BlockHeader) => void;
+}
+
+export interface ReleaseListeners {
+  /** The returned function removes the listener. */
+  add(listener: (header: BlockHeader) => void): () => void;
+  /** Calls all listeners; one that throws is logged and does not keep the others from being called. */
+  call(header: BlockHeader): void;
+}
+
+export function createReleaseListeners(log: Log): ReleaseListeners {
+  const listeners = new Set<(header: BlockHeader) => void>();
+  return {
+    add(listener) {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    call(header) {
+      for (const listener of listeners) {
+        try {
+          listener(header);
+        } catch (error) {
+          log.error({ error: messageOf(error), slot: header.slot }, 'a listener for released blocks threw');
+        }
+      }
+    },
+  };
 }

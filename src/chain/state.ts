@@ -6,14 +6,14 @@ import type { ChainGap } from '../ports/gaps.ts';
 import type { Metrics } from '../ports/metrics.ts';
 import type { Position } from './cursor.ts';
 
-/** A write of the chain's own cursor whose answer was lost: it may have been committed or not. */
+/** A write of the chain's cursor whose answer was lost: it may be committed or not. */
 export interface UnverifiedCommit {
   readonly to: Position | null;
-  /** Takes over in memory what the write did; may be called again when it threw. */
+  /** Applies the write to memory; called again when it threw. */
   readonly adopt: () => Promise<void> | void;
 }
 
-/** Where a processor that catches up stands. */
+/** Position of a processor that catches up. */
 export interface Lane {
   /** Null until it is known. */
   slot: number | null;
@@ -21,17 +21,17 @@ export interface Lane {
   movedAt: number;
 }
 
-/** Whom a pushed block came from. */
+/** The upstream name of pushed blocks. */
 export const STREAM = 'stream';
 
-/** What is known of the pushed blocks. Times are monotonic ms. */
+/** State of the stream. Times are monotonic ms. */
 export interface StreamState {
   /** Its blocks continue the chain: polling only looks at the tip. */
   leads: boolean;
   lastBlockAt: number;
 }
 
-/** What a follower knows while it runs; everything that must outlive it is in the store. Times are monotonic ms. */
+/** What a follower knows while it runs; everything that has to outlive it is in the store. Times are monotonic ms. */
 export interface FollowState {
   cursor: Position | null;
   floor: number;
@@ -43,7 +43,7 @@ export interface FollowState {
   gapSlots: number;
   /** The oldest open gaps. */
   gaps: readonly ChainGap[];
-  /** Where listing may begin: nothing below can be had. */
+  /** Where listing may start: nothing below is available. */
   listFrom: number;
   /** Slots up to here were listed since the last roll-back. */
   listedTo: number;
@@ -53,39 +53,39 @@ export interface FollowState {
   unverified: UnverifiedCommit | null;
   /** Why the last attempt failed or has to wait; null while things go well. */
   trouble: string | null;
-  /** What the finality audit found wrong and could not heal yet. */
+  /** What the finality audit found wrong and could not fix yet. */
   mismatch: string | null;
-  /** Set for good: only an operator gets it going again. */
+  /** Set for good: only an operator can resume the follower. */
   halted: string | null;
   /** Null while no stream of blocks is configured or open. */
   stream: StreamState | null;
-  /** Whether the standstill of now was told already. */
-  stallTold: boolean;
-  begun: boolean;
+  /** Whether the current stall has been reported. */
+  isStallReported: boolean;
+  started: boolean;
   draining: boolean;
   lastReleaseAt: number;
   lastAnswerAt: number;
   /** The slot whose block was fetched again because a processor could not take it. */
   fetchedAgain: number | null;
-  /** Up to where the blocks were said to be pruned, before that is asked for a second time. */
+  /** Up to where blocks were reported as pruned; a second report is needed. */
   prunedTo: number | null;
-  /** What a processor does wrong for which the chain waits, in words. */
+  /** Failure of a processor that the chain waits for, as text. */
   processorFault: string | null;
-  /** Those that fail and that the chain does not wait for, with the reason, by their names. */
+  /** Processors that fail and that the chain does not wait for: reason by name. */
   readonly leftBehind: Map<string, string>;
   failures: number;
   notBefore: number;
   /** At the cursor. */
   live: readonly BlockProcessor[];
-  /** Without a cursor of their own; they begin with the next block. */
+  /** Without a cursor; they start with the next block. */
   joining: readonly BlockProcessor[];
-  /** On their way to the cursor. */
+  /** Behind the cursor. */
   catchingUp: readonly BlockProcessor[];
   /** Processors that cannot go on, with the reason. */
   stuck: readonly string[];
-  /** Why one that catches up does not get on, by its name. */
+  /** Why a processor does not catch up, by name. */
   readonly laneTrouble: Map<string, string>;
-  /** Where they stand, by their names. */
+  /** Positions of those that catch up, by name. */
   readonly lanes: Map<string, Lane>;
 }
 
@@ -106,8 +106,8 @@ export const newState = (now: number): FollowState => ({
   mismatch: null,
   halted: null,
   stream: null,
-  stallTold: false,
-  begun: false,
+  isStallReported: false,
+  started: false,
   draining: false,
   lastReleaseAt: now,
   lastAnswerAt: now,
@@ -128,7 +128,7 @@ export const newState = (now: number): FollowState => ({
 /** Silence after which the tip counts as unknown. */
 const SILENT_MS = 5_000;
 
-/** Slots behind the tip. While no upstream tells it, the tip moves on as the chain does. */
+/** Slots behind the tip. While no upstream reports it, the tip is extrapolated by the slot length. */
 export function lagOf({ tip, cursor, lastAnswerAt, slotLength }: FollowState, now: number): number {
   if (tip === null || cursor === null) return 0;
   const silentMs = now - lastAnswerAt;
@@ -143,29 +143,29 @@ const BUCKETS_BLOCKS = [1, 2, 4, 8, 16, 31, 64, 128, 512];
 
 export function createFollowMeter(metrics: Metrics, state: FollowState, clock: Clock) {
   const { observe } = metrics;
-  observe('tip_slot', 'newest slot that the upstreams know', () => state.tip ?? 0);
+  observe('tip_slot', 'newest slot known to the upstreams', () => state.tip ?? 0);
   observe('cursor_slot', 'slot of the last released block', () => state.cursor?.slot ?? 0);
-  observe('finalized_slot', 'slot up to which blocks were found finalized', () => state.finalizedSlot ?? 0);
+  observe('finalized_slot', 'slot up to which blocks are verified as finalized', () => state.finalizedSlot ?? 0);
   observe('lag_slots', 'tip minus cursor', () => lagOf(state, clock.monotonic()));
   observe('lag_seconds', 'tip minus cursor in time, by the measured length of a slot', () => {
     const lag = { lagSlots: lagOf(state, clock.monotonic()), slotMs: state.slotLength.ms() };
     return lagSeconds(lag) ?? 0;
   });
   observe('slot_seconds', 'measured length of a slot; 0 until it is known', () => (state.slotLength.ms() ?? 0) / 1_000);
-  observe('hole_open', 'whether a block that exists is missing', () => (state.hole === null ? 0 : 1));
-  observe('gaps_open', 'ranges of slots that are missing', () => state.openGaps);
-  observe('gap_slots', 'slots of the gaps that are missing', () => state.gapSlots);
+  observe('hole_open', '1 while a block that exists is missing', () => (state.hole === null ? 0 : 1));
+  observe('gaps_open', 'open gaps', () => state.openGaps);
+  observe('gap_slots', 'missing slots of the open gaps', () => state.gapSlots);
   observe(
     'stalled_seconds',
     'time since the last released block',
     () => (clock.monotonic() - state.lastReleaseAt) / 1_000,
   );
-  observe('stream_leading', 'whether blocks come from the stream and polling only looks at the tip', () =>
+  observe('stream_leading', '1 while the stream delivers the blocks and polling only reads the tip', () =>
     state.stream?.leads === true ? 1 : 0,
   );
   observe(
     'processors_failing',
-    'block processors that throw or miss their deadline',
+    'block processors that fail or miss their deadline',
     () => state.leftBehind.size + (state.processorFault === null ? 0 : 1),
   );
   observe('catching_up', 'processors behind the cursor', () => state.catchingUp.length);
@@ -173,26 +173,26 @@ export function createFollowMeter(metrics: Metrics, state: FollowState, clock: C
     released: metrics.counter('blocks_released_total', 'blocks that were committed'),
     skipped: metrics.counter('skips_proven_total', 'slots that a parent link proved empty'),
     forks: metrics.counter('forks_total', 'roll-backs', []),
-    forkDepth: metrics.histogram('fork_depth_blocks', 'blocks that one roll-back took back', BUCKETS_BLOCKS),
-    rolledBack: metrics.counter('blocks_rolled_back_total', 'blocks that were taken back'),
-    stale: metrics.counter('blocks_stale_total', 'fetched blocks that hung in the air'),
+    forkDepth: metrics.histogram('fork_depth_blocks', 'blocks removed by one roll-back', BUCKETS_BLOCKS),
+    rolledBack: metrics.counter('blocks_rolled_back_total', 'blocks removed by roll-backs'),
+    stale: metrics.counter('blocks_stale_total', 'fetched blocks of branches that no longer exist'),
     contradicted: metrics.counter(
       'skips_contradicted_total',
-      'slots that an upstream called skipped and another one had',
+      'slots that one upstream reported as skipped and another had',
     ),
     fetched: metrics.counter('blocks_fetched_total', 'blocks that were fetched'),
-    retried: metrics.counter('fetch_retries_total', 'fetches that have to be repeated', ['code']),
+    retried: metrics.counter('fetch_retries_total', 'fetches that had to be repeated', ['code']),
     processorFailures: metrics.counter(
       'processor_failures_total',
-      'calls of block processors that threw or missed their deadline',
+      'calls of block processors that failed or missed their deadline',
       ['plugin'],
     ),
-    mismatches: metrics.counter('finality_mismatches_total', 'finalized blocks that were not ours'),
+    mismatches: metrics.counter('finality_mismatches_total', 'finalized blocks that differed from the released ones'),
     gapBlocks: metrics.counter('gap_blocks_filled_total', 'blocks that were filled into gaps'),
     gapSlots: metrics.counter('gap_slots_filled_total', 'slots by which gaps became smaller'),
     streamBlocks: metrics.counter('stream_blocks_total', 'blocks that the stream pushed'),
     streamEnds: metrics.counter('stream_ends_total', 'subscriptions of the stream that ended', ['reason']),
-    stalls: metrics.counter('stalls_total', 'times that following stood still for follow.stalledAfterSeconds'),
+    stalls: metrics.counter('stalls_total', 'times that the follower was stalled for follow.stalledAfterSeconds'),
     fetchSeconds: metrics.histogram('fetch_seconds', 'time to fetch a block', BUCKETS_SECONDS),
     commitSeconds: metrics.histogram('commit_seconds', 'time to write a block', BUCKETS_SECONDS),
   };

@@ -2,74 +2,74 @@ import { codeOf, messageOf } from '../lib/coded-error.ts';
 import type { BlockHeader, ChainBlock } from '../ports/block.ts';
 import { backoffMs } from '../runtime/backoff.ts';
 import { cursorWaits } from './catch-up.ts';
-import { dropForeign, isSameChain, moveChain, releaseBlock } from './commit.ts';
+import { dropFromOtherChain, isSameChain, moveChain, releaseBlock } from './commit.ts';
 import { decide, samePosition } from './cursor.ts';
-import { faultOfProcessor, reasonOf, stackOf, wordsOfFault } from './faults.ts';
+import { describeFault, faultOfProcessor, reasonOf, stackOf } from './faults.ts';
 import type { Held } from './fetch.ts';
 import { countGaps, type Gap, recordGap } from './gaps.ts';
-import { meetFault, missedBy } from './processors.ts';
-import { healFork } from './reorg.ts';
+import { missedBy, onFault } from './processors.ts';
+import { followFork } from './reorg.ts';
 import type { Run } from './run.ts';
 import { STREAM } from './state.ts';
-import { distrustStream, listInTime } from './tip.ts';
+import { distrustStream, listAhead } from './tip.ts';
 
-/** Does the next thing that can be done; false when there is nothing to do but wait. Errors: see `afterFailure`. */
+/** Does the next possible step; false when it has to wait. Errors: see `afterFailure`. */
 export async function step(run: Run): Promise<boolean> {
   const { state, buffer, fetcher } = run;
   if (state.unverified !== null) await run.exclusive(async () => undefined);
-  dropForeign(run);
+  dropFromOtherChain(run);
   buffer.dropThrough(state.cursor?.slot ?? -1);
   if (state.cursor === null || state.cursor.slot < state.floor) buffer.dropThrough(state.floor - 1);
   fetcher.dropThrough(state.cursor?.slot ?? -1);
   fetcher.pump();
-  listInTime(run);
+  listAhead(run);
   const next = buffer.first();
   const decision = decide({ cursor: state.cursor, floor: state.floor, next: next?.block ?? null });
   switch (decision.kind) {
     case 'wait': {
       const pruned = fetcher.allPruned();
-      return pruned === null ? false : await giveUp(run, pruned, 'pruned');
+      return pruned === null ? false : await skipSlots(run, pruned, 'pruned');
     }
     case 'hole':
       distrustStream(run);
-      return await wantHole(run, next as Held, decision.slot);
+      return await onHole(run, next as Held, decision.slot);
     case 'fork':
       distrustStream(run);
-      return await meetFork(run, next as Held);
+      return await onFork(run, next as Held);
     case 'release':
       return await release(run, next as Held);
   }
 }
 
-async function wantHole(run: Run, next: Held, slot: number): Promise<boolean> {
+async function onHole(run: Run, next: Held, slot: number): Promise<boolean> {
   const { state, fetcher, clock, follow } = run;
   const ask = fetcher.need(slot);
   const now = clock.monotonic();
-  // While the block above the hole is fetched anew, the next one names that block: the hole itself is still the same.
+  // While the block above the hole is fetched again, the next one names that block: the hole is still the same.
   const isSame = state.hole !== null && state.hole.slot <= slot && !run.buffer.has(state.hole.slot);
   if (state.hole === null || !isSame) state.hole = { slot, since: now, denied: false };
   fetcher.pump();
   const canGiveUp = state.listedTo >= slot && !fetcher.openBelow(slot);
-  if (canGiveUp && fetcher.isPruned(slot)) return await giveUp(run, slot, 'pruned');
+  if (canGiveUp && fetcher.isPruned(slot)) return await skipSlots(run, slot, 'pruned');
   if (ask.deniedRounds === 0) return false;
   if (!state.hole.denied) {
     state.hole.denied = true;
-    run.log.error({ slot, namedBy: next.block.slot }, 'a block exists that no upstream has: waiting for it');
+    run.log.error({ slot, namedBy: next.block.slot }, 'no upstream has a block that exists: waiting for it');
   }
   const isOld = state.hole.slot === slot && now - state.hole.since >= follow.holeTimeoutSeconds * 1_000;
-  if (canGiveUp && isOld && follow.holePolicy === 'gap') return await giveUp(run, slot, 'hole');
-  // It may be the later block that is wrong: it is fetched anew once per round, and only ever dropped for another one.
+  if (canGiveUp && isOld && follow.holePolicy === 'gap') return await skipSlots(run, slot, 'hole');
+  // The later block may be the wrong one: it is fetched again once per round, and replaced only by another one.
   ask.deniedRounds = 0;
   fetcher.again(next.block.slot, next.upstream);
   return false;
 }
 
-/** Accepts that slots up to `slot` cannot be had: they become a gap record, and the chain goes on behind them. */
-async function giveUp(run: Run, slot: number, reason: Gap['reason']): Promise<boolean> {
+/** Records the slots up to `slot` as a gap and lets the chain continue above it. */
+async function skipSlots(run: Run, slot: number, reason: Gap['reason']): Promise<boolean> {
   const { state, chain, store, clock } = run;
   if (!(await isSameChain(run))) return false;
   if (reason === 'pruned' && state.prunedTo !== slot) {
-    // What was said may be of a time when the upstream was another chain: our own chain has to say all of it again.
+    // The upstream may have served another chain when it reported this: it has to report all of it again.
     state.prunedTo = slot;
     state.listedTo = -1;
     run.fetcher.dropThrough(slot);
@@ -88,14 +88,14 @@ async function giveUp(run: Run, slot: number, reason: Gap['reason']): Promise<bo
   state.hole = null;
   await countGaps(store.read, chain, state);
   run.fetcher.dropThrough(slot);
-  run.log.error({ chain, ...gap }, 'slots are missing for good unless they are filled later');
+  run.log.error({ chain, ...gap }, 'slots are missing until they are filled');
   return true;
 }
 
-async function meetFork(run: Run, next: Held): Promise<boolean> {
-  const healed = await healFork(run, next.block);
-  if (healed === 'rolled-back') return true;
-  if (healed === 'stale') run.meter.stale.add();
+async function onFork(run: Run, next: Held): Promise<boolean> {
+  const result = await followFork(run, next.block);
+  if (result === 'rolled-back') return true;
+  if (result === 'stale') run.meter.stale.add();
   run.fetcher.again(next.block.slot, next.upstream);
   return true;
 }
@@ -120,7 +120,7 @@ async function release(run: Run, next: Held): Promise<boolean> {
     return true;
   }
   const write = run.exclusive(async () => {
-    // An audit may have rolled back meanwhile: then the block has to prove itself anew.
+    // An audit may have rolled back meanwhile: then the block is checked again.
     if (!samePosition(state.cursor, seen)) return;
     const { live, joining, floor } = state;
     const startedAt = clock.monotonic();
@@ -130,14 +130,14 @@ async function release(run: Run, next: Held): Promise<boolean> {
     await moveChain(run, commit, { to: block, adopt: () => released(run, block, startedAt) });
     if (state.stream !== null && upstream === STREAM) state.stream.leads = true;
   });
-  await write.catch((error: unknown) => meetFault(run, next, error));
+  await write.catch((error: unknown) => onFault(run, next, error));
   return true;
 }
 
 /**
- * Nothing that was released can contradict what the first block of all, or behind a gap, says of its parent; and one that names a parent
- * too low would hide a block that nobody asks for any more. So its links are asked for a second time, elsewhere where that is possible.
- * False when the answer is another one; where there is none, the block is believed.
+ * No released block can contradict the parent that the first block of all, or above a gap, names; and one that names a parent too low
+ * would hide a block that is never asked for again. So its header is requested a second time, from another upstream where possible.
+ * False when the answer differs; without an answer the block is accepted.
  */
 async function isLinkConfirmed({ source, follow, signal }: Run, { block, upstream }: Held): Promise<boolean> {
   const ask = { commitment: follow.commitment, signal } as const;
@@ -153,7 +153,7 @@ async function isLinkConfirmed({ source, follow, signal }: Run, { block, upstrea
   );
 }
 
-/** Takes over in memory that a block is committed. */
+/** Applies the commit of a block to memory. */
 function released(run: Run, block: ChainBlock, startedAt: number): void {
   const { state, meter, clock } = run;
   const before = state.cursor;
@@ -172,7 +172,7 @@ function released(run: Run, block: ChainBlock, startedAt: number): void {
   state.fetchedAgain = null;
   state.failures = 0;
   state.lastReleaseAt = clock.monotonic();
-  run.told(headerOf(block));
+  run.onReleased(headerOf(block));
 }
 
 /** Without the transactions: listeners may be in other threads, and must not keep them. */
@@ -187,8 +187,8 @@ export function afterFailure({ state, log, clock, random, chain }: Run, error: u
   state.notBefore = clock.monotonic() + backoffMs(state.failures, random);
   state.trouble = reasonOf(error, 'the last block');
   const fault = faultOfProcessor(error);
-  state.processorFault = fault === null ? null : wordsOfFault(fault);
+  state.processorFault = fault === null ? null : describeFault(fault);
   const facts = { chain, code: codeOf(error), error: messageOf(error), failures: state.failures };
-  if (fault === null) log.error(facts, 'following failed');
+  if (fault === null) log.error(facts, 'a step of the follower failed');
   else log.error({ ...facts, ...fault, stack: stackOf(error) }, 'a block processor fails');
 }

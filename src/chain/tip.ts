@@ -17,17 +17,17 @@ const LOWER_TIPS = 8;
 /** Between questions to a node that says it is behind what is final. */
 const CONFIRM_MS = 5_000;
 
-/** Looks at the tip and lists produced slots again and again. Both are only hints of what to fetch. */
+/** Polls the tip and lists produced slots. Both are only hints of what to fetch. */
 export async function pollLoop(run: Run): Promise<void> {
   const { source, state, follow, signal, clock, log } = run;
   let lower = 0;
   let confirmedAt = Number.NEGATIVE_INFINITY;
-  /** Where the search goes on after many slots without a block; below the cursor for none. */
+  /** Where the search continues after many slots without a block; -1 for none. */
   let scanFrom = -1;
 
   async function look(): Promise<void> {
     const tip = await source.tip({ commitment: follow.commitment, signal });
-    // No node of this chain that keeps up says so: it is far behind, or another chain.
+    // A node of this chain that keeps up never reports this: it is far behind, or serves another chain.
     if (tip < (state.finalizedSlot ?? -1) && clock.monotonic() - confirmedAt >= CONFIRM_MS) {
       confirmedAt = clock.monotonic();
       if (!(await isSameChain(run))) return;
@@ -40,7 +40,7 @@ export async function pollLoop(run: Run): Promise<void> {
     const first = Math.max((state.cursor?.slot ?? -1) + 1, state.floor, state.listFrom);
     let from = Math.max(first, scanFrom);
     scanFrom = -1;
-    // A long stretch without a block must not hide what comes behind it; what a list left out is named by a later block's parent.
+    // A long run of slots without blocks must not hide what follows; a slot missing in a list is named by a later block's parent.
     for (let page = 0; page < PAGES_AT_ONCE; page += 1) {
       const span = from === first ? Math.min(follow.window, PAGE_SLOTS) : PAGE_SLOTS;
       const to = Math.min(state.tip ?? tip, from + span - 1);
@@ -72,20 +72,20 @@ export async function pollLoop(run: Run): Promise<void> {
   }
 }
 
-/** Has the next slots listed before the fetcher runs dry. */
-export function listInTime({ state, follow, pollWake }: Run): void {
+/** Lists the next slots before the fetcher runs dry. */
+export function listAhead({ state, follow, pollWake }: Run): void {
   const ahead = state.listedTo - (state.cursor?.slot ?? 0);
   if (state.listedTo >= 0 && (state.tip ?? 0) > state.listedTo && ahead <= follow.window / 2) pollWake.wake();
 }
 
 /** Silence after which polling takes over again. */
 const SILENCE_MS = 5_000;
-/** Silence after which the subscription is made anew: servers fall silent without closing. */
+/** Silence after which the subscription is opened again: servers fall silent without closing. */
 const DEAD_MS = 30_000;
 /** Time behind the tip beyond which the stream counts as behind. */
 const BEHIND = { seconds: 8, slots: null };
 
-/** Whether blocks come by themselves, in order and in time, so that asking for them would only cost. */
+/** Whether the stream delivers the blocks in order and in time, so that fetching them would only cost. */
 export function isStreamLeading({ state, clock }: Run): boolean {
   const { stream, tip, cursor } = state;
   if (stream === null || !stream.leads || cursor === null) return false;
@@ -95,14 +95,14 @@ export function isStreamLeading({ state, clock }: Run): boolean {
   return stream.leads;
 }
 
-/** Polling takes over: what the stream gave does not continue the chain. */
+/** Polling takes over: the blocks of the stream do not continue the chain. */
 export function distrustStream({ state, pollWake }: Run): void {
   if (state.stream === null || !state.stream.leads) return;
   state.stream.leads = false;
   pollWake.wake();
 }
 
-/** Keeps a subscription open. Pushed blocks go into the buffer beside the fetched ones and are proven by their links like them. */
+/** Keeps a subscription open. Pushed blocks share the buffer with fetched ones, and their links are checked in the same way. */
 export async function streamLoop(run: Run): Promise<void> {
   const { source, state, signal, clock, random, log, follow, chain } = run;
   const { stream } = source;
@@ -120,19 +120,19 @@ export async function streamLoop(run: Run): Promise<void> {
       onBlock(block) {
         blocks += 1;
         opened.lastBlockAt = clock.monotonic();
-        takePushed(run, block);
+        acceptPushed(run, block);
       },
       onDead: (slot) => dropDead(run, slot),
     });
     watched.stop();
     distrustStream(run);
     if (signal.aborted) break;
-    // Clients do not always tell that a replay was refused. What lies farther back is polled, and the stream goes on from its newest block.
+    // Clients do not always report that a replay was refused. Older blocks are polled, and the stream continues from its newest block.
     mayReplay = blocks > 0 || (fromSlot === null && end.kind !== 'out-of-range');
     failures = blocks > 0 ? 1 : failures + 1;
     const reason = end.kind === 'failed' ? end.reason : end.kind;
     run.meter.streamEnds.with(reason).add();
-    log.warn({ chain, reason, failures }, 'the stream of blocks ended; polling goes on');
+    log.warn({ chain, reason, failures }, 'the stream of blocks ended; polling continues');
     await clock.sleep(backoffMs(failures, random), signal).catch(() => undefined);
   }
   state.stream = null;
@@ -159,19 +159,19 @@ function watchSilence({ clock, signal }: Run, opened: StreamState) {
   };
 }
 
-function takePushed(run: Run, block: ChainBlock): void {
+function acceptPushed(run: Run, block: ChainBlock): void {
   const { state, buffer, meter } = run;
   meter.streamBlocks.add();
   const { cursor } = state;
-  // Before the first block there is nothing that it could continue.
+  // Before the first block there is nothing to continue.
   if (cursor === null) return;
-  // Asking was quicker this time; the stream is where the chain is all the same.
+  // Polling was faster this time; the stream is at the tip all the same.
   if (samePosition(block, cursor) && state.stream !== null) state.stream.leads = true;
   if (block.slot <= cursor.slot) return;
   const held = buffer.get(block.slot)?.block;
   const continues = block.parentSlot === cursor.slot && block.previousBlockhash === cursor.blockhash;
   if (held !== undefined && (held.blockhash === block.blockhash || !continues)) return;
-  // Without room it is left out, and fetched when its turn comes.
+  // Without room it is dropped, and fetched later.
   if (!buffer.hasRoomFor(block.slot)) {
     distrustStream(run);
     return;
@@ -180,7 +180,7 @@ function takePushed(run: Run, block: ChainBlock): void {
   run.wake.wake();
 }
 
-/** Whatever was pushed above a dead block may descend from it: those that do not are fetched. */
+/** Pushed blocks above a dead block may descend from it: all are dropped, and fetched where needed. */
 function dropDead(run: Run, slot: number): void {
   const { buffer } = run;
   let dropped = false;

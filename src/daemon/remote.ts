@@ -7,6 +7,7 @@ import {
   samePosition,
   writeFirstFloor,
 } from '../chain/cursor.ts';
+import { createReleaseListeners } from '../chain/run.ts';
 import { insertJobs } from '../jobs/outbox.ts';
 import { messageOf } from '../lib/coded-error.ts';
 import { createSlotLength } from '../lib/slot-length.ts';
@@ -49,7 +50,7 @@ interface Seen {
 /** Believes what the follower tells over the bus, and looks into the store every second: a message may be lost, and one may never come. */
 export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFollower {
   const { chain, store, bus, clock, log } = options;
-  const listeners = new Set<(header: BlockHeader) => void>();
+  const listeners = createReleaseListeners(log);
   let told: { readonly status: Partial<ChainStatus>; readonly at: number } | null = null;
   let seen: Seen = { cursorSlot: null, finalizedSlot: null };
   let last: Position | null = null;
@@ -62,13 +63,7 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
 
   function release(header: BlockHeader): void {
     last = { slot: header.slot, blockhash: header.blockhash };
-    for (const listener of listeners) {
-      try {
-        listener(header);
-      } catch (error) {
-        log.error({ error: messageOf(error), slot: header.slot }, 'a listener for released blocks threw');
-      }
-    }
+    listeners.call(header);
   }
 
   async function look(): Promise<void> {
@@ -101,10 +96,7 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
       const lagSlots = tipSlot === null || seen.cursorSlot === null ? null : Math.max(0, tipSlot - seen.cursorSlot);
       return { ...seen, tipSlot, lagSlots, slotMs: slotLength.ms() };
     },
-    onReleased(listener) {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
+    onReleased: listeners.add,
     async start() {
       offs = [
         bus.subscribe(TOPICS.status, (message) => {

@@ -1,9 +1,9 @@
 import { createElection, type Election } from '../chain/election.ts';
 import { createFollower, type Follower } from '../chain/follower.ts';
+import { createReleaseListeners } from '../chain/run.ts';
 import { createOutboxGauges, type OutboxGauges } from '../jobs/metrics.ts';
 import { createJobRunner, type JobRunner } from '../jobs/runner.ts';
-import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
-import type { BlockHeader } from '../ports/block.ts';
+import { CodedError, codeOf } from '../lib/coded-error.ts';
 import type { ChainId, ChainStatus } from '../ports/chain.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
@@ -207,16 +207,7 @@ export interface ElectedFollower extends FollowerRun, FollowerView {
 
 function createElectedFollower(options: ElectedFollowerOptions): ElectedFollower {
   const { chain, election, remote, log, fatal } = options;
-  const listeners = new Set<(header: BlockHeader) => void>();
-  const released = (header: BlockHeader) => {
-    for (const listener of listeners) {
-      try {
-        listener(header);
-      } catch (error) {
-        log.error({ error: messageOf(error), slot: header.slot }, 'a listener for released blocks threw');
-      }
-    }
-  };
+  const listeners = createReleaseListeners(log);
   let leading: { readonly follower: Follower; readonly announcer: Announcer } | null = null;
   let waiting: Promise<void> = Promise.resolve();
 
@@ -229,15 +220,12 @@ function createElectedFollower(options: ElectedFollowerOptions): ElectedFollower
   };
   const view: FollowerView = {
     status,
-    onReleased(listener) {
-      listeners.add(listener);
-      return () => listeners.delete(listener);
-    },
+    onReleased: listeners.add,
   };
 
   async function lead(): Promise<void> {
     const follower = options.makeFollower();
-    follower.onReleased(released);
+    follower.onReleased(listeners.call);
     leading = { follower, announcer: options.announce(view) };
     await follower.start();
     leading.announcer.start();
@@ -256,12 +244,12 @@ function createElectedFollower(options: ElectedFollowerOptions): ElectedFollower
     },
     async start() {
       const isElected = await election.look().catch((error: unknown) => {
-        log.warn({ chain, code: codeOf(error) }, 'who leads is unknown');
+        log.warn({ chain, code: codeOf(error) }, 'the leader is unknown');
         return false;
       });
       if (isElected) return await lead();
       log.info({ chain, leader: election.leader()?.name ?? null }, 'standing by: another process follows the chain');
-      remote.onReleased(released);
+      remote.onReleased(listeners.call);
       await remote.start();
       waiting = standBy().catch(fatal);
     },

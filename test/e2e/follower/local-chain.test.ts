@@ -183,7 +183,7 @@ test('finalized blocks are marked, and their undo rows dropped', { skip }, async
   assert.equal(follower.status().finalizedSlot, finalized);
 });
 
-test('a node that calls a real block skipped: following stands still, says so, and goes on when the block comes', {
+test('a node that calls a real block skipped: the follower is stalled, says so, and goes on when the block comes', {
   skip,
 }, async (t) => {
   const place = await begin(t);

@@ -137,7 +137,7 @@ for (const mode of ['throws', 'hangs'] as const) {
     assert.match(leftBehind?.join() ?? '', /^processor faulty of plugin faulty fails at slot \d+ \(revert\)/);
     assert.ok(!leftBehind?.join().includes('secret'));
     const line = rig.log.lines.find(
-      ({ message }) => message === 'the chain goes on without the processors of a plugin',
+      ({ message }) => message === 'the chain continues without the processors of a plugin',
     );
     assert.deepEqual([line?.fields['plugin'], line?.fields['call']], ['faulty', 'revert']);
     assert.match(await rig.metrics(), /follow_processors_failing 1/);
