@@ -5,7 +5,7 @@ import { timedOut, unavailable, withheld } from './fields.ts';
 
 interface ProverParts {
   readonly config: {
-    /** Null: there is none. */
+    /** Null when missing. */
     readonly proverUrl: string | null;
     readonly proverApiKey: string | null;
     readonly proverTimeoutMs: number;
@@ -130,7 +130,7 @@ async function acquireWithin(turn: Promise<() => void> | null, timeoutMs: number
 
 const late = () => timedOut('the prover did not answer in time');
 
-/** Codes of the outbound client, which tell nothing of the address. */
+/** Codes of the outbound client, which do not contain the address. */
 function failure(error: unknown): unknown {
   switch (codeOf(error)) {
     case 'OUTBOUND_TIMEOUT':
