@@ -155,7 +155,7 @@ export async function walkTree(db: Db, hashing: Hashing, tree: TreeRow): Promise
     }
     for (const [number, top] of tops)
       if (!isZero(hashing, group * GROUP_LEVELS, top))
-        fault(`page ${number} below group ${group} stands under no page`);
+        fault(`page ${number} below group ${group} has no page above it`);
     tops = above;
   }
   await leafNodes.end();
@@ -202,7 +202,7 @@ const zeroAt = ({ zeros }: Hashing, level: number): Uint8Array =>
 
 const isZero = (hashing: Hashing, level: number, node: Uint8Array): boolean => equalBytes(node, zeroAt(hashing, level));
 
-/** Hashes all pairs of a page. Returns what stands above it. */
+/** Hashes all pairs of a page. Returns the node above it. */
 function checkInside({ poseidon }: Hashing, nodes: Uint8Array, levels: number, fault: () => void): Uint8Array {
   const hashes = new Uint8Array((GROUP_WIDTH / 2) * HASH_BYTES);
   let top: Uint8Array = new Uint8Array(HASH_BYTES);

@@ -29,7 +29,7 @@ interface RootCheckParts {
   readonly log: Log;
 }
 
-/** Nodes keep the newest roots; while we read, the tree goes on. */
+/** Accounts keep only the newest roots, and the tree advances while we read. */
 const MOST_MARGIN = 100;
 
 type Verdict = 'right' | 'wrong' | 'ahead' | 'unknown';

@@ -146,7 +146,7 @@ function spendOf(hash: Uint8Array, body: string): Spend {
 const TOKEN_PROGRAM = decode32('cTokenmWW8bLPjZEBAUgYy3zKxQZW6VKi7bqNFEVv3m') as Uint8Array;
 /** Little-endian 0x00FFFFFFFFFFFFFF: the account of a program that lives on chain at present. */
 const DECOMPRESSED = Uint8Array.from([255, 255, 255, 255, 255, 255, 255, 0]);
-/** Where a compressed mint tells the account that it has on chain, and the flag that it has one. */
+/** Offsets in a compressed mint: its account on chain, and the flag that it has one. */
 const MINT_KEY = 84;
 const MINT_FLAG = 165;
 const KEY_BYTES = 32;

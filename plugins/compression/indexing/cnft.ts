@@ -370,7 +370,7 @@ interface StepBooks {
 }
 
 /**
- * Applies steps that follow each other from where the tree stands, up to the first that leads to another root than it says: that makes
+ * Applies consecutive steps from the tree's current state, up to the first whose root does not match: that makes
  * the tree diverged. Returns how many it took. Pages and assets of the steps must be loaded.
  */
 function applySteps(books: StepBooks, hashing: ConcurrentHashing, id: number, steps: readonly LeafStep[]): number {

@@ -79,9 +79,9 @@ async function contradictedBy(db: Db, outputs: readonly CreatedOutput[]): Promis
   return wrong;
 }
 
-async function contradicted(db: Db, tree: number, told: ReadonlyMap<number, Uint8Array>): Promise<AccountRow[]> {
+async function contradicted(db: Db, tree: number, emitted: ReadonlyMap<number, Uint8Array>): Promise<AccountRow[]> {
   const found: AccountRow[] = [];
-  const indexes = [...told.keys()];
+  const indexes = [...emitted.keys()];
   for (let at = 0; at < indexes.length; at += KEYS_PER_STATEMENT) {
     const rows = await db
       .selectFrom('compression_accounts')
@@ -90,7 +90,7 @@ async function contradicted(db: Db, tree: number, told: ReadonlyMap<number, Uint
       .where('leaf_index', 'in', indexes.slice(at, at + KEYS_PER_STATEMENT))
       .execute();
     for (const row of rows) {
-      const hash = told.get(row.leaf_index);
+      const hash = emitted.get(row.leaf_index);
       if (hash !== undefined && !equalBytes(hash, row.hash)) found.push(row);
     }
   }

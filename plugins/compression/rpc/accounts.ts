@@ -101,7 +101,7 @@ export const getCompressedAccountsByOwner =
       },
     })(parts);
 
-/** An account that was spent since still tells its place. */
+/** A spent account still has its place. */
 async function placeOf(db: Db, owner: Uint8Array, hash: Uint8Array): Promise<OwnerPlace> {
   const row = await db
     .selectFrom('compression_accounts')

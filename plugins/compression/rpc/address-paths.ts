@@ -174,7 +174,7 @@ export interface UnseenTree {
 }
 
 export interface UnseenTrees {
-  /** Null for a key that is none of the known trees. */
+  /** Null for a key that is not a known tree. */
   find(key: Uint8Array): UnseenTree | null;
 }
 

@@ -118,7 +118,7 @@ export function cursor(byteCount: number): Field<Uint8Array | null> {
 /** A member of the params: how it is documented, and how it is read. */
 export interface Field<T = unknown> {
   readonly schema: TSchema;
-  /** What an absent or null one stands for; null makes it required. */
+  /** Default for absent or null; null makes it required. */
   readonly absent: { readonly value: T } | null;
   /** `name` is what errors call it. Errors: -32602. */
   readonly read: (value: unknown, name: string) => T;

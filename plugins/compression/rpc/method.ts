@@ -160,7 +160,7 @@ const LOOK_MS = 200;
 /** The newest indexed slot, in memory. */
 export interface SlotWatch {
   /**
-   * The newest slot that was ever seen indexed; 0 when there is none. Looks into the store only when the last look is some time ago.
+   * The newest slot ever seen indexed; 0 before the first. Reads the store only when the last read is some time ago.
    * Errors: of the store.
    */
   newest(): Promise<number>;

@@ -371,7 +371,7 @@ const TREE_COLUMNS = ['id', 'key', 'type', 'queue', 'height', 'seq', 'root', 'st
 
 /**
  * What `LeafFinder.find` answers, for many hashes of one state of the store: three statements at most. Errors: those of a single hash;
- * they tell nothing of the others then.
+ * the others are then unknown.
  */
 async function findLeaves(
   db: Db,

@@ -109,7 +109,7 @@ async function proofOf(
   requireSlot(slot, minContextSlot);
   slots.saw(slot);
   if (leaf === null) throw version === 1 ? noLeaves(0, 1) : notFound('Account not found');
-  // What waits in the output queue is proved by its index, with the path as it stands.
+  // An account in the output queue is proved by its index, with the current path.
   const isWaiting = version === 2 && leaf.queued;
   if (!isWaiting && !isLeaf(leaf.pages, leaf.leafIndex, hash)) throw noLeaves(0, 1);
   const proof = { ...leaf, hash };
@@ -318,7 +318,7 @@ const HASH_CHARACTERS = 47;
 const MOST_LEVELS = 40;
 const [QUOTE, COMMA] = [0x22, 0x2c];
 
-/** What a proof says, beside its siblings. */
+/** Contents of a proof without its siblings. */
 interface ProofHead {
   readonly hash: Uint8Array;
   readonly leafIndex: number;

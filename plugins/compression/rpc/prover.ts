@@ -6,7 +6,7 @@ import { timedOut, unavailable, withheld } from './fields.ts';
 
 interface ProverParts {
   readonly config: {
-    /** Null: there is none. */
+    /** Null when missing. */
     readonly proverUrl: string | null;
     readonly proverApiKey: string | null;
     readonly proverTimeoutMs: number;
@@ -131,7 +131,7 @@ async function permitWithin(permit: Promise<() => void> | null, timeoutMs: numbe
 
 const late = () => timedOut('the prover did not answer in time');
 
-/** Codes of the outbound client, which tell nothing of the address. */
+/** Codes of the outbound client, which do not contain the address. */
 function failure(error: unknown): unknown {
   switch (codeOf(error)) {
     case 'OUTBOUND_TIMEOUT':

@@ -224,7 +224,7 @@ export async function addressQueueText(queue: ReadAddressQueue, hashing: Hashing
   });
 }
 
-/** By level: the last node at an even position, which is what a later leaf is hashed with; the empty hash where there is none. */
+/** By level: the last node at an even position, which a later leaf is hashed with; else the empty hash. */
 function subtreesOf({ tree, lastPath }: ReadAddressQueue, { zeros }: Hashing): readonly Uint8Array[] {
   const { height, root, next_index: count } = tree;
   const nodeAt = nodesOf({
@@ -298,7 +298,7 @@ interface TreePaths {
   readonly zeros: Uint8Array;
 }
 
-/** A node of the tree, as far as it lies on or beside one of the paths. */
+/** A node of the tree on one of the paths, or a sibling. */
 type NodeAt = (level: number, position: number) => Uint8Array;
 
 function nodesOf(paths: TreePaths): NodeAt {

@@ -11,7 +11,7 @@ interface DataSlice {
   readonly length: number;
 }
 
-/** Stands for a queue, a nullifier or a hash that there is none of. */
+/** Placeholder for a missing queue, nullifier or hash. */
 export const NO_KEY = '11111111111111111111111111111111';
 
 /** What an account record needs. */
@@ -192,7 +192,7 @@ export async function recordTexts(
   };
 }
 
-/** The members that tell the tree, by its number. */
+/** The fields of a record that describe its tree, by id. */
 async function readHomes(db: Db, ids: readonly number[], version: RecordVersion): Promise<ReadonlyMap<number, string>> {
   if (ids.length === 0) return new Map();
   const trees = await db

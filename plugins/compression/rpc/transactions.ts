@@ -143,7 +143,7 @@ async function openedAccounts(db: Db, outputs: readonly CreatedOutput[], slot: n
   });
 }
 
-/** A tree that is not indexed: what the event itself tells of it. */
+/** A tree that is not indexed, from the event itself. */
 function ownTree({ tree, treeOrQueue, treeType }: CreatedOutput): KnownTree {
   if (treeType === TREE_TYPE.stateV1) return { key: treeOrQueue, type: treeType, queue: null, next_tree: null };
   if (tree === null) throw unavailable(`the tree of the output queue ${encode32(treeOrQueue)} is not known`);
@@ -168,7 +168,7 @@ function tokensOf(data: Uint8Array): RecordedTokens | null {
 /** Hashes that an error names; a transaction can hold many. */
 const MOST_NAMED = 8;
 
-/** The accounts that a transaction spent. A chain transaction tells their hashes only. Errors: -32002 when one is not indexed. */
+/** The accounts that a transaction spent. A chain transaction has only their hashes. Errors: -32002 when one is not indexed. */
 async function closedAccounts(db: Db, inputs: readonly Uint8Array[], version: RecordVersion): Promise<object[]> {
   const hashes = distinctBytes(inputs);
   if (hashes.length === 0) return [];
@@ -213,7 +213,7 @@ type Asker = Pick<CallContext, 'signal' | 'tenant'>;
 /** A version beyond the newest that exists would be refused by nodes. */
 const MOST_VERSION = 1;
 
-/** Reads a transaction from the chain. Errors: -32000 when there is none; -32002; those of the upstreams. */
+/** Reads a transaction from the chain. Errors: -32000 when it is missing; -32002; those of the upstreams. */
 async function fetchTransaction(
   chain: ChainReader | null,
   signature: string,

@@ -265,7 +265,7 @@ function siblings(height: number, leafIndex: number, pages: PathPages, zeros: Ui
   return list;
 }
 
-/** Where the account of the tree keeps its newest root. Errors: -32002 while nobody knows how many it keeps. */
+/** Index of the newest root in the tree account. Errors: -32002 while its root capacity is unknown. */
 function rootIndexOf({ key, seq, root_capacity: capacity }: Pick<TreeRow, 'key' | 'seq' | 'root_capacity'>): number {
   if (capacity === null || capacity <= 0)
     throw unavailable(`root history capacity of tree ${encode32(key)} is not known yet`);

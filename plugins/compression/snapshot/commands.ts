@@ -65,7 +65,7 @@ function saveCommand(parts: SnapshotCommandParts): Command {
 function loadCommand(parts: SnapshotCommandParts): Command {
   return {
     path: ['compression', 'snapshot', 'load'],
-    summary: 'put a snapshot into the store of a stopped daemon, which then goes on from there',
+    summary: 'load a snapshot into the store of a stopped daemon, which then continues from there',
     needsStoppedDaemon: true,
     options: [
       { flags: '--file <file>', description: 'a file that `snapshot save` wrote' },
@@ -77,10 +77,10 @@ function loadCommand(parts: SnapshotCommandParts): Command {
     async run(options, io) {
       const { file, url } = options;
       if ((typeof file === 'string') === (typeof url === 'string')) throw usage('give one of --file and --url');
-      if (typeof file === 'string') return tell(options, io, await load(parts, options, io, file));
+      if (typeof file === 'string') return report(options, io, await load(parts, options, io, file));
       const fetched = await fetchSnapshot(String(url));
       try {
-        tell(options, io, await load(parts, options, io, fetched.file));
+        report(options, io, await load(parts, options, io, fetched.file));
       } finally {
         await fetched.remove();
       }
@@ -114,7 +114,7 @@ async function load(parts: SnapshotCommandParts, options: Options, io: CommandIo
   }
 }
 
-function tell(options: Options, io: CommandIo, { header, rows, rootsFound, rootsTooOld }: LoadedSnapshot): void {
+function report(options: Options, io: CommandIo, { header, rows, rootsFound, rootsTooOld }: LoadedSnapshot): void {
   const { slot, treeCount } = header;
   if (options['json'] === true) io.json({ slot, treeCount, rows, rootsFound, rootsTooOld });
   else

@@ -160,7 +160,7 @@ async function foldOneEach({ hashing, random }: LoadParts, tx: StoreTx): Promise
     const ids = pathPages(tree.height, leafIndex).map((key) => pageId(tree.id, key));
     const pages = await readPages(tx.db as Db, ids);
     const path = ids.map((id) => pages.get(id) ?? null);
-    if (path.some((nodes) => nodes === DAMAGED)) throw wrong(tree, 'stands over a damaged page');
+    if (path.some((nodes) => nodes === DAMAGED)) throw wrong(tree, 'is above a damaged page');
     const nodes = path.map((page) => (page === DAMAGED ? null : page));
     if (!leadsToRoot(hasher, zeros, { tree, leafIndex }, nodes))
       throw wrong(tree, `is not the one of leaf ${leafIndex}`);

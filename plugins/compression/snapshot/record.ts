@@ -20,7 +20,7 @@ export interface SnapshotHeader {
   readonly programId: string;
   /** Newest block in it. */
   readonly slot: number;
-  /** Null where no upstream told it. */
+  /** Null when no upstream had it. */
   readonly blockhash: string | null;
   readonly treeCount: number;
   /** Step of the tables' schema that it fits. */

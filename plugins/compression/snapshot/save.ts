@@ -115,7 +115,7 @@ export async function saveNow(
 export interface SaveParts {
   readonly store: Store;
   readonly header: Pick<SnapshotHeader, 'genesisHash' | 'programId' | 'schema'>;
-  /** Of the block at a slot, where an upstream tells it. */
+  /** Of the block at a slot, when an upstream has it. */
   readonly blockhash: (slot: number) => Promise<string | null>;
   readonly signal: AbortSignal;
 }

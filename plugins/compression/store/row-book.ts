@@ -19,7 +19,7 @@ export interface RowBook<Row> {
   load(keys: readonly (readonly SqlValue[])[]): Promise<void>;
   /** Takes rows of another query; those that are known already stay as they are here. */
   adopt(rows: readonly Row[]): void;
-  /** Null when there is none. The key has been loaded: anything else is a fault of the caller and throws. */
+  /** Null when the row does not exist. Throws for a key that was not loaded. */
   get(...key: readonly SqlValue[]): Row | null;
   /** As `get`; undefined where the key was not loaded. */
   peek(...key: readonly SqlValue[]): Row | null | undefined;
@@ -228,7 +228,7 @@ export const RECENT = blind(shape('compression_recent', ['slot'], ['block_time',
 export const BLOCKS = blind(shape('compression_blocks', ['slot'], ['block_time']));
 export const HEAD = shape('compression_head', ['id'], ['slot', 'block_time']);
 
-/** Everything that a block changes and a roll-back restores, beside pages. The places in this list stand in stored undo rows. */
+/** All tables that a block changes and a rollback restores, except pages. Stored undo rows contain indexes of this list. */
 export const UNDONE: readonly TableShape<never>[] = [
   ...[TREES, FOREIGN, ACCOUNTS, TOKEN_ACCOUNTS, BALANCES, TOKEN_BALANCES, EARLY_SPENDS, INDEXED_LEAVES],
   ...[ADDRESS_QUEUE, PENDING, ROOTS, TRANSACTIONS, SUBJECTS, RECENT, BLOCKS, HEAD, ASSETS],

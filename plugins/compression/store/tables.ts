@@ -3,17 +3,17 @@ import type { Migration, Queries, Store, StoreTx } from '../../../src/ports/stor
 
 /** What is known of a tree. Keys and hashes are 32 bytes. */
 export interface TreeRow {
-  /** Small number that stands for the tree in all other tables. */
+  /** Small number that identifies the tree in all other tables. */
   id: number;
   key: Uint8Array;
   /** `TREE_TYPE` of the Light programs, or `CONCURRENT_TREE`. */
   type: number;
-  /** The tree itself where it is its own queue, null where there is none. */
+  /** The tree itself when it is its own queue; null without one. */
   queue: Uint8Array | null;
   height: number;
   /** Null until the account was read. */
   root_capacity: number | null;
-  /** Where a full tree goes on. */
+  /** Successor of a full tree. */
   next_tree: Uint8Array | null;
   seq: number;
   root: Uint8Array;

@@ -31,7 +31,7 @@ export interface PageBook {
 }
 
 interface OpenPage {
-  /** Null: there is none. */
+  /** Null when missing. */
   nodes: Uint8Array | null;
   readonly isNew: boolean;
   readonly before: Map<number, Uint8Array>;

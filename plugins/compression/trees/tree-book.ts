@@ -50,7 +50,7 @@ export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookPa
   };
   const book: TreeBook = {
     async load(keys, statuses = []) {
-      // Others change the state of trees beside us: what is read here is written as a whole at the end.
+      // Other processes change the state of trees too: rows read here are locked, since they are written as a whole at the end.
       const read = () => {
         const query = (tx.db as Db).selectFrom('compression_trees').selectAll();
         return tx.dialect === 'postgres' ? query.forUpdate() : query;

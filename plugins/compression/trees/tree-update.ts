@@ -71,7 +71,7 @@ export interface NewTree {
   readonly key: Uint8Array;
   /** `TREE_TYPE` of the Light programs, or `CONCURRENT_TREE`. */
   readonly type: number;
-  /** The tree itself where it is its own queue, null where there is none or it is not known. */
+  /** The tree itself where it is its own queue, null when missing or unknown. */
   readonly queue: Uint8Array | null;
   readonly height: number;
   /** Null until the account was read. */

@@ -42,7 +42,7 @@ export function createTables(parts: TablesParts): Tables {
     maxSize: parts.maxCachedRows,
     sizeCalculation: ({ table }) => 1 + table.rows.length + table.nfts.length,
   });
-  const underWay = new Map<string, Promise<HoldingTable>>();
+  const inFlight = new Map<string, Promise<HoldingTable>>();
   const unknownMints = parts.metrics.counter(
     'unknown_mints_total',
     'holdings left out because the account of their mint cannot be read',
@@ -76,7 +76,7 @@ export function createTables(parts: TablesParts): Tables {
       const found = known.get(key);
       const maxAgeMs = page === 1 ? parts.cacheMs : parts.pagesMs;
       if (found !== undefined && clock.monotonic() - found.readMs < maxAgeMs) return Promise.resolve(found.table);
-      const running = underWay.get(key);
+      const running = inFlight.get(key);
       if (running !== undefined) return running;
       const readMs = clock.monotonic();
       const table = make(wallet, withZeros)
@@ -84,8 +84,8 @@ export function createTables(parts: TablesParts): Tables {
           if (parts.pagesMs > 0 || parts.cacheMs > 0) known.set(key, { table: made, readMs });
           return made;
         })
-        .finally(() => underWay.delete(key));
-      underWay.set(key, table);
+        .finally(() => inFlight.delete(key));
+      inFlight.set(key, table);
       return table;
     },
   };

@@ -133,7 +133,7 @@ function createNameResolver(parts: ResolverParts): NameResolver {
   const { reader, clock } = parts;
   const perf = { now: () => clock.monotonic() };
   const known = createLru<string, { readonly address: string | null }>({ max: MAX_CACHED, perf, ttlResolution: 0 });
-  const underWay = new Map<string, Promise<string | null>>();
+  const inFlight = new Map<string, Promise<string | null>>();
 
   async function registryOf({ labels, suffix }: NameText): Promise<Registry | null> {
     if (!parts.suffixes.includes(suffix) || labels.length > MOST_LABELS) return null;
@@ -184,10 +184,10 @@ function createNameResolver(parts: ResolverParts): NameResolver {
         const key = keyOf(one);
         const answer = answers
           .then((addresses) => remember(one, addresses[at] ?? null))
-          .finally(() => underWay.delete(key));
+          .finally(() => inFlight.delete(key));
         // Callers that still wait get the error; there may be none left.
         answer.catch(() => undefined);
-        underWay.set(key, answer);
+        inFlight.set(key, answer);
       }
     }
   }
@@ -207,13 +207,13 @@ function createNameResolver(parts: ResolverParts): NameResolver {
         // Taken at once: it may be forgotten while others are asked for.
         const remembered = known.get(key);
         if (remembered !== undefined) answers.set(key, remembered.address);
-        else if (one !== null && !underWay.has(key)) missing.set(key, one);
+        else if (one !== null && !inFlight.has(key)) missing.set(key, one);
       }
       const ofRegistry = (registry: Registry) => [...missing.values()].filter((one) => one.registry === registry);
       begin(ofRegistry('names'), readNames);
       begin(ofRegistry('srs'), readSrs);
       return Promise.all(
-        asked.map((one) => (one === null ? null : (answers.get(keyOf(one)) ?? underWay.get(keyOf(one)) ?? null))),
+        asked.map((one) => (one === null ? null : (answers.get(keyOf(one)) ?? inFlight.get(keyOf(one)) ?? null))),
       );
     },
   };

@@ -39,7 +39,7 @@ interface OwnedNamesParts {
 
 const MAX_CACHED = 10_000;
 /** Addresses whose names are looked for at once: a scan of a program is dear for the upstream. */
-const MAX_UNDER_WAY = 8;
+const MAX_IN_FLIGHT = 8;
 
 /** What an address owns in the registry, and holds as tokens. */
 export function createOwnedNames(parts: OwnedNamesParts): OwnedNames {
@@ -49,7 +49,7 @@ export function createOwnedNames(parts: OwnedNamesParts): OwnedNames {
     ...{ max: MAX_CACHED, perf, ttlResolution: 0 },
   });
   const failures = parts.metrics.counter('owned_names_failures_total', 'failed look-ups of the names of an address');
-  const underWay = new Map<string, Promise<readonly string[] | null>>();
+  const inFlight = new Map<string, Promise<readonly string[] | null>>();
 
   async function read(address: string): Promise<readonly string[] | null> {
     const wallet = decode32(address) as Uint8Array;
@@ -79,14 +79,14 @@ export function createOwnedNames(parts: OwnedNamesParts): OwnedNames {
       known.set(address, { names: null }, { ttl: ttlMs(parts.negativeCacheSeconds) });
       return null;
     } finally {
-      underWay.delete(address);
+      inFlight.delete(address);
     }
   }
 
   function begin(address: string): Promise<readonly string[] | null> {
-    if (underWay.size >= MAX_UNDER_WAY) return Promise.resolve(null);
+    if (inFlight.size >= MAX_IN_FLIGHT) return Promise.resolve(null);
     const names = remembered(address);
-    underWay.set(address, names);
+    inFlight.set(address, names);
     return names;
   }
 
@@ -94,7 +94,7 @@ export function createOwnedNames(parts: OwnedNamesParts): OwnedNames {
     find(address) {
       const found = known.get(address);
       if (found !== undefined) return Promise.resolve(found.names);
-      return within(clock, parts.waitMs, underWay.get(address) ?? begin(address));
+      return within(clock, parts.waitMs, inFlight.get(address) ?? begin(address));
     },
   };
 }
