@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { dirname } from 'node:path';
-import { openBus } from '../adapters/bus/open.ts';
-import { createYellowstoneStream } from '../adapters/chain/geyser/index.ts';
+import { openBus } from '../adapters/bus/index.ts';
+import { createYellowstoneStream } from '../adapters/chain/geyser/block-stream.ts';
 import {
   createChainReader,
   createRpcChainSource,

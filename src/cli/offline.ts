@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { openTellingBus } from '../adapters/bus/open.ts';
+import { openTellingBus } from '../adapters/bus/index.ts';
 import { createLog } from '../adapters/log.ts';
 import { createSystemRandom } from '../adapters/random.ts';
 import type { LoadedConfig } from '../config/load.ts';

@@ -2,7 +2,6 @@ import type pg from 'pg';
 import { codeOf } from '../../lib/coded-error.ts';
 import type { Clock, Random } from '../../ports/clock.ts';
 import type { Log } from '../../ports/log.ts';
-import type { Line, Parcel } from './line.ts';
 
 export interface PostgresLineOptions {
   /** postgres://user:password@host:port/database; never logged. */
@@ -133,4 +132,18 @@ export function postgresLine(options: PostgresLineOptions): Line {
       await running;
     },
   };
+}
+
+/** What a bus sends over a line. */
+export interface Parcel {
+  readonly topic: string;
+  readonly message: unknown;
+}
+
+/** A way to other buses. It never gives back what was sent over it, and loses what it cannot carry. */
+export interface Line {
+  send(parcel: Parcel): void;
+  /** Called once, before anything is sent. */
+  onParcel(take: (parcel: Parcel) => void): void;
+  close(): Promise<void>;
 }

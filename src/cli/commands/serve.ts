@@ -1,7 +1,7 @@
 import { resolve } from 'node:path';
 import { createLog } from '../../adapters/log.ts';
-import { createNotify } from '../../adapters/notify/index.ts';
-import { inheritedSockets } from '../../adapters/notify/inherited-sockets.ts';
+import { createNotify, inheritedSockets } from '../../adapters/notify.ts';
+
 import { settleHeap } from '../../adapters/settle-heap.ts';
 import type { CoreConfig } from '../../config/core.ts';
 import type { LoadedConfig } from '../../config/load.ts';

@@ -3,8 +3,8 @@ import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from 'node:worker_threads';
 import pg from 'pg';
-import { createBus } from '../../../src/adapters/bus/index.ts';
-import { broadcastLine, openBus } from '../../../src/adapters/bus/open.ts';
+import { broadcastLine, createBus, openBus } from '../../../src/adapters/bus/index.ts';
+
 import { postgresLine } from '../../../src/adapters/bus/postgres-line.ts';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
 import { createSystemRandom } from '../../../src/adapters/random.ts';

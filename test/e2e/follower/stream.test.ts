@@ -9,8 +9,8 @@ import { describe, type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Keypair, PublicKey, SystemProgram } from '@solana/web3.js';
 import { loadClientPackage } from '../../../src/adapters/chain/geyser/client-package.ts';
-import { rpcFormOf } from '../../../src/adapters/chain/geyser/rpc-form.ts';
-import type { StreamBlock } from '../../../src/adapters/chain/geyser/updates.ts';
+import { rpcFormOf, type StreamBlock } from '../../../src/adapters/chain/geyser/rpc-form.ts';
+
 import { decodeBlock } from '../../../src/solana/decode/decode-block.ts';
 import { apiOf } from '../../conformance/webhooks/daemon.ts';
 import { chainMissing, startChain } from '../../helpers/chain.ts';

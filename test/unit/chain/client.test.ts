@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { Readable } from 'node:stream';
 import { test } from 'node:test';
-import { createBlockRequest } from '../../../src/adapters/chain/rpc/block-request.ts';
 import { createRpcClient, readReply } from '../../../src/adapters/chain/rpc/client.ts';
+import { createBlockRequest } from '../../../src/adapters/chain/rpc/source.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import type { Upstream, UpstreamPool, UpstreamRequest } from '../../../src/ports/upstream.ts';
 import { createManualClock } from '../../helpers/manual-clock.ts';

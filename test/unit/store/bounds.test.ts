@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { createBus } from '../../../src/adapters/bus/index.ts';
-import type { Line, Parcel } from '../../../src/adapters/bus/line.ts';
+import type { Line, Parcel } from '../../../src/adapters/bus/postgres-line.ts';
 import { createReaderPool, openSqliteStore } from '../../../src/store/sqlite.ts';
 import type { SqliteConnection } from '../../../src/store/sqlite-connection.ts';
 

@@ -4,8 +4,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { createNotify, noticeLines, systemdNotify } from '../../../src/adapters/notify/index.ts';
-import { inheritedSockets, watchdogMs } from '../../../src/adapters/notify/inherited-sockets.ts';
+import {
+  createNotify,
+  inheritedSockets,
+  noticeLines,
+  systemdNotify,
+  watchdogMs,
+} from '../../../src/adapters/notify.ts';
+
 import { createMemoryLog } from '../../helpers/memory-log.ts';
 
 const PID = 42;

@@ -6,8 +6,7 @@ import type { Log } from '../../../ports/log.ts';
 import { EXIT } from '../../../runtime/errors.ts';
 import { decodeBlock } from '../../../solana/decode/decode-block.ts';
 import { type ClientPackage, loadClientPackage } from './client-package.ts';
-import { rpcFormOf } from './rpc-form.ts';
-import type { StreamUpdate } from './updates.ts';
+import { rpcFormOf, type StreamUpdate } from './rpc-form.ts';
 
 export interface BlockStreamOptions {
   readonly core: CoreConfig;

@@ -1,17 +1,27 @@
 import type { CoreConfig } from '../../../config/core.ts';
+import { encode32 } from '../../../lib/base58.ts';
 import { CodedError, messageOf } from '../../../lib/coded-error.ts';
-import type { BlockHeader } from '../../../ports/block.ts';
-import type { AskOptions, BlockStream, ChainId, ChainSource } from '../../../ports/chain.ts';
+import type { BlockHeader, ChainBlock } from '../../../ports/block.ts';
+import type {
+  AddressEntry,
+  AddressHistory,
+  AskOptions,
+  BlockAnswer,
+  BlockStream,
+  ChainId,
+  ChainSource,
+} from '../../../ports/chain.ts';
 import type { Clock, Random } from '../../../ports/clock.ts';
 import type { Log } from '../../../ports/log.ts';
 import type { UpstreamPool } from '../../../ports/upstream.ts';
 import { orAborted } from '../../../runtime/deadline.ts';
+import { decodeBlock, decodeEntries } from '../../../solana/decode/decode-block.ts';
 import { decodeHeader } from '../../../solana/decode/response.ts';
-import { createSlotHints } from '../websocket/slot-hints.ts';
-import { createAddressHistory } from './address-history.ts';
-import { createBlockRequest } from './block-request.ts';
-import { createRpcClient, meaningOf } from './client.ts';
+import { scanBlockAnswer } from '../../../solana/decode/scan-block.ts';
+import { HIGHEST_WIRE_VERSION } from '../../../solana/decode/walk-wire.ts';
+import { type Answered, createRpcClient, meaningOf, type RpcClient } from './client.ts';
 import { RATE_LIMITED } from './health.ts';
+import { createSlotHints } from './slot-hints.ts';
 
 export interface SourceOptions {
   readonly chain: ChainId;
@@ -172,3 +182,174 @@ function faultOfHeader(slot: number, value: unknown): string | null {
     return messageOf(error);
   }
 }
+
+export interface BlockRequestOptions {
+  readonly client: RpcClient;
+  readonly timeoutMs: number;
+  readonly maxBytes: number;
+  /** Highest transaction version asked for at first. */
+  readonly maxVersion: number;
+}
+
+/** A node that keeps asking for a higher version has lost its mind. */
+const HIGHEST_VERSION = 127;
+
+/**
+ * Asks for whole blocks; remembers the highest transaction version that was ever needed. From the first version on that is not read
+ * from bytes, blocks are asked for as JSON, which shows every version.
+ */
+export function createBlockRequest({ client, timeoutMs, maxBytes, maxVersion }: BlockRequestOptions) {
+  let version = maxVersion;
+
+  async function once(slot: number, asked: number, options: AskOptions): Promise<BlockAnswer | 'higher'> {
+    const encoding = asked <= HIGHEST_WIRE_VERSION ? 'base64' : 'json';
+    let block: ChainBlock | null = null;
+    const answered = await client.ask({
+      method: 'getBlock',
+      params: [
+        slot,
+        {
+          encoding,
+          transactionDetails: 'full',
+          rewards: false,
+          commitment: options.commitment,
+          maxSupportedTransactionVersion: asked,
+        },
+      ],
+      timeoutMs,
+      maxBytes,
+      signal: options.signal,
+      avoid: options.avoid ?? [],
+      ...(encoding === 'base64' ? { scan: scanBlockAnswer } : {}),
+      onNodeError: ({ code }) => (['skipped', 'version', 'fatal'].includes(meaningOf(code)) ? 'take' : 'next'),
+      isEmpty: (result) => result === null,
+      check: (result) => {
+        if (result === null) return null;
+        try {
+          block = decodeBlock(slot, result);
+          return null;
+        } catch (error) {
+          return messageOf(error);
+        }
+      },
+    });
+    if (block !== null) return { kind: 'block', block, upstream: answered.upstream.label };
+    return withoutBlock(answered, slot);
+  }
+
+  return async function askBlock(slot: number, options: AskOptions): Promise<BlockAnswer> {
+    for (;;) {
+      const asked = version;
+      const answer = await once(slot, asked, options);
+      if (answer !== 'higher') return answer;
+      if (asked >= HIGHEST_VERSION)
+        throw new CodedError('CHAIN_BAD_BLOCK', `no upstream serves block ${slot} at any transaction version`);
+      // Blocks are asked for beside each other: what one of them has raised, the others need not raise again.
+      version = Math.max(version, asked + 1);
+    }
+  };
+}
+
+function withoutBlock({ upstream, error }: Answered, slot: number): BlockAnswer | 'higher' {
+  if (error === undefined) return { kind: 'not-yet', upstream: upstream.label };
+  const meaning = meaningOf(error.code);
+  if (meaning === 'version') return 'higher';
+  if (meaning === 'skipped' || meaning === 'not-yet' || meaning === 'pruned')
+    return { kind: meaning, upstream: upstream.label };
+  throw new CodedError('CHAIN_RPC_ERROR', `getBlock ${slot}: ${error.message}`, {
+    retryable: true,
+    facts: { method: 'getBlock', rpcCode: error.code, slot },
+  });
+}
+
+export interface AddressHistoryOptions {
+  readonly client: RpcClient;
+  readonly random: Random;
+  readonly upstreamCount: number;
+  readonly timeoutMs: number;
+  readonly maxBytes: number;
+  /** Highest transaction version asked for. */
+  readonly maxVersion: number;
+}
+
+/** As a node tells it in the answer to `getTransaction`. */
+interface Told {
+  readonly slot: number;
+  readonly blockTime: number | null;
+  /** Newer nodes only. */
+  readonly transactionIndex?: unknown;
+}
+
+/** Stands for the hashes of a block that nobody has. */
+const NO_HASH = encode32(new Uint8Array(32));
+
+/** `getSignaturesForAddress` and `getTransaction` over the upstreams of a chain. */
+function createAddressHistory(options: AddressHistoryOptions): AddressHistory {
+  const { client, random, timeoutMs, maxBytes, maxVersion } = options;
+
+  async function ask(method: string, params: readonly unknown[], { signal, avoid = [] }: AskOptions) {
+    const answered = await client.ask({
+      ...{ method, params, signal, avoid, timeoutMs, maxBytes },
+      onNodeError: ({ code }) => (meaningOf(code) === 'version' ? 'take' : 'next'),
+    });
+    const { error } = answered;
+    if (error !== undefined)
+      throw new CodedError('CHAIN_RPC_ERROR', `${method}: ${error.message}`, {
+        retryable: true,
+        facts: { method, rpcCode: error.code },
+      });
+    return { upstream: answered.upstream.label, result: answered.result };
+  }
+
+  /** Null when every upstream says that there is none. */
+  async function transaction(signature: string, slot: number, options_: AskOptions): Promise<Told | null> {
+    const { commitment } = options_;
+    const params = [signature, { encoding: 'base64', commitment, maxSupportedTransactionVersion: maxVersion }];
+    const avoid: string[] = [];
+    while (avoid.length < options.upstreamCount) {
+      const { upstream, result } = await ask('getTransaction', params, { ...options_, avoid });
+      if (isTold(result) && result.slot === slot) return result;
+      avoid.push(upstream);
+    }
+    return null;
+  }
+
+  return {
+    async page(address, { before, limit }, options_) {
+      const { commitment } = options_;
+      const config = { limit, commitment, ...(before === null ? {} : { before }) };
+      const { upstream, result } = await ask('getSignaturesForAddress', [address, config], options_);
+      if (!Array.isArray(result) || !result.every(isEntry))
+        throw new CodedError('CHAIN_BAD_RESPONSE', 'getSignaturesForAddress: the answer is no list of signatures', {
+          retryable: true,
+        });
+      return { upstream, entries: result.map(({ signature, slot }) => ({ signature, slot })) };
+    },
+    async partialBlock(slot, signatures, options_): Promise<ChainBlock | null> {
+      const told: Told[] = [];
+      for (const signature of signatures) {
+        const one = await transaction(signature, slot, options_);
+        if (one === null) return null;
+        told.push(one);
+      }
+      // Where nodes tell no index the given order stands: sorting is stable.
+      told.sort((a, b) => indexOf(a) - indexOf(b));
+      return {
+        ...{ slot, parentSlot: slot - 1, blockhash: NO_HASH, previousBlockhash: NO_HASH, blockHeight: null },
+        blockTime: told[0]?.blockTime ?? null,
+        ...decodeEntries(slot, told, random.bytes(32)),
+      };
+    },
+  };
+}
+
+const indexOf = ({ transactionIndex }: Told) => (typeof transactionIndex === 'number' ? transactionIndex : 0);
+
+const isTold = (value: unknown): value is Told =>
+  typeof value === 'object' && value !== null && Number.isSafeInteger((value as Partial<Told>).slot);
+
+const isEntry = (value: unknown): value is AddressEntry =>
+  typeof value === 'object' &&
+  value !== null &&
+  typeof (value as Partial<AddressEntry>).signature === 'string' &&
+  Number.isSafeInteger((value as Partial<AddressEntry>).slot);

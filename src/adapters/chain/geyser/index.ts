@@ -1,1 +1,0 @@
-export { createYellowstoneStream } from './block-stream.ts';
