@@ -36,7 +36,7 @@ const floor = (name, from, allowed, comment) => ({
 module.exports = {
   forbidden: [
     { name: 'no-cycles', severity: 'error', from: {}, to: { circular: true } },
-    { name: 'no-cycles-between-folders', scope: 'folder', severity: 'warn', from: {}, to: { circular: true } },
+    { name: 'no-cycles-between-folders', scope: 'folder', severity: 'error', from: {}, to: { circular: true } },
     ...floors,
     floor('solana-is-pure', '^src/solana/', '^src/(solana|lib)/|^src/ports/block\\.ts$', 'chain knowledge, no I/O; block types only'),
     floor('plugins-floor', '^plugins/', '^plugins/|^src/(ports|solana|lib|runtime)/|^src/plugin/(plugin|request|host)\\.ts$', 'plugins see the plugin API, ports, runtime, solana and lib'),
