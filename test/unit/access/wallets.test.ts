@@ -1,9 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { migrations } from '../../../plugins/access/tables.ts';
 import { createWallets, listWallets } from '../../../plugins/access/wallets.ts';
 import { encode, encode32 } from '../../../src/lib/base58.ts';
-import { migrate } from '../../../src/store/migrate.ts';
 import { accessBed } from '../../helpers/access-bed.ts';
 import { eachStore } from '../../helpers/store.ts';
 
@@ -76,12 +74,5 @@ eachStore('wallets of members', (engine) => {
         store.write<unknown>((tx) => write(tx, 'nobody', ANNA)),
         { code: 'ACCESS_UNKNOWN_PROJECT' },
       );
-  });
-
-  test('a binary that would take no notice of the limits of keys does not run on a store that has them', async (t) => {
-    const { store } = await accessBed(await engine.store(t));
-    const upTo = (version: number) => migrate(store, [{ scope: 'access', migrations: migrations.slice(0, version) }]);
-    await assert.rejects(upTo(1), { code: 'STORE_SCHEMA_NEWER' });
-    assert.deepEqual(await upTo(2), [], 'one that knows no members only shows the wallet of the owner');
   });
 });
