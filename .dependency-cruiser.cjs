@@ -89,7 +89,7 @@ module.exports = {
     tsConfig: { fileName: 'tsconfig.json' },
     tsPreCompilationDeps: true,
     doNotFollow: { path: 'node_modules' },
-    exclude: { path: '^(dist|data)/|^test/example-plugins/|^test/helpers/surfpool/node_modules' },
+    exclude: { path: '\\.test\\.ts$|^(dist|data)/|^test/example-plugins/|^test/helpers/surfpool/node_modules' },
     enhancedResolveOptions: { exportsFields: ['exports'], conditionNames: ['import', 'require', 'node', 'default', 'types'] },
   },
 };

@@ -33,7 +33,7 @@ const ownPlace = {
       const text = await readFile(path, 'utf8');
       if (path.includes('/node_modules/') || !text.includes('import.meta.')) return null;
       const place = relative(root, path);
-      return { loader: 'ts', contents: place.startsWith('test/') ? inSources(text, path) : inBuiltTree(text, place) };
+      return { loader: 'ts', contents: place.startsWith('test/') || place.endsWith('.test.ts') ? inSources(text, path) : inBuiltTree(text, place) };
     });
   },
 };

@@ -12,13 +12,14 @@ import { listFiles } from './helpers/list-files.ts';
 import { startPostgresServer } from './helpers/postgres-server.ts';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-/** Files that start nothing of their own share a process: loading takes longer than running them. */
-const SHARING = 'test/unit/';
+/** Unit tests stand beside their sources. They start nothing of their own, so they share processes: loading takes longer than running them. */
+const UNIT = /^(src|plugins)\//;
 const PER_PROCESS = 16;
 
 async function main(words: readonly string[]): Promise<number> {
   const foreign = words.filter((word) => isAbsolute(word));
-  const files = listFiles(`${root}test`, (path) => path.endsWith('.test.ts'))
+  const files = ['src', 'plugins', 'test']
+    .flatMap((folder) => listFiles(`${root}${folder}`, (path) => path.endsWith('.test.ts')))
     .map((path) => path.slice(root.length))
     .filter((path) => words.length === 0 || words.some((word) => path.includes(word)));
   if (files.length + foreign.length === 0) {
@@ -47,7 +48,7 @@ function build(files: readonly string[], folder: string): string[] {
 
 /** Puts one file that imports them in the place of the sharing ones of a group. */
 function grouped(files: readonly string[], folder: string): string[] {
-  const isSharing = (file: string) => relative(folder, file).startsWith(SHARING);
+  const isSharing = (file: string) => UNIT.test(relative(folder, file));
   const sharing = files.filter(isSharing);
   const groups: string[] = [];
   for (let from = 0; from < sharing.length; from += PER_PROCESS) {

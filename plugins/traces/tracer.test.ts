@@ -1,0 +1,89 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createSystemClock } from '../../src/adapters/clock.ts';
+import { createSystemRandom } from '../../src/adapters/random.ts';
+import type { Work } from '../../src/ports/tracing.ts';
+import { createTracer, type EndedSpan } from './tracer.ts';
+
+const request = { kind: 'request', name: 'GET', facts: {} } as const;
+const upstream = { kind: 'upstream', name: 'POST', facts: {} } as const;
+
+function make(more: { sampleRatio?: number; background?: boolean; passToReceivers?: boolean } = {}) {
+  const spans: EndedSpan[] = [];
+  const config = { sampleRatio: 1, background: false, passToReceivers: false, ...more };
+  const clock = createSystemClock();
+  const tracer = createTracer({ config, clock, random: createSystemRandom(), take: (span) => void spans.push(span) });
+  const once = (work: Work, inside: () => unknown = () => {}) => {
+    const span = tracer.begin(work);
+    span.run(inside);
+    span.end(true, work.kind === 'request' ? { 'http.route': '/x' } : {});
+  };
+  return { spans, tracer, once };
+}
+
+test('what begins inside is below, over all that is awaited, and requests and jobs begin anew wherever they are', async () => {
+  const { spans, tracer, once } = make();
+  const outer = tracer.begin(request);
+  await outer.run(async () => {
+    await sleep(1);
+    once(upstream);
+    once({ ...request, name: 'PUT' });
+    once({ kind: 'job', name: 'a.job', facts: {} }, () => once(upstream));
+  });
+  outer.end(true, { 'http.route': '/outer' });
+  const [inner, other, ofJob, job, root] = spans;
+  assert.deepEqual([root?.name, root?.parentSpanId], ['GET /outer', null]);
+  assert.deepEqual([inner?.traceId, inner?.parentSpanId], [root?.traceId, root?.spanId]);
+  assert.deepEqual([other?.name, other?.parentSpanId], ['PUT /x', null]);
+  assert.equal(job?.parentSpanId, null);
+  assert.deepEqual([ofJob?.traceId, ofJob?.parentSpanId], [job?.traceId, job?.spanId]);
+  assert.equal(new Set([root?.traceId, other?.traceId, job?.traceId]).size, 3);
+  assert.ok(inner!.startMs >= root!.startMs && inner!.endMs <= root!.endMs);
+});
+
+test('what goes on behind the end of a request is no part of it', async () => {
+  const { spans, tracer, once } = make();
+  const span = tracer.begin(request);
+  const later = span.run(async () => {
+    await sleep(5);
+    once(upstream);
+  });
+  span.end(true, {});
+  await later;
+  assert.equal(spans.length, 1);
+});
+
+test('a part of the traces is kept, whole; a client decides for its own', () => {
+  const none = make({ sampleRatio: 0 });
+  none.once(request, () => none.once(upstream));
+  assert.equal(none.spans.length, 0);
+  none.once({ ...request, traceparent: `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01` }, () => none.once(upstream));
+  assert.deepEqual(
+    none.spans.map(({ traceId }) => traceId),
+    ['a'.repeat(32), 'a'.repeat(32)],
+  );
+  const half = make({ sampleRatio: 0.5 });
+  for (let i = 0; i < 400; i += 1) half.once(request, () => half.once(upstream));
+  assert.ok(half.spans.length > 200 && half.spans.length < 600, String(half.spans.length));
+  for (const { traceId } of half.spans) assert.equal(half.spans.filter((span) => span.traceId === traceId).length, 2);
+});
+
+test('requests to nodes alone count as background; what is said to be untraced is not traced, ever again', () => {
+  const quiet = make();
+  quiet.once(upstream);
+  assert.equal(quiet.spans.length, 0);
+  const busy = make({ background: true });
+  busy.once(upstream);
+  assert.equal(busy.spans.length, 1);
+  for (let i = 0; i < 3; i += 1) busy.tracer.untraced(() => busy.once(upstream));
+  assert.equal(busy.spans.length, 1);
+});
+
+test('receivers are told only where that is wanted, and also that a trace is not kept', () => {
+  assert.equal(make().tracer.begin(request).traceparent, null);
+  const form = /^00-[0-9a-f]{32}-[0-9a-f]{16}-0([01])$/;
+  assert.equal(form.exec(make({ passToReceivers: true }).tracer.begin(request).traceparent ?? '')?.[1], '1');
+  const unkept = make({ passToReceivers: true, sampleRatio: 0 });
+  assert.equal(form.exec(unkept.tracer.begin(request).traceparent ?? '')?.[1], '0');
+});

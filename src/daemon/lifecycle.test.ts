@@ -1,0 +1,273 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { Type } from '@sinclair/typebox';
+import fc from 'fast-check';
+import { createManualClock } from '../../test/helpers/manual-clock.ts';
+import { createMemoryLog } from '../../test/helpers/memory-log.ts';
+import type { Contribution } from '../plugin/host.ts';
+import { API_VERSION, CodedError } from '../plugin/plugin.ts';
+import type { UpstreamPool } from '../ports/upstream.ts';
+import { createLifecycle } from './lifecycle.ts';
+import type { ProvisionedPlugin } from './provision.ts';
+
+const START_MS = 1_000;
+const STOP_MS = 500;
+const never = () => new Promise<void>(() => undefined);
+
+function plugin(
+  id: string,
+  contribution: Contribution,
+  section: unknown = {},
+  pools: UpstreamPool[] = [],
+): ProvisionedPlugin {
+  const definition = {
+    id,
+    apiVersion: API_VERSION,
+    summary: id,
+    config: Type.Object({}),
+    provision: () => contribution,
+  };
+  return { id, definition, section, contribution, pools };
+}
+
+function setUp(plugins: readonly ProvisionedPlugin[]) {
+  const clock = createManualClock();
+  const log = createMemoryLog();
+  const lifecycle = createLifecycle({
+    plugins,
+    clock,
+    log,
+    startTimeoutMs: START_MS,
+    drainTimeoutMs: 700,
+    stopTimeoutMs: STOP_MS,
+  });
+  return { clock, log, lifecycle };
+}
+
+/** A plugin that writes down what is called. */
+function witness(id: string, calls: string[], extra: Contribution = {}): ProvisionedPlugin {
+  return plugin(id, {
+    start: () => void calls.push(`start ${id}`),
+    drain: () => void calls.push(`drain ${id}`),
+    stop: () => void calls.push(`stop ${id}`),
+    ...extra,
+  });
+}
+
+test('plugins start in order, drain and stop in reverse, stop runs once', async () => {
+  const calls: string[] = [];
+  const { lifecycle } = setUp(['a', 'b', 'c'].map((id) => witness(id, calls)));
+  await lifecycle.start();
+  await lifecycle.drain();
+  await Promise.all([lifecycle.stop(), lifecycle.stop()]);
+  await lifecycle.stop();
+  assert.deepEqual(calls, [
+    ...['start a', 'start b', 'start c'],
+    ...['drain c', 'drain b', 'drain a'],
+    ...['stop c', 'stop b', 'stop a'],
+  ]);
+});
+
+test('one starts only when the one before has finished starting', async () => {
+  const calls: string[] = [];
+  let finish = () => {};
+  const slow = witness('slow', calls, { start: () => new Promise<void>((resolve) => (finish = resolve)) });
+  const { lifecycle, clock } = setUp([slow, witness('next', calls)]);
+  const started = lifecycle.start();
+  await clock.advance(START_MS - 1);
+  assert.deepEqual(calls, []);
+  finish();
+  await started;
+  assert.deepEqual(calls, ['start next']);
+});
+
+test('whichever plugin fails: it and the started ones stop in reverse, the others are never touched, the error names it', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.integer({ min: 1, max: 6 }), fc.nat(5), fc.boolean(), async (count, at, synchronous) => {
+      const failing = at % count;
+      const calls: string[] = [];
+      const fail = () => {
+        calls.push(`start p${failing}`);
+        if (synchronous) throw new Error('no luck');
+        return Promise.reject(new Error('no luck'));
+      };
+      const plugins = Array.from({ length: count }, (_, n) =>
+        witness(`p${n}`, calls, n === failing ? { start: fail } : {}),
+      );
+      const { lifecycle } = setUp(plugins);
+      await assert.rejects(lifecycle.start(), {
+        code: 'PLUGIN_START_FAILED',
+        message: `plugin p${failing} failed to start: no luck`,
+      });
+      const reached = Array.from({ length: failing + 1 }, (_, n) => `p${n}`);
+      assert.deepEqual(calls, [
+        ...reached.map((id) => `start ${id}`),
+        ...reached.toReversed().map((id) => `stop ${id}`),
+      ]);
+    }),
+    { numRuns: 40 },
+  );
+});
+
+test('a plugin that does not start in time is named, its signal aborts, and it is stopped', async () => {
+  const calls: string[] = [];
+  let signal: AbortSignal | undefined;
+  const stuck = witness('stuck', calls, {
+    start: (given) => {
+      signal = given;
+      return never();
+    },
+  });
+  const { lifecycle, clock } = setUp([witness('a', calls), stuck, witness('c', calls)]);
+  const started = assert.rejects(lifecycle.start(), {
+    code: 'PLUGIN_START_TIMEOUT',
+    message: 'plugin stuck did not start within 1000 ms',
+    exitCode: 75,
+  });
+  await clock.advance(START_MS - 1);
+  assert.equal(signal?.aborted, false);
+  await clock.advance(1);
+  await started;
+  assert.equal(signal?.aborted, true);
+  assert.deepEqual(calls, ['start a', 'stop stuck', 'stop a']);
+});
+
+test('each plugin has a time limit of its own', async () => {
+  const { lifecycle, clock } = setUp(
+    ['a', 'b', 'c'].map((id) => plugin(id, { start: () => clock_.sleep(START_MS - 1) })),
+  );
+  const clock_ = clock;
+  const started = lifecycle.start();
+  for (let n = 0; n < 3; n++) await clock.advance(START_MS - 1);
+  await started;
+});
+
+test('the exit code of the cause is kept', async () => {
+  const refused = new CodedError('STORE_UNREACHABLE', 'gone', { exitCode: 75 });
+  const { lifecycle } = setUp([plugin('a', { start: () => Promise.reject(refused) })]);
+  await assert.rejects(lifecycle.start(), { code: 'PLUGIN_START_FAILED', exitCode: 75 });
+});
+
+test('stopping goes on past failures and hangs, under one deadline for all', async () => {
+  const calls: string[] = [];
+  let signal: AbortSignal | undefined;
+  const hang = (given: AbortSignal) => {
+    calls.push('stop hang');
+    signal = given;
+    return never();
+  };
+  const throwing = () => {
+    calls.push('stop throwing');
+    throw new Error('no');
+  };
+  const { lifecycle, clock, log } = setUp([
+    witness('a', calls),
+    witness('b', calls, { stop: throwing }),
+    witness('c', calls, { stop: hang }),
+  ]);
+  await lifecycle.start();
+  calls.length = 0;
+  const stopped = lifecycle.stop();
+  await clock.advance(STOP_MS - 1);
+  assert.equal(signal?.aborted, false);
+  assert.deepEqual(calls, ['stop hang']);
+  await clock.advance(1);
+  await stopped;
+  assert.equal(signal?.aborted, true);
+  assert.deepEqual(calls, ['stop hang', 'stop throwing', 'stop a']);
+  assert.deepEqual(
+    log.lines.filter(({ level }) => level === 'error').map(({ fields }) => fields['plugin']),
+    ['c', 'b'],
+  );
+  assert.equal(clock.pending, 0);
+});
+
+test('a stop during start cuts the start short and then stops what was begun', async () => {
+  const calls: string[] = [];
+  const { lifecycle, clock } = setUp([witness('a', calls), witness('b', calls, { start: never }), witness('c', calls)]);
+  const started = assert.rejects(lifecycle.start(), { code: 'PLUGIN_START_FAILED' });
+  await clock.advance(0);
+  await lifecycle.stop();
+  await started;
+  assert.deepEqual(calls, ['start a', 'stop b', 'stop a']);
+});
+
+test('pools of a plugin start before it and stop after it', async () => {
+  const calls: string[] = [];
+  const pool = {
+    start: async () => void calls.push('start pool'),
+    stop: async () => void calls.push('stop pool'),
+  } as unknown as UpstreamPool;
+  const { contribution } = witness('a', calls);
+  const { lifecycle } = setUp([plugin('a', contribution, {}, [pool])]);
+  await lifecycle.start();
+  await lifecycle.stop();
+  assert.deepEqual(calls, ['start pool', 'start a', 'stop a', 'stop pool']);
+});
+
+test('a drain that fails or hangs does not hold the others', async () => {
+  const calls: string[] = [];
+  const { lifecycle, clock } = setUp([
+    witness('a', calls),
+    witness('b', calls, { drain: never }),
+    witness('c', calls, { drain: () => Promise.reject(new Error('no')) }),
+  ]);
+  await lifecycle.start();
+  const drained = lifecycle.drain();
+  await clock.advance(700);
+  await drained;
+  assert.ok(calls.includes('drain a'));
+});
+
+test('reload is all or nothing: whichever plugin refuses, every other one ends with its old section', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.integer({ min: 1, max: 5 }), fc.option(fc.nat(4), { nil: null }), async (count, at) => {
+      const refusing = at === null ? null : at % count;
+      const held: unknown[] = Array.from({ length: count }, () => 'old');
+      const plugins = held.map((_, n) =>
+        plugin(
+          `p${n}`,
+          {
+            reload: (config) => {
+              if (n === refusing && config !== 'old') throw new Error('not mine');
+              held[n] = config;
+            },
+          },
+          'old',
+        ),
+      );
+      const { lifecycle } = setUp(plugins);
+      await lifecycle.start();
+      const next = Object.fromEntries(held.map((_, n) => [`p${n}`, `new ${n}`]));
+      if (refusing === null) {
+        await lifecycle.reload(next);
+        assert.deepEqual(held, Object.values(next));
+        return;
+      }
+      await assert.rejects(lifecycle.reload(next), { code: 'PLUGIN_RELOAD_REFUSED', message: /^plugin p\d refused/ });
+      assert.ok(held.every((value) => value === 'old'));
+      // Nothing is left behind either: the same reload without the refusal works afterwards.
+      await lifecycle.reload({ ...next, [`p${refusing}`]: 'old' });
+    }),
+    { numRuns: 40 },
+  );
+});
+
+test('a changed section of a plugin that cannot reload refuses before anyone is asked', async () => {
+  const calls: string[] = [];
+  const { lifecycle } = setUp([
+    plugin('a', { reload: () => void calls.push('reload a') }, { x: 1 }),
+    plugin('b', {}, { x: 1 }),
+    plugin('c', {}, { x: 1 }),
+  ]);
+  await lifecycle.start();
+  await assert.rejects(lifecycle.reload({ a: { x: 2 }, b: { x: 2 }, c: { x: 2 } }), {
+    code: 'PLUGIN_RELOAD_REFUSED',
+    message: 'changes of these sections need a restart: b, c',
+  });
+  assert.deepEqual(calls, []);
+  await lifecycle.reload({ a: { x: 1 }, b: { x: 1 } });
+  assert.deepEqual(calls, [], 'an equal section is no change');
+  await lifecycle.reload({ a: { x: 3 }, b: { x: 1 } });
+  assert.deepEqual(calls, ['reload a']);
+});

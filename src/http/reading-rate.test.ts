@@ -1,0 +1,61 @@
+/** Real connections, plain and TLS: one large write, whose end says nothing about how its client reads. */
+import assert from 'node:assert/strict';
+import { createServer, type Server } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
+import { type AddressInfo, connect, type Socket } from 'node:net';
+import { type TestContext, test } from 'node:test';
+import { connect as connectTls } from 'node:tls';
+import { makeCertificate, opensslMissing } from '../../test/helpers/certificates.ts';
+import { createSystemClock } from '../adapters/clock.ts';
+import { createMetricsRegistry } from '../runtime/metrics.ts';
+import { createReadingRate } from './connections.ts';
+
+const LIMIT = { timeout: 60_000 };
+const BYTES = 24_000_000;
+/** What the system takes at once from a client that reads nothing stays far below. */
+const WINDOW_MS = 1_500;
+
+async function serve(t: TestContext, server: Server): Promise<number> {
+  const cut = createMetricsRegistry().scope('x').counter('cut_total', 'cut');
+  createReadingRate({ clock: createSystemClock(), bytesPerSecond: 10_000, windowMs: WINDOW_MS, cut }).attach(server);
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+/** Resolves with the bytes that came, when the other side has closed. */
+function read(socket: Socket, pauseMs: number | null): Promise<number> {
+  let received = 0;
+  socket.on('error', () => undefined);
+  socket.write('GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n');
+  socket.on('data', (chunk: Buffer) => {
+    received += chunk.length;
+    if (pauseMs === null) return;
+    socket.pause();
+    setTimeout(() => socket.resume(), (pauseMs * chunk.length) / 65_536);
+  });
+  if (pauseMs === null) socket.pause();
+  return new Promise((resolve) => socket.once('close', () => resolve(received)));
+}
+
+const answer = (_: unknown, response: { end(bytes: Buffer): void }) => response.end(Buffer.alloc(BYTES));
+
+for (const kind of ['plain', 'TLS'] as const) {
+  const skip = kind === 'TLS' && (opensslMissing() ?? false);
+  test(`${kind}: who reads slowly gets all of it, who reads nothing is cut`, { ...LIMIT, skip }, async (t) => {
+    const cert = kind === 'TLS' ? makeCertificate() : null;
+    const port = await serve(t, cert === null ? createServer(answer) : createTlsServer({ ...cert }, answer));
+    const open = (): Socket =>
+      cert === null ? connect(port, '127.0.0.1') : connectTls({ host: '127.0.0.1', port, rejectUnauthorized: false });
+    const stuck = open();
+    const left = read(stuck, null);
+    // It takes several windows.
+    assert.ok((await read(open(), 20)) > BYTES);
+    // A client that reads nothing does not see the end of its connection before it reads again.
+    stuck.resume();
+    assert.ok((await left) < BYTES);
+  });
+}

@@ -1,0 +1,61 @@
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { test } from 'node:test';
+import { tsImport } from 'tsx/esm/api';
+import { ERRORS } from '../../src/runtime/errors.ts';
+import { listFiles } from '../helpers/list-files.ts';
+import { findProjectRoot } from '../helpers/project-root.ts';
+
+const root = findProjectRoot();
+const read = (dir: string, table: string): string =>
+  listFiles(dir, (path) => path.endsWith('.ts') && !path.endsWith(table))
+    .map((path) => readFileSync(path, 'utf8'))
+    .join('\n');
+const thrownIn = (text: string) => [
+  ...new Set([...text.matchAll(/new CodedError\(\s*'([A-Z0-9_]+)'/g)].map(([, code]) => code!)),
+];
+
+const text = read(`${root}src/`, 'runtime/errors.ts');
+
+test('every coded error that the source throws stands in the table', () => {
+  const thrown = thrownIn(text);
+  assert.ok(thrown.length > 20);
+  assert.deepEqual(thrown.filter((code) => !(code in ERRORS)).sort(), []);
+});
+
+test('every code of the table occurs in the source', () => {
+  assert.deepEqual(
+    Object.keys(ERRORS).filter((code) => !text.includes(code)),
+    [],
+  );
+});
+
+test('every plugin has a table of the codes it throws, all begin with its name, and none is there for nothing', async () => {
+  let codes = 0;
+  for (const plugin of readdirSync(`${root}plugins`)) {
+    const source = read(`${root}plugins/${plugin}/`, 'errors.ts');
+    const tables = (await tsImport(`${root}plugins/${plugin}/errors.ts`, import.meta.url).catch(() => ({}))) as Record<
+      string,
+      object
+    >;
+    const known = Object.values(tables).flatMap((table) => Object.keys(table));
+    assert.deepEqual(
+      thrownIn(source).filter((code) => !known.includes(code) && !(code in ERRORS)),
+      [],
+      plugin,
+    );
+    assert.deepEqual(
+      known.filter((code) => !source.includes(code)),
+      [],
+      plugin,
+    );
+    const prefix = `${plugin.toUpperCase().replaceAll('-', '_')}_`;
+    assert.deepEqual(
+      known.filter((code) => !code.startsWith(prefix) || code in ERRORS),
+      [],
+      plugin,
+    );
+    codes += known.length;
+  }
+  assert.ok(codes > 5);
+});
