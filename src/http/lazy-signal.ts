@@ -1,6 +1,6 @@
 import { setMaxListeners } from 'node:events';
 import type { CallContext } from '../plugin/request.ts';
-import type { Caller, Tenant } from '../ports/access.ts';
+import { assignTenant, type Caller, type Tenant } from '../ports/access.ts';
 import type { Log } from '../ports/log.ts';
 
 /** Why a call was aborted: its time is up, or its client has gone. Who asked knows already when a handler throws it on. */
@@ -102,6 +102,9 @@ export class HandlerContext implements CallContext {
   }
 
   get signal(): AbortSignal {
-    return this.#own.signal;
+    const { signal } = this.#own;
+    const { tenant } = this.#outer;
+    if (tenant !== undefined) assignTenant(signal, tenant);
+    return signal;
   }
 }

@@ -222,3 +222,18 @@ export interface AccessAdmin {
 
 /** Offered by the plugin `access`. */
 export const accessAdmin: ServiceToken<AccessAdmin> = serviceToken('access.admin');
+
+const TENANT = Symbol('tenant');
+type TenantSignal = AbortSignal & { [TENANT]?: Tenant };
+
+/**
+ * The signal of a call also says whose call it is: whatever is asked of an upstream with it counts as the tenant's, so that no plugin can
+ * forget. A property and not a WeakMap: entries of one that every request changes would live until the next major collection.
+ */
+export function assignTenant(signal: AbortSignal, tenant: Tenant): void {
+  (signal as TenantSignal)[TENANT] = tenant;
+}
+
+/** Undefined: the daemon itself. */
+export const tenantOf = (signal: AbortSignal | undefined): Tenant | undefined =>
+  (signal as TenantSignal | undefined)?.[TENANT];

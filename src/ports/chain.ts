@@ -142,7 +142,7 @@ export interface ChainStatus {
 export interface ChainCallOptions {
   readonly signal?: AbortSignal;
   readonly timeoutMs?: number;
-  /** On whose behalf; absent: the daemon's own. Throws GateRefusal when too many calls of it wait for the upstream. */
+  /** On whose behalf; absent: that of the signal, else the daemon's own. Throws GateRefusal when too many of its calls wait for the upstream. */
   readonly tenant?: Tenant | undefined;
   /** Only upstreams that keep the whole history are asked, where any is marked so. */
   readonly archive?: boolean;

@@ -1,5 +1,6 @@
 import { CodedError } from '../../../lib/coded-error.ts';
 import { readRpcReply } from '../../../lib/rpc-reply.ts';
+import { tenantOf } from '../../../ports/access.ts';
 import type { BlockHeader } from '../../../ports/block.ts';
 import type { ChainCallOptions, ChainId, ChainReader, ChainStatus } from '../../../ports/chain.ts';
 import type { Clock, Random } from '../../../ports/clock.ts';
@@ -68,7 +69,7 @@ export function createChainReader({
       timeoutMs: options.timeoutMs ?? timeoutMs,
       maxBytes,
       archive: options.archive ?? false,
-      tenant: options.tenant,
+      tenant: options.tenant ?? tenantOf(options.signal),
       // One that has not come to the slot that is asked for says nothing about the others.
       onNodeError: ({ code }) => (code === BEHIND ? 'next' : 'take'),
       ...how,
