@@ -3,13 +3,13 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { createSystemClock } from '../adapters/clock.ts';
 import { createLog } from '../adapters/log.ts';
 import { settleHeap } from '../adapters/settle-heap.ts';
-import { createLogRelay, serveDuties } from '../adapters/workers/wire.ts';
+import { createLogRelay, serveCommands } from '../adapters/workers/wire.ts';
 import { createDaemon, type Daemon } from '../daemon/daemon.ts';
-import type { CrewDuties } from '../ports/crew.ts';
+import type { WorkerCommands } from '../ports/workers.ts';
 import { createWriteLock } from '../store/write-lock.ts';
 import { composeParts } from './compose.ts';
-import type { RoleData } from './crew.ts';
 import { restoreConfig } from './restore-config.ts';
+import type { RoleData } from './workers.ts';
 
 const port = parentPort;
 if (port === null) throw new Error('this module is the entry of a thread');
@@ -21,13 +21,13 @@ const log = createLog({
   destination: createLogRelay(port),
 });
 const made = makeDaemon();
-// What fails is told to whoever asks, first of all to the duty `start`.
+// What fails is told to whoever asks, first of all to the command `start`.
 made.catch(() => undefined);
 const failed = made.then(
   (daemon) => daemon.failed,
   () => new Promise<never>(() => undefined),
 );
-serveDuties(port, lateDuties(made), failed);
+serveCommands(port, lateCommands(made), failed);
 
 async function makeDaemon(): Promise<Daemon> {
   const { core } = data.config;
@@ -45,25 +45,25 @@ async function makeDaemon(): Promise<Daemon> {
   });
 }
 
-/** The duties of a daemon that is still being made. */
-function lateDuties(daemon: Promise<Daemon>): CrewDuties {
+/** The commands of a daemon that is still being made. */
+function lateCommands(daemon: Promise<Daemon>): WorkerCommands {
   const clock = createSystemClock();
   const ended = new AbortController();
-  const duties = async () => (await daemon).duties;
+  const commands = async () => (await daemon).commands;
   return {
     start: async () => {
-      await (await duties()).start();
+      await (await commands()).start();
       void settleHeap(clock, ended.signal);
     },
     ping: async () => undefined,
-    checks: async () => (await duties()).checks(),
-    metrics: async () => (await duties()).metrics(),
-    checkConfig: async (next) => (await duties()).checkConfig(next),
-    takeConfig: async (next) => (await duties()).takeConfig(next),
-    drain: async () => (await duties()).drain(),
+    checks: async () => (await commands()).checks(),
+    metrics: async () => (await commands()).metrics(),
+    checkConfig: async (next) => (await commands()).checkConfig(next),
+    takeConfig: async (next) => (await commands()).takeConfig(next),
+    drain: async () => (await commands()).drain(),
     stop: async () => {
       ended.abort(new Error('the thread ends'));
-      await (await duties()).stop();
+      await (await commands()).stop();
     },
   };
 }

@@ -19,7 +19,7 @@ import type { UpstreamPool } from '../ports/upstream.ts';
 import { createMetricsRegistry, type MetricsRegistry } from '../runtime/metrics.ts';
 import type { ChainSetup, DaemonParts, FollowerView, OutboxParts } from './parts.ts';
 import { type Merged, mergeContributions, type ProvisionedPlugin, provisionPlugins } from './provision.ts';
-import { type FoundPlugin, hasDuty } from './registry.ts';
+import { type FoundPlugin, runsIn } from './registry.ts';
 import { createFollowing } from './remote.ts';
 import { type TracerSlot, traceContributions, traceOutbound, tracePool } from './tracing.ts';
 import { createDaemonView } from './view.ts';
@@ -87,7 +87,7 @@ export async function assemble(options: AssembleOptions): Promise<Assembly> {
   const view = createDaemonView({ version, config, plugins: () => plugins, merged: () => merged, budgets });
   plugins = await provisionPlugins(
     config.plugins
-      .filter((plugin) => plugin.enabled && hasDuty(plugin, roles))
+      .filter((plugin) => plugin.enabled && runsIn(plugin, roles))
       .map(({ id, definition }) => ({ id, definition, section: config.values[id] })),
     {
       core: maskSecrets(coreConfig, config.core) as CoreConfig,

@@ -4,12 +4,12 @@ import type { HealthCheck } from '../plugin/plugin.ts';
 import { accessBootstrap, type FirstKey } from '../ports/access.ts';
 import type { ChainId } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { ConfigValues, CrewDuties, CrewMember } from '../ports/crew.ts';
 import { operatorBootstrap } from '../ports/dashboard.ts';
 import type { InheritedSockets } from '../ports/inherited-sockets.ts';
 import type { Log } from '../ports/log.ts';
 import type { ServiceToken } from '../ports/service.ts';
 import type { Store } from '../ports/store.ts';
+import type { ConfigValues, WorkerCommands, WorkerHandle } from '../ports/workers.ts';
 import { wordsOf } from '../runtime/errors.ts';
 import type { MetricsRegistry } from '../runtime/metrics.ts';
 import { createSchemaWatch, ensureSchema } from '../store/migrate.ts';
@@ -22,7 +22,7 @@ import { createReloader, type Reloader } from './reload.ts';
 import { createStageRunner, type Stage } from './stages.ts';
 import type { DaemonLoad } from './supervision.ts';
 import { createWork } from './work.ts';
-import { createCrew, renderMetrics } from './workers.ts';
+import { createWorkers, renderMetrics } from './workers.ts';
 
 export interface DaemonOptions extends MachineryOptions, FirstStartOptions {
   /** Folder of store and caches. */
@@ -44,13 +44,13 @@ export interface Daemon {
   /** Resolves when the daemon cannot go on; `stop` is still to be called. */
   readonly failed: Promise<unknown>;
   /** What the main thread may ask of a member. */
-  readonly duties: CrewDuties;
+  readonly commands: WorkerCommands;
 }
 
 /** Puts a daemon together; nothing is open before `start`. Errors: those of `assemble`. */
 export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
   const machinery = await makeMachinery(options);
-  const { assembly, crew, health, lifecycle, fronts, work, reloader, drain, end } = machinery;
+  const { assembly, workers, health, lifecycle, fronts, work, reloader, drain, end } = machinery;
   const { parts } = options;
   const { clock, log } = parts;
   const { core } = options.config;
@@ -87,7 +87,7 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
         first = await makeFirstThings(assembly, options);
       },
     },
-    { name: 'start the other roles', start: () => crew.start(), stop: () => crew.stop() },
+    { name: 'start the other roles', start: () => workers.start(), stop: () => workers.stop() },
     { name: 'run jobs', start: () => work.startJobs(), stop: () => work.stopJobs() },
     { name: 'follow the chains', start: () => work.startFollowing(), stop: () => work.stopFollowing() },
     { name: 'listen', start: () => fronts?.listenApi(), stop: () => fronts?.closeApi(drain.deadline) },
@@ -98,11 +98,11 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
   function drainAll(): Promise<void> {
     health.setDraining();
     fronts?.beginDrain();
-    draining ??= drain.wait([lifecycle.drain(), work.drain(), crew.drain()]);
+    draining ??= drain.wait([lifecycle.drain(), work.drain(), workers.drain()]);
     return draining;
   }
 
-  const daemon: Omit<Daemon, 'duties'> = {
+  const daemon: Omit<Daemon, 'commands'> = {
     async start() {
       await runner.start();
       health.setStarted();
@@ -119,7 +119,7 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
       ...(fronts?.load() ?? { requests: 0, inFlight: 0 }),
     }),
     async probe() {
-      await Promise.all([assembly.store.get().probe(), crew.ping()]);
+      await Promise.all([assembly.store.get().probe(), workers.ping()]);
     },
     async stop() {
       log.info({}, 'stopping');
@@ -130,7 +130,10 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
     },
     failed: end.failed,
   };
-  return { ...daemon, duties: createDuties({ daemon, drain: drainAll, health, metrics: assembly.metrics, reloader }) };
+  return {
+    ...daemon,
+    commands: createCommands({ daemon, drain: drainAll, health, metrics: assembly.metrics, reloader }),
+  };
 }
 
 /**
@@ -158,7 +161,7 @@ function connectUpstreams({ chains, roles, store }: Assembly): Stage {
   };
 }
 
-interface DutiesOptions {
+interface CommandsOptions {
   readonly daemon: { start(): Promise<void>; stop(): Promise<void> };
   readonly drain: () => Promise<void>;
   readonly health: Pick<Health, 'checks'>;
@@ -166,8 +169,8 @@ interface DutiesOptions {
   readonly reloader: Pick<Reloader, 'check' | 'take'>;
 }
 
-/** What a daemon that is a member of a crew does for the main thread. */
-function createDuties({ daemon, drain, health, metrics, reloader }: DutiesOptions): CrewDuties {
+/** What a daemon that is a member of a workers does for the main thread. */
+function createCommands({ daemon, drain, health, metrics, reloader }: CommandsOptions): WorkerCommands {
   return {
     start: daemon.start,
     async ping() {},
@@ -186,7 +189,7 @@ export interface MachineryOptions extends AssembleOptions {
   /** Listeners that the service manager holds open. */
   readonly sockets?: InheritedSockets;
   /** Roles of this process in threads of their own; they start and stop with the daemon. */
-  readonly crew?: readonly CrewMember[];
+  readonly workers?: readonly WorkerHandle[];
   /** Whether this daemon is itself such a thread: then it neither listens nor migrates. */
   readonly isMember?: boolean;
 }
@@ -200,15 +203,15 @@ async function makeMachinery(options: MachineryOptions) {
   const { core } = config;
   const { metrics, merged } = assembly;
   const end = createEnd();
-  const crew = createCrew({
-    ...{ members: options.crew ?? [], lifecycle: core.lifecycle, metrics: metrics.scope('roles'), log },
+  const workers = createWorkers({
+    ...{ handles: options.workers ?? [], lifecycle: core.lifecycle, metrics: metrics.scope('roles'), log },
   });
-  void crew.failed.then(end.fail);
+  void workers.failed.then(end.fail);
   const storeCheck = createStoreCheck(() => assembly.store.get().probe());
   const health = createHealth({
     // Members are asked by the main thread, whose own look at the store is enough.
     checks: isMember ? merged.checks : [storeCheck, ...merged.checks],
-    ...{ crew: crew.checks, version: options.version, clock, log },
+    ...{ workers: workers.checks, version: options.version, clock, log },
     chains: () => assembly.chains.map(({ reader }) => reader.status()),
     answers: (id) => answersOf(assembly, id),
     maxReadyLag: { seconds: core.follow.maxReadyLagSeconds, slots: core.follow.maxReadyLagSlots },
@@ -216,17 +219,17 @@ async function makeMachinery(options: MachineryOptions) {
   void end.failed.then(health.setFailed);
   const lifecycle = createLifecycle({ plugins: assembly.plugins, clock, log, ...core.lifecycle });
   const metricsText = async () =>
-    await renderMetrics([{ role: null, families: await metrics.families() }, ...(await crew.metrics())]);
+    await renderMetrics([{ role: null, families: await metrics.families() }, ...(await workers.metrics())]);
   tellChainKinds(assembly);
   const fronts = isMember
     ? null
     : (await loadFronts())({ assembly, parts, health, metricsText, sockets: options.sockets });
   return {
-    ...{ assembly, end, crew, health, lifecycle },
+    ...{ assembly, end, workers, health, lifecycle },
     fronts,
     work: createWork(assembly, parts, end.fail),
     reloader: createReloader({
-      ...{ config, lifecycle, crew, setLogLevel: parts.setLogLevel, metrics, clock, log },
+      ...{ config, lifecycle, workers, setLogLevel: parts.setLogLevel, metrics, clock, log },
       prepareTls: (next) => fronts?.prepareTls(next) ?? (() => undefined),
     }),
     drain: createDrain({ timeoutMs: core.lifecycle.drainTimeoutMs, clock, log }),

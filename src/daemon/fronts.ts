@@ -4,8 +4,8 @@ import { createAdminFront, createHttpFront } from '../http/index.ts';
 import { createRpcFront } from '../http/json-rpc/front.ts';
 import { createValidator, type Validator } from '../http/validation.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { CheckResult } from '../ports/crew.ts';
 import type { InheritedSockets } from '../ports/inherited-sockets.ts';
+import type { CheckResult } from '../ports/workers.ts';
 import type { Assembly } from './assemble.ts';
 import type { DaemonParts } from './parts.ts';
 

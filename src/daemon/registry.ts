@@ -25,7 +25,7 @@ export interface FoundPlugin {
 }
 
 /** Whether there is something for it to do in a thread or process with these roles. */
-export function hasDuty({ definition }: Pick<FoundPlugin, 'definition'>, roles: Roles): boolean {
+export function runsIn({ definition }: Pick<FoundPlugin, 'definition'>, roles: Roles): boolean {
   return definition.roles === undefined || definition.roles.some((role) => roles.has(role));
 }
 

@@ -4,11 +4,11 @@ import type { LoadedConfig } from '../config/load.ts';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
 import { isPlainObject } from '../lib/json.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { ConfigValues } from '../ports/crew.ts';
 import type { Log } from '../ports/log.ts';
+import type { ConfigValues } from '../ports/workers.ts';
 import type { MetricsRegistry } from '../runtime/metrics.ts';
 import type { Lifecycle } from './lifecycle.ts';
-import type { Crew } from './workers.ts';
+import type { Workers } from './workers.ts';
 
 /** Keys of the kernel that a running daemon can change. */
 const LIVE_KEYS: readonly string[] = [
@@ -20,7 +20,7 @@ interface ReloaderOptions {
   readonly config: LoadedConfig;
   readonly lifecycle: Lifecycle;
   /** The roles in other threads. */
-  readonly crew: Pick<Crew, 'checkConfig' | 'takeConfig'>;
+  readonly workers: Pick<Workers, 'checkConfig' | 'takeConfig'>;
   readonly setLogLevel: (level: CoreConfig['log']['level']) => void;
   /** Reads the certificates and throws when one cannot be served; the function that comes back serves them. */
   readonly prepareTls: (next: CoreConfig) => () => void;
@@ -40,7 +40,7 @@ export interface Reloader {
 }
 
 export function createReloader(options: ReloaderOptions): Reloader {
-  const { lifecycle, crew, clock, log } = options;
+  const { lifecycle, workers, clock, log } = options;
   const scope = options.metrics.scope('config');
   const succeeded = scope.gauge('reload_success', '1 when the last reload was taken, 0 when it was refused');
   const at = scope.gauge('reload_timestamp_seconds', 'unix time of the last reload that was taken');
@@ -87,12 +87,12 @@ export function createReloader(options: ReloaderOptions): Reloader {
       const before = current;
       check(next);
       const serveCertificates = options.prepareTls(next.core as CoreConfig);
-      await crew.checkConfig(next);
-      await crew.takeConfig(next, before);
+      await workers.checkConfig(next);
+      await workers.takeConfig(next, before);
       try {
         await take(next);
       } catch (error) {
-        await crew.takeConfig(before, next).catch((failure: unknown) => {
+        await workers.takeConfig(before, next).catch((failure: unknown) => {
           log.error({ error: messageOf(failure) }, 'a role did not take its old configuration back');
         });
         throw error;

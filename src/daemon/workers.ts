@@ -1,13 +1,13 @@
 import type { CoreConfig } from '../config/core.ts';
 import { CodedError, codeOf, messageOf } from '../lib/coded-error.ts';
-import type { CheckResult, ConfigValues, CrewDuties, CrewMember, MetricFamily } from '../ports/crew.ts';
 import type { Role } from '../ports/daemon-view.ts';
 import type { Log } from '../ports/log.ts';
 import type { Metrics } from '../ports/metrics.ts';
+import type { CheckResult, ConfigValues, MetricFamily, WorkerCommands, WorkerHandle } from '../ports/workers.ts';
 import { metricsText } from '../runtime/metrics-text.ts';
 
-interface CrewOptions {
-  readonly members: readonly CrewMember[];
+interface WorkersOptions {
+  readonly handles: readonly WorkerHandle[];
   readonly lifecycle: CoreConfig['lifecycle'];
   /** Scoped to `roles`. */
   readonly metrics: Metrics;
@@ -15,24 +15,24 @@ interface CrewOptions {
 }
 
 /** The roles of this process that run in threads of their own, as one. */
-export interface Crew {
-  /** Errors: the first of a member that does not start. */
+export interface Workers {
+  /** Errors: the first of a worker that does not start. */
   start(): Promise<void>;
   /** Errors: ROLE_SILENT, ROLE_ENDED, which name the role. */
   ping(): Promise<void>;
-  /** The checks of all members, named after their role, and whether each answers. */
+  /** The checks of all handles, named after their role, and whether each answers. */
   checks(): Promise<readonly CheckResult[]>;
-  /** Of the members that answer within a second. */
+  /** Of the handles that answer within a second. */
   metrics(): Promise<readonly { readonly role: Role; readonly families: readonly MetricFamily[] }[]>;
   /** Errors: PLUGIN_RELOAD_REFUSED; nothing has changed then. */
   checkConfig(next: ConfigValues): Promise<void>;
-  /** All members or none: those that took it go back to `before` when another refuses. Errors: PLUGIN_RELOAD_REFUSED, ROLE_SILENT. */
+  /** All handles or none: those that took it go back to `before` when another refuses. Errors: PLUGIN_RELOAD_REFUSED, ROLE_SILENT. */
   takeConfig(next: ConfigValues, before: ConfigValues): Promise<void>;
   /** No new work; within the time limit of drains. Never rejects. */
   drain(): Promise<void>;
-  /** Closes and ends the members, each within the time limit. Never rejects; runs once. */
+  /** Closes and ends the handles, each within the time limit. Never rejects; runs once. */
   stop(): Promise<void>;
-  /** Resolves with what ended a member, or makes it useless. */
+  /** Resolves with what ended a worker, or makes it useless. */
   readonly failed: Promise<unknown>;
 }
 
@@ -44,87 +44,87 @@ const RELOAD_TIMEOUT_MS = 30_000;
 /** What the way to a thread and back may add to its own time limit. */
 const WAY_MS = 1_000;
 
-export function createCrew({ members, lifecycle, metrics, log }: CrewOptions): Crew {
-  const silent = metrics.counter('unanswered_total', 'questions that a role in a thread of its own did not answer', [
+export function createWorkers({ handles, lifecycle, metrics, log }: WorkersOptions): Workers {
+  const silent = metrics.counter('unanswered_total', 'questions that a role in a worker did not answer', [
     'role',
-    'duty',
+    'command',
   ]);
   let stopping: Promise<void> | null = null;
 
-  /** The error when the member does not answer. Silence is logged and counted; the end of a member is our own doing, or ends the daemon. */
-  async function tryAsk<D extends keyof CrewDuties>(
-    member: CrewMember,
-    duty: D,
+  /** The error when the worker does not answer. Silence is logged and counted; the end of a worker is our own doing, or ends the daemon. */
+  async function tryAsk<D extends keyof WorkerCommands>(
+    worker: WorkerHandle,
+    command: D,
     timeoutMs: number,
-    ...args: Parameters<CrewDuties[D]>
+    ...args: Parameters<WorkerCommands[D]>
   ) {
     try {
-      return { value: await member.ask(duty, timeoutMs, ...args) };
+      return { value: await worker.ask(command, timeoutMs, ...args) };
     } catch (error) {
       if (hasEnded(error)) return { error };
-      silent.with(member.role, duty).add();
-      log.warn({ member: member.role, duty, code: codeOf(error), error: messageOf(error) }, 'a role did not answer');
+      silent.with(worker.role, command).add();
+      log.warn({ worker: worker.role, command, code: codeOf(error), error: messageOf(error) }, 'a role did not answer');
       return { error };
     }
   }
 
-  async function checksOf(member: CrewMember): Promise<readonly CheckResult[]> {
-    const { role } = member;
-    const found = await tryAsk(member, 'checks', CHECKS_TIMEOUT_MS);
+  async function checksOf(worker: WorkerHandle): Promise<readonly CheckResult[]> {
+    const { role } = worker;
+    const found = await tryAsk(worker, 'checks', CHECKS_TIMEOUT_MS);
     if (!('value' in found)) return [{ name: `role ${role}`, ok: false, detail: whyNot(found.error) }];
     const own = (found.value as readonly CheckResult[]).map((check) => ({ ...check, name: `${role}: ${check.name}` }));
     return [{ name: `role ${role}`, ok: true, detail: 'answers' }, ...own];
   }
 
-  async function stopOne(member: CrewMember): Promise<void> {
-    await tryAsk(member, 'stop', lifecycle.stopTimeoutMs + WAY_MS);
-    await member
+  async function stopOne(worker: WorkerHandle): Promise<void> {
+    await tryAsk(worker, 'stop', lifecycle.stopTimeoutMs + WAY_MS);
+    await worker
       .end()
-      .catch((error: unknown) => log.error({ member: member.role, error: messageOf(error) }, 'not ended'));
+      .catch((error: unknown) => log.error({ worker: worker.role, error: messageOf(error) }, 'not ended'));
   }
 
   return {
     async start() {
-      await Promise.all(members.map((member) => member.ask('start', null)));
+      await Promise.all(handles.map((worker) => worker.ask('start', null)));
     },
     async ping() {
-      await Promise.all(members.map((member) => member.ask('ping', PING_TIMEOUT_MS)));
+      await Promise.all(handles.map((worker) => worker.ask('ping', PING_TIMEOUT_MS)));
     },
-    checks: async () => (await Promise.all(members.map(checksOf))).flat(),
+    checks: async () => (await Promise.all(handles.map(checksOf))).flat(),
     async metrics() {
       const answers = await Promise.all(
-        members.map(async (member) => ({ member, found: await tryAsk(member, 'metrics', METRICS_TIMEOUT_MS) })),
+        handles.map(async (worker) => ({ worker, found: await tryAsk(worker, 'metrics', METRICS_TIMEOUT_MS) })),
       );
-      return answers.flatMap(({ member, found }) =>
-        'value' in found ? [{ role: member.role, families: found.value as readonly MetricFamily[] }] : [],
+      return answers.flatMap(({ worker, found }) =>
+        'value' in found ? [{ role: worker.role, families: found.value as readonly MetricFamily[] }] : [],
       );
     },
     async checkConfig(next) {
-      await Promise.all(members.map((member) => member.ask('checkConfig', RELOAD_TIMEOUT_MS, next)));
+      await Promise.all(handles.map((worker) => worker.ask('checkConfig', RELOAD_TIMEOUT_MS, next)));
     },
     async takeConfig(next, before) {
-      const asked: CrewMember[] = [];
-      for (const member of members) {
-        asked.push(member);
+      const asked: WorkerHandle[] = [];
+      for (const worker of handles) {
+        asked.push(worker);
         try {
-          await member.ask('takeConfig', RELOAD_TIMEOUT_MS, next);
+          await worker.ask('takeConfig', RELOAD_TIMEOUT_MS, next);
         } catch (error) {
           // One that refused has changed nothing; one that was only silent may have.
-          const changed = asked.filter((other) => other !== member || codeOf(error) === 'ROLE_SILENT');
+          const changed = asked.filter((other) => other !== worker || codeOf(error) === 'ROLE_SILENT');
           for (const other of changed.toReversed()) await tryAsk(other, 'takeConfig', RELOAD_TIMEOUT_MS, before);
-          throw refusedBy(member.role, error);
+          throw refusedBy(worker.role, error);
         }
       }
     },
     async drain() {
-      await Promise.all(members.map((member) => tryAsk(member, 'drain', lifecycle.drainTimeoutMs + WAY_MS)));
+      await Promise.all(handles.map((worker) => tryAsk(worker, 'drain', lifecycle.drainTimeoutMs + WAY_MS)));
     },
     stop() {
       // At once: after the drain none of them waits for another, and the service manager has only so much patience.
-      stopping ??= Promise.all(members.map(stopOne)).then(() => undefined);
+      stopping ??= Promise.all(handles.map(stopOne)).then(() => undefined);
       return stopping;
     },
-    failed: members.length === 0 ? new Promise(() => undefined) : Promise.race(members.map(({ failed }) => failed)),
+    failed: handles.length === 0 ? new Promise(() => undefined) : Promise.race(handles.map(({ failed }) => failed)),
   };
 }
 

@@ -3,8 +3,8 @@ import { messageOf } from '../lib/coded-error.ts';
 import type { HealthCheck } from '../plugin/plugin.ts';
 import type { ChainId, ChainStatus } from '../ports/chain.ts';
 import type { Clock } from '../ports/clock.ts';
-import type { CheckResult } from '../ports/crew.ts';
 import type { Log } from '../ports/log.ts';
+import type { CheckResult } from '../ports/workers.ts';
 import { wordsOf } from '../runtime/errors.ts';
 
 const DEFAULT_CHECK_TIMEOUT_MS = 2_000;
@@ -51,7 +51,7 @@ export interface HealthOptions {
   /** Whether an upstream of the chain answers; asked at each probe. */
   readonly answers?: (chain: ChainId) => Promise<boolean>;
   /** Checks of the roles in other threads. */
-  readonly crew?: () => Promise<readonly CheckResult[]>;
+  readonly workers?: () => Promise<readonly CheckResult[]>;
   readonly maxReadyLag: LagLimit;
   readonly version: string;
   readonly clock: Clock;
@@ -71,7 +71,7 @@ export function createHealth(options: HealthOptions): Health {
   const runChecks = (): Promise<readonly CheckResult[]> => {
     const now = clock.monotonic();
     if (last !== null && now - last.at < REUSE_MS) return last.results;
-    const results = Promise.all([options.crew?.() ?? [], runOwn()]).then((all) => all.flat());
+    const results = Promise.all([options.workers?.() ?? [], runOwn()]).then((all) => all.flat());
     last = { at: now, results };
     return results;
   };

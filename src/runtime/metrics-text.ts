@@ -1,5 +1,5 @@
 import type { Metric } from 'prom-client';
-import type { MetricFamily } from '../ports/crew.ts';
+import type { MetricFamily } from '../ports/workers.ts';
 
 /** Content type of the text. */
 export const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';

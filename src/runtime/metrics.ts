@@ -1,5 +1,5 @@
-import type { MetricFamily } from '../ports/crew.ts';
 import type { Counter, Gauge, Histogram, Metrics } from '../ports/metrics.ts';
+import type { MetricFamily } from '../ports/workers.ts';
 import { METRICS_TYPE, metricsText } from './metrics-text.ts';
 
 const PREFIX = 'parhelion';

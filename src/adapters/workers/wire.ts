@@ -1,11 +1,11 @@
 import type { MessagePort } from 'node:worker_threads';
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
-import type { CrewDuties } from '../../ports/crew.ts';
+import type { WorkerCommands } from '../../ports/workers.ts';
 
-/** To the worker: a duty to do. */
+/** To the worker: a command to do. */
 export interface Ask {
   readonly id: number;
-  readonly duty: string;
+  readonly command: string;
   readonly args: readonly unknown[];
 }
 
@@ -92,19 +92,19 @@ export function createLogRelay(port: MessagePort): { write(line: string): void }
 }
 
 /** Does what the main thread asks for, on the other side of `port`; `fatal` is what ends the daemon. */
-export function serveDuties(port: MessagePort, duties: CrewDuties, fatal: Promise<unknown>): void {
+export function serveCommands(port: MessagePort, commands: WorkerCommands, fatal: Promise<unknown>): void {
   const tell = (told: Told) => port.postMessage(told);
 
-  async function answer({ id, duty, args }: Ask): Promise<void> {
+  async function answer({ id, command, args }: Ask): Promise<void> {
     try {
-      const run = duties[duty as keyof CrewDuties] as (...args: readonly unknown[]) => Promise<unknown>;
+      const run = commands[command as keyof WorkerCommands] as (...args: readonly unknown[]) => Promise<unknown>;
       tell({ kind: 'answer', id, value: await run(...args) });
     } catch (error) {
       tell({ kind: 'error', id, error: toErrorData(error) });
     }
   }
   port.on('message', (message: Ask | Taken) => {
-    if ('duty' in message) void answer(message);
+    if ('command' in message) void answer(message);
   });
   void fatal.then((error) => tell({ kind: 'fatal', error: toErrorData(error) }));
 }

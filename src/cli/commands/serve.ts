@@ -18,13 +18,13 @@ import { localChainBanner, welcome } from '../banner.ts';
 import { chainSetups } from '../chain-setups.ts';
 import type { CommandValues, RunCommand } from '../command.ts';
 import { composeParts } from '../compose.ts';
-import { hireCrew } from '../crew.ts';
 import type { CliIo } from '../io.ts';
 import { chooseUpstream, loadCliConfig } from '../load-config.ts';
 import { type LocalChain, startLocalChain } from '../local-chain.ts';
 import { chooseRoles, splitRoles } from '../roles.ts';
 import { removeRunFile, writeRunFile } from '../run-file.ts';
 import { readVersion } from '../version.ts';
+import { startWorkers } from '../workers.ts';
 
 export const run: RunCommand = async (values, io) => {
   try {
@@ -101,11 +101,11 @@ async function serve(serving: Serving): Promise<number> {
     dataDir: chain?.storeDir ?? serving.dataDir,
     version,
   };
-  const crew = hireCrew({ roles: threads, config, cwd: io.cwd, log, ...place });
-  const parts = composeParts(config.core, log, crew.shared, config.file);
+  const workers = startWorkers({ roles: threads, config, cwd: io.cwd, log, ...place });
+  const parts = composeParts(config.core, log, workers.shared, config.file);
   try {
     const daemon = await createDaemon({
-      ...{ config, parts, ...place, roles: new Set(main), crew: crew.members },
+      ...{ config, parts, ...place, roles: new Set(main), workers: workers.handles },
       firstProject: main.includes('api') ? firstProject(config, io) : null,
       firstOperator: main.includes('api') && config.file === null && !config.productionEnv,
       sockets: inheritedSockets(io.env, process.pid),
@@ -115,7 +115,7 @@ async function serve(serving: Serving): Promise<number> {
     if (!writesJson(config.core.log.format, io)) throw error;
     return writeFatal(log, error);
   } finally {
-    await crew.end();
+    await workers.end();
     await parts.bus.close();
     release();
   }

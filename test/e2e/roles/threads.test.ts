@@ -115,7 +115,7 @@ test('a role that hangs makes the daemon not ready and its metrics absent, and i
   assert.equal(sampleOf(text, 'parhelion_probe_setting{role="indexer"}'), null);
   assert.equal(sampleOf(text, 'parhelion_probe_setting{role="deliverer"}'), 1);
   const again = await metricsOf(admin);
-  assert.ok((sampleOf(again, 'parhelion_roles_unanswered_total{role="indexer",duty="metrics"}') ?? 0) >= 1);
+  assert.ok((sampleOf(again, 'parhelion_roles_unanswered_total{role="indexer",command="metrics"}') ?? 0) >= 1);
   await daemon.kill('SIGTERM');
   assert.equal(daemon.child.exitCode, 0, daemon.output());
 });

@@ -1,15 +1,15 @@
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { createSystemClock } from '../../../src/adapters/clock.ts';
-import { hireMember } from '../../../src/adapters/workers/hire.ts';
+import { startWorker } from '../../../src/adapters/workers/start-worker.ts';
 import { CodedError, codeOf } from '../../../src/lib/coded-error.ts';
 
-const ENTRY = new URL('./duties-thread.ts', import.meta.url);
+const ENTRY = new URL('./commands-thread.ts', import.meta.url);
 
 function hire(t: TestContext, entry = ENTRY) {
   const lines: string[] = [];
   let gone = 0;
-  const member = hireMember({
+  const member = startWorker({
     ...{ role: 'indexer', entry, data: {}, clock: createSystemClock() },
     writeLog: (text) => void lines.push(text),
     gone: () => {
@@ -69,7 +69,10 @@ test('what it cannot go on with is told, and it answers on', async (t) => {
 test('a hung thread is silent within the limit, and can be ended; that is no failure', async (t) => {
   const { member, gone } = hire(t);
   await member.ask('ping', null);
-  await assert.rejects(member.ask('metrics', 50), { code: 'ROLE_SILENT', facts: { role: 'indexer', duty: 'metrics' } });
+  await assert.rejects(member.ask('metrics', 50), {
+    code: 'ROLE_SILENT',
+    facts: { role: 'indexer', command: 'metrics' },
+  });
   const waiting = member.ask('ping', null);
   waiting.catch(() => undefined);
   await member.end();

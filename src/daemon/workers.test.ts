@@ -3,26 +3,26 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { createMemoryLog } from '../../test/helpers/memory-log.ts';
 import { CodedError, codeOf } from '../lib/coded-error.ts';
-import type { ConfigValues, CrewDuties, CrewMember } from '../ports/crew.ts';
 import type { Role } from '../ports/daemon-view.ts';
+import type { ConfigValues, WorkerCommands, WorkerHandle } from '../ports/workers.ts';
 import { createMetricsRegistry } from '../runtime/metrics.ts';
-import { createCrew, renderMetrics } from './workers.ts';
+import { createWorkers, renderMetrics } from './workers.ts';
 
 const LIFECYCLE = { startTimeoutMs: 1_000, drainTimeoutMs: 2_000, stopTimeoutMs: 3_000 };
 const THREADS: readonly Role[] = ['indexer', 'deliverer'];
 const silent = (role: Role) => new CodedError('ROLE_SILENT', `${role} is silent`);
 
-interface FakeMember extends CrewMember {
-  /** The duties it was asked for, with their time limits. */
-  readonly asked: (readonly [keyof CrewDuties, number | null])[];
+interface FakeMember extends WorkerHandle {
+  /** The commands it was asked for, with their time limits. */
+  readonly asked: (readonly [keyof WorkerCommands, number | null])[];
   ended: number;
   fail(reason: unknown): void;
 }
 
-/** A member whose duties are functions of this thread. */
-function fakeMember(role: Role, duties: Partial<CrewDuties>): FakeMember {
+/** A worker whose commands are functions of this thread. */
+function fakeMember(role: Role, commands: Partial<WorkerCommands>): FakeMember {
   let fail: (reason: unknown) => void = () => undefined;
-  const member: FakeMember = {
+  const worker: FakeMember = {
     role,
     asked: [],
     ended: 0,
@@ -30,28 +30,28 @@ function fakeMember(role: Role, duties: Partial<CrewDuties>): FakeMember {
     failed: new Promise((resolve) => {
       fail = resolve;
     }),
-    async ask(duty, timeoutMs, ...args) {
-      member.asked.push([duty, timeoutMs]);
-      const run = duties[duty] as ((...all: unknown[]) => Promise<never>) | undefined;
+    async ask(command, timeoutMs, ...args) {
+      worker.asked.push([command, timeoutMs]);
+      const run = commands[command] as ((...all: unknown[]) => Promise<never>) | undefined;
       return (await run?.(...args)) as never;
     },
     async end() {
-      member.ended += 1;
+      worker.ended += 1;
     },
   };
-  return member;
+  return worker;
 }
 
-function setUp(members: readonly FakeMember[]) {
+function setUp(handles: readonly FakeMember[]) {
   const metrics = createMetricsRegistry();
   const log = createMemoryLog();
-  const crew = createCrew({ members, lifecycle: LIFECYCLE, metrics: metrics.scope('roles'), log });
-  return { crew, metrics, log };
+  const workers = createWorkers({ handles, lifecycle: LIFECYCLE, metrics: metrics.scope('roles'), log });
+  return { workers, metrics, log };
 }
 
 const config = (n: number): ConfigValues => ({ core: { n }, values: {} });
 
-test('a reload that any member refuses, or does not answer, leaves all with the old configuration', async () => {
+test('a reload that any worker refuses, or does not answer, leaves all with the old configuration', async () => {
   const outcome = fc.constantFrom<'takes' | 'refuses' | 'takes in silence' | 'is silent'>(
     'takes',
     'takes',
@@ -62,7 +62,7 @@ test('a reload that any member refuses, or does not answer, leaves all with the 
   await fc.assert(
     fc.asyncProperty(fc.array(outcome, { minLength: 1, maxLength: 5 }), async (outcomes) => {
       const has = outcomes.map(() => 1);
-      const members = outcomes.map((kind, index) =>
+      const handles = outcomes.map((kind, index) =>
         fakeMember('indexer', {
           async takeConfig(next) {
             const n = (next.core as { n: number }).n;
@@ -76,8 +76,8 @@ test('a reload that any member refuses, or does not answer, leaves all with the 
           },
         }),
       );
-      const { crew } = setUp(members);
-      const taken = crew.takeConfig(config(2), config(1)).then(
+      const { workers } = setUp(handles);
+      const taken = workers.takeConfig(config(2), config(1)).then(
         () => true,
         (error: unknown) => {
           assert.equal(codeOf(error), 'PLUGIN_RELOAD_REFUSED');
@@ -92,41 +92,41 @@ test('a reload that any member refuses, or does not answer, leaves all with the 
 });
 
 test('all are asked before one of them takes a configuration: a refusal then costs nothing', async () => {
-  const members = THREADS.map((role) =>
+  const handles = THREADS.map((role) =>
     fakeMember(role, {
       async checkConfig() {
         if (role === 'deliverer') throw new CodedError('PLUGIN_RELOAD_REFUSED', 'no');
       },
     }),
   );
-  const { crew } = setUp(members);
-  await assert.rejects(crew.checkConfig(config(2)), { code: 'PLUGIN_RELOAD_REFUSED' });
-  assert.ok(members.every(({ asked }) => asked.every(([duty]) => duty === 'checkConfig')));
+  const { workers } = setUp(handles);
+  await assert.rejects(workers.checkConfig(config(2)), { code: 'PLUGIN_RELOAD_REFUSED' });
+  assert.ok(handles.every(({ asked }) => asked.every(([command]) => command === 'checkConfig')));
 });
 
-test('readiness: the checks of a member bear its name; one that is silent, or has ended, fails', async () => {
-  const members = [
+test('readiness: the checks of a worker bear its name; one that is silent, or has ended, fails', async () => {
+  const handles = [
     fakeMember('indexer', { checks: async () => [{ name: 'disk', ok: true, detail: 'fine' }] }),
     fakeMember('deliverer', { checks: () => Promise.reject(silent('deliverer')) }),
     fakeMember('api', { checks: () => Promise.reject(new CodedError('ROLE_ENDED', 'gone')) }),
   ];
-  const { crew, metrics, log } = setUp(members);
-  assert.deepEqual(await crew.checks(), [
+  const { workers, metrics, log } = setUp(handles);
+  assert.deepEqual(await workers.checks(), [
     { name: 'role indexer', ok: true, detail: 'answers' },
     { name: 'indexer: disk', ok: true, detail: 'fine' },
     { name: 'role deliverer', ok: false, detail: 'does not answer' },
     { name: 'role api', ok: false, detail: 'has ended' },
   ]);
-  assert.match(await metrics.text(), /parhelion_roles_unanswered_total\{role="deliverer",duty="checks"\} 1/);
+  assert.match(await metrics.text(), /parhelion_roles_unanswered_total\{role="deliverer",command="checks"\} 1/);
   // Whoever ends a thread in order may have questions under way; one that ends by itself is a fatal line already.
   assert.doesNotMatch(await metrics.text(), /unanswered_total\{role="api"/);
   assert.deepEqual(
-    log.lines.map(({ fields }) => fields['member']),
+    log.lines.map(({ fields }) => fields['worker']),
     ['deliverer'],
   );
 });
 
-test('metrics: a member that does not answer within a second is left out and counted; heads come once', async () => {
+test('metrics: a worker that does not answer within a second is left out and counted; heads come once', async () => {
   const own = createMetricsRegistry();
   const other = createMetricsRegistry();
   for (const [registry, value] of [
@@ -137,17 +137,17 @@ test('metrics: a member that does not answer within a second is left out and cou
     registry.scope('a').histogram('took_seconds', 'time', [0.1, 1]).record(value);
   }
   other.scope('b').gauge('only_there', 'of the other alone').set(5);
-  const members = [
+  const handles = [
     fakeMember('indexer', { metrics: async () => JSON.parse(JSON.stringify(await other.families())) }),
     fakeMember('deliverer', { metrics: () => Promise.reject(silent('deliverer')) }),
   ];
-  const { crew } = setUp(members);
-  const parts = await crew.metrics();
+  const { workers } = setUp(handles);
+  const parts = await workers.metrics();
   assert.deepEqual(
     parts.map(({ role }) => role),
     ['indexer'],
   );
-  assert.deepEqual(members[1]?.asked, [['metrics', 1_000]]);
+  assert.deepEqual(handles[1]?.asked, [['metrics', 1_000]]);
   const text = await renderMetrics([{ role: null, families: await own.families() }, ...parts]);
   const expected = [
     '# HELP parhelion_a_things_total things',
@@ -179,7 +179,7 @@ test('metrics: a member that does not answer within a second is left out and cou
 
 test('the end: drains and then stops are asked of all at once within the limits; silent ones are ended all the same, once', async () => {
   const order: string[] = [];
-  const members = THREADS.map((role) =>
+  const handles = THREADS.map((role) =>
     fakeMember(role, {
       async drain() {
         order.push(`drain ${role}`);
@@ -191,21 +191,21 @@ test('the end: drains and then stops are asked of all at once within the limits;
       },
     }),
   );
-  const { crew } = setUp(members);
-  await crew.drain();
-  await Promise.all([crew.stop(), crew.stop()]);
+  const { workers } = setUp(handles);
+  await workers.drain();
+  await Promise.all([workers.stop(), workers.stop()]);
   assert.deepEqual(order, ['drain indexer', 'drain deliverer', 'stop indexer', 'stop deliverer']);
-  for (const { asked, ended } of members) {
+  for (const { asked, ended } of handles) {
     assert.equal(ended, 1);
-    for (const [duty, timeoutMs] of asked) {
-      const limit = duty === 'drain' ? LIFECYCLE.drainTimeoutMs : LIFECYCLE.stopTimeoutMs;
+    for (const [command, timeoutMs] of asked) {
+      const limit = command === 'drain' ? LIFECYCLE.drainTimeoutMs : LIFECYCLE.stopTimeoutMs;
       assert.equal(timeoutMs, limit + 1_000);
     }
   }
 });
 
-test('what ends one member ends the crew; a ping needs all of them; a start fails with the first error', async () => {
-  const members = THREADS.map((role) =>
+test('the end of one worker ends all; a ping needs all of them; a start fails with the first error', async () => {
+  const handles = THREADS.map((role) =>
     fakeMember(role, {
       async ping() {
         if (role === 'deliverer') throw silent(role);
@@ -215,12 +215,12 @@ test('what ends one member ends the crew; a ping needs all of them; a start fail
       },
     }),
   );
-  const { crew } = setUp(members);
-  await assert.rejects(crew.ping(), { code: 'ROLE_SILENT' });
-  await assert.rejects(crew.start(), { code: 'STORE_WRONG_CHAIN', exitCode: 78 });
-  members[1]?.fail('why');
-  assert.equal(await crew.failed, 'why');
-  const { crew: nobody } = setUp([]);
+  const { workers } = setUp(handles);
+  await assert.rejects(workers.ping(), { code: 'ROLE_SILENT' });
+  await assert.rejects(workers.start(), { code: 'STORE_WRONG_CHAIN', exitCode: 78 });
+  handles[1]?.fail('why');
+  assert.equal(await workers.failed, 'why');
+  const { workers: nobody } = setUp([]);
   await nobody.start();
   await nobody.ping();
   assert.deepEqual(await nobody.checks(), []);

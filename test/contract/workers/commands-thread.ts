@@ -1,7 +1,7 @@
-/** A thread whose duties answer, fail, hang and crash. */
+/** A thread whose commands answer, fail, hang and crash. */
 import { parentPort } from 'node:worker_threads';
 import { createLog } from '../../../src/adapters/log.ts';
-import { createLogRelay, serveDuties } from '../../../src/adapters/workers/wire.ts';
+import { createLogRelay, serveCommands } from '../../../src/adapters/workers/wire.ts';
 import { CodedError } from '../../../src/lib/coded-error.ts';
 
 if (parentPort === null) throw new Error('this module is the entry of a thread');
@@ -11,7 +11,7 @@ const fatal = new Promise<unknown>((resolve) => {
   fail = resolve;
 });
 
-serveDuties(
+serveCommands(
   parentPort,
   {
     async start() {

@@ -3,16 +3,16 @@ import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { createSystemClock } from '../adapters/clock.ts';
 import type { RootLog } from '../adapters/log.ts';
-import { hireMember } from '../adapters/workers/hire.ts';
+import { startWorker } from '../adapters/workers/start-worker.ts';
 import type { LoadedConfig } from '../config/load.ts';
 import type { ChainSetup } from '../daemon/parts.ts';
-import { type FoundPlugin, hasDuty } from '../daemon/registry.ts';
-import type { CrewMember } from '../ports/crew.ts';
+import { type FoundPlugin, runsIn } from '../daemon/registry.ts';
 import type { Role } from '../ports/daemon-view.ts';
+import type { WorkerHandle } from '../ports/workers.ts';
 import { createWriteLock, forgetLockMember, type LockMemory, makeLockMemory } from '../store/write-lock.ts';
 import type { SharedParts } from './compose.ts';
 
-interface CrewPlan {
+interface WorkersPlan {
   readonly roles: readonly Role[];
   readonly config: LoadedConfig<FoundPlugin>;
   readonly chains: readonly ChainSetup[];
@@ -23,8 +23,8 @@ interface CrewPlan {
   readonly log: RootLog;
 }
 
-interface HiredCrew {
-  readonly members: readonly CrewMember[];
+interface StartedWorkers {
+  readonly handles: readonly WorkerHandle[];
   /** For the main thread. */
   readonly shared: SharedParts;
   /** Ends those that still run. */
@@ -35,21 +35,21 @@ interface HiredCrew {
 const MAIN = 0;
 
 /** Starts a thread per role; they load while the main thread does. The database's lock is theirs in common. */
-export function hireCrew({ roles, config, log, ...rest }: CrewPlan): HiredCrew {
+export function startWorkers({ roles, config, log, ...rest }: WorkersPlan): StartedWorkers {
   const channel = roles.length === 0 ? null : `parhelion-${process.pid}-${randomUUID()}`;
   const memory = roles.length === 0 ? null : makeLockMemory(1 + roles.length);
   const clock = createSystemClock();
   const { file, core, values, productionEnv } = config;
-  const members = roles.map((role, index) => {
+  const handles = roles.map((role, index) => {
     const place = MAIN + 1 + index;
     const data: RoleData = {
       ...{ role, ...rest, channel, lock: memory === null ? null : { memory, place } },
       config: { file, core, values, productionEnv },
       leaveOut: config.plugins
-        .filter((plugin) => !plugin.enabled || !hasDuty(plugin, new Set([role])))
+        .filter((plugin) => !plugin.enabled || !runsIn(plugin, new Set([role])))
         .map(({ use }) => use),
     };
-    return hireMember({
+    return startWorker({
       ...{ role, data, clock, entry },
       writeLog: (lines) => log.writeLines(lines),
       gone: () => {
@@ -58,10 +58,10 @@ export function hireCrew({ roles, config, log, ...rest }: CrewPlan): HiredCrew {
     });
   });
   return {
-    members,
+    handles,
     shared: { channel, isConnected: true, lock: memory === null ? null : createWriteLock(memory, MAIN) },
     async end() {
-      await Promise.all(members.map((member) => member.end()));
+      await Promise.all(handles.map((worker) => worker.end()));
     },
   };
 }

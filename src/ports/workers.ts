@@ -30,7 +30,7 @@ export interface ConfigValues {
 }
 
 /** What the main thread wants of a role that runs in another thread. Arguments and answers are plain data. */
-export interface CrewDuties {
+export interface WorkerCommands {
   /** Opens everything and runs. Errors: those of the stage that failed. */
   start(): Promise<void>;
   /** Answers when the event loop turns. */
@@ -48,14 +48,14 @@ export interface CrewDuties {
 }
 
 /** A role in another thread, as the main thread sees it. */
-export interface CrewMember {
+export interface WorkerHandle {
   readonly role: Role;
-  /** Errors: ROLE_SILENT after `timeoutMs` (null waits for as long as the member lives), ROLE_ENDED, and the errors of the duty. */
-  ask<D extends keyof CrewDuties>(
-    duty: D,
+  /** Errors: ROLE_SILENT after `timeoutMs` (null waits for as long as the member lives), ROLE_ENDED, and the errors of the command. */
+  ask<D extends keyof WorkerCommands>(
+    command: D,
     timeoutMs: number | null,
-    ...args: Parameters<CrewDuties[D]>
-  ): Promise<Awaited<ReturnType<CrewDuties[D]>>>;
+    ...args: Parameters<WorkerCommands[D]>
+  ): Promise<Awaited<ReturnType<WorkerCommands[D]>>>;
   /** Resolves with the reason when it cannot go on, or has ended without being asked. */
   readonly failed: Promise<unknown>;
   /** Ends it, whatever it is doing. */

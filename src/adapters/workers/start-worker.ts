@@ -3,12 +3,12 @@ import { fileURLToPath } from 'node:url';
 import { Worker } from 'node:worker_threads';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { Clock } from '../../ports/clock.ts';
-import type { CrewMember } from '../../ports/crew.ts';
 import type { Role } from '../../ports/daemon-view.ts';
+import type { WorkerHandle } from '../../ports/workers.ts';
 import { EXIT } from '../../runtime/errors.ts';
 import { type Ask, fromErrorData, type Taken, type Told } from './wire.ts';
 
-export interface HireOptions {
+export interface WorkerOptions {
   readonly role: Role;
   /** Module that the thread runs. */
   readonly entry: URL;
@@ -26,8 +26,8 @@ interface Waiting {
   reject(error: unknown): void;
 }
 
-/** Starts a thread for a role. It loads its modules at once and opens nothing before the duty `start`. */
-export function hireMember(options: HireOptions): CrewMember {
+/** Starts a thread for a role. It loads its modules at once and opens nothing before the command `start`. */
+export function startWorker(options: WorkerOptions): WorkerHandle {
   const { role, clock } = options;
   const worker = startThread(options.entry, options.data);
   const exited = new Promise<void>((resolve) => void worker.once('exit', () => resolve()));
@@ -65,7 +65,7 @@ export function hireMember(options: HireOptions): CrewMember {
   return {
     role,
     failed: failure.told,
-    ask(duty, timeoutMs, ...args) {
+    ask(command, timeoutMs, ...args) {
       return new Promise((resolve, reject) => {
         if (ended !== null) return reject(ended);
         const id = nextId++;
@@ -84,11 +84,11 @@ export function hireMember(options: HireOptions): CrewMember {
             reject(error as Error);
           },
         });
-        worker.postMessage({ id, duty, args } satisfies Ask);
+        worker.postMessage({ id, command, args } satisfies Ask);
       });
       function giveUp(id: number): void {
-        const text = `the role ${role} did not do "${duty}" within ${timeoutMs} ms`;
-        waiting.get(id)?.reject(new CodedError('ROLE_SILENT', text, { facts: { role, duty } }));
+        const text = `the role ${role} did not do "${command}" within ${timeoutMs} ms`;
+        waiting.get(id)?.reject(new CodedError('ROLE_SILENT', text, { facts: { role, command } }));
       }
     },
     async end() {
