@@ -20,7 +20,7 @@ import { allHooks, hooksById, listHooks, readSecrets } from './store/hooks.ts';
 import { readMissed } from './store/missed.ts';
 import type { Db } from './store/tables.ts';
 
-/** What an operator does with webhooks of all projects. */
+/** Commands for webhooks of all projects. */
 export function webhookCommands(parts: CommandParts): readonly Command[] {
   return [
     listCommand(),
@@ -395,7 +395,7 @@ export interface CommandParts {
 export type Options = Readonly<Record<string, string | boolean | undefined>>;
 
 const ID_OPTION = { flags: '--id <id>', description: 'id of the webhook, see `webhooks list`', required: true };
-const JSON_OPTION = { flags: '--json', description: 'print JSON; events as one document per line' };
+const JSON_OPTION = { flags: '--json', description: 'one JSON document; events one per line' };
 
 const EXIT_USAGE = 64;
 
