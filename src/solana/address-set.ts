@@ -1,6 +1,6 @@
 /**
  * Which owners (webhooks, followed wallets, trees; dense small numbers) watch an address. Millions of addresses fit because
- * everything lies in typed arrays: about 36 bytes per address for key and owner and 4 to 12 for its slot.
+ * everything is in typed arrays: about 36 bytes per address for key and owner and 4 to 12 for its slot.
  */
 import { createKeyHash, hashKey } from './key-hash.ts';
 import { createPostingsPool } from './postings-pool.ts';

@@ -1,7 +1,7 @@
 import { createByteReader } from '../byte-reader.ts';
 import { TREE_TYPE } from './events.ts';
 
-/** What the account of a tree tells beside its roots. Keys are 32 bytes. */
+/** Content of the account of a tree, without its roots. Keys are 32 bytes. */
 interface TreeAccount {
   /** `TREE_TYPE`. */
   readonly type: number;
@@ -9,17 +9,17 @@ interface TreeAccount {
   readonly rootHistoryCapacity: number;
   readonly seq: bigint;
   readonly nextIndex: bigint;
-  /** Whoever may use the tree: a group of programs. Trees of other groups are foreign. */
+  /** The group of programs that may use the tree. Trees of other groups are foreign. */
   readonly owner: Uint8Array;
-  /** Queue of the tree; V2 address trees are their own and have none here. */
+  /** Queue of the tree; null for V2 address trees, which are their own queue. */
   readonly queue: Uint8Array | null;
-  /** Where a full tree goes on. */
+  /** Successor of a full tree. */
   readonly nextTree: Uint8Array | null;
-  /** Where the root of a sequence number lies in the account: `rootsOffset + 32 * (seq % rootHistoryCapacity)`. */
+  /** Offset of the root at a sequence number: `rootsOffset + 32 * (seq % rootHistoryCapacity)`. */
   readonly rootsOffset: number;
 }
 
-/** So many bytes from the start of an account are enough. */
+/** Bytes from the start of an account that suffice to read it. */
 export const TREE_HEADER_BYTES = 704;
 
 const STATE_V1 = 'ac2bacba1d49db54';
@@ -40,24 +40,24 @@ export const TREE_DISCRIMINATORS: readonly Uint8Array[] = [STATE_V1, ADDRESS_V1,
   Uint8Array.from(Buffer.from(hex, 'hex')),
 );
 
-/** Where the account of a tree of this type (`TREE_TYPE`) keeps its sequence number, a little-endian u64, and its oldest root. */
+/** Offsets of the sequence number (little-endian u64) and of the oldest root in the account of a tree of this type (`TREE_TYPE`). */
 export function rootPlaces(type: number): { readonly seqOffset: number; readonly rootsOffset: number } {
   return type === TREE_TYPE.stateV1 || type === TREE_TYPE.addressV1
     ? { seqOffset: V1_SEQUENCE, rootsOffset: V1_ROOTS }
     : { seqOffset: V2_SEQUENCE, rootsOffset: V2_ROOTS };
 }
 
-/** Owner, program owner, forester and seven numbers stand before the keys of queue and next tree. */
+/** Owner, program owner, forester and seven numbers precede the keys of queue and next tree. */
 const QUEUE_IN_METADATA = 3 * 32 + 7 * 8;
 
-/** The tree of an output queue, by the start of the queue's account; null when it is no such account. */
+/** The tree of an output queue, from the start of the queue's account; null for other accounts. */
 export function readQueueAccount(data: Uint8Array): Uint8Array | null {
   if (data.length < 8 + METADATA_BYTES || !Buffer.from(data.buffer, data.byteOffset, 8).equals(OUTPUT_QUEUE))
     return null;
   return Uint8Array.from(createByteReader(data, 8 + QUEUE_IN_METADATA).key());
 }
 
-/** Reads the header of a tree account by its discriminator; null when it is no tree of a known kind, or too short. */
+/** Reads the header of a tree account by its discriminator; null when it is not a tree of a known kind, or too short. */
 export function readTreeAccount(data: Uint8Array): TreeAccount | null {
   if (data.length < TREE_HEADER_BYTES) return null;
   const kind = Buffer.from(data.buffer, data.byteOffset, 8).toString('hex');
