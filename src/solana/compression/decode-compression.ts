@@ -60,7 +60,10 @@ function readQueued(group: InstructionGroup, table: KeyTable, ids: ProgramIds): 
   );
 }
 
-/** V1: an event repeated by a noop, one or two calls of Solana's system program after the compression program; or directly after it, a tree event. */
+/**
+ * V1: an event repeated by a noop, one or two calls of Solana's system program after the compression program, or a tree event directly
+ * after it.
+ */
 function readNoops(group: InstructionGroup, table: KeyTable, ids: ProgramIds): Decoded {
   const found = group.flatMap((step, at) => {
     if (step.program !== ids.compression) return [];

@@ -96,30 +96,30 @@ function keyOrNull(key: Uint8Array): Uint8Array | null {
   return key.some((byte) => byte !== 0) ? key : null;
 }
 
-/** A part of a queue that is full and not in the tree yet: one proof will bring it there. */
+/** A part of a queue that is full and not in the tree yet: one proof will append it. */
 interface FullPart {
-  /** Place of its first value in the queue, counted from 0 over the queue's whole life. */
+  /** Index of its first value in the queue, counted from 0 over the queue's lifetime. */
   readonly from: number;
   readonly size: number;
-  /** Which of the account's stores of chains, and which chain in it. */
+  /** Index of the store of chains in the account, and of the chain in it. */
   readonly store: number;
   readonly place: number;
 }
 
-/** What the account of a queue tells beside its values. V2 state trees hold their queue of nullifiers, V2 address trees that of addresses. */
+/** Content of the account of a queue, without its values. V2 state trees contain their nullifier queue, V2 address trees their address queue. */
 export interface QueueHeader {
-  /** Values that were ever put in. */
+  /** Number of values ever queued. */
   readonly nextIndex: number;
   /** Ascending by `from`. */
   readonly fullParts: readonly FullPart[];
-  /** Where the stores of chains lie in the account, and how long they are together. */
+  /** Offset of the stores of chains in the account, and their total length. */
   readonly storesOffset: number;
   readonly storesBytes: number;
   /** Bytes of one store: u64 length, u64 capacity, then 32 bytes for each chain. */
   readonly storeBytes: number;
 }
 
-/** So many bytes from the start of an account are enough. */
+/** Bytes from the start of an account that suffice to read it. */
 export const QUEUE_HEADER_BYTES = 552;
 
 const TREE_BATCHES = 264;
@@ -128,11 +128,11 @@ const OUTPUT_BATCHES = 232;
 const BATCH_BYTES = 96;
 const VECTOR_HEAD = 16;
 const HASH_BYTES = 32;
-/** More than any deployment has; a header that says more is no header. */
+/** More than any deployment has; a header with more is invalid. */
 const MOST_BATCHES = 8;
 const MOST_VALUES = 2 ** 20;
 
-/** Reads the header of an output queue, or of the queue that a V2 tree is itself; null when it is neither. */
+/** Reads the header of an output queue, or of the queue inside a V2 tree; null when it is neither. */
 export function readQueueHeader(data: Uint8Array): QueueHeader | null {
   if (data.length < QUEUE_HEADER_BYTES) return null;
   const kind = Buffer.from(data.buffer, data.byteOffset, 8);
@@ -165,8 +165,8 @@ export function readQueueHeader(data: Uint8Array): QueueHeader | null {
 }
 
 /**
- * Batches take turns, so the first place of what a batch holds follows from how many values there were. The start index of its record
- * does not tell: it stays what it was when the batch of an input queue is used again, and that of addresses counts from 1.
+ * Batches take turns, so the first index of a batch follows from the number of queued values. The start index in its record
+ * is not usable: it is not updated when the batch of an input queue is reused, and that of addresses counts from 1.
  */
 function roundStart(store: number, count: number, batchSize: number, nextIndex: number): number | null {
   const first = store * batchSize;
@@ -182,7 +182,7 @@ function partsOf(store: number, from: number, size: number, inserted: number, fu
   });
 }
 
-/** The chain of a full part, from the bytes at `storesOffset`; null when they do not hold it. */
+/** The chain of a full part, from the bytes at `storesOffset`; null when they do not contain it. */
 export function chainOfPart(
   stores: Uint8Array,
   { storeBytes }: QueueHeader,

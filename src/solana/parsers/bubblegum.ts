@@ -36,11 +36,11 @@ export const bubblegum: TransactionParser = {
     const [first] = found;
     if (first === undefined) return null;
     const { type, did } = first.form;
-    const told = found.filter(({ form }) => form.did !== '' || form.type === NEW_TREE);
+    const records = found.filter(({ form }) => form.did !== '' || form.type === NEW_TREE);
     return {
       ...{ type, source: 'BUBBLEGUM' },
       describe: () => (did === '' ? '' : `${view.feePayer} ${did} a compressed nft.`),
-      events: () => (told.length === 0 ? {} : { compressed: told.map((one) => entryOf(view, one)) }),
+      events: () => (records.length === 0 ? {} : { compressed: records.map((one) => entryOf(view, one)) }),
     };
   },
 };
@@ -57,8 +57,8 @@ function callsOf(steps: readonly ViewStep[], at: number): ViewStep[] {
 }
 
 function entryOf(view: TransactionView, { form, step, calls }: Found): Readonly<Record<string, unknown>> {
-  const told = readTold(calls);
-  const { leaf, change } = told;
+  const records = readEmittedRecords(calls);
+  const { leaf, change } = records;
   const at = (position: number): string | null => {
     const text = position < 0 ? '' : view.account(step.accounts[position]);
     // For an absent optional account the program names itself.
@@ -68,7 +68,7 @@ function entryOf(view: TransactionView, { form, step, calls }: Found): Readonly<
   const owner = at(form.owner);
   const delegate = at(form.delegate) ?? owner;
   return {
-    assetId: assetOf(view, step, told, form),
+    assetId: assetOf(view, step, records, form),
     innerInstructionIndex: step.inner < 0 ? null : step.inner,
     instructionIndex: step.outer,
     leafIndex: form.type === NEW_TREE ? null : (change?.leafIndex ?? null),
@@ -89,7 +89,7 @@ function entryOf(view: TransactionView, { form, step, calls }: Found): Readonly<
 /** Offset of the nonce in the data of instructions that empty a leaf: after discriminator, root and two hashes. */
 const NONCE_AT = 8 + 32 * 3;
 
-function assetOf(view: TransactionView, step: ViewStep, { leaf, change }: Told, form: BubblegumForm): string | null {
+function assetOf(view: TransactionView, step: ViewStep, { leaf, change }: EmittedRecords, form: BubblegumForm): string | null {
   if (leaf !== null) return encode32(leaf.id);
   if (form.type === NEW_TREE) return null;
   const position = form.tree < 0 ? undefined : step.accounts[form.tree];
@@ -312,13 +312,13 @@ function skipMetadata(reader: ReturnType<typeof createByteReader>): void {
 const NOOPS = ['noopb9bkMVfRPU8AsbpTUg8AQkHtKwMYZiFUjNRtMmV', 'mnoopTCrg4p8ry25e4bcWA9XZjbNjMTfgYVGGEdRsf3'];
 
 /** Records that a Bubblegum instruction emitted for a leaf. */
-interface Told {
+interface EmittedRecords {
   readonly leaf: LeafSchema | null;
   readonly change: ChangeLog | null;
 }
 
 /** Reads the records among the calls of an instruction. */
-function readTold(calls: readonly ViewStep[]): Told {
+function readEmittedRecords(calls: readonly ViewStep[]): EmittedRecords {
   let leaf: LeafSchema | null = null;
   let change: ChangeLog | null = null;
   for (const { programId, data } of calls) {
