@@ -105,7 +105,7 @@ async function body(
   mint: string,
   isNative: boolean,
   { time, slot, datetime }: Point,
-  { raw, asOf, decimals: told }: BalanceAt,
+  { raw, asOf, decimals: ownDecimals }: BalanceAt,
   mintFacts: MintFactsReader,
   signal: AbortSignal,
 ) {
@@ -114,7 +114,7 @@ async function body(
   const facts = isNative
     ? null
     : ((await (mayBeScaled ? mintFacts.needed : mintFacts.known)([mint], signal)).get(mint) ?? null);
-  const decimals = isNative ? 9 : (told ?? facts?.decimals ?? 0);
+  const decimals = isNative ? 9 : (ownDecimals ?? facts?.decimals ?? 0);
   return {
     ...{ wallet, mint, isNative },
     balance: uiAmount(raw, decimals, facts?.scale ?? null, asOf?.time ?? time ?? 0),
@@ -185,8 +185,8 @@ async function accountBalance(
   for (;;) {
     const rows = await view.accountRows(account, edge, PIECE);
     for (const loaded of await view.load(rows)) {
-      const told = balanceIn(loaded, account.address, mint, view.key);
-      if (told !== null) return { ...told, asOf: loaded };
+      const found = balanceIn(loaded, account.address, mint, view.key);
+      if (found !== null) return { ...found, asOf: loaded };
     }
     const last = rows.at(-1);
     if (last === undefined || rows.length < PIECE) return NONE;

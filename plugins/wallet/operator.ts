@@ -142,7 +142,7 @@ function stateOf(row: WalletRow): string {
   if (row.refused !== null) return REFUSALS[row.refused](row.refused_size ?? 0);
   if (row.dropped_at !== null) return 'is being deleted: no requests';
   if (row.head === null) return 'waits to be indexed';
-  if (row.last_error !== null) return `stands still: ${row.last_error}`;
+  if (row.last_error !== null) return `stalled: ${row.last_error}`;
   if (row.is_complete === 0 && row.pruned_below === null) return `is being indexed, down to slot ${row.floor}`;
   const past = row.is_complete === 1 ? 'complete' : `without data below slot ${row.pruned_below}`;
   return isJoined(row) ? `${past}, current` : `${past}, up to slot ${row.head}`;

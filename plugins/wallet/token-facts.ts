@@ -48,7 +48,7 @@ export function createMintFactsReader(facts: TokenFacts | null, log: Log): MintF
       } catch (error) {
         signal.throwIfAborted();
         throw new RequestError(503, 'Service unavailable', {
-          details: 'The Solana upstream does not tell how amounts of a token are shown',
+          details: 'The Solana upstream does not report how amounts of a token are shown',
           cause: error,
         });
       }

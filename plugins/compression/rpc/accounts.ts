@@ -55,7 +55,7 @@ export const getCompressedAccount = (version: RecordVersion): MethodFactory =>
 export const getMultipleCompressedAccounts = (version: RecordVersion): MethodFactory =>
   compressionMethod({
     name: version === 1 ? 'getMultipleCompressedAccounts' : 'getMultipleCompressedAccountsV2',
-    summary: 'Unspent compressed accounts by hash or by address, in the order asked for; null where there is none',
+    summary: 'Unspent compressed accounts by hash or by address, in the requested order; null for missing ones',
     fields: manyAccountsFields(),
     result: Type.Object({ items: Type.Array(orNull(accountSchema(version))) }),
     async run(params, { db }) {
@@ -117,7 +117,7 @@ async function placeOf(db: Db, owner: Uint8Array, hash: Uint8Array): Promise<Own
 export const getCompressedBalance = (name: 'getCompressedBalance' | 'getCompressedAccountBalance'): MethodFactory =>
   compressionMethod({
     name,
-    summary: 'Lamports of the unspent compressed account with an address or a hash; 0 when there is none',
+    summary: 'Lamports of the unspent compressed account with an address or a hash; 0 when it does not exist',
     fields: oneAccountFields(),
     result: u64('lamports'),
     async run(params, { db }) {

@@ -51,7 +51,7 @@ function getAssetProof(parts: AssetParts): RpcMethod {
 function getAssetProofs(parts: AssetParts, name: string): RpcMethod {
   return assetMethod(parts, {
     name,
-    summary: 'Merkle proofs of up to 1000 compressed NFTs by their ids; null where there is none',
+    summary: 'Merkle proofs of up to 1000 compressed NFTs by their ids; null for missing ones',
     fields: { ids: listOf(key32('id of an asset'), { items: 'ids', empty: 'No ids provided' }) },
     bare: 'ids',
     result: Type.Record(Type.String(), Type.Union([proofSchema(), Type.Null()])),

@@ -150,7 +150,7 @@ const getIndexerHealth =
     plainMethod(slots, {
       name: 'getIndexerHealth',
       summary:
-        '"ok", or an error that tells what is wrong: the index is behind the chain, or a well-known tree cannot be proved',
+        '"ok", or an error with the reason: the index is behind the chain, or a well-known tree cannot be proved',
       fields: {},
       result: Type.Literal('ok'),
       run: async () => {

@@ -121,7 +121,7 @@ async function proofOf(
 export const getMultipleCompressedAccountProofs = (parts: ProofParts, version: RecordVersion): RpcMethod =>
   textMethod(parts, {
     name: version === 1 ? 'getMultipleCompressedAccountProofs' : 'getMultipleCompressedAccountProofsV2',
-    summary: 'Merkle proofs of up to 1000 compressed accounts, in the order asked for',
+    summary: 'Merkle proofs of up to 1000 compressed accounts, in the requested order',
     fields: { hashes: listOf(key32('hash'), { items: 'hashes', empty: 'No hashes provided' }) },
     bare: 'hashes',
     result: Type.Array(accountProofSchema(version)),
@@ -160,7 +160,7 @@ async function proofTexts({ proofs }: ProofParts, db: Db, asked: readonly AskedA
 export const getMultipleNewAddressProofs = (parts: ProofParts): RpcMethod =>
   textMethod(parts, {
     name: 'getMultipleNewAddressProofs',
-    summary: 'Proofs that addresses are not in the first address tree, in the order asked for',
+    summary: 'Proofs that addresses are not in the first address tree, in the requested order',
     fields: { addresses: listOf(key32('address'), LIST) },
     bare: 'addresses',
     result: Type.Array(addressProofSchema()),
@@ -170,7 +170,7 @@ export const getMultipleNewAddressProofs = (parts: ProofParts): RpcMethod =>
 export const getMultipleNewAddressProofsV2 = (parts: ProofParts): RpcMethod =>
   textMethod(parts, {
     name: 'getMultipleNewAddressProofsV2',
-    summary: 'Proofs that addresses are not in the address trees named with them, in the order asked for',
+    summary: 'Proofs that addresses are not in the address trees named with them, in the requested order',
     fields: { addresses: listOf(addressWithTree(), LIST) },
     bare: 'addresses',
     result: Type.Array(addressProofSchema()),

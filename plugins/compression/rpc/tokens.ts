@@ -101,7 +101,7 @@ export const getCompressedTokenAccountBalance = (): MethodFactory =>
     name: 'getCompressedTokenAccountBalance',
     summary: 'Tokens in one compressed account, or in all unspent ones of an owner, who is given as address',
     fields: oneAccountFields(),
-    result: Type.Object({ amount: u64('raw units; 0 when there is none') }),
+    result: Type.Object({ amount: u64('raw units; 0 without tokens') }),
     async run(params, { db }) {
       const { column, key } = whichOne(params);
       const amount = column === 'hash' ? await amountOf(db, key) : await sumOf(db, key);

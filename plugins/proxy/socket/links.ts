@@ -260,9 +260,9 @@ export function createQuarantine({ clock, openProbe }: QuarantineParts): Quarant
       entry.notBefore = clock.monotonic() + Math.min(MAX_PAUSE_MS, PAUSE_MS * 2 ** entry.tries);
       waiting.push(entry);
     };
-    const finish = (tell: () => void) => {
+    const finish = (report: () => void) => {
       entry.isOver = true;
-      tell();
+      report();
     };
     const judge = () =>
       done(() => {

@@ -121,7 +121,7 @@ export function createAdmission(parts: AdmissionParts): WalletAdmission {
         'wallets',
         projectId,
         'WALLET_BUDGET',
-        `The plan has room for ${most} wallets; ones nobody asks for are let go`,
+        `The plan has room for ${most} wallets; unused wallets are dropped`,
         null,
       );
     if (mostStored !== null && stored + size >= mostStored)

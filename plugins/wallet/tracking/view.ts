@@ -63,7 +63,6 @@ export interface WalletView {
   load(rows: readonly ViewRow[]): Promise<readonly Loaded[]>;
   /**
    * Position of any transaction; null when the chain does not know it. For `older` everything below it is
-   * known then. `newer` starts at the fork if one moved or removed it since it was last returned: no transaction is
    * known then. `newer` starts at the fork point if a reorg moved or removed it since it was last returned: no transaction is
    */
   locate(signature: string, wanted: 'older' | 'newer'): Promise<number | null>;

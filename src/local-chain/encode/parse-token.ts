@@ -46,7 +46,7 @@ const multisig =
 
 function setAuthority(read: ByteReader, keys: readonly string[]): Info {
   const authorityType = AUTHORITY_TYPES[read.u8()];
-  if (authorityType === undefined) throw new RangeError('an authority that nobody knows');
+  if (authorityType === undefined) throw new RangeError('unknown authority type');
   const subject = OF_ACCOUNT.has(authorityType) ? 'account' : 'mint';
   return { [subject]: keys[0], authorityType, newAuthority: read.optionalKey() };
 }
@@ -130,7 +130,7 @@ const TYPE_NAMES = [
 
 function extensionTypeName(number: number): string {
   const name = TYPE_NAMES[number];
-  if (name === undefined) throw new RangeError('an extension that nobody knows');
+  if (name === undefined) throw new RangeError('unknown extension');
   return name;
 }
 

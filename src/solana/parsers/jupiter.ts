@@ -90,13 +90,13 @@ function routeFacts(view: TransactionView, routes: readonly ViewStep[]): SwapFac
   const groups = new Set(routes.map(({ outer }) => outer));
   const inside = view.steps.filter((step) => step.inner >= 0 && groups.has(step.outer));
   const moves = view.tokens.filter((move) => move.inner >= 0 && groups.has(move.outer));
-  const told = inside.filter(({ programId }) => programId === JUPITER_V6);
-  const swaps = told.flatMap(routeSwaps);
+  const events = inside.filter(({ programId }) => programId === JUPITER_V6);
+  const swaps = events.flatMap(routeSwaps);
   const user = userOf(view, moves);
   return {
     user,
     ...legsOf(view, moves, user, swaps),
-    fees: feesOf(view, told, moves, user, swaps),
+    fees: feesOf(view, events, moves, user, swaps),
     inner: innerSwaps(view, inside, moves, swaps),
   };
 }
@@ -139,12 +139,12 @@ function netOf(swaps: readonly RouteSwap[]): Map<string, bigint> {
 
 function feesOf(
   view: TransactionView,
-  told: readonly ViewStep[],
+  events: readonly ViewStep[],
   moves: readonly TokenMove[],
   user: string,
   swaps: readonly RouteSwap[],
 ): readonly SwapFee[] {
-  const fees = told.flatMap((step) => feeOf(view, moves, step));
+  const fees = events.flatMap((step) => feeOf(view, moves, step));
   const end = swaps.at(-1)?.step;
   if (fees.length > 0 || end === undefined) return fees;
   // Newer routes do not emit their fee: it is the transfer to another account after all trades.

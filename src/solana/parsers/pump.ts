@@ -35,8 +35,8 @@ export const pumpFun: TransactionParser = {
     if (made !== null) return made;
     const asked = view.outer.find(({ programId, data }) => programId === PROGRAM && isTrade(data));
     if (asked === undefined) return null;
-    const told = view.steps.find((step) => step.outer === asked.outer && readTrade(step) !== null);
-    const trade = told === undefined ? null : readTrade(told);
+    const event = view.steps.find((step) => step.outer === asked.outer && readTrade(step) !== null);
+    const trade = event === undefined ? null : readTrade(event);
     return trade === null ? { type: 'SWAP', source: SOURCE } : traded(view, asked, trade);
   },
 };
