@@ -160,7 +160,7 @@ export async function walkTree(db: Db, hashing: Hashing, tree: TreeRow): Promise
   }
   await leafNodes.end();
   const root = tops.get(0) ?? zeroAt(hashing, tree.height);
-  if (!equalBytes(root, tree.root)) fault('its nodes lead to another root than the one that is stored');
+  if (!equalBytes(root, tree.root)) fault('its nodes lead to another root than the stored one');
   return { pages: count, leaves: leafNodes.count(), faults };
 }
 

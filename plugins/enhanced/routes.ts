@@ -58,7 +58,7 @@ export function transactionsRoute({ transactions, elements, config }: RouteParts
   return defineRoute({
     method: 'POST',
     path: '/v0/transactions',
-    summary: 'What up to 100 transactions did',
+    summary: 'Effects of up to 100 transactions',
     tag: 'Enhanced transactions',
     auth: 'key',
     errors: 'plain',
@@ -144,7 +144,7 @@ export function addressRoute(parts: RouteParts): Route {
   return defineRoute({
     method: 'GET',
     path: '/v0/addresses/:address/transactions',
-    summary: 'What the newest transactions of an address did',
+    summary: 'Effects of the newest transactions of an address',
     tag: 'Enhanced transactions',
     auth: 'key',
     errors: 'plain',

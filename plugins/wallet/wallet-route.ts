@@ -103,7 +103,7 @@ export async function refusedAs503<T>(method: string, answer: Promise<T>): Promi
 function refusalOf(code: string | undefined, method: string): string | null {
   if (code === 'CHAIN_RPC_ERROR') return `The Solana upstream refused ${method}`;
   if (code === 'CHAIN_BAD_RESPONSE') return `The Solana upstream gave a wrong answer to ${method}`;
-  if (code === 'WALLET_BEHIND') return 'The Solana upstream is behind what was asked for';
+  if (code === 'WALLET_BEHIND') return 'The Solana upstream is behind the requested slot';
   if (code === 'WALLET_NO_TRANSACTION') return 'The Solana upstreams do not agree about a transaction';
   if (code === 'UPSTREAM_TOO_LARGE') return `The answer of the Solana upstream to ${method} is too large`;
   return null;

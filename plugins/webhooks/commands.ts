@@ -74,7 +74,7 @@ const BODY_CHARS = 400;
 function listenCommand({ context }: CommandParts): Command {
   return {
     path: ['webhooks', 'listen'],
-    summary: 'a local receiver that prints what arrives and verifies its signature, until interrupted',
+    summary: 'run a local receiver that prints requests and verifies their signatures until interrupted',
     options: [
       { flags: '--host <address>', description: 'address to listen on; default 127.0.0.1' },
       { flags: '--port <number>', description: `port; default ${DEFAULT_PORT}; 0 = any free one` },
@@ -363,7 +363,7 @@ function replayCommand(parts: CommandParts): Command {
         else io.line(`${queued} deliveries will be sent again${remaining === 0 ? '' : `, ${remaining} more remain`}`);
         return;
       }
-      if (fromSlot === undefined || toSlot === undefined) throw usage('--from wants --to');
+      if (fromSlot === undefined || toSlot === undefined) throw usage('--from requires --to');
       if (toSlot < fromSlot) throw usage('--to must not be below --from');
       if (parts.replays === null) throw usage('the chain cannot be read again here');
       const range = { fromSlot, toSlot, force: options['force'] === true };

@@ -17,9 +17,9 @@ export interface AddressIndex {
    * lets the processor wait for their memory at once, which is most of the cost of a look-up in a large set.
    */
   findAll(words: Uint32Array, count: number, found: Uint32Array): void;
-  /** How many owners an entry has: at least one. */
+  /** Number of owners of an entry, at least one. */
   ownerCount(entry: number): number;
-  /** One of them; they are in no particular order. */
+  /** One of the owners, in no particular order. */
   ownerAt(entry: number, position: number): number;
   /** Number of addresses. */
   readonly size: number;
@@ -27,7 +27,7 @@ export interface AddressIndex {
 }
 
 export interface AddressIndexOptions {
-  /** At least four secret random words: whoever knows them can make look-ups slow. */
+  /** At least four secret random words: knowing them allows making look-ups slow. */
   readonly seed: Uint32Array;
 }
 
@@ -38,9 +38,9 @@ const FIRST_CHUNK_ENTRIES = 64;
 const FIRST_SLOTS = 128;
 const MAX_LOAD = 0.7;
 const MAX_PROBES = 64;
-/** Keys that are looked at in step. */
+/** Keys that are looked up together. */
 const BATCH = 64;
-/** In a value: the rest is the offset of a list of owners, not an owner. */
+/** Flag in a value: the rest is the offset of a list of owners, not an owner. */
 const IS_LIST = 0x80000000;
 const MAX_OWNER = 0x7fffffff;
 /** Dead words of lists below which compaction is not worthwhile. */

@@ -99,7 +99,7 @@ const ROWS = 1_000;
 export const getCompressedTokenAccountBalance = (): MethodFactory =>
   compressionMethod({
     name: 'getCompressedTokenAccountBalance',
-    summary: 'Tokens in one compressed account, or in all unspent ones of an owner, who is given as address',
+    summary: 'Tokens in one compressed account, or in all unspent ones of an owner, given as address',
     fields: oneAccountFields(),
     result: Type.Object({ amount: u64('raw units; 0 without tokens') }),
     async run(params, { db }) {

@@ -186,7 +186,7 @@ async function checkSnapshot(file: string): Promise<SnapshotHeader> {
     }
     const stored = Buffer.alloc(DIGEST_BYTES);
     await readAt(handle, stored, DIGEST_BYTES, size - DIGEST_BYTES);
-    if (!hash.digest().equals(stored)) throw damaged('its bytes are not those that were written');
+    if (!hash.digest().equals(stored)) throw damaged('its checksum does not match');
     const { kind, content } = await readRecord(handle, MAGIC.length, size);
     if (kind !== RECORD.header) throw damaged('it does not begin with its description');
     const header = jsonOf<SnapshotHeader>(content);
@@ -228,7 +228,7 @@ async function withFile<T>(file: string, work: (handle: FileHandle, size: number
     const magic = Buffer.alloc(MAGIC.length);
     if (size < MAGIC.length + DIGEST_BYTES) throw damaged('it is too short');
     await readAt(handle, magic, magic.length, 0);
-    if (!magic.equals(MAGIC)) throw damaged('it is no snapshot');
+    if (!magic.equals(MAGIC)) throw damaged('it is not a snapshot');
     return await work(handle, size);
   } finally {
     await handle.close();
@@ -261,6 +261,6 @@ function jsonOf<T>(content: Buffer): T {
   try {
     return JSON.parse(content.toString()) as T;
   } catch (cause) {
-    throw damaged('a description is no JSON', cause);
+    throw damaged('a description is not JSON', cause);
   }
 }

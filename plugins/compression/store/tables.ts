@@ -206,7 +206,7 @@ function typesOf({ dialect }: StoreTx) {
   };
 }
 
-/** Trees and what is in them. */
+/** Trees and their content. */
 async function createTrees(tx: StoreTx): Promise<void> {
   const { int, blob, clustered } = typesOf(tx);
   const statements = [

@@ -73,7 +73,7 @@ export function createTreeReader(
 
   function treeOf(key: Uint8Array, data: Uint8Array): ChainTree | string {
     const account = readTreeAccount(data);
-    if (account === null) return 'the account is no tree of a known kind';
+    if (account === null) return 'the account is not a tree of a known kind';
     if (config.programId === OWN_PROGRAM && !Buffer.from(group).equals(account.owner))
       return `it belongs to ${encode32(account.owner)}`;
     const { type, height, nextTree } = account;

@@ -71,7 +71,7 @@ function balancesRoute({ tables, lookUp, nfts, factsRevision }: BalancesContext)
     ...WALLET_ROUTE,
     method: 'GET',
     path: '/v1/wallet/:wallet/balances',
-    summary: 'What a wallet holds now, with values in US dollars',
+    summary: 'Current balances of a wallet, with values in US dollars',
     params: walletParams,
     query: balancesQuery,
     replies: { 200: balancesReply, ...WALLET_REFUSALS },

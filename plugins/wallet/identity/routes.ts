@@ -36,7 +36,7 @@ function identityRoute({ labels, names, unknownAs }: Omit<IdentityContext, 'batc
     ...WALLET_ROUTE,
     method: 'GET',
     path: '/v1/wallet/:wallet/identity',
-    summary: 'Who is behind an address or a name',
+    summary: 'Identity of an address or a name',
     params: walletParams,
     documented: {
       params: { wallet: Type.String({ description: 'an address in base58, or a name such as toly.sol' }) },
@@ -77,7 +77,7 @@ function batchIdentityRoute({ labels, names, batchUnknown }: Omit<IdentityContex
     ...WALLET_ROUTE,
     method: 'POST',
     path: '/v1/wallet/batch-identity',
-    summary: `Who is behind each of up to ${MOST} addresses and names`,
+    summary: `Identities of up to ${MOST} addresses and names`,
     body: Type.Unknown(),
     documented: {
       body: Type.Object({

@@ -132,7 +132,7 @@ export const incompleteHistory = (firstSlot: number): RequestError =>
 /** An earlier page was newer than every upstream that answers now. */
 export const upstreamBehind = (): RequestError =>
   new RequestError(503, 'Service unavailable', {
-    details: 'The Solana upstream is behind what was asked for',
+    details: 'The Solana upstream is behind the requested slot',
     retryAfterS: RETRY_S,
   });
 

@@ -240,7 +240,7 @@ export function testEventRoute(context: ManageContext, send: Send, builder: Body
     ...COMMON,
     method: 'POST',
     path: '/v0/webhooks/:webhookID/test',
-    summary: 'Send a test event to a webhook and return what the receiver answered',
+    summary: 'Send a test event to a webhook and return the response of the receiver',
     price: FREE_PRICE,
     params: hookParams,
     ...DOCUMENTED_PATHS,

@@ -224,7 +224,7 @@ const KIB = 1_024;
 const MIN_HEAP_BYTES = 32 * KIB;
 const MAX_HEAP_BYTES = 256 * KIB;
 
-/** Fills `layout` from the transaction between `reader.at` and `reader.end`. Returns null, or what is wrong with it. */
+/** Fills `layout` from the transaction between `reader.at` and `reader.end`. Returns null, or the reason why it is invalid. */
 export function walkVersion1(reader: WireReader, layout: WireLayout): string | null {
   const { bytes } = reader;
   const size = reader.end - reader.at;

@@ -105,7 +105,7 @@ export function markBehind(all: readonly Health[], maxLag: LagLimit, slotMs: num
   }
 }
 
-/** Healthy ones first, those with room before those at their limit, those at the tip before late ones; then as configured. */
+/** Order: healthy, with room, at the tip, preferred, then as configured. */
 export function byPreference(clock: Clock, prefer: number | null) {
   const now = clock.monotonic();
   const rank = (health: Health, full: boolean) =>
