@@ -60,9 +60,13 @@ function testCommand({ context, send, bodies }: CommandParts): Command {
       const { delivered, statusCode, durationMs, failure } = result;
       const answer = statusCode === null ? (failure ?? 'no answer') : `HTTP ${statusCode}`;
       if (!delivered)
-        throw new CodedError('WEBHOOKS_TEST_FAILED', `the receiver did not accept it: ${answer} after ${durationMs} ms`, {
-          exitCode: EXIT_TEMPORARY,
-        });
+        throw new CodedError(
+          'WEBHOOKS_TEST_FAILED',
+          `the receiver did not accept it: ${answer} after ${durationMs} ms`,
+          {
+            exitCode: EXIT_TEMPORARY,
+          },
+        );
       if (options['json'] !== true) io.line(`delivered: ${answer} after ${durationMs} ms`);
     },
   };

@@ -90,7 +90,10 @@ async function fetchMissing({ missing, leavesHistory, log }: RepairParts, tree: 
   if (missing === null) return;
   if (leavesHistory && tree.verified_seq === null && tree.next_index <= FRESH_LEAVES) {
     const how = 'read it with backfill --by-address, or load a snapshot';
-    log.warn({ tree: encode32(tree.key) }, `the past of a Merkle tree is unknown and is not fetched automatically: ${how}`);
+    log.warn(
+      { tree: encode32(tree.key) },
+      `the past of a Merkle tree is unknown and is not fetched automatically: ${how}`,
+    );
     return;
   }
   await missing.ask(tree, count === 0 ? 'near' : 'whole');

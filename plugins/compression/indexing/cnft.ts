@@ -331,7 +331,10 @@ function createTreeAdmission({ hashing, log, faults }: AdmissionParts) {
       .select((is) => is.fn.max('id').as('id'))
       .executeTakeFirst();
     if ((last?.id ?? 0) + fresh.size > MOST_TREES) {
-      log.error({ most: MOST_TREES }, 'the index is full of concurrent trees; list the wanted ones in the configuration');
+      log.error(
+        { most: MOST_TREES },
+        'the index is full of concurrent trees; list the wanted ones in the configuration',
+      );
       return;
     }
     await trees.insert([...fresh.values()], ids);

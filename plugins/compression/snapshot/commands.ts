@@ -136,7 +136,8 @@ function serveCommand(parts: SnapshotCommandParts): Command {
     async run(options, io) {
       const { host, port } = options;
       const number = typeof port === 'string' ? Number(port) : DEFAULT_PORT;
-      if (!Number.isInteger(number) || number < 0 || number > 65_535) throw usage('--port must be a number up to 65535');
+      if (!Number.isInteger(number) || number < 0 || number > 65_535)
+        throw usage('--port must be a number up to 65535');
       const server = await serveSnapshots(folderOf(parts, options), {
         host: typeof host === 'string' ? host : '127.0.0.1',
         port: number,

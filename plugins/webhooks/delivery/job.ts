@@ -114,9 +114,7 @@ export function createDeliveryMetrics(metrics: Metrics): DeliveryMetrics {
     'blocked_addresses_total',
     'Attempts refused by the address rules of the outbound client',
   );
-  const disabled = children(
-    metrics.counter('auto_disabled_total', 'Webhooks disabled automatically', ['reason']),
-  );
+  const disabled = children(metrics.counter('auto_disabled_total', 'Webhooks disabled automatically', ['reason']));
   const duration = metrics.histogram('attempt_seconds', 'Duration of one attempt', SECONDS);
   const delay = metrics.histogram(
     'first_attempt_delay_seconds',

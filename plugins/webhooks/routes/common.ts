@@ -104,7 +104,9 @@ export const missedReply = Type.Object({
   network: literals(['main', 'devnet']),
   fromSlot: Type.Integer(),
   toSlot: Type.Integer({ description: 'inclusive; a replay of the range delivers its events' }),
-  events: Type.Integer({ description: 'number of events that were not stored; events of a block that was read twice count twice' }),
+  events: Type.Integer({
+    description: 'number of events that were not stored; events of a block that was read twice count twice',
+  }),
   reason: literals(['queue_full', 'plan_full']),
   since: time,
 });

@@ -89,7 +89,12 @@ function entryOf(view: TransactionView, { form, step, calls }: Found): Readonly<
 /** Offset of the nonce in the data of instructions that empty a leaf: after discriminator, root and two hashes. */
 const NONCE_AT = 8 + 32 * 3;
 
-function assetOf(view: TransactionView, step: ViewStep, { leaf, change }: EmittedRecords, form: BubblegumForm): string | null {
+function assetOf(
+  view: TransactionView,
+  step: ViewStep,
+  { leaf, change }: EmittedRecords,
+  form: BubblegumForm,
+): string | null {
   if (leaf !== null) return encode32(leaf.id);
   if (form.type === NEW_TREE) return null;
   const position = form.tree < 0 ? undefined : step.accounts[form.tree];

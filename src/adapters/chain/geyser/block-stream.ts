@@ -115,7 +115,8 @@ function take(
   const slot = Number(streamed.slot);
   try {
     const form = rpcFormOf(streamed, decodeError);
-    if (form === null) log.debug({ slot }, 'a block of the stream is incomplete or in a newer form; requesting it by RPC');
+    if (form === null)
+      log.debug({ slot }, 'a block of the stream is incomplete or in a newer form; requesting it by RPC');
     else options.onBlock(decodeBlock(slot, form));
   } catch (error) {
     log.warn(

@@ -121,7 +121,9 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log, st
         );
         const known = slots.flatMap((slot) => (slot.status === 'fulfilled' ? [slot.value] : []));
         if (known.length === 0)
-          throw new CodedError('CHAIN_UNREACHABLE', 'no upstream reports its first available block', { retryable: true });
+          throw new CodedError('CHAIN_UNREACHABLE', 'no upstream reports its first available block', {
+            retryable: true,
+          });
         first = { slot: Math.min(...known), until: now + FIRST_AVAILABLE_TTL_MS };
       }
       return first.slot;
@@ -343,7 +345,8 @@ function createAddressHistory(options: AddressHistoryOptions): AddressHistory {
   };
 }
 
-const indexOf = ({ transactionIndex }: TransactionPlace) => (typeof transactionIndex === 'number' ? transactionIndex : 0);
+const indexOf = ({ transactionIndex }: TransactionPlace) =>
+  typeof transactionIndex === 'number' ? transactionIndex : 0;
 
 const isPlace = (value: unknown): value is TransactionPlace =>
   typeof value === 'object' && value !== null && Number.isSafeInteger((value as Partial<TransactionPlace>).slot);
