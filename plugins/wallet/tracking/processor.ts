@@ -46,10 +46,13 @@ export function createWalletProcessor(parts: ProcessorParts): BlockProcessor {
     chains: ['main'],
     async apply(tx, block) {
       const db = tx.db as Db;
+      // Locks the row first, as every registration does: a wallet that another transaction registered in between would be marked as
+      // live from this block, whose transactions were matched without it.
       const state = await db
-        .selectFrom('wallet_state')
-        .select(['version', 'live_slot', 'full_from'])
+        .updateTable('wallet_state')
+        .set({ version: sql`version` })
         .where('id', '=', 1)
+        .returning(['version', 'live_slot', 'full_from'])
         .executeTakeFirstOrThrow();
       const followed = await sync.at(tx, state.version);
       // A backfilled block does not move the live range.

@@ -96,7 +96,7 @@ test('when the local chain dies, the daemon ends with 75', { skip: missing ?? fa
   for (let tries = 0; tries < 2_400 && findRunFile(dataDir) === null; tries++) await sleep(50);
   const chain = spawnSync('ps', ['-o', 'pid=,args=', '--ppid', String(child.pid)], { encoding: 'utf8' })
     .stdout.split('\n')
-    .find((line) => line.includes('chain/local/child'));
+    .find((line) => line.includes('local-chain/child'));
   assert.ok(chain !== undefined, 'the chain is a process of its own');
   process.kill(Number.parseInt(chain, 10), 'SIGKILL');
   const [code] = await gone;

@@ -10,7 +10,7 @@ import { BOOTSTRAP_KEY, startBuiltDaemon } from '../../helpers/built-daemon.ts';
 import { until } from '../../helpers/raw-http.ts';
 import { startUpstream } from '../../helpers/upstream.ts';
 
-const LIMIT = 110;
+const LIMIT = 128;
 const CONNECTIONS = 150;
 /** What has to stay free for the files of the store. */
 const LEAST_FREE = 8;
