@@ -109,20 +109,20 @@ export function assembleCompression(ctx: HostContext<CompressionConfig>): Contri
     async stop(signal) {
       await watch.stop();
       await keeper.stop(indexes ? signal : null);
-      stopped.abort(new Error('the plugin stops'));
+      stopped.abort(new Error('the plugin is stopping'));
       rpc?.stop();
       await proofs.stop();
     },
   };
 }
 
-/** First slots with an account, by genesis hash: there is nothing to read before them. */
+/** First slots with a compressed account, by genesis hash: earlier blocks need not be read. */
 const FIRST_SLOTS: Readonly<Record<string, number>> = {
   '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d': 286_193_745,
   EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG: 319_998_225,
 };
 
-/** The configured slot, or the one after a loaded snapshot; undefined to start where the chain is first followed. */
+/** The configured slot, or the one after a loaded snapshot; undefined to start where the follower starts. */
 async function firstStart(db: Db, configured: CompressionConfig['startSlot']): Promise<number | undefined> {
   if (typeof configured === 'number') return configured;
   const slot = configured === 'latest' ? null : await readNote(db, NOTES.snapshotSlot);

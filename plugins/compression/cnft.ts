@@ -23,7 +23,7 @@ export interface CnftConfig {
   readonly verifyOnRead: boolean;
 }
 
-/** Indexing of compressed NFTs and the proofs of them. */
+/** Indexing of compressed NFTs and their proofs. */
 export interface Cnft extends CnftIndexer {
   readonly decode: ReturnType<typeof createCnftDecoder>;
   repair(parts: RepairParts): CnftRepair;
@@ -42,10 +42,10 @@ type RepairParts = Omit<CnftRepairParts, 'hashing' | 'history' | 'named'> & {
   readonly lightHashing: Hashing;
 };
 
-/** Beside the trees of the Light programs, which have the rest. */
+/** The trees of the Light programs have the rest. */
 const CACHE_SHARE = 0.25;
 
-/** Null when no tree is wanted: then the methods are left to the upstream. */
+/** Null when no tree is configured: the methods then go to the upstream. */
 export function createCnft({ config, log, metrics }: Omit<CnftParts, 'store'>): Cnft | null {
   const faults = metrics.counter('concurrent_faults_total', 'unreadable changes of concurrent trees');
   const changes = metrics.counter('concurrent_changes_total', 'applied changes of concurrent trees');

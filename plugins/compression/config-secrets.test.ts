@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { runCommand } from '../../test/helpers/daemon.ts';
 
-test('the key of the prover, and what its address could hide, are not shown', async (t) => {
+test('the key of the prover and secrets in its address are hidden', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'parhelion-secrets-'));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const config = join(folder, 'parhelion.yaml');

@@ -1,7 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox';
 
 const closed = { additionalProperties: false } as const;
-/** Hidden wherever the configuration is shown. */
+/** Hidden when the configuration is printed. */
 const secret = { secret: true } as const;
 const key = (description: string) => Type.String({ minLength: 32, maxLength: 44, description });
 const count = (value: number, description: string, minimum = 1) =>

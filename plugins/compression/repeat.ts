@@ -2,7 +2,7 @@ import { type Clock, codeOf, type Log, messageOf } from '../../src/plugin/plugin
 
 /** Periodic background work. */
 export interface Repeats {
-  /** `work` returns the pause in ms until its next run; after a failure that is `afterFailureMs`. */
+  /** `work` returns the pause in ms before its next run; after a failure the pause is `afterFailureMs`. */
   add(what: string, firstMs: number, afterFailureMs: number, work: (signal: AbortSignal) => Promise<number>): void;
   /** Cancels the pauses and waits for running work. */
   stop(): Promise<void>;
@@ -36,7 +36,7 @@ export function createRepeats(clock: Clock, log: Log): Repeats {
   return {
     add: (what, firstMs, afterFailureMs, work) => void loops.push(loop(what, firstMs, afterFailureMs, work)),
     async stop() {
-      over.abort(new Error('the plugin stops'));
+      over.abort(new Error('the plugin is stopping'));
       await Promise.all(loops);
     },
   };

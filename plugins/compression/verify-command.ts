@@ -16,7 +16,7 @@ interface VerifiedTree {
   readonly root: string;
   readonly leaves: number;
   readonly pages: number;
-  /** Whether the chain has this root for this sequence number. */
+  /** Whether the chain has this root at this sequence number. */
   readonly chain: 'same' | 'different' | 'too-old' | 'behind' | 'unknown';
   readonly chainSeq: number | null;
   readonly faults: readonly string[];
@@ -24,13 +24,13 @@ interface VerifiedTree {
 
 const JSON_OPTION = { flags: '--json', description: 'one JSON document' };
 
-/** `compression verify`: trees against their rows, their own nodes, and the chain. */
+/** `compression verify`: checks trees against their rows, their own nodes, and the chain. */
 export function verifyCommand(parts: { readonly hashing: Hashing; readonly reader: TreeReader | null }): Command {
   return {
     path: ['compression', 'verify'],
     summary:
       'walk Merkle trees: every stored page, every node, the leaves against the rows, the root against the chain',
-    options: [{ flags: '--tree <key>', description: 'only this one; without it all' }, JSON_OPTION],
+    options: [{ flags: '--tree <key>', description: 'only this tree; default all' }, JSON_OPTION],
     async run(options, io) {
       const { slot, value } = await readAtOneSlot(io.store, async (db) => {
         const results: VerifiedTree[] = [];
@@ -48,7 +48,7 @@ export function verifyCommand(parts: { readonly hashing: Hashing; readonly reade
       const wrong = value.filter(({ faults, chain }) => faults.length > 0 || chain === 'different');
       if (wrong.length === 0) return;
       const names = wrong.map(({ tree }) => tree).join(', ');
-      throw new CodedError('COMPRESSION_TREE_WRONG', `not as they should be: ${names}`, { exitCode: 70 });
+      throw new CodedError('COMPRESSION_TREE_WRONG', `failed verification: ${names}`, { exitCode: 70 });
     },
   };
 }
@@ -86,7 +86,7 @@ async function compare(reader: TreeReader | null, row: TreeRow): Promise<Pick<Ve
     const found = capacity === null ? null : await reader.rootAt(row, row.seq, capacity);
     if (found === null || capacity === null || found.root === null) return { chain: 'unknown', chainSeq: null };
     const chainSeq = found.seq;
-    // An upstream that is behind us says nothing.
+    // An upstream that is behind us gives no verdict.
     if (chainSeq < row.seq) return { chain: 'behind', chainSeq };
     if (chainSeq - row.seq >= capacity / 2) return { chain: 'too-old', chainSeq };
     return { chain: equalBytes(found.root, row.root) ? 'same' : 'different', chainSeq };
@@ -127,13 +127,13 @@ const LEAVES_AT_ONCE = 512;
 const MOST_FAULTS = 20;
 
 /**
- * Walks all pages of a tree, from the leaves up: their checks, that every node is the hash of the two below it, that the top of a page
- * stands in the page above or is the root, and that the leaves are those of the rows. Errors: those of the store.
+ * Walks all pages of a tree from the leaves up and checks that every page is undamaged, every node is the hash of its two children,
+ * the top of a page is in the page above or is the root, and the leaves match the rows. Errors: those of the store.
  */
 export async function walkTree(db: Db, hashing: Hashing, tree: TreeRow): Promise<TreeWalk> {
   const faults: string[] = [];
   const fault = (text: string) => void (faults.length < MOST_FAULTS && faults.push(text));
-  /** Tops of the group below, by the number of their page. */
+  /** Tops of the group below, by page number. */
   let tops = new Map<number, Uint8Array>();
   let count = 0;
   const groups = Math.ceil(tree.height / GROUP_LEVELS);
@@ -160,13 +160,13 @@ export async function walkTree(db: Db, hashing: Hashing, tree: TreeRow): Promise
   }
   await leafNodes.end();
   const root = tops.get(0) ?? zeroAt(hashing, tree.height);
-  if (!equalBytes(root, tree.root)) fault('its nodes lead to another root than the one that is stored');
+  if (!equalBytes(root, tree.root)) fault('its nodes lead to another root than the stored one');
   return { pages: count, leaves: leafNodes.count(), faults };
 }
 
 interface StoredPage {
   readonly number: number;
-  /** Null where it is damaged. */
+  /** Null when the page is damaged. */
   readonly nodes: Uint8Array | null;
 }
 
@@ -237,7 +237,7 @@ function checkBelow(
   }
 }
 
-/** Compares the leaves of pages with those of the rows; both come in ascending order. */
+/** Compares the leaves of pages with those of the rows; both are in ascending order. */
 function createLeafCheck(db: Db, hashing: Hashing, tree: TreeRow, fault: (text: string) => void) {
   let next = 0;
   let count = 0;

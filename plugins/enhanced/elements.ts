@@ -28,7 +28,7 @@ import type { EnhancedConfig } from './config.ts';
 export interface Elements {
   /** Classifies a transaction. */
   read(fetched: FetchedTransaction): ReadTransaction;
-  /** The elements, in order, with the names that are known within `namesTimeoutMs`. */
+  /** The elements, in order, with the names found within `namesTimeoutMs`. */
   write(read: readonly ReadTransaction[]): Promise<readonly unknown[]>;
 }
 
@@ -42,7 +42,7 @@ interface ElementsParts {
   readonly names: TokenNames | null;
 }
 
-/** The service takes no more at once. */
+/** Limit of the service per call. */
 const MINTS_PER_LOOK_UP = 100;
 
 export function createElements({ config, log, metrics, book, facts, names }: ElementsParts): Elements {
@@ -63,7 +63,7 @@ export function createElements({ config, log, metrics, book, facts, names }: Ele
     if (facts === null) return;
     const unknown = mints.filter((mint) => facts.peek(mint) === undefined).slice(0, MINTS_PER_LOOK_UP);
     if (unknown.length === 0) return;
-    // A name that does not come in time only leaves the address in its place.
+    // Without the name the element contains the address.
     await facts.lookUp(unknown, { timeoutMs: config.namesTimeoutMs }).catch(() => undefined);
   }
 
@@ -76,7 +76,7 @@ export function createElements({ config, log, metrics, book, facts, names }: Ele
   };
 }
 
-/** Members of all objects of an element, in the order in which the hosted answers have them. One list does for all of them. */
+/** Members of all objects of an element, in the order of the hosted answers. One list serves all objects. */
 const ORDER = `description type source account amount fee feePayer signature slot timestamp
 fromTokenAccount toTokenAccount fromUserAccount toUserAccount tokenAmount mint tokenStandard
 tokenTransfers nativeTransfers nativeBalanceChange tokenBalanceChanges accountData transactionError
@@ -104,7 +104,7 @@ const NESTED: Readonly<Record<string, string>> = {
   creators: 'address verified share',
 };
 
-/** The same element with its members in the order of hosted answers; members that those do not have come last. */
+/** The same element with its members in the order of hosted answers; additional members come last. */
 function inHostedOrder(value: unknown): unknown {
   return ordered(value, ORDER);
 }
@@ -121,7 +121,7 @@ function ordered(value: unknown, order: string): unknown {
   return Object.fromEntries(members.map(([name, member]) => [name, ordered(member, NESTED[name] ?? ORDER)]));
 }
 
-/** A transaction with as much of its block as it takes to read it. */
+/** A transaction with the parts of its block that are needed to read it. */
 export interface FetchedTransaction {
   readonly transaction: NormalTransaction;
   readonly block: ParserBlock;
@@ -141,12 +141,12 @@ interface PageOptions {
   readonly commitment: Commitment;
 }
 
-/** For whom the chain is asked, and until when. */
+/** Signal and tenant of a chain call. */
 export type Asker = Pick<CallContext, 'signal' | 'tenant'>;
 
-/** Transactions of the main chain. Errors: RequestError 503 where the upstream refuses, else those of `ChainReader.call`. */
+/** Transactions of the main chain. Errors: RequestError 503 when the upstream refuses, else those of `ChainReader.call`. */
 export interface Transactions {
-  /** In the order asked for; null for one that the chain does not have. */
+  /** In the requested order; null for a transaction that the chain does not have. */
   fetch(
     signatures: readonly string[],
     commitment: Commitment,
@@ -157,7 +157,7 @@ export interface Transactions {
 }
 
 interface TransactionsParts {
-  /** Known from the start of the plugin on. */
+  /** Set when the plugin starts. */
   readonly chain: () => ChainReader | null;
   readonly random: Random;
   readonly config: Pick<EnhancedConfig, 'concurrency' | 'upstreamTimeoutMs'>;
@@ -169,7 +169,7 @@ interface RpcTransaction {
 }
 
 const SEED_BYTES = 32;
-/** A version beyond the newest that exists would be refused by nodes. */
+/** Nodes refuse a version above the newest one. */
 const MOST_VERSION = 1;
 
 export function createTransactions({ chain, random, config }: TransactionsParts): Transactions {
@@ -202,13 +202,13 @@ export function createTransactions({ chain, random, config }: TransactionsParts)
   };
 }
 
-/** Errors: CHAIN_BAD_BLOCK when the answer contradicts itself. */
+/** Errors: CHAIN_BAD_BLOCK when the answer is inconsistent. */
 function decodeFetched(answer: RpcTransaction, random: Random): FetchedTransaction {
   const { transactions, keys } = decodeEntries(answer.slot, [answer], Uint8Array.from(random.bytes(SEED_BYTES)));
   return { transaction: transactions[0]!, block: { slot: answer.slot, blockTime: answer.blockTime ?? null, keys } };
 }
 
-/** What the upstream refuses is no answer of ours: nothing is known then. Other errors have words of their own. */
+/** A refusal of the upstream is not an answer: nothing is known. Other errors keep their texts. */
 async function refusedAs503<T>(method: string, answer: Promise<T>): Promise<T> {
   try {
     return await answer;

@@ -9,7 +9,7 @@ import { addressRoute, transactionsRoute } from './routes.ts';
 export default definePlugin({
   id: 'enhanced',
   apiVersion: API_VERSION,
-  summary: 'describes what transactions did, in words and parts',
+  summary: 'describes the effects of transactions as text and structured data',
   roles: ['api'],
   config: enhancedConfig,
   uses: [kernelParsers, tokenFacts, tokenNames],

@@ -18,7 +18,7 @@ export interface RouteParts {
 
 const refusal = Type.Object({ error: Type.String(), code: Type.Integer() });
 
-/** Answers besides 200. */
+/** Error responses. */
 const REFUSALS = { 400: refusal, 401: refusal, 403: refusal, 429: refusal, 503: refusal, 504: refusal } as const;
 const NOT_FOUND = { 404: refusal } as const;
 
@@ -47,18 +47,18 @@ const commitmentQuery = Type.Optional(
   Type.Union([Type.Literal('confirmed'), Type.Literal('finalized')], { description: 'default confirmed' }),
 );
 
-/** For everything that is not waiting for the upstream. */
+/** Time for everything besides waiting for the upstream. */
 const MARGIN_MS = 5_000;
 
 const MAX_TRANSACTIONS = 100;
 
-/** `POST /v0/transactions`: up to 100 transactions by signature. Those that the chain does not have are left out. */
+/** `POST /v0/transactions`: up to 100 transactions by signature. Transactions that the chain does not have are omitted. */
 export function transactionsRoute({ transactions, elements, config }: RouteParts): Route {
   const rounds = Math.ceil(MAX_TRANSACTIONS / config.concurrency);
   return defineRoute({
     method: 'POST',
     path: '/v0/transactions',
-    summary: 'What up to 100 transactions did',
+    summary: 'Effects of up to 100 transactions',
     tag: 'Enhanced transactions',
     auth: 'key',
     errors: 'plain',
@@ -72,7 +72,7 @@ export function transactionsRoute({ transactions, elements, config }: RouteParts
           description: 'signatures in base58, or signed transactions in base64',
         }),
       }),
-      // The handler checks in its own words.
+      // The handler validates, with the error texts of the hosted API.
       Type.Unknown(),
     ]),
     replies: { 200: Type.Array(enhancedSchema), ...REFUSALS },
@@ -109,13 +109,13 @@ const MAX_SIGNATURE_CHARS = 88;
 const MAX_TRANSACTION_CHARS = Math.ceil(MAX_VERSION_1_BYTES / 3) * 4;
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
-/** The signature that a text is, or the first one of the signed transaction in it; null for anything else. */
+/** The signature in a text, or the first signature of the signed transaction in it; null otherwise. */
 function signatureOf(text: string): string | null {
   if (text.length <= MAX_SIGNATURE_CHARS) return decode(text)?.length === SIGNATURE_BYTES ? text : null;
   if (text.length > MAX_TRANSACTION_CHARS || !BASE64.test(text)) return null;
   const bytes = Buffer.from(text, 'base64');
   const [count = 0] = bytes;
-  // From version 1 on the signatures come last, and only what comes before them says where they begin.
+  // From version 1 on the signatures come last, and the part before them determines where they start.
   if (count > 0x80) return version1Signature(bytes);
   const isOne = count >= 1 && count <= 19 && bytes.length > 1 + count * SIGNATURE_BYTES;
   return isOne ? encode64(bytes, 1) : null;
@@ -144,7 +144,7 @@ export function addressRoute(parts: RouteParts): Route {
   return defineRoute({
     method: 'GET',
     path: '/v0/addresses/:address/transactions',
-    summary: 'What the newest transactions of an address did',
+    summary: 'Effects of the newest transactions of an address',
     tag: 'Enhanced transactions',
     auth: 'key',
     errors: 'plain',
@@ -168,7 +168,7 @@ export function addressRoute(parts: RouteParts): Route {
         ...{ address: params.address, window, commitment: query.commitment ?? 'confirmed' },
         before: signatureParam('before', query.before ?? query['before-signature']),
         until: signatureParam('until', query.until ?? query['after-signature']),
-        // What is skipped is only listed and not read.
+        // Skipped rows are only listed, not read.
         pageSize: isAscending || window.toSlot !== null || window.toTime !== null ? MAX_PAGE : limit,
       };
       const wanted: Wanted = { question, limit, accepts };
@@ -186,7 +186,7 @@ function signatureParam(name: string, text: string | undefined): string | null {
   throw new RequestError(400, `${name} is not a transaction signature`);
 }
 
-/** Reads on until there are enough that fit, the address has no more, or the bound is reached. */
+/** Reads until enough transactions match, the address has no more, or the limit is reached. */
 async function fromNewest(
   { transactions, elements, config }: RouteParts,
   { question, limit, accepts }: Wanted,
@@ -236,7 +236,7 @@ function createReader({ transactions, elements, commitment, asker }: ReaderParts
     const fetched = await transactions.fetch(signatures, commitment, asker);
     return fetched.map((one) => {
       if (one !== null) return elements.read(one);
-      // A node that lists a transaction and does not have it has lost it: an answer without it would be wrong.
+      // A node that lists a transaction it does not have has pruned it: an answer without the transaction would be wrong.
       throw new RequestError(503, 'Incomplete history: the upstream lacks a transaction that it lists');
     });
   };
@@ -271,7 +271,7 @@ const addressQuery = Type.Object({
 
 type AddressQuery = Static<typeof addressQuery>;
 
-/** Where two bounds of one kind are given, both hold. */
+/** When two bounds of one kind are given, both apply. */
 function windowOf(query: AddressQuery): Window {
   return {
     fromSlot: highest(above(query['gt-slot']), query['gte-slot']),
@@ -304,7 +304,7 @@ export interface HistoryQuestion {
   readonly pageSize: number;
 }
 
-/** Pages of the signatures of an address within the window, newest first; a page may be empty. Ends where the history does. */
+/** Pages of the signatures of an address within the window, newest first; a page may be empty. Ends with the history. */
 async function* newestFirst(
   transactions: Transactions,
   { address, before: from, until, commitment, window, pageSize }: HistoryQuestion,
@@ -321,7 +321,7 @@ async function* newestFirst(
 }
 
 /**
- * The signatures of an address within the window, oldest first. The upstream only goes back, so all of them are listed first; errors:
+ * The signatures of an address within the window, oldest first. The upstream only lists backwards, so all are listed first; errors:
  * RequestError 400 when there are more than `maxRows`.
  */
 async function oldestFirst(
@@ -341,7 +341,7 @@ async function oldestFirst(
   return rows.reverse();
 }
 
-/** Bounds of a history, all inclusive; null: open. */
+/** Bounds of a history, all inclusive; null: unbounded. */
 export interface Window {
   readonly fromSlot: number | null;
   readonly toSlot: number | null;
@@ -350,12 +350,12 @@ export interface Window {
   readonly toTime: number | null;
 }
 
-/** Newer than the window: older ones may still be in it. */
+/** Newer than the window: older rows may still be in it. */
 function isAbove({ slot, blockTime }: SignatureRow, { toSlot, toTime }: Window): boolean {
   return (toSlot !== null && slot > toSlot) || (toTime !== null && blockTime != null && blockTime > toTime);
 }
 
-/** Older than the window, and so is everything behind it. */
+/** Older than the window, like all rows after it. */
 function isBelow({ slot, blockTime }: SignatureRow, { fromSlot, fromTime }: Window): boolean {
   return (fromSlot !== null && slot < fromSlot) || (fromTime !== null && blockTime != null && blockTime < fromTime);
 }

@@ -24,13 +24,13 @@ interface AskRequest {
   readonly body: Buffer;
   readonly params: PastCall['params'];
   readonly id: string | undefined;
-  /** An answer up to this size is checked as a whole and may come from the second upstream when it is broken. */
+  /** An answer of up to this size is checked completely, and the second upstream is asked when it is malformed. */
   readonly wholeBytes: number;
-  /** Aborts the upstream call; not always the caller's own signal, as callers can share one call. */
+  /** Aborts the upstream call; not always the signal of one caller, as callers can share a call. */
   readonly signal: AbortSignal;
 }
 
-/** Asks the upstreams until one answers. Throws RpcError in the words of the interface, or the signal's reason. */
+/** Asks the upstreams until one answers. Throws RpcError as documented in the interface, or the signal's reason. */
 export type Ask = (request: AskRequest) => Promise<Answer>;
 
 interface AskParts {
@@ -45,7 +45,7 @@ interface AskParts {
 
 /** One retry, on another upstream. */
 const MAX_ATTEMPTS = 2;
-/** A wrong key in an upstream's address stays wrong: say it now and then, not with each call. */
+/** A wrong key in an upstream's address stays wrong: log it periodically, not for each call. */
 const DENIED_LOG_MS = 60_000;
 
 export function createAsk(parts: AskParts): Ask {
@@ -57,7 +57,7 @@ export function createAsk(parts: AskParts): Ask {
   const report = createReporter(parts, attempts);
   const past = createPast();
 
-  /** Null: the time is up. */
+  /** Null: the deadline has passed. */
   async function askOne(request: AskRequest, upstream: Upstream, untilMs: number): Promise<Attempt | null> {
     const timeoutMs = Math.ceil(untilMs - clock.monotonic());
     if (timeoutMs <= 0) return null;
@@ -74,7 +74,7 @@ export function createAsk(parts: AskParts): Ask {
   const archives = () =>
     pool.candidates({ archive: true, healthyOnly: true, exceptLimited: true }).filter(({ archive }) => archive);
 
-  /** The upstreams to be asked, best first. `isPast`: those that keep the whole history before others. */
+  /** The upstreams to ask, best first. `isPast`: upstreams with the whole history first. */
   function upstreamsFor(request: AskRequest) {
     const upstreams = pool.candidates(preferred(sticky.of(request.context)));
     if (!isMixed(upstreams) || !past.wantsArchive(request, tipOf(pool))) return { upstreams, isPast: false };
@@ -82,7 +82,7 @@ export function createAsk(parts: AskParts): Ask {
     return { upstreams: [...first, ...upstreams.filter((one) => !first.includes(one))], isPast: true };
   }
 
-  /** What an upstream that keeps the whole history says where another one has nothing; null when it cannot be asked. */
+  /** The answer of an upstream with the whole history, asked when another one has nothing; null when none can be asked. */
   async function askArchive(request: AskRequest, untilMs: number): Promise<Answer | null> {
     const [archive] = archives();
     const made = archive === undefined ? null : await askOne(request, archive, untilMs);
@@ -98,7 +98,7 @@ export function createAsk(parts: AskParts): Ask {
       if (made === null || made.kind === 'late') throw new RpcError('timeout');
       if (made.kind === 'too-large') throw tooLarge(parts.maxBytes);
       if (isAnswer(made)) {
-        // Who is sent to an archive for something old has its other calls answered where they were.
+        // A call answered by an archive does not move the caller's other calls there.
         if (!isPast) sticky.keep(request.context, upstream.label);
         return (past.isLacking(request, upstream, made) ? await askArchive(request, untilMs) : null) ?? made;
       }
@@ -112,7 +112,7 @@ export function createAsk(parts: AskParts): Ask {
 const isAnswer = (made: Attempt): made is Answer =>
   made.kind === 'whole' || made.kind === 'stream' || made.kind === 'empty';
 
-/** Only where some keep the whole history and some do not is there something to choose. */
+/** True when only some upstreams keep the whole history, so that the choice matters. */
 const isMixed = (upstreams: readonly Upstream[]): boolean =>
   upstreams.some(({ archive }) => archive) && upstreams.some(({ archive }) => !archive);
 
@@ -130,7 +130,7 @@ export function tooLarge(maxBytes: number): RpcError {
   return new RpcError('internal', { details: `the answer of the upstream is larger than ${maxBytes} bytes` });
 }
 
-/** What sends something must not be sent twice, unless the first try cannot have left. */
+/** A call that sends something must not be sent twice, unless the first attempt cannot have left. */
 function mayRepeat(method: string, made: Attempt): boolean {
   if (!/^send|^requestAirdrop$/.test(method)) return true;
   return made.kind === 'failed' && !made.sent;
@@ -147,7 +147,7 @@ function createReporter(parts: AskParts, attempts: Counter) {
     counter.add();
   };
 
-  /** Tells the pool what the answer says about the upstream. A passed deadline says nothing: the request may have been heavy. */
+  /** Reports to the pool what the answer says about the upstream. A passed deadline says nothing: the request may have been heavy. */
   return (upstream: Upstream, made: Attempt): void => {
     count(upstream.label, isAnswer(made) ? 'ok' : made.kind);
     if (made.kind === 'failed') {
@@ -168,26 +168,26 @@ function createReporter(parts: AskParts, attempts: Counter) {
 
 type PastCall = Pick<RpcForward, 'method' | 'body' | 'params'>;
 
-/** Knows which calls are about what a node may have forgotten, where some upstreams keep the whole history. */
+/** Recognizes calls about data that a node may have pruned, when some upstreams keep the whole history. */
 interface Past {
-  /** Whether an upstream that keeps everything is to be asked first. `tipSlot`: the newest slot that any is known to have. */
+  /** Whether to ask an upstream with the whole history first. `tipSlot`: the newest known slot of all upstreams. */
   wantsArchive(call: PastCall, tipSlot: number | null): boolean;
-  /** Whether an answer may be one of a node that has forgotten what it was asked for. Such an answer is remembered. */
+  /** Whether the node may have pruned the requested data. Such an answer is remembered. */
   isLacking(call: PastCall, upstream: Upstream, answer: Answer): boolean;
 }
 
-/** Their subject is a slot. */
+/** Methods about one slot. */
 const OF_SLOT = new Set(['getBlock', 'getBlockTime']);
-/** A node that has forgotten a part gives the rest, and nobody can see that from the answer. */
+/** A node that pruned a part lists the rest, and the answer does not show it. */
 const LISTS_FROM_SLOT = new Set(['getBlocks', 'getBlocksWithLimit']);
-/** As many slots as every node keeps. */
+/** Every node keeps this many slots. */
 const RECENT_SLOTS = 5_000;
-/** Cleaned up, not in this ledger or skipped, not in the long-term storage, no history at all. */
+/** Cleaned up; not in this ledger or skipped; not in the long-term storage; no history at all. */
 const LACKING_CODES = new Set([-32001, -32007, -32009, -32011]);
 const CLEANED_UP = -32001;
 
 function createPast(): Past {
-  // What was cleaned up on one upstream does not come back: from then on nobody waits for it to say so.
+  // Pruned slots do not come back: from then on such calls go to the archive directly.
   let lostTo = -1;
   return {
     wantsArchive(call, tipSlot) {
@@ -211,7 +211,7 @@ function createPast(): Past {
   };
 }
 
-/** The first parameter, where it is a slot. */
+/** The first parameter when it is a slot; else null. */
 function slotOf({ body, params }: PastCall): number | null {
   const text = params === null ? '' : body.toString('latin1', params.start, Math.min(params.end, params.start + 64));
   const digits = /^\[\s*(\d{1,15})\s*[,\]]/.exec(text)?.[1];
@@ -227,11 +227,11 @@ function errorCodeOf(errorText: string): number | null {
   }
 }
 
-/** Remembers which upstream answered a caller last, so that slots do not appear to go backwards between its calls. */
+/** Remembers the upstream that last answered a caller, so that slots do not go backwards between its calls. */
 interface Sticky {
-  /** Label of the upstream to prefer, or undefined. */
+  /** Label of the preferred upstream, or undefined. */
   of(context: CallContext): string | undefined;
-  /** Called after each answer: the time counts from the last one. */
+  /** Called after each answer: the period restarts with each. */
   keep(context: CallContext, label: string): void;
 }
 
@@ -248,7 +248,7 @@ export function createSticky(clock: Clock, stickyMs: number, callers: number): S
   };
 }
 
-/** A key is one caller wherever it calls from; without a key the address is. */
+/** A key is one caller from any address; without a key the address is the caller. */
 function callerName({ caller, remoteAddress }: CallContext): string {
   return caller?.keyId ?? `${caller?.projectId ?? ''} ${remoteAddress}`;
 }
@@ -260,30 +260,30 @@ export interface AttemptRequest {
   readonly id: string | undefined;
   readonly timeoutMs: number;
   readonly maxBytes: number;
-  /** An answer up to this size is read and checked as a whole. */
+  /** An answer of up to this size is read and checked completely. */
   readonly wholeBytes: number;
   readonly signal: AbortSignal;
-  /** Whose answer it is. */
+  /** Tenant that the answer counts for. */
   readonly tenant?: Tenant | undefined;
 }
 
 export type Answer =
   | { readonly kind: 'whole'; readonly bytes: Buffer; readonly parts: RpcReplyParts }
-  /** Larger than `wholeBytes`; the stream begins at the first byte of the answer. */
+  /** Larger than `wholeBytes`; the stream starts at the first byte of the answer. */
   | { readonly kind: 'stream'; readonly stream: Readable }
   /** To a notification. */
   | { readonly kind: 'empty' };
 
 export type Attempt =
   | Answer
-  /** `sent`: the upstream may have seen the request. `blame`: it says something about the upstream, not about this request. */
+  /** `sent`: the upstream may have received the request. `blame`: the failure is the upstream's, not the request's. */
   | { readonly kind: 'failed'; readonly reason: string; readonly sent: boolean; readonly blame: boolean }
   | { readonly kind: 'limited'; readonly retryAfterMs: number | null }
   | { readonly kind: 'denied'; readonly status: number }
   | { readonly kind: 'late' }
   | { readonly kind: 'too-large' };
 
-/** An error object is small; what is larger in an answer with an error status is not looked at. */
+/** An error object is small; a larger body with an error status is not parsed. */
 const ERROR_BODY_BYTES = 65_536;
 
 /** Sends and classifies. Throws only the signal's reason when the caller is gone. */
@@ -311,7 +311,7 @@ async function attempt(pool: UpstreamPool, upstream: Upstream, request: AttemptR
     if (error instanceof GateRefusal) throw error;
     return transportFailure(error, request.signal);
   } finally {
-    // From here on whoever writes it counts it.
+    // From here on the writer of the response counts it.
     lease?.release();
   }
 }
@@ -336,14 +336,14 @@ async function classify(reply: UpstreamReply, request: AttemptRequest, lease: Le
     body.unshift(gathered.bytes);
     return { kind: 'stream', stream: body };
   }
-  const reason = fine ? 'the answer is no JSON-RPC response' : `HTTP status ${status}`;
-  // A caller can provoke 400 or 413; that must not take the upstream away from the others.
+  const reason = fine ? 'the answer is not a JSON-RPC response' : `HTTP status ${status}`;
+  // A caller can provoke 400 or 413; that must not exclude the upstream for others.
   return { kind: 'failed', reason, sent: true, blame: fine || status >= 500 };
 }
 
 /**
- * Whether an answer with an error status is the node's own error object. With 5xx a gateway in front of the node writes such
- * objects too, but it does not know the id.
+ * Whether an answer with an error status is the node's own error object. With 5xx a gateway in front of the node sends such
+ * objects too, but without the id.
  */
 function isRpcAnswer(bytes: Buffer, parts: RpcReplyParts, status: number, id: string | undefined): boolean {
   if (parts.error === null || bytes[parts.error.start] !== 0x7b) return false;
@@ -351,7 +351,7 @@ function isRpcAnswer(bytes: Buffer, parts: RpcReplyParts, status: number, id: st
   return parts.id !== null && id !== undefined && bytes.toString('utf8', parts.id.start, parts.id.end) === id;
 }
 
-/** JSON text begins with the object at once: neither HTML nor a byte-order mark nor a batch is an answer. */
+/** A JSON-RPC answer starts with the object: neither HTML nor a byte-order mark nor a batch is one. */
 function looksLikeObject(bytes: Buffer): boolean {
   for (const byte of bytes) {
     if (byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09) continue;
@@ -366,12 +366,12 @@ function transportFailure(error: unknown, signal: AbortSignal): Attempt {
   if (code === 'UPSTREAM_TIMEOUT') return { kind: 'late' };
   if (code === 'UPSTREAM_TOO_LARGE') return { kind: 'too-large' };
   const connect = code === 'UPSTREAM_CONNECT';
-  // The error's own text could name the address.
+  // The text of the error could contain the address.
   const reason = connect ? 'the connection could not be opened' : 'the connection broke';
   return { kind: 'failed', reason, sent: !connect, blame: true };
 }
 
-/** Ends a body that nobody will read; its late errors are of no interest. */
+/** Ends a body without a reader and ignores its late errors. */
 function discard(body: Readable): void {
   body.on('error', () => {});
   if (!body.destroyed && !body.readableEnded) body.destroy();

@@ -11,20 +11,20 @@ export interface FallbackParts {
   readonly pool: UpstreamPool | null;
   readonly price: PriceOf;
   readonly ask: Ask | null;
-  /** Null when the cache is switched off. */
+  /** Null when the cache is disabled. */
   readonly cached: CachedAsk | null;
-  /** Calls that do not go to the upstreams of the main chain. */
+  /** Routes of calls that do not go to the upstreams of the main chain. */
   readonly routes: SendRoutes | null;
-  /** Size up to which any answer is checked before it is passed on. */
+  /** An answer of up to this size is checked before it is forwarded. */
   readonly peekBytes: number;
   /** Largest answer of a batch item. */
   readonly maxItemBytes: number;
 }
 
-/** Up to here copying a body into the header's write is cheaper than a write of two parts. */
+/** Up to this size copying a body into the header's write is cheaper than two writes. */
 const ONE_WRITE_BYTES = 32_768;
 const HIT = { 'x-cache': 'HIT' } as const;
-/** Control methods of the local chain are for tests that talk to it directly. */
+/** Control methods of the local chain are for tests that connect to it directly. */
 const PRIVATE_METHOD = /^local_/;
 
 export function createFallback(parts: FallbackParts): RpcFallback {
@@ -84,13 +84,13 @@ export function createFallback(parts: FallbackParts): RpcFallback {
     },
     forward: (call) =>
       forward(call).catch((error: unknown) => {
-        // Nobody reads the answer any more; it is no failure of ours either.
+        // The client is gone; this is not a failure of ours.
         throw call.signal.aborted ? new RpcError('unavailable') : error;
       }),
   };
 }
 
-/** The same bytes: each character of the string is one of them. */
+/** The same bytes, one per character. */
 function bodyOf({ inBatch }: RpcForward, bytes: Buffer): string | Buffer {
   return !inBatch && bytes.length <= ONE_WRITE_BYTES && isAscii(bytes) ? bytes.toString('latin1') : bytes;
 }

@@ -12,7 +12,7 @@ import { createPrices } from './price.ts';
 import { createSockets } from './socket/handler.ts';
 import { createHub, type Hub } from './socket/hub.ts';
 
-/** The JSON-RPC root for everything that no other plugin answers, and the websocket subscriptions. */
+/** JSON-RPC methods that no other plugin provides, and websocket subscriptions. */
 export default defineHostPlugin({
   id: 'proxy',
   apiVersion: 1,

@@ -25,7 +25,7 @@ const DAS = [
   'searchAssets',
 ];
 
-/** Compression methods whose names do not say so. */
+/** Compression methods whose names do not contain the word. */
 const COMPRESSION = [
   'getMultipleNewAddressProofs',
   'getMultipleNewAddressProofsV2',
@@ -34,9 +34,9 @@ const COMPRESSION = [
   'getLatestNonVotingSignatures',
 ];
 
-/** Methods with a rate of their own, in addition to that of their group. */
+/** Methods with a separate rate, in addition to that of their group. */
 const OWN_GROUP = ['sendTransaction', 'simulateBundle'];
-/** Full results of getTransactionsForAddress that one price pays for; also how many there are when the call names no limit. */
+/** Number of full results of getTransactionsForAddress per price; also the default limit. */
 const FULL_RESULTS = 100;
 
 export type PriceOf = (method: string, params: () => unknown) => Price;
@@ -74,7 +74,7 @@ export function createPrices(credits: ProxyConfig['credits']): PriceOf {
   };
 }
 
-/** Hundreds of full transactions that are asked for; a list of signatures counts as one. */
+/** Full transactions requested, in hundreds, rounded up; a list of signatures counts as one. */
 function lotsOf(params: unknown): number {
   const options = Array.isArray(params)
     ? (params[1] as { transactionDetails?: unknown; limit?: unknown } | null)

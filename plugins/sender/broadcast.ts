@@ -17,20 +17,20 @@ import { retryAfterMs } from '../../src/runtime/retry-after.ts';
 import type { SenderConfig } from './config.ts';
 import { type SignedTransaction, usesNonce } from './transaction.ts';
 
-/** The first upstream that takes the transaction decides; an error object counts only when none takes it. */
+/** The first acceptance decides; an error object counts only when no upstream accepts. */
 type BroadcastOutcome = Extract<Exchange, { readonly kind: 'accepted' | 'refused' }>;
 
-/** Where a transaction goes, and the query parameters of the address. */
+/** Target upstreams and the query parameters of the address. */
 export interface Targets {
   readonly pool: UpstreamPool;
-  /** Labels; null: all of the pool. */
+  /** Labels; null: all upstreams of the pool. */
   readonly only: ReadonlySet<string> | null;
   readonly query?: string;
 }
 
 /**
  * Sends a transaction to all targets at once. Resolves with the first acceptance, or with the first error object when all have
- * answered. The other transmissions go on, each until its deadline. Throws -32002 or -32003 when no upstream answered.
+ * answered. The other transmissions continue until their deadlines. Throws -32002 or -32003 when no upstream answered.
  */
 export function broadcast(
   targets: Targets,
@@ -56,7 +56,7 @@ export function broadcast(
   });
 }
 
-/** The error for a call that no upstream answered. */
+/** Error of a call that no upstream answered. */
 export function noAnswer(made: readonly Exchange[]): RpcError {
   if (made.some(({ kind }) => kind === 'late')) return new RpcError('timeout');
   const waitsMs = made.flatMap((one) =>
@@ -66,19 +66,19 @@ export function noAnswer(made: readonly Exchange[]): RpcError {
   return new RpcError('unavailable', { retryAfterS: Math.max(1, Math.ceil(waitMs / 1000)) });
 }
 
-/** The call that a node gets. */
+/** JSON-RPC body for a node. */
 export function sendBody(wire: Buffer, options: Readonly<Record<string, unknown>>): string {
   const params = [wire.toString('base64'), { ...options, encoding: 'base64' }];
   return JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'sendTransaction', params });
 }
 
-/** What one upstream made of a call. Texts are raw JSON. */
+/** Outcome of a call at one upstream. Texts are raw JSON. */
 export type Exchange =
   | { readonly kind: 'accepted'; readonly resultText: string }
   | { readonly kind: 'refused'; readonly errorText: string }
   | { readonly kind: 'limited'; readonly retryAfterMs: number | null }
   | { readonly kind: 'late' }
-  /** `sent`: the upstream may have seen the call. */
+  /** `sent`: the upstream may have received the call. */
   | { readonly kind: 'failed'; readonly sent: boolean };
 
 const MAX_ANSWER_BYTES = 1_048_576;
@@ -121,7 +121,7 @@ async function talk(
     pool.report(upstream, { kind: 'failed', reason: `no usable answer, HTTP status ${reply.status}` });
     return { kind: 'failed', sent: true };
   } catch (error) {
-    // Too many calls of the sender wait: that says nothing about the upstream.
+    // Too many waiting calls of the tenant say nothing about the upstream.
     if (error instanceof GateRefusal) return { kind: 'failed', sent: false };
     if (codeOf(error) === 'UPSTREAM_TIMEOUT') return { kind: 'late' };
     const sent = codeOf(error) !== 'UPSTREAM_CONNECT';
@@ -130,17 +130,17 @@ async function talk(
   }
 }
 
-/** Sends accepted transactions again until the chain has them or can not have them any more. */
+/** Repeats accepted transactions until the chain has them or they have expired. */
 export interface Rebroadcast {
   hasRoom(signature: string): boolean;
-  /** Repetitions go where the first transmission went. */
+  /** Repetitions go to the targets of the first transmission. */
   add(transaction: SignedTransaction, targets: Targets): void;
   size(): number;
   stop(): void;
 }
 
 export interface RebroadcastParts {
-  /** Null: nobody can tell whether a transaction was seen, so each is repeated until it is too old. */
+  /** Null: it is unknown whether a transaction was seen, so each is repeated until it is too old. */
   readonly reader: ChainReader | null;
   readonly clock: Clock;
   readonly log: Log;
@@ -157,16 +157,16 @@ interface Entry {
   readonly transaction: SignedTransaction;
   readonly targets: Targets;
   readonly signature: string;
-  /** Null for a transaction that lives by a nonce. */
+  /** Null for a transaction with a durable nonce. */
   readonly blockhash: string | null;
   readonly addedAt: number;
 }
 
-/** What a node takes in one call of getSignatureStatuses. */
+/** Limit of a node per call of getSignatureStatuses. */
 const STATUS_BATCH = 256;
-/** Blockhashes asked about in one round; the others wait for the next. */
+/** Blockhashes checked per round; the others wait for the next round. */
 const MAX_HASHES = 64;
-/** A node that lags may not know a fresh blockhash yet: younger transactions are not dropped for it. */
+/** A lagging node may not know a fresh blockhash: younger transactions are not dropped for it. */
 const FRESH_MS = 10_000;
 
 export function createRebroadcast(parts: RebroadcastParts): Rebroadcast {
@@ -182,7 +182,7 @@ export function createRebroadcast(parts: RebroadcastParts): Rebroadcast {
     'gave-up': ended.with('gave-up'),
   };
   const repeats = parts.metrics.counter('rebroadcasts_total', 'transmissions after the first');
-  parts.metrics.observe('rebroadcast_queued', 'transactions that wait to be seen', () => entries.size);
+  parts.metrics.observe('rebroadcast_queued', 'transactions waiting to be seen', () => entries.size);
   let scheduled = false;
   let cancel = () => {};
 
@@ -236,7 +236,7 @@ export function createRebroadcast(parts: RebroadcastParts): Rebroadcast {
     }
   }
 
-  /** Undefined when the chain does not answer: then nothing is concluded. */
+  /** Undefined without an answer: nothing is concluded then. */
   async function ask<T>(method: string, params: readonly unknown[]): Promise<T | undefined> {
     try {
       return await reader?.call<T>(method, params, { signal: controller.signal });
@@ -269,23 +269,23 @@ export function createRebroadcast(parts: RebroadcastParts): Rebroadcast {
     },
     size: () => entries.size,
     stop() {
-      controller.abort(new Error('the sender stops'));
+      controller.abort(new Error('the sender is stopping'));
       cancel();
       entries.clear();
     },
   };
 }
 
-/** Where transactions and bundles go whose senders asked for `mev-protect`. It is never granted in silence by doing nothing. */
+/** Targets of transactions and bundles with `mev-protect`. The option is never ignored silently. */
 export interface Protection {
   /** Reads the values of the query parameter. Throws -32602 for anything but `true` and `false`. */
   wanted(values: readonly string[]): boolean;
-  /** Null: no send upstream offers it, and `missing` has to be said. Throws -32602 where that is not enough. */
+  /** Null: no send upstream offers it, and the response reports `missing`. Throws -32602 when that is not acceptable. */
   targets(): Targets | null;
   readonly missing: Readonly<Record<string, string>>;
 }
 
-/** `entries` are those of the pool, in its order. */
+/** `entries`: those of the pool, in its order. */
 export function createProtection(
   pool: UpstreamPool | null,
   entries: SenderConfig['urls'] | SenderConfig['bundleUrls'],

@@ -24,7 +24,7 @@ export interface FastParts {
   readonly config: SenderConfig;
   /** Null when no upstream is configured. */
   readonly pool: UpstreamPool | null;
-  /** Null when nobody takes them. */
+  /** Null when no bundle server is configured. */
   readonly bundles: Bundles | null;
   readonly protection: Protection;
   readonly clock: Clock;
@@ -33,7 +33,7 @@ export interface FastParts {
   readonly rebroadcast: Rebroadcast | null;
 }
 
-/** What the query of a call asks for. */
+/** Query parameters of a call. */
 interface Wishes {
   readonly swqosOnly: boolean;
   readonly mevProtect: boolean;
@@ -42,7 +42,7 @@ interface Wishes {
 type Outcome = RoutedAnswer & { readonly headers: Readonly<Record<string, string>> };
 
 const NO_HEADERS = {};
-/** Five transactions of 4,096 bytes, the largest there are, in base64, and the call around them. */
+/** Five transactions of the largest size (4,096 bytes) in base64, and the call around them. */
 const MAX_BODY_BYTES = 32_768;
 
 const envelope = Type.Object({ jsonrpc: Type.Literal('2.0'), id: Type.Unknown() }, { additionalProperties: true });
@@ -117,7 +117,7 @@ export function createFastRoute(parts: FastParts): Route {
   async function answer(context: CallContext & { readonly body: unknown }, wishes: Wishes): Promise<Reply> {
     const body = context.body as Buffer;
     try {
-      // Before anything is read: what is refused costs a token as well.
+      // Before parsing: a refused call costs a token as well.
       rate.take(context);
     } catch (error) {
       if (!(error instanceof RpcError)) throw error;
@@ -154,7 +154,7 @@ export function createFastRoute(parts: FastParts): Route {
     price: { product: 'other', credits: 0, groups: ['sender'] },
     query: Type.Object({
       swqos_only: Type.Optional(Type.Boolean({ description: 'asks for the lower tip only' })),
-      // Read by the handler, because what is wrong with it is the request's, and not the call's: 400.
+      // Read by the handler, because a wrong value is an error of the HTTP request, not of the call: 400.
       'mev-protect': Type.Optional(
         Type.String({ description: 'true: only to upstreams that keep it from validators linked to sandwich attacks' }),
       ),
@@ -185,7 +185,7 @@ export function createFastRoute(parts: FastParts): Route {
   });
 }
 
-/** Method names of strangers are no labels. */
+/** Method names come from clients and must not become labels. */
 const methodLabel = (method: string) => (method === 'sendTransaction' || method === 'sendBundle' ? method : 'other');
 
 function reply(status: number, text: string, retryAfterS?: number, more: Outcome['headers'] = NO_HEADERS): Reply {
@@ -245,7 +245,7 @@ function parseBody(received: Buffer): ParsedBody {
 const ID =
   /^\s*\{(?:\s*"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,64}"\s*,){0,2}\s*"id"\s*:\s*("[^"\\]{0,128}"|-?\d{1,20}|null)\s*[,}]/;
 
-/** The id of a call whose body is not read; `null` where it does not stand at its beginning, before anything that would have to be read. */
+/** The id of a call whose body is not parsed; `null` unless it comes first in the body. */
 function idAtHand(received: Buffer): string {
   return ID.exec(received.toString('utf8', 0, 512))?.[1] ?? 'null';
 }
@@ -253,7 +253,7 @@ function idAtHand(received: Buffer): string {
 const resultReply = (idText: string, resultText: string): string =>
   `{"jsonrpc":"2.0","result":${resultText},"id":${idText}}`;
 
-/** `error` is an error of ours or the raw error object of an upstream. */
+/** `error`: an error of ours or the raw error object of an upstream. */
 function errorReply(idText: string, error: RpcError | string): string {
   return `{"jsonrpc":"2.0","error":${typeof error === 'string' ? error : errorObject(error)},"id":${idText}}`;
 }
@@ -272,7 +272,7 @@ const MAX_BUCKETS = 50_000;
 
 export function createRate(clock: Clock, perSecond: number, burstFactor: number): Rate {
   const capacity = perSecond * burstFactor;
-  // Its room is taken at once: only when there is a call at all.
+  // The LRU allocates on creation, so it is created with the first call.
   const buckets = createLru<string, { tokens: number; at: number }>({ max: MAX_BUCKETS });
   return {
     take({ caller, remoteAddress }) {

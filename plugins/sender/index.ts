@@ -14,7 +14,7 @@ import { type SenderConfig, senderConfig } from './config.ts';
 import { createFastRoute } from './fast.ts';
 import { type Bundles, createBundles, createSendRoutes } from './routes.ts';
 
-/** Sends transactions: to many nodes at once, and again until the chain has them. */
+/** Sends transactions to many nodes at once, and repeats them until they are seen on the chain. */
 export default definePlugin({
   id: 'sender',
   apiVersion: 1,
@@ -45,7 +45,7 @@ export default definePlugin({
 const entryOf = (entry: SenderConfig['urls'][number] | SenderConfig['bundleUrls'][number]): UpstreamConfig =>
   typeof entry === 'string' ? { url: entry } : entry;
 
-/** What the pool knows already: nothing is asked. */
+/** From the state of the pool; sends no request. */
 const isUp = (pool: UpstreamPool | null) => pool === null || pool.states().some(({ healthy }) => healthy);
 
 function pingRoute(up: () => boolean): Route {
@@ -74,7 +74,7 @@ function makeRebroadcast(ctx: PluginContext<SenderConfig>): Rebroadcast {
     metrics: ctx.metrics,
     ...rebroadcast,
     async send({ wire }, targets) {
-      // The first acceptance was checked already; a repetition has nothing to find out.
+      // Preflight ran with the first transmission; a repetition needs no check.
       const body = sendBody(wire, { skipPreflight: true, maxRetries: 0 });
       await broadcast(targets, body, timeoutMs).catch(() => {});
     },

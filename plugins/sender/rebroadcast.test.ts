@@ -18,7 +18,7 @@ const parse = (base58: string): SignedTransaction => readSendParams([base58]);
 const make = (lamports: number, blockhash = hashOf(0)) =>
   parse(legacy([transfer(somewhere, lamports)], blockhash).base58);
 
-/** A chain that has seen and forgotten what the test says, and counts its questions. */
+/** A chain with statuses set by the test, which counts requests. */
 function bed(options: Partial<RebroadcastParts> = {}) {
   const clock = createManualClock();
   const seen = new Set<string>();
@@ -71,7 +71,7 @@ test('a transaction is repeated until it is seen', async () => {
   assert.equal(clock.pending, 0, 'nothing runs while nothing waits');
 });
 
-test('an expired blockhash ends it, but not while it is fresh', async () => {
+test('an expired blockhash ends it, but not while the transaction is fresh', async () => {
   const { clock, expired, sent, rebroadcast } = bed();
   expired.add(hashOf(0));
   rebroadcast.add(make(1));
@@ -97,7 +97,7 @@ test('with a nonce only age ends it', async () => {
   assert.equal(rebroadcast.size(), 0);
 });
 
-test('a chain that does not answer concludes nothing', async () => {
+test('without an answer of the chain nothing is concluded', async () => {
   const { clock, seen, sent, state, rebroadcast } = bed();
   const one = make(1);
   seen.add(one.peek.signature);
@@ -117,7 +117,7 @@ test('without a reader age ends it', async () => {
   assert.equal(sent.length, 4);
 });
 
-test('the queue is bounded and a signature waits once', async () => {
+test('the queue is bounded, and a signature is queued once', async () => {
   const { clock, sent, rebroadcast } = bed({ maxQueued: 2 });
   const [one, two, three] = [make(1), make(2), make(3)];
   rebroadcast.add(one);
@@ -130,7 +130,7 @@ test('the queue is bounded and a signature waits once', async () => {
   assert.deepEqual([...sent].sort(), [one.peek.signature, two.peek.signature].sort());
 });
 
-test('statuses are asked for in groups of at most 256, blockhashes once each', async () => {
+test('statuses are requested in groups of at most 256, blockhashes once each', async () => {
   const { clock, asked, rebroadcast } = bed();
   for (let i = 0; i < 600; i++) rebroadcast.add(make(i + 1, hashOf(i % 3)));
   await clock.advance(2_000);
@@ -144,7 +144,7 @@ test('statuses are asked for in groups of at most 256, blockhashes once each', a
   assert.deepEqual(round.filter((method) => method === 'isBlockhashValid').length, 3);
 });
 
-test('stopping ends everything', async () => {
+test('stopping ends all repetitions', async () => {
   const { clock, sent, rebroadcast } = bed();
   rebroadcast.add(make(1));
   rebroadcast.stop();
@@ -152,7 +152,7 @@ test('stopping ends everything', async () => {
   assert.deepEqual([sent.length, rebroadcast.size()], [0, 0]);
 });
 
-test('whatever happens, nothing seen or expired is sent again and everything ends', async () => {
+test('no seen or expired transaction is sent again, and all repetitions end', async () => {
   const all = Array.from({ length: 6 }, (_, i) => make(i + 100, hashOf(i % 2)));
   const step = fc.oneof(
     fc.record({ kind: fc.constant('add' as const), index: fc.nat(5) }),

@@ -10,7 +10,7 @@ export interface RouteParts {
   readonly timeoutMs: number;
 }
 
-/** What of `POST /` is not for the nodes: bundles, and transactions that are to be kept from some validators. */
+/** Calls of `POST /` that bypass the nodes: bundles, and transactions with `mev-protect`. */
 export function createSendRoutes({ bundles, protection, timeoutMs }: RouteParts): SendRoutes {
   function routeBundle(method: BundleMethod, call: PassedCall): SendRoute {
     if (bundles === null) {
@@ -49,16 +49,16 @@ const isWanted = (protection: Protection, { requestQuery }: PassedCall): boolean
 const BUNDLE_METHODS = ['sendBundle', 'getBundleStatuses', 'simulateBundle'] as const;
 export type BundleMethod = (typeof BUNDLE_METHODS)[number];
 
-/** Passed on as it is; the taker knows its regions. */
+/** Forwarded unchanged; the bundle server knows its regions. */
 const REGION_HEADER = 'jito-region';
 const REGION = /^[a-z0-9-]{1,32}$/i;
 const MAX_IDS = 5;
 const MAX_SIMULATED = 5;
 
-/** Asks the takers of bundles, one after the other. */
+/** Calls the bundle servers one after the other. */
 export interface Bundles {
   readonly protection: Protection;
-  /** `paramsText` is passed on as it is once `params` were checked. `targets`: null for all takers. Throws RpcError. */
+  /** `paramsText` is forwarded unchanged after `params` were checked. `targets`: null for all bundle servers. Throws RpcError. */
   ask(
     method: BundleMethod,
     params: unknown,
@@ -87,7 +87,7 @@ export function createBundles(pool: UpstreamPool, protection: Protection, timeou
         const one = await exchange(pool, upstream, body, timeoutMs, more);
         if (one.kind === 'accepted' || one.kind === 'refused') return one;
         made.push(one);
-        // A bundle goes to the next one only when nothing of it can have left.
+        // A bundle goes to the next server only when no byte of it can have left.
         if (method === 'sendBundle' && (one.kind !== 'failed' || one.sent)) break;
       }
       throw noAnswer(made);

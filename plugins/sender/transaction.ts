@@ -5,24 +5,24 @@ import type { NormalInstruction } from '../../src/ports/block.ts';
 import { peekWire, type WirePeek } from '../../src/solana/decode/walk-wire.ts';
 import { MAX_VERSION_1_BYTES, VERSION_1_BYTE } from '../../src/solana/decode/wire-layout.ts';
 
-/** A signed transaction, checked as far as that goes without the chain. */
+/** A signed transaction, checked as far as possible without the chain. */
 export interface SignedTransaction {
   readonly wire: Buffer;
   readonly peek: WirePeek;
 }
 
 interface SendCall extends SignedTransaction {
-  /** Options that are passed on; `encoding` says how `wire` is written. */
+  /** Options that are forwarded; `encoding` is that of `wire`. */
   readonly options: Readonly<Record<string, unknown>>;
 }
 
-/** What fits into one packet: legacy and version 0. */
+/** Size limit of one packet: legacy and version 0. */
 const MAX_PACKET_BYTES = 1_232;
-/** Base58 takes quadratic time to decode, so nodes take no more than a packet in it, of any version. */
+/** Base58 takes quadratic time to decode, so nodes accept at most a packet in it, for any version. */
 const MAX_BASE58_CHARACTERS = 1_683;
 const MAX_BASE64_CHARACTERS = Math.ceil(MAX_VERSION_1_BYTES / 3) * 4;
 const MAX_BUNDLE = 5;
-/** Options of a node that may pass. */
+/** Options of a node that are forwarded. */
 const PASSED_OPTIONS = ['skipPreflight', 'preflightCommitment', 'maxRetries', 'minContextSlot'];
 
 /** `[transaction, {encoding, skipPreflight, maxRetries, ...}]`. Throws -32602. */
@@ -89,15 +89,15 @@ const invalid = (details: string) => new RpcError('invalidParams', { details });
 const TRANSFER = 2;
 const ADVANCE_NONCE = 4;
 
-/** Whether the transaction lives as long as its nonce instead of its blockhash. */
+/** Whether the transaction uses a durable nonce instead of a recent blockhash. */
 export function usesNonce(peek: WirePeek): boolean {
   const [first] = peek.instructions;
   return first !== undefined && isSystem(peek, first) && readKind(first) === ADVANCE_NONCE;
 }
 
 /**
- * The largest transfer of lamports to one of the accounts, 0n without any. Only keys in the message itself count: what a
- * lookup table holds is not known before the transaction runs.
+ * The largest transfer of lamports to one of the accounts; 0n without one. Only keys in the message itself count: the content of
+ * a lookup table is not known before the transaction runs.
  */
 export function largestTip(peek: WirePeek, accounts: readonly string[]): bigint {
   const receivers = accounts.map((account) => decode32(account)).filter((key) => key !== null);

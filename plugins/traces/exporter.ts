@@ -15,7 +15,7 @@ interface ExporterOptions {
   readonly resource: Resource;
   /** Opened with the first batch. */
   openClient(): OutboundClient;
-  /** Calls without being traced: a span of each export would never let it end. */
+  /** Calls `work` without tracing: spans of exports would cause further exports forever. */
   untraced<T>(work: () => T): T;
   readonly clock: Clock;
   readonly log: Log;
@@ -23,13 +23,13 @@ interface ExporterOptions {
 }
 
 interface Exporter {
-  /** Never waits: what has no room is dropped and counted. */
+  /** Never waits: a span that does not fit is dropped and counted. */
   take(span: EndedSpan): void;
-  /** Sends what is left, as long as the time of an interval allows it. */
+  /** Sends the rest, within the time of one interval. */
   stop(signal: AbortSignal): Promise<void>;
 }
 
-/** Statuses after which the same batch may be sent again, as OTLP has them. */
+/** Statuses after which OTLP allows the same batch to be sent again. */
 const TEMPORARY = new Set([429, 502, 503, 504]);
 const LONGEST_PAUSE_MS = 60_000;
 const ANSWER_BYTES = 16_384;
@@ -38,8 +38,8 @@ type Answer = 'taken' | 'refused' | 'later';
 
 export function createExporter(options: ExporterOptions): Exporter {
   const { config, endpoint, clock, log, metrics } = options;
-  const exported = metrics.counter('spans_exported_total', 'spans that the collector took');
-  const dropped = metrics.counter('spans_dropped_total', 'spans that were dropped, by reason', ['reason']);
+  const exported = metrics.counter('spans_exported_total', 'spans accepted by the collector');
+  const dropped = metrics.counter('spans_dropped_total', 'dropped spans by reason', ['reason']);
   const counts = { full: dropped.with('full'), refused: dropped.with('refused') };
   const stopping = new AbortController();
   let queue: EndedSpan[] = [];
@@ -49,7 +49,7 @@ export function createExporter(options: ExporterOptions): Exporter {
   let isDown = false;
   let isStopped = false;
   let pauseMs = config.intervalMs;
-  metrics.observe('queue_spans', 'spans that wait for the collector', () => queue.length);
+  metrics.observe('queue_spans', 'spans waiting for the collector', () => queue.length);
 
   async function post(batch: readonly EndedSpan[], signal: AbortSignal): Promise<Answer> {
     client ??= options.openClient();
@@ -77,18 +77,18 @@ export function createExporter(options: ExporterOptions): Exporter {
   function settle(batch: readonly EndedSpan[], rejected: number): Answer {
     counts.refused.add(Math.min(rejected, batch.length));
     exported.add(batch.length - Math.min(rejected, batch.length));
-    if (isDown) log.info({}, 'the collector takes spans again');
+    if (isDown) log.info({}, 'the collector accepts spans again');
     isDown = false;
     return 'taken';
   }
 
-  /** Once, until it works again. */
+  /** Logs once until exports work again. */
   function logFailure(reason: string): void {
-    if (!isDown) log.warn({ reason }, 'the collector does not take spans');
+    if (!isDown) log.warn({ reason }, 'the collector does not accept spans');
     isDown = true;
   }
 
-  /** Sends one batch; what comes next depends on how that went. */
+  /** Sends one batch; its outcome decides the next step. */
   async function flush(): Promise<void> {
     if (sending !== null || queue.length === 0) return;
     const batch = queue.slice(0, config.batchSpans);
@@ -120,7 +120,7 @@ export function createExporter(options: ExporterOptions): Exporter {
     async stop(signal) {
       isStopped = true;
       cancel?.();
-      const giveUp = () => stopping.abort(new Error('the daemon stops'));
+      const giveUp = () => stopping.abort(new Error('the daemon is stopping'));
       const patience = clock.timeout(config.intervalMs, giveUp);
       signal.addEventListener('abort', giveUp, { once: true });
       await sending;
@@ -158,7 +158,7 @@ function otlpSpan({ traceId, spanId, parentSpanId, kind, name, startMs, endMs, o
   };
 }
 
-/** 64-bit numbers are strings there. A microsecond is what a double can tell of today. */
+/** OTLP JSON has 64-bit numbers as strings. A double resolves the current time to a microsecond. */
 const nanoseconds = (ms: number): string => `${Math.round(ms * 1_000)}000`;
 
 function attributes(facts: Facts) {
@@ -171,7 +171,7 @@ function anyValue(value: string | number | boolean) {
   return Number.isSafeInteger(value) ? { intValue: String(value) } : { doubleValue: value };
 }
 
-/** How many spans a collector says it did not take, in an answer that is otherwise fine. */
+/** Number of spans that a collector rejected in an otherwise successful response. */
 export function rejectedSpans(body: Buffer): number {
   try {
     const answer = JSON.parse(body.toString()) as { partialSuccess?: { rejectedSpans?: unknown } } | null;

@@ -5,7 +5,7 @@ import { TRACES_ERRORS } from './errors.ts';
 import { createExporter } from './exporter.ts';
 import { createTracer } from './tracer.ts';
 
-/** OpenTelemetry traces of what a daemon does. Not in the usual list of plugins; without it nothing is measured. */
+/** OpenTelemetry traces of the daemon. Not in the default list of plugins; without it nothing is measured. */
 export default defineHostPlugin({
   id: 'traces',
   apiVersion: API_VERSION,
@@ -20,7 +20,7 @@ export default defineHostPlugin({
       'service.version': version,
       'parhelion.roles': [...roles].join(','),
     };
-    // The address is the operator's own choice: any network may be meant, and http within it.
+    // The operator chose the address: any network is allowed, and http too.
     const policy = { allowCidrs: ['0.0.0.0/0', '::/0'], allowHttp: true, allowPorts: null, caFile, maxConnections: 1 };
     const exporter = createExporter({
       ...{ config, endpoint, clock, log, metrics, untraced: tracer.untraced },

@@ -43,7 +43,7 @@ test('a span in the JSON encoding of OTLP: identifiers in hexadecimal, 64-bit nu
   });
 });
 
-test('how many spans a collector did not take is read from its answer, whatever that is', () => {
+test('the number of rejected spans is read from any answer of a collector', () => {
   assert.equal(rejectedSpans(Buffer.from('{"partialSuccess":{"rejectedSpans":"3","errorMessage":"x"}}')), 3);
   assert.equal(rejectedSpans(Buffer.from('{"partialSuccess":{"rejectedSpans":2}}')), 2);
   for (const text of [

@@ -14,7 +14,7 @@ test('a header of W3C Trace Context is read', () => {
   assert.deepEqual(parseTraceparent(`cc-${TRACE}-${SPAN}-01-what-comes-later`), context);
 });
 
-test('what is none counts as none', () => {
+test('invalid headers are ignored', () => {
   for (const header of [
     undefined,
     '',
@@ -32,7 +32,7 @@ test('what is none counts as none', () => {
   }
 });
 
-test('what is written is read again, and nothing upsets the reader', () => {
+test('written headers are read back, and no input throws', () => {
   const digits = (length: number) =>
     fc.stringMatching(new RegExp(`^[0-9a-f]{${length}}$`)).filter((text) => !/^0+$/.test(text));
   const contexts = fc.record({ traceId: digits(32), spanId: digits(16), sampled: fc.boolean() });

@@ -22,7 +22,7 @@ function make(more: { sampleRatio?: number; background?: boolean; passToReceiver
   return { spans, tracer, once };
 }
 
-test('what begins inside is below, over all that is awaited, and requests and jobs begin anew wherever they are', async () => {
+test('work inside other work is its child across awaits; requests and jobs always start a trace', async () => {
   const { spans, tracer, once } = make();
   const outer = tracer.begin(request);
   await outer.run(async () => {
@@ -42,7 +42,7 @@ test('what begins inside is below, over all that is awaited, and requests and jo
   assert.ok(inner!.startMs >= root!.startMs && inner!.endMs <= root!.endMs);
 });
 
-test('what goes on behind the end of a request is no part of it', async () => {
+test('work after the end of a request is not part of it', async () => {
   const { spans, tracer, once } = make();
   const span = tracer.begin(request);
   const later = span.run(async () => {
@@ -54,7 +54,7 @@ test('what goes on behind the end of a request is no part of it', async () => {
   assert.equal(spans.length, 1);
 });
 
-test('a part of the traces is kept, whole; a client decides for its own', () => {
+test('a share of the traces is kept completely; a client decides for its own', () => {
   const none = make({ sampleRatio: 0 });
   none.once(request, () => none.once(upstream));
   assert.equal(none.spans.length, 0);
@@ -69,7 +69,7 @@ test('a part of the traces is kept, whole; a client decides for its own', () => 
   for (const { traceId } of half.spans) assert.equal(half.spans.filter((span) => span.traceId === traceId).length, 2);
 });
 
-test('requests to nodes alone count as background; what is said to be untraced is not traced, ever again', () => {
+test('only requests to nodes count as background; untraced work is never traced', () => {
   const quiet = make();
   quiet.once(upstream);
   assert.equal(quiet.spans.length, 0);
@@ -80,7 +80,7 @@ test('requests to nodes alone count as background; what is said to be untraced i
   assert.equal(busy.spans.length, 1);
 });
 
-test('receivers are told only where that is wanted, and also that a trace is not kept', () => {
+test('receivers get the header only when configured, also for traces that are not kept', () => {
   assert.equal(make().tracer.begin(request).traceparent, null);
   const form = /^00-[0-9a-f]{32}-[0-9a-f]{16}-0([01])$/;
   assert.equal(form.exec(make({ passToReceivers: true }).tracer.begin(request).traceparent ?? '')?.[1], '1');

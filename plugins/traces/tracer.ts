@@ -27,26 +27,26 @@ interface TracerOptions {
   take(span: EndedSpan): void;
 }
 
-/** Where the work of this moment stands; the clocks are read together once, where a trace begins here. */
+/** Position of the current work in its trace; the clocks are read together once, at the start of the trace. */
 interface Place extends TraceContext {
   readonly epochMs: number;
-  /** What began the trace here; what it leaves running behind its end is no part of it any more. */
+  /** Work that started the trace here; what it leaves running after its end is not part of the trace. */
   readonly root: { isOver: boolean };
 }
 
 interface ContextTracer extends Tracer {
-  /** Calls `work`; nothing of it is traced. */
+  /** Calls `work` without tracing. */
   untraced<T>(work: () => T): T;
 }
 
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 
-/** What begins inside of something else is its child, over all that is awaited. */
+/** Work started inside other work is its child, across awaits. */
 export function createTracer({ config, clock, random, take }: TracerOptions): ContextTracer {
   const places = new AsyncLocalStorage<Place>();
   const nowhere: Place = { traceId: '', spanId: '', sampled: false, epochMs: 0, root: { isOver: false } };
 
-  /** Where work begins that belongs to nothing else here. */
+  /** Root of work that belongs to no other work. */
   function rootOf({ kind, traceparent }: Work): Place & { readonly parent: string | null } {
     const given = parseTraceparent(traceparent);
     const isBackground = kind === 'upstream' || kind === 'outbound';
@@ -61,7 +61,7 @@ export function createTracer({ config, clock, random, take }: TracerOptions): Co
     };
   }
 
-  /** Requests and jobs begin a trace of their own: connections outlive requests, and who wakes the jobs is not why they run. */
+  /** Requests and jobs start their own trace: connections outlive requests, and a wakeup is not the cause of a job. */
   function surroundings(work: Work): Place & { readonly parent: string | null } {
     const place = work.kind === 'request' || work.kind === 'job' ? undefined : places.getStore();
     return place === undefined || place.root.isOver ? rootOf(work) : { ...place, parent: place.spanId };
@@ -91,11 +91,11 @@ export function createTracer({ config, clock, random, take }: TracerOptions): Co
   };
 }
 
-/** Which trace something belongs to. */
+/** The trace and span that work belongs to. */
 interface TraceContext {
   /** 32 hexadecimal digits. */
   readonly traceId: string;
-  /** 16 hexadecimal digits: what comes next is below this span. */
+  /** 16 hexadecimal digits: the parent of the next span. */
   readonly spanId: string;
   readonly sampled: boolean;
 }
@@ -106,7 +106,7 @@ const FORM = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 export function parseTraceparent(header: string | undefined): TraceContext | null {
   const [, version, traceId = '', spanId = '', flags = '', more] = FORM.exec(header ?? '') ?? [];
   if (version === undefined || version === 'ff') return null;
-  // Later versions may say more behind; this one does not.
+  // Later versions may append members; version 00 does not.
   if (version === '00' && more !== undefined) return null;
   if (/^0+$/.test(traceId) || /^0+$/.test(spanId)) return null;
   return { traceId, spanId, sampled: (Number.parseInt(flags, 16) & 1) === 1 };

@@ -22,7 +22,7 @@ import { noChain } from './tracking/view.ts';
 import { transfersRoute } from './transfers.ts';
 import { refusedAs503 } from './wallet-route.ts';
 
-/** Share of the memory for derived rows that finished responses take. */
+/** Share of the memory for derived rows that the response cache uses. */
 const RESPONSE_SHARE = 1 / 4;
 /** First-funding searches in flight at once; further ones get a 503 with Retry-After. */
 const MOST_SEARCHES = 64;

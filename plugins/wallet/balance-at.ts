@@ -43,7 +43,7 @@ const reply = Type.Object({
   ]),
 });
 
-/** GET balance-at: what a wallet held of SOL or a token at a moment in the past. */
+/** GET balance-at: the balance of SOL or a token at a moment in the past. */
 export function balanceAtRoute({ open, mintFacts, clock, newestSlot, knownSlot }: BalanceAtContext): Route {
   return defineRoute({
     ...WALLET_ROUTE,
@@ -80,7 +80,7 @@ function readMint(text: string | undefined): Uint8Array {
   });
 }
 
-/** Block times follow the clocks of validators; a time that is older than this has a block above it. */
+/** Block times follow the clocks of validators; for a time older than this, a later block exists. */
 const RECENT_S = 60;
 
 async function balanceAt(
@@ -91,10 +91,10 @@ async function balanceAt(
   nowS: number,
   newestSlot: () => Promise<number>,
 ): Promise<BalanceAt> {
-  // What happened up to the point may be above what came with the blocks.
+  // Events up to the point may be above the live range.
   if (point.slot !== null) await view.reach(point.slot);
   else if ((point.time as number) > nowS - RECENT_S) await view.reach(await newestSlot());
-  // A time is a slot of the wallet's own transactions: whatever else happened does not matter. All of them must be there.
+  // A time refers to a slot of the wallet's own transactions, so other activity is irrelevant. All of them must be stored.
   if (point.time !== null) await view.whole();
   const slot = point.slot ?? (await view.slotAt(point.time as number)) ?? -1;
   return await (isNative ? nativeBalance(view, endOf(slot)) : tokenBalance(view, mint, endOf(slot)));
@@ -105,7 +105,7 @@ async function body(
   mint: string,
   isNative: boolean,
   { time, slot, datetime }: Point,
-  { raw, asOf, decimals: told }: BalanceAt,
+  { raw, asOf, decimals: ownDecimals }: BalanceAt,
   mintFacts: MintFactsReader,
   signal: AbortSignal,
 ) {
@@ -114,7 +114,7 @@ async function body(
   const facts = isNative
     ? null
     : ((await (mayBeScaled ? mintFacts.needed : mintFacts.known)([mint], signal)).get(mint) ?? null);
-  const decimals = isNative ? 9 : (told ?? facts?.decimals ?? 0);
+  const decimals = isNative ? 9 : (ownDecimals ?? facts?.decimals ?? 0);
   return {
     ...{ wallet, mint, isNative },
     balance: uiAmount(raw, decimals, facts?.scale ?? null, asOf?.time ?? time ?? 0),
@@ -132,7 +132,7 @@ interface BalanceAt {
 }
 
 const NONE: BalanceAt = { raw: 0n, asOf: null, decimals: null };
-/** Transactions of an account that are looked at in one go. */
+/** Transactions of an account that are checked at once. */
 const PIECE = 8;
 
 /** Lamports after the newest transaction below a position that names the wallet. Errors: those of the view. */
@@ -160,7 +160,7 @@ async function tokenBalance(view: WalletView, mint: Uint8Array, below: number): 
   for (const account of await view.accountsOf(mint)) {
     const one = await accountBalance(view, account, mint, below);
     if (one.asOf === null) {
-      // What it held may have come before all that the upstream has.
+      // Its balance may date from before the upstream's first slot.
       if (prunedBelow !== null) throw incompleteHistory(prunedBelow);
       continue;
     }
@@ -185,8 +185,8 @@ async function accountBalance(
   for (;;) {
     const rows = await view.accountRows(account, edge, PIECE);
     for (const loaded of await view.load(rows)) {
-      const told = balanceIn(loaded, account.address, mint, view.key);
-      if (told !== null) return { ...told, asOf: loaded };
+      const found = balanceIn(loaded, account.address, mint, view.key);
+      if (found !== null) return { ...found, asOf: loaded };
     }
     const last = rows.at(-1);
     if (last === undefined || rows.length < PIECE) return NONE;
@@ -208,9 +208,9 @@ function balanceIn(
   const balance = after ?? before;
   if (balance === undefined) return null;
   const { decimals } = balance;
-  // Closed, or of another mint by now.
+  // Closed, or reused for another mint.
   if (after === undefined || after.mintKey !== keys.find(mint)) return { raw: 0n, decimals };
-  // Old transactions name no owner: then it is the wallet under which the account was found.
+  // Old transactions name no owner: the wallet of the account is assumed.
   const isOwn = after.ownerKey < 0 || after.ownerKey === keys.find(wallet);
   return { raw: isOwn ? BigInt(after.amount) : 0n, decimals };
 }
@@ -219,7 +219,7 @@ function balanceIn(
 interface Point {
   readonly time: number | null;
   readonly slot: number | null;
-  /** As it was given. */
+  /** As given by the caller. */
   readonly datetime: string | null;
 }
 
@@ -234,7 +234,7 @@ const badTime = (details: string) => new RequestError(400, 'Invalid time paramet
 /** How far a clock may be ahead of ours. */
 const AHEAD_S = 60;
 
-/** Errors: 400 unless exactly one is given, and for what is no date. */
+/** Errors: 400 unless exactly one is given, and for malformed dates. */
 function readPoint({ time, slot, datetime }: PointQuery): Point {
   if ([time, slot, datetime].filter((one) => one !== undefined).length !== 1)
     throw badTime('exactly one of time, datetime or slot is required');
@@ -247,7 +247,7 @@ function readPoint({ time, slot, datetime }: PointQuery): Point {
   return { time: read, slot: null, datetime };
 }
 
-/** Errors: 400 for what has not happened yet. `newestSlot` is asked for only where it matters. */
+/** Errors: 400 for a point in the future. `newestSlot` is read only when needed. */
 async function checkPast(
   point: Point,
   nowS: number,
@@ -264,8 +264,8 @@ const FORM =
 const MOST_OFFSET_MINUTES = 14 * 60;
 
 /**
- * Unix seconds of a date and time of the calendar, UTC unless it names a zone; null for anything else. A blank before an offset is
- * a plus sign that the query turned into one.
+ * Unix seconds of a calendar date and time, UTC unless it names a zone; null for anything else. A blank before an offset is
+ * a plus sign decoded from the query.
  */
 export function readDatetime(text: string): number | null {
   const parts = FORM.exec(text);
@@ -281,7 +281,7 @@ export function readDatetime(text: string): number | null {
   if (hour > 23 || minute > 59 || second > 59) return null;
   const atMs = Date.UTC(year, month - 1, day, hour, minute, second);
   const date = new Date(atMs);
-  // Years below 100 would be moved by a century, and days that do not exist to the next month.
+  // `Date` shifts years below 100 by a century, and nonexistent days to the next month.
   if (date.getUTCFullYear() !== year || date.getUTCMonth() !== month - 1 || date.getUTCDate() !== day) return null;
   const [sign, hours, minutes] = [parts[8], Number(parts[9] ?? 0), Number(parts[10] ?? 0)];
   const offset = hours * 60 + minutes;

@@ -17,7 +17,7 @@ test('dates of the calendar are read as UTC unless they name a zone', () => {
     assert.equal(readDatetime(text), Date.parse(iso) / 1_000, text);
 });
 
-test('what is no date of the calendar is refused', () => {
+test('invalid calendar dates are refused', () => {
   for (const text of [
     ...['01/10/2025', '2025-13-10', '2025-02-30', '2025-02-29', '2025-00-01', '2025-01-00', '', '2025', '2025-1-1'],
     ...['2025-01-10 24:00', '2025-01-10 10:60', '2025-01-10T10:00:60Z', '2025-01-10T10:00:00+14:01', '2025-01-10Z'],
@@ -26,7 +26,7 @@ test('what is no date of the calendar is refused', () => {
     assert.equal(readDatetime(text), null, text);
 });
 
-test('every moment that a program prints is read', () => {
+test('dates printed by programs are read', () => {
   const day = fc.date({ min: new Date('1970-01-01'), max: new Date('9999-12-31'), noInvalidDate: true });
   fc.assert(
     fc.property(day, (date) => {

@@ -40,7 +40,7 @@ const reply = Type.Object({
   explorerUrl: Type.String(),
 });
 
-/** GET funded-by: where the first SOL of a wallet came from. */
+/** GET funded-by: the source of the first SOL of a wallet. */
 export function fundedByRoute(context: FundedByContext): Route {
   return defineRoute({
     ...WALLET_ROUTE,
@@ -79,7 +79,7 @@ async function readKnown({ store }: FundedByContext, address: string): Promise<F
   return row === undefined ? null : (JSON.parse(row.body) as FirstFunding | NoFunding);
 }
 
-/** Keeps what no block can change, or what changes only with a block that names the wallet. */
+/** Stores results that no block can change, or only a block that contains the wallet. */
 async function remember({ store }: FundedByContext, address: string, body: FirstFunding | NoFunding): Promise<void> {
   const text = JSON.stringify(body);
   await store.write(async (tx) => {
@@ -88,7 +88,7 @@ async function remember({ store }: FundedByContext, address: string, body: First
   });
 }
 
-/** Transactions from blocks since then: the upstream is not asked while the wallet is live. */
+/** Transactions of later blocks: the upstream is not called while the wallet is live. */
 async function findLater(
   context: FundedByContext,
   key: Uint8Array,
@@ -103,7 +103,7 @@ async function findLater(
     if (funding.slot <= index.finalSlot) await remember(context, address, funding);
     return funding;
   } catch (error) {
-    // The index is not that far: the upstream is searched again.
+    // The index is not complete yet: the upstream is searched again.
     if (!(error instanceof RequestError) || error.status !== 503) throw error;
     return await findFunding(context, key, address, call);
   }
@@ -162,7 +162,7 @@ interface FirstFunding {
 
 type SearchEnd =
   | { readonly kind: 'found'; readonly funding: FirstFunding; readonly isFinal: boolean }
-  /** `finalSlot`: no fork changes that up to there. */
+  /** `finalSlot`: no reorg changes the result up to there. */
   | { readonly kind: 'none'; readonly finalSlot: number }
   /** The upstream has nothing below this slot. */
   | { readonly kind: 'pruned'; readonly firstSlot: number }
@@ -176,7 +176,7 @@ interface SearchParts {
   readonly log: Log;
 }
 
-/** Reads the wallet's own list to its end and then goes up. `progress` gets the number of signatures read. Errors: of the upstream. */
+/** Reads the wallet's list to its end, then scans upwards. `progress` gets the number of signatures read. Errors: those of the upstream. */
 async function searchFunding(
   parts: SearchParts,
   wallet: Uint8Array,
@@ -208,7 +208,7 @@ async function readList(
 ): Promise<Listed[] | null> {
   const entries: Listed[] = [];
   const most = maxPages * 1_000;
-  // All pages from nodes that know what the pages before ended with.
+  // Every page must come from a node that knows the end of the page before.
   const upTo = await upstream.slot(ask);
   const list = createAddressList({ upstream, address, belowSlot: upTo + 1, before: null, minSlot: upTo, ask });
   while (entries.length <= most) {
@@ -260,7 +260,7 @@ async function fundingAbove(view: WalletView, slot: number): Promise<FirstFundin
 }
 
 interface FundingSearches {
-  /** The result, or how many signatures were read when the time is up. */
+  /** The result, or the number of signatures read when the time is up. */
   run(
     wallet: Uint8Array,
     address: string,
@@ -299,11 +299,11 @@ export function createFundingSearches(
       const late = sleep(signal).then(() => ({ kind: 'running', count: search.count() }) as const);
       return await Promise.race([search.end, late]);
     },
-    stop: () => stopped.abort(new CodedError('WALLET_STOPPED', 'the daemon stops')),
+    stop: () => stopped.abort(new CodedError('WALLET_STOPPED', 'the daemon is stopping')),
   };
 }
 
-/** SOL that came to a wallet. */
+/** Incoming SOL of a wallet. */
 interface Funding {
   /** base58 */
   readonly funder: string;
@@ -311,7 +311,7 @@ interface Funding {
   readonly amount: bigint;
 }
 
-/** What a transaction funded a wallet (base58) with; null when it did not. */
+/** The funding of a wallet (base58) by a transaction; null when there is no such transfer. */
 export function fundingOf(
   tx: NormalTransaction,
   { keys: table }: Pick<ChainBlock, 'keys'>,
@@ -321,7 +321,7 @@ export function fundingOf(
   return largestTransfer(tx, table, wallet) ?? riseOf(tx, table, wallet);
 }
 
-/** The largest system transfer to it; of equal ones the first. */
+/** The largest system transfer to the wallet; the first of equal ones. */
 function largestTransfer(tx: NormalTransaction, table: ChainBlock['keys'], wallet: string): Funding | null {
   const { moves, keys } = readMovements(tx, table);
   const account = (position: number) => keys.base58(tx.keys[position] ?? -1);
@@ -335,7 +335,7 @@ function largestTransfer(tx: NormalTransaction, table: ChainBlock['keys'], walle
   return largest;
 }
 
-/** Lamports came from a program: then the funder is the fee payer, if it paid more than the fee. */
+/** Lamports sent by a program: the funder is the fee payer, if it paid more than the fee. */
 function riseOf(tx: NormalTransaction, table: ChainBlock['keys'], wallet: string): Funding | null {
   const texts = Array.from(tx.keys, (id) => table.base58(id));
   const position = texts.indexOf(wallet);

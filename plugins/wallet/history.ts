@@ -55,7 +55,7 @@ const element = Type.Object({
 
 const types = lazy(() => new Set(transactionTypes()));
 
-/** GET history: the transactions of a wallet with what they changed for it. */
+/** GET history: the transactions of a wallet with its balance changes. */
 export function historyRoute({ open, derivedRows, responses, mintFacts, scanLimit }: HistoryContext): Route {
   const plain = derivedRows.of(historyRow);
   const typed = derivedRows.of(typedRow);
@@ -105,19 +105,19 @@ export function historyRoute({ open, derivedRows, responses, mintFacts, scanLimi
       if (shown.length === 0 && end.reason === 'pruned' && end.last === null)
         throw incompleteHistory(end.prunedBelow ?? 0);
       const hasMore = found.length > limit || end.reason !== 'complete';
-      // Behind the last one shown, or where the search for a type gave up.
+      // After the last one returned, or at the end of the search for a type.
       const last = found.length > limit ? shown.at(-1)?.derived : end.last;
       const nextCursor = hasMore ? (last?.signature ?? null) : null;
       const texts = await elementTexts(view, shown, mintFacts, signal);
       const text = `{"data":[${texts.join()}],"pagination":${JSON.stringify({ hasMore, nextCursor })}}`;
-      // It follows from the store and the facts of mints, and not from what the upstream lacks.
+      // The response depends only on the store and the facts of mints, not on gaps of the upstream.
       if (view.isStored() && end.reason !== 'pruned') keep(text);
       return json(new JsonText(text));
     },
   });
 }
 
-/** The elements as JSON: with the facts of mints whose amounts are not shown plainly. */
+/** The elements as JSON, with the facts of mints whose amounts are scaled. */
 async function elementTexts(
   view: WalletView,
   shown: readonly WithDerived<DerivedHistoryRow>[],
@@ -134,15 +134,15 @@ async function elementTexts(
   const texts = new Map<number, string | null>(scaled.map(({ n }) => [n, null]));
   for (const loaded of await view.load(scaled))
     texts.set(loaded.n, JSON.stringify(historyElement(loaded, view.key, facts)));
-  // Null: a fork took it away meanwhile.
+  // Null: a reorg removed it in the meantime.
   return shown.flatMap(({ row, derived }) => (texts.has(row.n) ? (texts.get(row.n) ?? []) : derived.text));
 }
 
-/** An element of a page, finished unless a mint of it shows its amounts with interest or a multiplier. */
+/** An element of a page, complete unless a mint of it may scale amounts (interest or a multiplier). */
 interface DerivedHistoryRow extends DerivedRow {
   /** JSON, with plain amounts. */
   readonly text: string;
-  /** The mints that may do so. */
+  /** These mints. */
   readonly mints: readonly string[];
   /** Null when it was not requested. */
   readonly type: string | null;
@@ -170,7 +170,7 @@ export const historyRow: DerivedKind<DerivedHistoryRow> = {
   make: (loaded, view) => deriveRow(loaded, view, null),
 };
 
-/** With its type, which takes as long to find as all the rest. */
+/** With its type, which takes as long to determine as everything else. */
 const typedRow: DerivedKind<DerivedHistoryRow> = {
   ...{ name: 't', bytesOf },
   make: (loaded, view) => deriveRow(loaded, view, typeOf(loaded)),
@@ -195,7 +195,7 @@ interface HistoryTransaction {
 
 const SOL_DECIMALS = 9;
 
-/** What one transaction did to a wallet. `facts` of mints whose amounts are not shown plainly. */
+/** Effects of one transaction on a wallet. `facts` of mints whose amounts may be scaled. */
 export function historyElement(
   loaded: Loaded,
   wallet: Uint8Array,
@@ -248,7 +248,7 @@ function tokenRows(
     });
 }
 
-/** Mints of a transaction whose amounts may be shown with interest or a multiplier: those of no plain SPL token. */
+/** Mints of a transaction whose amounts may be scaled (interest or a multiplier): those of other programs than SPL Token. */
 export function scaledMints({ tx, block }: Loaded): string[] {
   const { keys } = block;
   return [...tx.preTokenBalances, ...tx.postTokenBalances]

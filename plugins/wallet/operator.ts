@@ -25,7 +25,7 @@ export function followCommands(clock: Clock): readonly Command[] {
 function followCommand(clock: Clock): Command {
   return {
     path: ['wallet', 'follow'],
-    summary: 'index a wallet and keep it current for good',
+    summary: 'index a wallet and keep it current permanently',
     options: [ADDRESS, JSON_OPTION],
     async run(options, io) {
       const { address, key } = addressOf(options);
@@ -40,7 +40,7 @@ function followCommand(clock: Clock): Command {
 function unfollowCommand(): Command {
   return {
     path: ['wallet', 'unfollow'],
-    summary: 'no longer keep a wallet current; what is stored stays until nobody has asked for it for wallet.idleDays',
+    summary: 'stop keeping a wallet current; its data stays until it was not requested for wallet.idleDays',
     options: [ADDRESS, JSON_OPTION],
     async run(options, io) {
       const { address } = addressOf(options);
@@ -57,7 +57,7 @@ function unfollowCommand(): Command {
 function statusCommand(): Command {
   return {
     path: ['wallet', 'status'],
-    summary: 'which wallets are indexed, and how far',
+    summary: 'list indexed wallets and their progress',
     options: [{ flags: ADDRESS.flags, description: ADDRESS.description }, JSON_OPTION],
     async run(options, io) {
       const one = options['address'];
@@ -78,13 +78,13 @@ function statusCommand(): Command {
 function backfillCommand(clock: Clock): Command {
   return {
     path: ['wallet', 'backfill'],
-    summary: 'read the past of a wallet from the beginning: the running daemon does it',
+    summary: 'read the past of a wallet again; the running daemon does it',
     options: [ADDRESS, JSON_OPTION],
     async run(options, io) {
       const { address, key } = addressOf(options);
       await io.store.write(async (tx) => {
         const id = await registerWallet(tx, { key, address, now: clock.now() });
-        // What is stored stays, and is found again.
+        // Stored rows stay and are found again.
         await (tx.db as Db)
           .updateTable('wallet_wallets')
           .set({ floor: null, head: null, is_complete: 0, pruned_below: null, found: 0, last_error: null })
@@ -116,7 +116,7 @@ async function show(io: CommandIo, rows: readonly WalletRow[], asJson: boolean):
   else for (const view of views) io.line(`${view.address}  ${view.state}, ${view.transactions} transactions`);
 }
 
-/** A wallet of the index as operators see it. */
+/** A wallet of the index for operators. */
 function walletView(row: WalletRow) {
   return {
     address: row.address,
@@ -135,16 +135,16 @@ function walletView(row: WalletRow) {
 const REFUSALS = {
   busy: (size: number) => `too busy: about ${size} transactions a minute`,
   large: (size: number) => `too large: more than ${size} transactions`,
-  budget: (size: number) => `no project that asked for it has room for its ${size} transactions`,
+  budget: (size: number) => `no project that requested it has room for its ${size} transactions`,
 } as const;
 
 function stateOf(row: WalletRow): string {
   if (row.refused !== null) return REFUSALS[row.refused](row.refused_size ?? 0);
-  if (row.dropped_at !== null) return 'is being deleted: nobody asked for it';
+  if (row.dropped_at !== null) return 'is being deleted: no requests';
   if (row.head === null) return 'waits to be indexed';
-  if (row.last_error !== null) return `stands still: ${row.last_error}`;
+  if (row.last_error !== null) return `stalled: ${row.last_error}`;
   if (row.is_complete === 0 && row.pruned_below === null) return `is being indexed, down to slot ${row.floor}`;
-  const past = row.is_complete === 1 ? 'complete' : `lacks what is below slot ${row.pruned_below}`;
+  const past = row.is_complete === 1 ? 'complete' : `without data below slot ${row.pruned_below}`;
   return isJoined(row) ? `${past}, current` : `${past}, up to slot ${row.head}`;
 }
 
@@ -153,7 +153,7 @@ const slot = Type.Union([Type.Integer(), Type.Null()]);
 
 const walletReply = Type.Object({
   address: Type.String(),
-  state: Type.String({ description: 'in words' }),
+  state: Type.String({ description: 'as text for people' }),
   followed: Type.Boolean(),
   pinned: Type.Boolean(),
   fromSlot: slot,
@@ -164,12 +164,12 @@ const walletReply = Type.Object({
   trouble: Type.Union([Type.String(), Type.Null()]),
 });
 
-/** `GET /v0/admin/wallets`: the wallets that are indexed, in the order in which they were first asked for. */
+/** `GET /v0/admin/wallets`: indexed wallets, in the order of their first request. */
 export function walletsRoute(store: Store): Route {
   return defineRoute({
     method: 'GET',
     path: '/v0/admin/wallets',
-    summary: 'Wallets that are indexed, and how far',
+    summary: 'Indexed wallets and their progress',
     tag: 'Operation',
     auth: 'admin',
     errors: 'plain',

@@ -1,4 +1,4 @@
-/** What the wallet routes tell of recorded transactions. */
+/** Responses of the wallet routes for recorded transactions. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decode32 } from '../../src/lib/base58.ts';
@@ -41,7 +41,7 @@ function* recorded(): Generator<{ readonly file: Recorded; readonly loaded: Load
 
 const rowsOf = ({ tx, block }: Loaded, wallet: string) => transferRows(tx, block, wallet);
 
-test('balance changes are those of the recordings, for every wallet in them', { skip: skipWithoutFixtures }, () => {
+test('balance changes match the recordings, for every wallet in them', { skip: skipWithoutFixtures }, () => {
   let wallets = 0;
   for (const { file, loaded } of recorded()) {
     const { nativeBalanceChanges, tokenBalanceChanges, feePayer, fee } = file.derived;
@@ -95,7 +95,7 @@ test('a row has a counterpart on the other side', { skip: skipWithoutFixtures },
   assert.ok(rows > 50, `${rows}`);
 });
 
-test('a transfer fee: out is what was sent, in is what arrived', { skip: skipWithoutFixtures }, () => {
+test('a transfer fee: out is the sent amount, in the received one', { skip: skipWithoutFixtures }, () => {
   let seen = 0;
   for (const { file, loaded } of recorded()) {
     const owners = new Set(file.derived.tokenBalanceChanges.map(({ owner }) => owner));

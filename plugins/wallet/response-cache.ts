@@ -10,7 +10,7 @@ import { isFresh } from './tracking/view.ts';
 export interface ResponseCache {
   /** JSON; undefined on a miss. */
   find(question: string): Uint8Array | undefined;
-  /** Called before anything is read. The returned function stores the response. */
+  /** Called before any read. The returned function stores the response. */
   begin(question: string): (text: string) => void;
 }
 

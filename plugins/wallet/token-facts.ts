@@ -2,13 +2,13 @@ import { codeOf, type Log } from '../../src/plugin/plugin.ts';
 import { RequestError } from '../../src/plugin/request.ts';
 import type { MintFacts, TokenFacts } from '../../src/ports/token-facts.ts';
 
-/** What is known of mints, for answers that are right without it: what cannot be had is left out. */
+/** Facts of mints, for responses that are correct without them: unavailable facts are omitted. */
 export interface MintFactsReader {
-  /** By mint (base58); a mint that is not known has no entry. Never fails. */
+  /** By mint (base58); an unknown mint has no entry. Never fails. */
   known(mints: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, MintFacts>>;
-  /** The same where an amount depends on it. Errors: 503. */
+  /** The same for facts on which an amount depends. Errors: 503. */
   needed(mints: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, MintFacts>>;
-  /** Another number than before whenever something of it may have changed. */
+  /** Changes whenever facts may have changed. */
   revision(): number;
 }
 
@@ -33,7 +33,7 @@ export function createMintFactsReader(facts: TokenFacts | null, log: Log): MintF
         return await lookUp(mints, signal);
       } catch (error) {
         signal.throwIfAborted();
-        log.debug({ code: codeOf(error) }, 'names of tokens cannot be had now');
+        log.debug({ code: codeOf(error) }, 'token names are not available now');
         return new Map(
           mints.flatMap((mint) => {
             const one = facts?.peek(mint);
@@ -48,7 +48,7 @@ export function createMintFactsReader(facts: TokenFacts | null, log: Log): MintF
       } catch (error) {
         signal.throwIfAborted();
         throw new RequestError(503, 'Service unavailable', {
-          details: 'The Solana upstream does not tell how amounts of a token are shown',
+          details: 'The Solana upstream does not report how amounts of a token are shown',
           cause: error,
         });
       }

@@ -32,7 +32,7 @@ interface TransfersContext {
 interface Found {
   readonly derived: TransfersDigest;
   readonly transfer: Transfer;
-  /** Of those of its transaction. */
+  /** Index among the rows of its transaction. */
   readonly at: number;
 }
 
@@ -73,7 +73,7 @@ export function transfersRoute({ open, derivedRows, mintFacts, scanLimit }: Tran
       const found: Found[] = [];
       const range = {
         ...{ above: null, mask: NAMED | CHANGED | TOUCHED, order: 'desc' as const },
-        // With the number of a row the transaction itself is read again.
+        // When rows were skipped, their transaction is read again.
         below: start === null ? null : skipped === null ? start : start + 1,
         ...{ most: scanLimit, expected: limit + 1 },
       };
@@ -101,7 +101,7 @@ function readCursor(text: string): { readonly signature: string; readonly row: n
   return { signature, row: row === undefined ? null : Number(row) };
 }
 
-/** Behind the last row that is shown: within its transaction, or behind it; or where the search gave up. */
+/** After the last returned row, inside its transaction or behind it; or at the end of the search. */
 function nextCursor(found: readonly Found[], limit: number, last: DerivedRow | null): string | null {
   const next = found[limit];
   const shown = found[limit - 1];
@@ -132,17 +132,17 @@ async function elementTexts(
 /** The transfers of a transaction to and from a wallet. */
 interface TransfersDigest extends DerivedRow {
   readonly slot: number;
-  /** Unix seconds; null where the block has none. */
+  /** Unix seconds; null when the block has no time. */
   readonly time: number | null;
   readonly transfers: readonly Transfer[];
 }
 
 interface Transfer extends TransferRow {
-  /** Null where it takes the facts of its mint, or the time of another block. */
+  /** Null when it needs the facts of its mint, or the time of another block. */
   readonly plain: Around | null;
 }
 
-/** An element as JSON, before and behind the symbol: a name may change. */
+/** An element as JSON, before and after the symbol: a name may change. */
 type Around = readonly [before: string, behind: string];
 
 const ROW_BYTES = 400;
@@ -162,7 +162,7 @@ export const transfersDigest: DerivedKind<TransfersDigest> = {
     transfers.reduce((sum, { plain }) => sum + ROW_BYTES + (plain?.join('').length ?? 0), signature.length),
 };
 
-/** An element as JSON. `facts` null: nothing is known of its mint. */
+/** An element as JSON. `facts` null: the mint is unknown. */
 export function transferText(
   derived: TransfersDigest,
   transfer: Transfer,
@@ -198,11 +198,11 @@ interface TransferRow {
   readonly counterparty: string;
   readonly mint: string;
   readonly amount: bigint;
-  /** Null when the transaction does not tell. */
+  /** Null when the transaction does not contain them. */
   readonly decimals: number | null;
-  /** The transfer fee is not told by the transaction: `amount` is gross. */
+  /** The transaction does not contain the transfer fee: `amount` is gross. */
   readonly isFeeUnknown: boolean;
-  /** Its mint may show amounts with interest or a multiplier: it is no plain SPL token. */
+  /** Its mint may scale amounts with interest or a multiplier (Token-2022). */
   readonly mayBeScaled: boolean;
 }
 
@@ -213,7 +213,7 @@ interface Sides {
 
 const SOL_DECIMALS = 9;
 
-/** The rows of a transaction for a wallet (base58), in order of execution. A failed one has none. */
+/** The rows of a transaction for a wallet (base58), in order of execution; none for a failed transaction. */
 export function transferRows(
   tx: NormalTransaction,
   { keys: table }: Pick<ChainBlock, 'keys'>,
@@ -226,7 +226,7 @@ export function transferRows(
   );
 }
 
-/** One side is the wallet's; both: it moved nothing. */
+/** One side is the wallet's; when both are, it moved nothing. */
 function rowsOf(
   { from, to }: Sides,
   wallet: string,
@@ -240,7 +240,7 @@ function rowsOf(
 
 function tokenRows(move: TokenMove, tx: NormalTransaction, keys: MovementKeys, wallet: string): TransferRow[] {
   const { kind, amount, fee, decimals } = move;
-  // An owner that nobody tells is the token account itself.
+  // An unknown owner is represented by the token account itself.
   const ownerOf = (owner: number, account: number) =>
     owner >= 0 ? keys.base58(owner) : keys.base58(tx.keys[account] ?? -1);
   const from = kind === 'mint' ? '' : ownerOf(move.sourceOwner, move.source);
@@ -258,7 +258,7 @@ function tokenRows(move: TokenMove, tx: NormalTransaction, keys: MovementKeys, w
 function nativeRows(move: NativeMove, tx: NormalTransaction, keys: MovementKeys, wallet: string): TransferRow[] {
   const { from, to, toToken, fromToken, createdFor, kind, amount } = move;
   const account = (position: number) => keys.base58(tx.keys[position] ?? -1);
-  // Rent of a token account is no transfer, and neither is what tops it up; the lamports of wrapped SOL are its owner's.
+  // Rent of a token account is not a transfer, nor are later additions to it; the lamports of wrapped SOL belong to its owner.
   if (kind !== 'closeWrapped' && isTokenProgram(createdFor < 0 ? '' : keys.base58(createdFor))) return [];
   if (toToken !== null && !toToken.isWrapped) return [];
   const sides = { from: ownerOr(fromToken, keys, account(from)), to: ownerOr(toToken, keys, account(to)) };
@@ -275,7 +275,7 @@ const isTokenProgram = (program: string): boolean => program === TOKEN_PROGRAM |
 const SLOTS_PER_EPOCH = 432_000n;
 const ONE_IN_BASIS_POINTS = 10_000n;
 
-/** What a mint holds back from a transfer of `amount` raw units in the epoch of a slot. */
+/** The fee that a mint withholds from a transfer of `amount` raw units in the epoch of a slot. */
 function withheldFee(amount: bigint, config: MintTransferFee | null, slot: number): bigint {
   if (config === null) return 0n;
   const epoch = BigInt(slot) / SLOTS_PER_EPOCH;

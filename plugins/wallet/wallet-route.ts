@@ -4,10 +4,10 @@ import { type ChainReader, codeOf, type Price, type Route } from '../../src/plug
 import { RequestError } from '../../src/plugin/request.ts';
 import type { WalletView } from './tracking/view.ts';
 
-/** Every wallet call costs the same, and a 404 is an answer too. */
+/** All wallet calls have the same price; a 404 is charged too. */
 const WALLET_PRICE: Price = { product: 'walletApi', credits: 100, groups: ['das'], chargedStatuses: [404] };
 
-/** What all routes of this plugin share. */
+/** Common members of all routes of this plugin. */
 export const WALLET_ROUTE = {
   tag: 'Wallet',
   auth: 'key',
@@ -30,7 +30,7 @@ export const walletParams = Type.Object({ wallet: Type.String({ description: 'ad
 
 const SHOWN = 64;
 
-/** A 400 that names a text which is no address; `where` says which of several it is. */
+/** A 400 for a text that is not an address; `where` names the item of a list. */
 export function notAnAddress(text: string, where?: string): RequestError {
   const prefix = where === undefined ? '' : `${where}: `;
   return new RequestError(400, 'Invalid wallet address', {
@@ -50,7 +50,7 @@ const LONGEST = 88;
 
 const invalid = (details?: string) => new RequestError(400, 'Invalid cursor', details === undefined ? {} : { details });
 
-/** Where a signature stands on the chain, for pages of what is older or newer. Errors: 400 for what is none, or unknown. */
+/** Position of a signature on the chain, for pages of older or newer transactions. Errors: 400 for a malformed or unknown cursor. */
 export async function positionOfCursor(
   view: Pick<WalletView, 'locate'>,
   signature: string,
@@ -62,7 +62,7 @@ export async function positionOfCursor(
   return n;
 }
 
-/** Refuses what can be no cursor before anything is read. */
+/** Refuses malformed cursors before any read. */
 export function checkSignatures(texts: readonly (string | undefined)[]): void {
   for (const text of texts)
     if (text !== undefined && !isSignature(text)) throw invalid('a cursor is a transaction signature');
@@ -71,7 +71,7 @@ export function checkSignatures(texts: readonly (string | undefined)[]): void {
 export const isSignature = (text: string): boolean =>
   text.length <= LONGEST && decode(text)?.length === SIGNATURE_BYTES;
 
-/** Calls of which an answer is needed: what the upstream refuses is a 503, because then nothing is known. */
+/** Calls whose answer is required: a refusal of the upstream becomes a 503, because nothing is known then. */
 export interface ChainCall {
   call<T>(method: string, params: readonly unknown[]): Promise<T>;
   /** The same as text, for numbers beyond 2^53. */
@@ -89,7 +89,7 @@ export function createChainCall(chain: ChainReader | null): ChainCall {
   };
 }
 
-/** The answer of an upstream; an error that means that it has none becomes a 503 that says so. */
+/** The answer of an upstream; an error that means there is no answer becomes a 503 with a reason. */
 export async function refusedAs503<T>(method: string, answer: Promise<T>): Promise<T> {
   try {
     return await answer;
@@ -99,11 +99,11 @@ export async function refusedAs503<T>(method: string, answer: Promise<T>): Promi
   }
 }
 
-/** What a caller may know of it; null for what the error mapper knows by itself. */
+/** Error details for the caller; null for errors that the error mapper handles. */
 function refusalOf(code: string | undefined, method: string): string | null {
   if (code === 'CHAIN_RPC_ERROR') return `The Solana upstream refused ${method}`;
   if (code === 'CHAIN_BAD_RESPONSE') return `The Solana upstream gave a wrong answer to ${method}`;
-  if (code === 'WALLET_BEHIND') return 'The Solana upstream is behind what was asked for';
+  if (code === 'WALLET_BEHIND') return 'The Solana upstream is behind the requested slot';
   if (code === 'WALLET_NO_TRANSACTION') return 'The Solana upstreams do not agree about a transaction';
   if (code === 'UPSTREAM_TOO_LARGE') return `The answer of the Solana upstream to ${method} is too large`;
   return null;

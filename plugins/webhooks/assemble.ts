@@ -27,7 +27,7 @@ import { gapsRoute, recoverRoutes } from './routes/recover.ts';
 import type { Db } from './store/tables.ts';
 import { createUpkeep } from './upkeep.ts';
 
-/** What other plugins and the kernel offer; null where nobody does. */
+/** Services of other plugins and the daemon; null when absent. */
 export interface WebhookServices {
   readonly outbox: Outbox;
   readonly gaps: GapBook | null;
@@ -37,7 +37,7 @@ export interface WebhookServices {
   readonly following: Following | null;
 }
 
-/** Puts the parts of the plugin together. */
+/** Assembles the parts of the plugin. */
 export function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: WebhookServices): Contribution {
   const { config, store, clock, random, log } = ctx;
   const { outbox, gaps, plans, charges, budgets, following } = services;
@@ -47,7 +47,7 @@ export function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: Web
   const queue = createOutboxQueue({ outbox, enqueue: ctx.jobs.add, chains });
   const waiting = createWaitingDeliveries(queue, config.hold.maxRows);
   const depth = createDepth(config.outbox.maxRows);
-  ctx.metrics.observe('waiting', 'Deliveries that are not finished, counted every 10 s', depth.value);
+  ctx.metrics.observe('waiting', 'Unfinished deliveries, counted every 10 s', depth.value);
   const metrics = createDeliveryMetrics(ctx.metrics);
   const userAgent = userAgentOf(ctx.version);
   const post = createPost(client, clock);
@@ -74,7 +74,7 @@ export function assembleWebhooks(ctx: HostContext<WebhooksConfig>, services: Web
     ...{ clock, log, rules: config.autoDisable, alerts, disabled: metrics.disabled },
     becameInactive: waiting.becameInactive,
   };
-  // A command runs without a follower: the stored blocks say it.
+  // A command runs without a follower and measures stored blocks instead.
   const slotMs = async (chain: ChainId) =>
     ctx.chain(chain)?.status().slotMs ?? (await following?.slotMs(chain)) ?? null;
   const replays = gaps === null ? null : createReplays({ book: gaps, store, clock, random, slotMs });
@@ -136,13 +136,13 @@ const openClient = ({ config, outbound, id }: HostContext<WebhooksConfig>): Outb
 
 function paceOf({ config, store, clock }: HostContext<WebhooksConfig>): Pace {
   const { concurrency, ratePerSecond } = config;
-  // One that batches goes one at a time until its first delivery has taken the others with it.
+  // A webhook with batches sends one request at a time until its first delivery has gathered a batch.
   const unknown = createHookLoader(store, (hook) => hook.batchSize === 1 && pace.learn(hook));
   const pace: Pace = createPace({ clock, ...concurrency, ratePerSecond, unknown });
   return pace;
 }
 
-/** An operator's address that can never be reached is found at the start. Throws WEBHOOKS_OPERATIONAL_URL. */
+/** Finds an unusable operator address at the start. Throws WEBHOOKS_OPERATIONAL_URL. */
 function checkOperational(operational: WebhooksConfig['operational'], client: Pick<OutboundClient, 'refusal'>): void {
   const reason = operational === null ? null : client.refusal(operational.url);
   if (reason === null) return;
@@ -151,5 +151,5 @@ function checkOperational(operational: WebhooksConfig['operational'], client: Pi
   });
 }
 
-/** As for any other mistake in the configuration. */
+/** As for other configuration errors. */
 const EXIT_CONFIG = 78;

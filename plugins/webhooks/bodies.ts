@@ -18,31 +18,31 @@ import { rawTransaction } from '../../src/solana/raw-transaction.ts';
 import type { WebhooksConfig } from './config.ts';
 import { BODY_FORMS, type BodyForm } from './model.ts';
 
-/** The transactions of one block as elements of request bodies. Each is made once and only when somebody wants it. */
+/** The transactions of one block as elements of request bodies. Each is built once, on first use. */
 export interface BlockBodies {
-  /** What `transactionTypes` of enhanced and discord webhooks are compared with. */
+  /** Type that `transactionTypes` of enhanced and discord webhooks is compared with. */
   typeOf(transaction: NormalTransaction): string;
-  /** The JSON text of an element: of a raw or enhanced transaction, or one embed of a Discord message. */
+  /** The JSON text of an element: a raw or enhanced transaction, or one embed of a Discord message. */
   element(transaction: NormalTransaction, form: BodyForm): string;
 }
 
-/** Makes the elements of request bodies: pure, no look-ups that wait. */
+/** Builds the elements of request bodies: pure, without look-ups. */
 export interface BodyBuilder {
-  /** The forms that can be built; webhooks of the others are refused. */
+  /** The forms that can be built; webhooks of other forms are refused. */
   readonly forms: ReadonlySet<BodyForm>;
   ofBlock(block: ChainBlock, chain: ChainId): BlockBodies;
 }
 
 interface BodyBuilderOptions {
-  /** Keys of the node beyond the published ones, in raw elements. */
+  /** Include keys of the node beyond the published ones in raw elements. */
   readonly extraKeys: boolean;
-  /** Of the page of a transaction in Discord messages, with `{signature}` and `{cluster}`. */
+  /** Page of a transaction in Discord messages, with `{signature}` and `{cluster}`. */
   readonly explorerUrlTemplate: string;
-  /** What that page calls a chain. */
+  /** Name of a chain on that page. */
   explorerCluster(chain: ChainId): string;
-  /** How enhanced elements are made; names are those of the main chain. */
+  /** Parts of enhanced elements; names are those of the main chain. */
   readonly enhance: () => EnhanceParts;
-  /** Told about each transaction that was read for somebody. */
+  /** Called for each classified transaction. */
   classified?(type: string): void;
 }
 
@@ -80,7 +80,7 @@ function bodiesOf(block: ChainBlock, chain: ChainId, options: BodyBuilderOptions
   };
 }
 
-/** Makes the builder of bodies with what other plugins offer: names of tokens and parsers of their own. */
+/** Makes the builder of bodies with the token names and parsers of other plugins. */
 export function createBodies(ctx: PluginContext<WebhooksConfig>): BodyBuilder {
   const { config, log } = ctx;
   const book = ctx.use(kernelParsers);
@@ -93,7 +93,7 @@ export function createBodies(ctx: PluginContext<WebhooksConfig>): BodyBuilder {
     (): EnhanceParts => ({
       names,
       options: config.enhanced,
-      // All plugins are provisioned by the time the first block comes.
+      // All plugins are provisioned before the first block.
       parsers: [...(book?.all() ?? []).map(contributedParser), ...PARSERS],
       onFault(parser, signature, error) {
         faults.with(parser).add();
@@ -110,7 +110,7 @@ export function createBodies(ctx: PluginContext<WebhooksConfig>): BodyBuilder {
   });
 }
 
-/** An explorer in a browser shows a local chain too, when the link says where it is. */
+/** An explorer in a browser can show a local chain when the link contains its address. */
 function explorerCluster(chain: ChainId, status: Pick<ChainStatus, 'kind' | 'rpcUrl'> | null): string {
   if (status?.kind !== 'local') return chain === 'main' ? 'mainnet-beta' : 'devnet';
   return status.rpcUrl === undefined ? 'custom' : `custom&customUrl=${encodeURIComponent(status.rpcUrl)}`;
@@ -122,7 +122,7 @@ interface Frame {
 }
 
 const ARRAY: Frame = { before: Buffer.from('['), after: Buffer.from(']') };
-/** One message of many embeds; nobody is pinged, whatever a description says. */
+/** One message with several embeds; no user is mentioned, whatever a description contains. */
 const MESSAGE: Frame = {
   before: Buffer.from('{"embeds":['),
   after: Buffer.from('],"allowed_mentions":{"parse":[]}}'),
@@ -131,13 +131,13 @@ const COMMA = Buffer.from(',');
 
 const frameOf = (form: BodyForm): Frame => (form === 'discord' ? MESSAGE : ARRAY);
 
-/** The request body of one element, which is ready JSON text. */
+/** The request body of one element, given as JSON text. */
 export function wrapElement(form: BodyForm, element: string): Buffer {
   const { before, after } = frameOf(form);
   return Buffer.concat([before, Buffer.from(element), after]);
 }
 
-/** The request body of the elements of several ready bodies, in their order. */
+/** The request body of the elements of several complete bodies, in their order. */
 export function mergeBodies(form: BodyForm, bodies: readonly Buffer[]): Buffer {
   const { before, after } = frameOf(form);
   const parts: Buffer[] = [before];
@@ -150,7 +150,7 @@ export function mergeBodies(form: BodyForm, bodies: readonly Buffer[]): Buffer {
 
 const MAX_BYTES = 1_048_576;
 
-/** Tells, one after the other, whether a further body fits into the request that begins with `first`. */
+/** Returns a function that reports, body by body, whether another body fits into the request that starts with `first`. */
 export function createBodyRoom(form: BodyForm, first: Uint8Array): (body: Uint8Array) => boolean {
   const charactersOf = (body: Uint8Array) => (form === 'discord' ? messageCharacters(body) : 0);
   let bytes = first.length;
@@ -165,7 +165,7 @@ export function createBodyRoom(form: BodyForm, first: Uint8Array): (body: Uint8A
 export interface DiscordOptions {
   /** With `{signature}` and `{cluster}`. */
   readonly explorerUrlTemplate: string;
-  /** What the page calls the chain: `mainnet-beta`, `devnet`, or `custom` with the address of a local chain. */
+  /** Name of the chain on that page: `mainnet-beta`, `devnet`, or `custom` with the address of a local chain. */
   readonly cluster: string;
 }
 
@@ -181,9 +181,9 @@ interface Transfers {
 
 const COLOR = 0x14f195;
 const MAX_TRANSFERS = 5;
-/** Discord refuses a message in which one of these is longer. */
+/** Discord's length limits. */
 const MAX = { title: 256, description: 4_096, field: 1_024 };
-/** What all embeds of a message may say together. */
+/** Discord's limit for all embeds of a message together. */
 const MAX_MESSAGE_CHARACTERS = 6_000;
 const MS_PER_SECOND = 1_000;
 
@@ -193,7 +193,7 @@ interface Embed {
   readonly fields: readonly { readonly name: string; readonly value: string }[];
 }
 
-/** The characters of a message as Discord counts them, or more: those of a surrogate pair are two here. */
+/** The characters of a message as Discord counts them, or more: a surrogate pair counts as two here. */
 function messageCharacters(message: Uint8Array): number {
   const { embeds } = JSON.parse(Buffer.from(message).toString()) as { readonly embeds: readonly Embed[] };
   return embeds.reduce((sum, embed) => sum + charactersOf(embed), 0);
@@ -202,7 +202,7 @@ function messageCharacters(message: Uint8Array): number {
 const charactersOf = ({ title, description, fields }: Embed): number =>
   fields.reduce((sum, { name, value }) => sum + name.length + value.length, title.length + description.length);
 
-/** One embed of a Discord message, which can be a message alone: the description is what gives way. */
+/** One embed of a Discord message, within the limits of a whole message: the description is cut. */
 export function discordEmbed(
   element: EnhancedTransaction,
   { explorerUrlTemplate, cluster }: DiscordOptions,
@@ -241,7 +241,7 @@ function transfers({ nativeTransfers, tokenTransfers }: Transfers): string[] {
 
 const side = (account: string): string => (account === '' ? 'nobody' : account);
 
-/** At most so many characters, and never half of one. */
+/** At most this many characters, never splitting a surrogate pair. */
 function cut(text: string, length: number): string {
   if (text.length <= length) return text;
   const kept = text.slice(0, length - 1);

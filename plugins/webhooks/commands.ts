@@ -20,7 +20,7 @@ import { allHooks, hooksById, listHooks, readSecrets } from './store/hooks.ts';
 import { readMissed } from './store/missed.ts';
 import type { Db } from './store/tables.ts';
 
-/** What an operator does with webhooks of all projects. */
+/** Commands for webhooks of all projects. */
 export function webhookCommands(parts: CommandParts): readonly Command[] {
   return [
     listCommand(),
@@ -32,7 +32,7 @@ export function webhookCommands(parts: CommandParts): readonly Command[] {
   ].map(withRefusals);
 }
 
-/** What a route would refuse, a command refuses in the same words. */
+/** A command refuses with the same texts as a route. */
 const withRefusals = (command: Command): Command => ({
   ...command,
   async run(options, io) {
@@ -60,9 +60,13 @@ function testCommand({ context, send, bodies }: CommandParts): Command {
       const { delivered, statusCode, durationMs, failure } = result;
       const answer = statusCode === null ? (failure ?? 'no answer') : `HTTP ${statusCode}`;
       if (!delivered)
-        throw new CodedError('WEBHOOKS_TEST_FAILED', `the receiver did not take it: ${answer} after ${durationMs} ms`, {
-          exitCode: EXIT_TEMPORARY,
-        });
+        throw new CodedError(
+          'WEBHOOKS_TEST_FAILED',
+          `the receiver did not accept it: ${answer} after ${durationMs} ms`,
+          {
+            exitCode: EXIT_TEMPORARY,
+          },
+        );
       if (options['json'] !== true) io.line(`delivered: ${answer} after ${durationMs} ms`);
     },
   };
@@ -74,19 +78,19 @@ const BODY_CHARS = 400;
 function listenCommand({ context }: CommandParts): Command {
   return {
     path: ['webhooks', 'listen'],
-    summary: 'a local receiver that prints what arrives and verifies its signature, until interrupted',
+    summary: 'run a local receiver that prints requests and verifies their signatures until interrupted',
     options: [
-      { flags: '--host <address>', description: 'address to listen on; without it 127.0.0.1' },
-      { flags: '--port <number>', description: `its port; without it ${DEFAULT_PORT}; 0 = any free one` },
-      { flags: '--secret <whsec>', description: 'verify with this secret; without it with those of the store' },
-      { flags: '--forward <url>', description: 'pass each request on and answer with its answer' },
-      { flags: '--count <number>', description: 'end after so many' },
+      { flags: '--host <address>', description: 'address to listen on; default 127.0.0.1' },
+      { flags: '--port <number>', description: `port; default ${DEFAULT_PORT}; 0 = any free one` },
+      { flags: '--secret <whsec>', description: 'verify with this secret; default: those of the store' },
+      { flags: '--forward <url>', description: 'forward each request and return the response' },
+      { flags: '--count <number>', description: 'exit after this many requests' },
       JSON_OPTION,
     ],
     async run(options, io) {
       const forward = textOf(options, 'forward');
       if (forward !== undefined && !/^https?:\/\//.test(forward))
-        throw usage('--forward wants an http or https address');
+        throw usage('--forward must be an http or https address');
       const count = integerOf(options, 'count', { min: 1, max: 1_000_000 }) ?? Number.POSITIVE_INFINITY;
       const given = textOf(options, 'secret');
       const secretsOf = async (webhookId: string): Promise<readonly string[]> => {
@@ -127,7 +131,7 @@ function listenCommand({ context }: CommandParts): Command {
 
 function textOfArrival({ id, attempt, bytes, verified, status, body }: Arrival): string {
   const text = body.length > BODY_CHARS ? `${body.slice(0, BODY_CHARS)}…` : body;
-  // A terminal obeys control characters.
+  // Terminals interpret control characters.
   return `${id ?? '(no webhook-id)'} attempt ${attempt ?? '?'}, ${bytes} bytes, signature ${verified}, answered ${status}\n${text.replaceAll(/\p{Cc}/gu, ' ')}`;
 }
 
@@ -138,7 +142,7 @@ const HOUR_MINUTES = 60;
 function showCommand({ queue, outbox, context }: CommandParts): Command {
   return {
     path: ['webhooks', 'show'],
-    summary: 'what a webhook is, what waits for it, and its last deliveries',
+    summary: 'show a webhook, its waiting deliveries and its last deliveries',
     options: [ID_OPTION, JSON_OPTION],
     async run(options, io) {
       const hook = await hookOf(io, options);
@@ -156,11 +160,11 @@ function showCommand({ queue, outbox, context }: CommandParts): Command {
       const missed = await readMissed(db, hook.number);
       if (options['json'] === true) return io.json({ ...summaryOf(hook), ...counts, missed, deliveries: last });
       io.line(`${hook.type} webhook of project ${hook.projectId}, ${stateOf(hook)}, ${hook.addressCount} addresses`);
-      if (hook.graceUntil !== null) io.line(`not switched off by itself until ${timeText(hook.graceUntil)} (UTC)`);
+      if (hook.graceUntil !== null) io.line(`not disabled automatically before ${timeText(hook.graceUntil)} (UTC)`);
       io.line(`${waiting} wait, ${held} held; last hour: ${hour.succeeded} delivered, ${hour.failed} failed`);
       for (const { fromSlot, toSlot, events, reason } of missed)
         io.line(
-          `${events} events of slots ${fromSlot} to ${toSlot} were not stored (${reason}); a replay reads them again`,
+          `${events} events of slots ${fromSlot} to ${toSlot} were not stored (${reason}); a replay delivers them`,
         );
       if (last.length > 0) for (const line of tableLines(DELIVERY_HEAD, last.map(deliveryCells))) io.line(line);
     },
@@ -170,8 +174,8 @@ function showCommand({ queue, outbox, context }: CommandParts): Command {
 function listCommand(): Command {
   return {
     path: ['webhooks', 'list'],
-    summary: 'list the webhooks, with the hosts they go to',
-    options: [{ flags: '--project <id>', description: 'of this project only' }, JSON_OPTION],
+    summary: 'list the webhooks with their hosts',
+    options: [{ flags: '--project <id>', description: 'only webhooks of this project' }, JSON_OPTION],
     async run(options, io) {
       const project = textOf(options, 'project');
       const db = io.store.read as Db;
@@ -195,7 +199,7 @@ function listCommand(): Command {
 
 const stateOf = ({ active, disabledReason }: Webhook): string => (active ? 'on' : `off (${disabledReason ?? 'user'})`);
 
-/** A webhook as scripts see it, without what its receiver keeps secret. */
+/** A webhook for scripts, without secrets of its receiver. */
 function summaryOf(hook: Webhook): Record<string, unknown> {
   return {
     id: hook.id,
@@ -215,7 +219,7 @@ function summaryOf(hook: Webhook): Record<string, unknown> {
   };
 }
 
-/** A delivery in a line. Times are unix milliseconds. */
+/** A delivery on one line. Times are unix milliseconds. */
 interface DeliveryLine {
   readonly id: number;
   readonly webhook: string;
@@ -271,11 +275,11 @@ const DEFAULT_LINES = 10;
 function tailCommand({ queue, context }: CommandParts): Command {
   return {
     path: ['webhooks', 'tail'],
-    summary: 'show the deliveries of a webhook as they come and change, until interrupted',
+    summary: 'show new and changed deliveries of a webhook until interrupted',
     options: [
       ID_OPTION,
-      { flags: '--lines <number>', description: `that many of before; without it ${DEFAULT_LINES}` },
-      { flags: '--count <number>', description: 'end after so many lines' },
+      { flags: '--lines <number>', description: `number of earlier deliveries; default ${DEFAULT_LINES}` },
+      { flags: '--count <number>', description: 'exit after this many lines' },
       JSON_OPTION,
     ],
     async run(options, io) {
@@ -303,7 +307,7 @@ interface Follow {
   print(line: DeliveryLine): void;
 }
 
-/** Polls the newest deliveries and prints what is new or changed. */
+/** Polls the newest deliveries and prints new and changed ones. */
 async function follow(parts: Follow, signal: AbortSignal): Promise<void> {
   const { queue, io, clock, hookId, lines, print } = parts;
   let known = new Map<number, string>();
@@ -334,17 +338,17 @@ const SLOT = { min: 0, max: Number.MAX_SAFE_INTEGER };
 function replayCommand(parts: CommandParts): Command {
   return {
     path: ['webhooks', 'replay'],
-    summary: 'send failed deliveries of a time again, or read slots from the chain again for a webhook',
+    summary: 'send failed deliveries of a period again, or replay slots for a webhook',
     options: [
       ID_OPTION,
-      { flags: '--since <time>', description: 'deliveries made since then: unix seconds or an ISO 8601 date' },
-      { flags: '--until <time>', description: 'and until then; without it now' },
+      { flags: '--since <time>', description: 'deliveries created since this time: unix seconds or an ISO 8601 date' },
+      { flags: '--until <time>', description: 'deliveries created until this time; default now' },
       {
         flags: '--from <slot>',
-        description: `first slot to read again, at most ${REPLAYED_HOURS} hours of the chain at once`,
+        description: `first slot to replay, at most ${REPLAYED_HOURS} hours of the chain at once`,
       },
-      { flags: '--to <slot>', description: 'last slot to read again' },
-      { flags: '--force', description: 'with slots: also what was delivered before' },
+      { flags: '--to <slot>', description: 'last slot to replay' },
+      { flags: '--force', description: 'with slots: also send events that were delivered before' },
       JSON_OPTION,
     ],
     async run(options, io) {
@@ -360,16 +364,16 @@ function replayCommand(parts: CommandParts): Command {
           { states: ['failed', 'discarded'], ...timesOf(options, parts.context.clock.now()) },
         );
         if (options['json'] === true) io.json({ queued, remaining });
-        else io.line(`${queued} deliveries go out again${remaining === 0 ? '' : `, ${remaining} more are left`}`);
+        else io.line(`${queued} deliveries will be sent again${remaining === 0 ? '' : `, ${remaining} more remain`}`);
         return;
       }
-      if (fromSlot === undefined || toSlot === undefined) throw usage('--from wants --to');
+      if (fromSlot === undefined || toSlot === undefined) throw usage('--from requires --to');
       if (toSlot < fromSlot) throw usage('--to must not be below --from');
       if (parts.replays === null) throw usage('the chain cannot be read again here');
       const range = { fromSlot, toSlot, force: options['force'] === true };
       const { id } = await parts.replays.begin(parts.context, hook.projectId, hook.id, range);
       if (options['json'] === true) io.json({ replayId: id, fromSlot, toSlot });
-      else io.line(`the daemon reads the slots ${fromSlot} to ${toSlot} again in the background`);
+      else io.line(`the daemon replays slots ${fromSlot} to ${toSlot} in the background`);
     },
   };
 }
@@ -394,14 +398,14 @@ export interface CommandParts {
 
 export type Options = Readonly<Record<string, string | boolean | undefined>>;
 
-const ID_OPTION = { flags: '--id <id>', description: 'the webhook, from `webhooks list`', required: true };
-const JSON_OPTION = { flags: '--json', description: 'one JSON document; of events one per line' };
+const ID_OPTION = { flags: '--id <id>', description: 'id of the webhook, see `webhooks list`', required: true };
+const JSON_OPTION = { flags: '--json', description: 'one JSON document; events one per line' };
 
 const EXIT_USAGE = 64;
 
 const usage = (message: string): CodedError => new CodedError('WEBHOOKS_USAGE', message, { exitCode: EXIT_USAGE });
 
-/** The text of an option; undefined where it was not given. */
+/** The text of an option; undefined when it was not given. */
 function textOf(options: Options, name: string): string | undefined {
   const value = options[name];
   return typeof value === 'string' ? value : undefined;
@@ -413,10 +417,10 @@ function integerOf(options: Options, name: string, bounds: { readonly min: numbe
   if (text === undefined) return undefined;
   const value = Number(text);
   if (/^\d+$/.test(text) && value >= bounds.min && value <= bounds.max) return value;
-  throw usage(`--${name} wants a whole number from ${bounds.min} to ${bounds.max}`);
+  throw usage(`--${name} must be a whole number from ${bounds.min} to ${bounds.max}`);
 }
 
-/** The webhook that `--id` names, whosoever it is. Errors: WEBHOOKS_USAGE. */
+/** The webhook that `--id` names, of any project. Errors: WEBHOOKS_USAGE. */
 async function hookOf({ store }: Pick<CommandIo, 'store'>, options: Options): Promise<Webhook> {
   const id = String(options['id']).toLowerCase();
   const [hook] = await hooksById(store.read as Db, store.dialect, [id]);
@@ -424,7 +428,7 @@ async function hookOf({ store }: Pick<CommandIo, 'store'>, options: Options): Pr
   return hook;
 }
 
-/** Scheme and host: what comes behind them may be a secret. */
+/** Scheme and host: the rest may contain a secret. */
 function hostOf(url: string): string {
   return URL.canParse(url) ? new URL(url).origin : '-';
 }

@@ -1,4 +1,4 @@
-/** Messages that Discord takes, whatever a transaction says. */
+/** Messages within the limits of Discord, whatever a transaction contains. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -9,7 +9,7 @@ const options = {
   cluster: 'devnet',
 } as const;
 const account = fc.constantFrom('', '11111111111111111111111111111111', 'So11111111111111111111111111111111111111112');
-/** Names of tokens are what their makers like: long, in pairs of surrogates or in halves of them. */
+/** Names of tokens are arbitrary: long, with surrogate pairs or lone surrogates. */
 const words = fc.oneof(
   fc.string({ unit: 'binary', maxLength: 6_000 }),
   fc.nat(3_500).map((length) => '😀'.repeat(length)),
@@ -60,7 +60,7 @@ function checkMessage(text: string): readonly Embed[] {
   return embeds;
 }
 
-test('every embed is a message that Discord takes', () => {
+test('every embed is a valid Discord message', () => {
   fc.assert(
     fc.property(element, (one) => {
       const embed = discordEmbed(one as never, options);
@@ -72,7 +72,7 @@ test('every embed is a message that Discord takes', () => {
   );
 });
 
-test('what is put together stays within the limits of a message, and is as much as fits', () => {
+test('merged messages stay within the limits and contain as much as fits', () => {
   fc.assert(
     fc.property(fc.array(element, { minLength: 1, maxLength: 10 }), (elements) => {
       const bodies = elements.map((one) => wrapElement('discord', JSON.stringify(discordEmbed(one as never, options))));

@@ -7,9 +7,9 @@ import { type Change, changesSince, currentVersion, lockChanges } from './store/
 import { allHooks, hooksByNumber, readAddresses } from './store/hooks.ts';
 import type { Db } from './store/tables.ts';
 
-/** Keeps a hook index equal to the store, whichever process writes to it. */
+/** Keeps a hook index equal to the store, whichever process writes. */
 export interface HookSync {
-  /** The index as of now; asks for the version once, and reads changes only when it moved. */
+  /** The current index; reads the version, and changes only when it moved. */
   current(tx: StoreTx): Promise<HookIndex>;
 }
 
@@ -19,8 +19,8 @@ interface Loaded {
 }
 
 /**
- * `create` makes an empty index. The state changes by replacing one field only, so that a transaction that fails between two
- * reads leaves the old state whole.
+ * `create` makes an empty index. The state changes by replacing a single field, so that a transaction that fails between two
+ * reads leaves the old state intact.
  */
 export function createHookSync(create: () => HookIndex): HookSync {
   let loaded: Loaded | null = null;
@@ -35,7 +35,7 @@ export function createHookSync(create: () => HookIndex): HookSync {
         const changes = await changesSince(db, known.version, version);
         if (changes !== null) {
           const hooks = await changedHooks(db, changes);
-          // From here on nothing waits or fails: the index and its version move together.
+          // From here on nothing waits or fails: the index and its version change together.
           replay(known.index, changes, hooks);
           loaded = { version, index: known.index };
           return known.index;
@@ -54,8 +54,8 @@ async function changedHooks(db: Db, changes: readonly Change[]): Promise<Readonl
 }
 
 function replay(index: HookIndex, changes: readonly Change[], hooks: ReadonlyMap<number, Webhook>): void {
-  // The row is the one after the last change. A webhook that changed its chain in between carries the new chain through all
-  // of them, so its addresses are first taken out where they are, and put in where they belong at the end.
+  // The row is the state after the last change. A webhook that changed its chain carries the new chain in all its changes,
+  // so its addresses are first removed from the old index and finally added to the new one.
   for (const [number, own] of byNumber(changes)) {
     const removed = new Map<string, Uint8Array>();
     const added = new Map<string, Uint8Array>();
@@ -91,12 +91,12 @@ async function load(tx: StoreTx, index: HookIndex): Promise<Loaded> {
   return { version, index };
 }
 
-/** The webhooks as the block loop knows them, with one address index per chain. */
+/** The webhooks in memory, with one address index per chain. */
 export interface HookIndex {
-  /** Of a webhook by its number; undefined when it was deleted. */
+  /** The webhook with this number; undefined when it was deleted. */
   hook(number: number): Webhook | undefined;
   addresses(chain: ChainId): AddressIndex;
-  /** Puts the new state of a webhook in (null: deleted) and moves its addresses. */
+  /** Stores the new state of a webhook (null: deleted) and moves its addresses. */
   apply(number: number, hook: Webhook | null, removed: readonly Uint8Array[], added: readonly Uint8Array[]): void;
   /** Number of webhooks. */
   size(): number;

@@ -28,7 +28,7 @@ test('the list of types is the published one', () => {
   }
 });
 
-test('types are taken in any case and stored in the canonical spelling, each once', () => {
+test('types are accepted in any case and stored in the canonical spelling, without duplicates', () => {
   const { transactionTypes: types } = parseInput(
     { transactionTypes: ['Any', 'swap', 'SWAP', 'ADDCOLLATERALTYPE'] },
     rules,
@@ -44,7 +44,7 @@ test('types are taken in any case and stored in the canonical spelling, each onc
   }
 });
 
-test('addresses: each once, first position kept, the first bad one named', () => {
+test('addresses: without duplicates, in order of first appearance, the first invalid one named', () => {
   const other = encode32(Buffer.alloc(32, 9));
   assert.equal(parseInput({ accountAddresses: [KEY, other, KEY] }, rules).addresses?.length, 2);
   assert.equal(
@@ -68,7 +68,7 @@ test('addresses: each once, first position kept, the first bad one named', () =>
   assert.ok(refusal({ accountAddresses: ['x'.repeat(10_000)] }).length < 200);
 });
 
-test('authHeader: text that a header can carry', () => {
+test('authHeader: text allowed in a header', () => {
   for (const value of ['', null]) assert.equal(parseInput({ authHeader: value }, rules).authHeader, null);
   for (const value of ['Bearer x', 'é¡ÿ', 'a'.repeat(4_096)]) {
     assert.equal(parseInput({ authHeader: value }, rules).authHeader, value);
@@ -80,7 +80,7 @@ test('authHeader: text that a header can carry', () => {
   assert.notEqual(refusal({ authHeader: ' x' }), '');
 });
 
-test('types that cannot fire are refused, unknown ones too', () => {
+test('types that cannot fire and unknown types are refused', () => {
   assert.equal(parseInput({ webhookType: 'raw' }, rules).type, 'raw');
   assert.equal(parseInput({ webhookType: 'rawDevnet' }, rules).type, 'rawDevnet');
   assert.match(refusal({ webhookType: 'enhanced' }), /^webhookType: enhanced webhooks are not available yet$/);
@@ -107,7 +107,7 @@ test('the other fields', () => {
   for (const body of [null, [], 'x', 7, undefined]) assert.match(refusal(body), /must be a JSON object/);
 });
 
-test('whatever comes in, it is taken or refused with 400', () => {
+test('any input is accepted or refused with 400', () => {
   const names = [
     'webhookURL',
     'webhookType',

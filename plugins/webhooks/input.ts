@@ -14,7 +14,7 @@ import {
   type WebhookType,
 } from './model.ts';
 
-/** The fields that a request gave; a missing one means that the request did not name it. */
+/** The fields of a request; a missing one was not in the request. */
 export interface WebhookInput {
   url?: string;
   type?: WebhookType;
@@ -32,17 +32,17 @@ export interface WebhookInput {
 }
 
 export interface InputRules {
-  /** A plain sentence why the address cannot be delivered to, or null. */
+  /** Why the address cannot be delivered to, as a sentence; null when it can. */
   urlRefusal(url: string): string | null;
-  /** Canonical spelling by its lower-case form. */
+  /** Canonical spelling by lower-case form. */
   readonly typeNames: ReadonlyMap<string, string>;
   readonly hasDevnet: boolean;
-  /** What bodies can be built of. */
+  /** Forms that can be built. */
   readonly forms: ReadonlySet<BodyForm>;
 }
 
 const MAX_URL_CHARS = 2_048;
-/** Half a surrogate pair has no bytes, and a URL would drop or escape control characters: what is stored would not be what was sent. */
+/** A lone surrogate has no bytes, and a URL drops or escapes control characters: the stored text would differ from the text sent. */
 const UNSTORABLE = /[\p{Cc}\p{Cs}]/u;
 const MAX_AUTH_CHARS = 4_096;
 const MAX_TYPES = 1_000;
@@ -53,7 +53,7 @@ const refuse = (text: string): never => {
   throw new RequestError(400, text);
 };
 
-/** Checks every known field of a create or edit request. Unknown ones are ignored: clients send whole objects back. */
+/** Checks every known field of a create or edit request. Unknown fields are ignored: clients send whole objects back. */
 export function parseInput(body: unknown, rules: InputRules): WebhookInput {
   if (typeof body !== 'object' || body === null || Array.isArray(body)) refuse('the body must be a JSON object');
   const given = body as Record<string, unknown>;
@@ -116,14 +116,14 @@ function parseTransactionTypes(value: unknown, names: ReadonlyMap<string, string
   return [...known];
 }
 
-/** Bytes that an HTTP header may carry: printable ASCII and the upper half of Latin-1, no line breaks. */
+/** Bytes allowed in an HTTP header: printable ASCII and the upper half of Latin-1, no line breaks. */
 const HEADER_TEXT = /^[\x20-\x7e\xa0-\xff]*$/;
 
 function parseAuthHeader(value: unknown): string | null {
   if (value === null || value === '') return null;
   if (typeof value !== 'string' || !HEADER_TEXT.test(value)) return refuse('authHeader must be a string');
   if (value.length > MAX_AUTH_CHARS) return refuse(`authHeader: at most ${MAX_AUTH_CHARS} characters`);
-  // Blanks at the ends do not survive HTTP: the receiver would compare with something else.
+  // HTTP strips whitespace at the ends: the receiver would compare with another value.
   if (value.trim() !== value) return refuse('authHeader must not begin or end with a blank');
   return value;
 }
@@ -144,7 +144,7 @@ function parseBatchSize(value: unknown): number {
 const SHOWN_CHARS = 64;
 
 /**
- * The 32-byte keys of a list of base58 addresses, each once, in the order of their first appearance.
+ * The 32-byte keys of a list of base58 addresses, without duplicates, in the order of first appearance.
  * Throws 400 with the position of the first invalid entry. `what` names the field.
  */
 export function parseAddresses(value: unknown, what = 'accountAddresses'): Uint8Array[] {
@@ -158,7 +158,7 @@ export function parseAddresses(value: unknown, what = 'accountAddresses'): Uint8
     if (key === null) {
       throw new RequestError(400, `${what}[${at}]: '${shown(text)}' is not a valid Solana address`);
     }
-    // Each key has one base58 spelling only, so equal texts are the only duplicates.
+    // Each key has exactly one base58 spelling, so equal texts are the only duplicates.
     seen.add(text as string);
     keys.push(key);
   }
@@ -189,7 +189,7 @@ export function createInputRules(
   };
 }
 
-/** Programs that almost every transaction names: whoever watches one gets most of the chain. */
+/** Programs that almost every transaction names: watching one matches most of the chain. */
 const BUSY: ReadonlyMap<string, string> = new Map([
   ['11111111111111111111111111111111', 'System'],
   ['TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA', 'Token'],
@@ -198,7 +198,7 @@ const BUSY: ReadonlyMap<string, string> = new Map([
   ['ComputeBudget111111111111111111111111111111', 'Compute Budget'],
   ['Vote111111111111111111111111111111111111111', 'Vote'],
 ]);
-/** Far more than anybody names by mistake; looking through a hundred thousand takes a while. */
+/** Far more than are listed by mistake; checking a hundred thousand takes too long. */
 const CHECKED = 1_000;
 
 /** Names of such programs among the addresses. */
@@ -209,7 +209,7 @@ export function busyPrograms(addresses: readonly Uint8Array[]): readonly string[
 const DATE = /^\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?)?$/i;
 const ZONED = /(Z|[+-]\d{2}:?\d{2})$/i;
 
-/** A time as unix seconds or as an ISO 8601 date (UTC where it names no zone), in unix milliseconds. Errors: 400. */
+/** A time as unix seconds or as an ISO 8601 date (UTC without a zone), in unix milliseconds. Errors: 400. */
 export function instantOf(name: string, value: unknown, now: number): number {
   const ms = typeof value === 'number' && Number.isInteger(value) ? value * 1_000 : parseDate(value);
   if (ms === null || ms < 0) throw new RequestError(400, `${name} must be unix seconds or an ISO 8601 date`);
@@ -217,7 +217,7 @@ export function instantOf(name: string, value: unknown, now: number): number {
   return ms;
 }
 
-/** The end of a range: now where it is missing. Errors: 400. */
+/** The end of a range; default: now. Errors: 400. */
 export function untilOf(value: unknown, now: number, sinceMs: number): number {
   if (value === undefined || value === null) return now + 1;
   const untilMs = instantOf('until', value, now);

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { CodedError } from '../../src/plugin/plugin.ts';
 import { secretKey, signBody } from './delivery/send.ts';
 
-/** One request that came, and what it was answered with. */
+/** A received request and the response to it. */
 export interface Arrival {
   readonly id: string | null;
   readonly webhook: string | null;
@@ -18,7 +18,7 @@ export interface Arrival {
 interface ListenerOptions {
   readonly host: string;
   readonly port: number;
-  /** Where each request is passed on to. */
+  /** Address to which each request is forwarded. */
   readonly forward?: string;
   /** The secrets that may have signed for a webhook. */
   secretsOf(webhookId: string): Promise<readonly string[]>;
@@ -38,7 +38,7 @@ const EXIT_TEMPORARY = 75;
 const UNREACHED = 502;
 const TOO_LARGE = 413;
 
-/** Takes webhooks on a local address. Errors: WEBHOOKS_LISTEN. */
+/** Receives webhooks on a local address. Errors: WEBHOOKS_LISTEN. */
 export async function startListener(options: ListenerOptions): Promise<Listener> {
   const server = createServer((request, response) => {
     take(options, request, response).catch(() => response.destroy());
@@ -57,7 +57,7 @@ export async function startListener(options: ListenerOptions): Promise<Listener>
     url: `http://${family === 'IPv6' ? `[${address}]` : address}:${port}`,
     async close() {
       const closed = new Promise<void>((resolve) => server.close(() => resolve()));
-      // The last answer may still be on its way.
+      // The last response may still be in flight.
       server.closeIdleConnections();
       setImmediate(() => server.closeAllConnections());
       await closed;
@@ -104,7 +104,7 @@ async function readBody(request: IncomingMessage): Promise<Buffer | null> {
   return Buffer.concat(parts);
 }
 
-/** Passes a request on as it came. The address is the developer's own, so it is not guarded. */
+/** Forwards a request unchanged. The developer chose the address, so it is not guarded. */
 async function pass(
   forward: string,
   request: IncomingMessage,
@@ -120,7 +120,7 @@ async function pass(
     const answer = await fetch(forward, { method: 'POST', headers, body, redirect: 'manual', signal });
     return { status: answer.status, text: await answer.text() };
   } catch {
-    return { status: UNREACHED, text: 'the address that it is passed on to did not answer' };
+    return { status: UNREACHED, text: 'the forward address did not answer' };
   }
 }
 
@@ -131,12 +131,12 @@ interface SignedHeaders {
   readonly signature: string | undefined;
 }
 
-/** `old`: more than five minutes away from now, so that it may have been recorded and sent again. */
+/** `old`: more than five minutes from now, so possibly recorded and sent again. */
 type Verdict = 'good' | 'bad' | 'old' | 'missing' | 'unknown secret';
 
 const TOLERANCE_SECONDS = 300;
 
-/** Checks the signature of a request as a receiver should: over the bytes as they came, in constant time, and not too old. */
+/** Checks the signature of a request as a receiver should: over the received bytes, in constant time, and within the time limit. */
 function verifyDelivery(headers: SignedHeaders, body: Uint8Array, secrets: readonly string[], nowMs: number): Verdict {
   const { id, timestamp, signature } = headers;
   if (id === undefined || timestamp === undefined || signature === undefined) return 'missing';

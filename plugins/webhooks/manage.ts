@@ -31,37 +31,37 @@ import {
 } from './store/hooks.ts';
 import type { Db } from './store/tables.ts';
 
-/** What the management of webhooks works with. */
+/** Parts used by the management of webhooks. */
 export interface ManageContext {
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
   readonly config: WebhooksConfig;
   readonly rules: InputRules;
-  /** What the plans of projects allow; null when nobody knows. */
+  /** Limits of plans; null without plans. */
   readonly plans: AccessPlans | null;
-  /** Their credits; null when nobody counts them. */
+  /** Credits; null when they are not counted. */
   readonly charges: AccessCharges | null;
   readonly budgets: StoredBudgets | null;
-  /** Makes sure that what happens on a chain from now on will be seen. */
+  /** Ensures that everything that happens on a chain from now on will be processed. */
   ensureFollowed(chain: ChainId): Promise<void>;
-  /** The deliveries that have not been finished. */
+  /** Unfinished deliveries. */
   readonly waiting: WaitingDeliveries;
 }
 
-/** A write to one webhook, open in a transaction. */
+/** A write to one webhook, in an open transaction. */
 export interface HookWrite {
   readonly tx: StoreTx;
   readonly db: Db;
   readonly hook: Webhook;
   readonly now: number;
-  /** Tells the address indexes what changed; without keys only the webhook's own row is read again. */
+  /** Records the change for the address indexes; without keys only the row of the webhook is read again. */
   record(removed?: readonly Uint8Array[], added?: readonly Uint8Array[]): Promise<void>;
 }
 
 /**
- * Runs a write to one webhook of a project. Writes follow each other, over all processes, so that what is read here holds until
- * the commit. Throws 404 for a webhook that is not there or belongs to another project.
+ * Runs a write to one webhook of a project. Writes are serialized across all processes, so that the state read here holds until
+ * the commit. Throws 404 for a webhook that does not exist or belongs to another project.
  */
 export function writeHook<T>(
   { store, clock }: ManageContext,
@@ -86,7 +86,7 @@ export function writeHook<T>(
   });
 }
 
-/** Addresses that one webhook of a project may watch. */
+/** Address limit of one webhook of a project. */
 async function maxAddresses({ plans, config }: ManageContext, db: Db, projectId: string): Promise<number> {
   return Math.min(config.maxAddresses, (await plans?.maxAddresses(db, projectId)) ?? config.maxAddresses);
 }
@@ -96,7 +96,7 @@ export const notFound = (): RequestError => new RequestError(404, 'webhook not f
 export interface CreatedHook {
   readonly hook: Webhook;
   readonly addresses: readonly Uint8Array[];
-  /** Shown in this one answer. */
+  /** Returned only in this response. */
   readonly signingSecret: string;
 }
 
@@ -178,7 +178,7 @@ function newHook(
   };
 }
 
-/** A filter without any type would never let a transaction through; raw webhooks are not filtered and keep what was given. */
+/** An empty filter would match no transaction; raw webhooks are not filtered and keep the given list. */
 function storedTypes(type: WebhookType, given: readonly string[]): readonly string[] {
   return given.length === 0 && !type.startsWith('raw') ? ['ANY'] : given;
 }
@@ -188,7 +188,7 @@ interface EditedHook {
   readonly addresses: readonly Uint8Array[];
 }
 
-/** Merges the fields of a request into a webhook: what is not named stays. Errors: 400, 404. */
+/** Merges the fields of a request into a webhook: missing fields keep their values. Errors: 400, 404. */
 export async function editHook(
   context: ManageContext,
   projectId: string,
@@ -201,7 +201,7 @@ export async function editHook(
   return writeHook(context, projectId, id, (write) => applyEdit(context, write, input));
 }
 
-/** Switches a webhook on or off; the rest of it stays. Errors: 404. */
+/** Switches a webhook on or off. Errors: 404. */
 export async function toggleHook(
   context: ManageContext,
   projectId: string,
@@ -232,11 +232,11 @@ async function applyEdit(context: ManageContext, write: HookWrite, input: Webhoo
   if (edited.batchSize < hook.batchSize) await context.waiting.dissolveBatches(tx, hook.id);
   if (input.active !== undefined)
     await afterToggle(context, { ...write, hook: { ...edited, active: hook.active } }, input.active);
-  // What was kept for the time after is not wanted any more.
+  // Held deliveries are no longer wanted.
   if (!edited.active && edited.onInactive === 'drop' && hook.onInactive === 'hold') {
     await context.waiting.becameInactive(tx, edited);
   }
-  // A webhook that moves to another chain leaves one index whole and enters the other.
+  // A webhook that moves to another chain leaves one index completely and enters the other.
   const moves = input.type !== undefined && chainOf(input.type) !== chainOf(hook.type);
   await (moves ? write.record(before, after) : write.record(removed, added));
   return { hook: edited, addresses: after };
@@ -278,14 +278,14 @@ function sameOrder(a: readonly Uint8Array[], b: readonly Uint8Array[]): boolean 
 
 const HOUR_MS = 3_600_000;
 
-/** What switching does to the row; nothing where the webhook is already there, so that a grace is not started again. */
+/** Changes of the row when switching; empty when nothing changes, so that a grace does not restart. */
 function togglePatch(hook: Webhook, active: boolean, now: number, graceHours: number): WebhookPatch {
   if (hook.active === active) return {};
   if (!active) return { active: false, disabledReason: 'user', disabledAt: now, graceUntil: null };
   return { active: true, disabledReason: null, disabledAt: null, graceUntil: now + graceHours * HOUR_MS };
 }
 
-/** Side effects of switching: on resets the counters and releases held deliveries, off drops or holds the waiting ones. */
+/** Side effects of switching: on resets the counters and releases held deliveries; off drops or holds the waiting ones. */
 async function afterToggle(context: ManageContext, write: HookWrite, active: boolean): Promise<void> {
   if (write.hook.active === active) return;
   if (!active) return await context.waiting.becameInactive(write.tx, write.hook);
@@ -293,7 +293,7 @@ async function afterToggle(context: ManageContext, write: HookWrite, active: boo
   await context.waiting.becameActive(write.tx, write.hook);
 }
 
-/** Deletes a webhook with its addresses and secrets; what still waits for delivery is dropped. Errors: 404. */
+/** Deletes a webhook with its addresses and secrets, and drops its waiting deliveries. Errors: 404. */
 export function removeHook(context: ManageContext, projectId: string, id: string): Promise<void> {
   return writeHook(context, projectId, id, async ({ tx, db, hook, record }) => {
     const addresses = await readAddresses(db, hook.number);
@@ -311,7 +311,7 @@ interface Rotation {
   readonly previousExpiresAt: number;
 }
 
-/** Gives a webhook a new signing secret; the old ones sign too until they expire. Errors: 400, 404. */
+/** Creates a new signing secret; old ones also sign until they expire. Errors: 400, 404. */
 export function rotateSecret(
   context: ManageContext,
   projectId: string,
@@ -336,7 +336,7 @@ export interface AddressChange {
   readonly addressCount: number;
 }
 
-/** Adds addresses behind the present ones. Errors: 400 (nothing is changed then), 404. */
+/** Appends addresses. Errors: 400 (nothing is changed then), 404. */
 export function addAddresses(
   context: ManageContext,
   projectId: string,
@@ -358,7 +358,7 @@ export function addAddresses(
   });
 }
 
-/** Takes addresses away; ones that are not there are only counted. Errors: 404. */
+/** Removes addresses; absent ones are only counted. Errors: 404. */
 export function dropAddresses(
   context: ManageContext,
   projectId: string,
@@ -379,8 +379,8 @@ export function dropAddresses(
 }
 
 /**
- * Before the first start of whoever follows a chain, a webhook would get nothing of what happens until then: so its beginning is fixed
- * first. While no upstream answers there is no slot to begin at, and the chain begins with the first one that does. Errors: those of the
+ * Before the first start of a follower of the chain, a webhook would miss everything until then, so the first slot is fixed
+ * here. When no upstream answers there is no slot, and the chain starts with the first slot that is reported. Errors: those of the
  * store.
  */
 export function createEnsureFollowed(following: Following | null, log: Log): (chain: ChainId) => Promise<void> {

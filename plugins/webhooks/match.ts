@@ -29,7 +29,7 @@ import { listHooks } from './store/hooks.ts';
 import { addMissed, type MissReason } from './store/missed.ts';
 import type { Db } from './store/tables.ts';
 
-/** The name of its cursor. */
+/** Name of the processor's cursor. */
 export const PROCESSOR_NAME = 'webhooks';
 
 interface ProcessorParts extends QueueEventsParts {
@@ -39,11 +39,11 @@ interface ProcessorParts extends QueueEventsParts {
   readonly bodies: BodyBuilder;
   readonly depth: Depth;
   matched(count: number): void;
-  /** Called for each reverted block, in that transaction. */
+  /** Called for each reverted block, in its transaction. */
   reverted?(tx: StoreTx, chain: ChainId, slot: number): void;
 }
 
-/** Turns the transactions of a block into deliveries: one per webhook and transaction, in the block's own transaction. */
+/** Turns the transactions of a block into deliveries, one per webhook and transaction, in the transaction of the block. */
 export function createWebhooksProcessor(parts: ProcessorParts): BlockProcessor {
   return {
     name: PROCESSOR_NAME,
@@ -65,7 +65,7 @@ export function createWebhooksProcessor(parts: ProcessorParts): BlockProcessor {
       parts.reverted?.(tx, chain, header.slot);
       await parts.queue.forget(tx, chain, header.slot);
     },
-    // A transaction makes one delivery per webhook, however often and whenever its block comes.
+    // A transaction makes one delivery per webhook, however often and in whatever order its block arrives.
     outOfOrder: true,
     addresses: (db, chain, limit) => watchedAddresses(db as Db, chain, limit),
     pressure: parts.depth.pressure,
@@ -73,15 +73,15 @@ export function createWebhooksProcessor(parts: ProcessorParts): BlockProcessor {
 }
 
 export interface Depth {
-  /** Deliveries came in since the last count. */
+  /** Deliveries were added since the last count. */
   added(count: number): void;
-  /** A fresh count of the deliveries that are not finished. */
+  /** A new count of unfinished deliveries. */
   counted(depth: number): void;
   readonly value: () => number;
   readonly pressure: NonNullable<BlockProcessor['pressure']>;
 }
 
-/** Follows the number of waiting deliveries between counts; at the bound the block loop pauses, and nothing is dropped. */
+/** Tracks the number of waiting deliveries between counts; at the limit the follower pauses, and nothing is dropped. */
 export function createDepth(maxRows: number): Depth {
   let depth = 0;
   return {
@@ -95,7 +95,7 @@ export function createDepth(maxRows: number): Depth {
     pressure: () =>
       depth < maxRows
         ? { ok: true }
-        : { ok: false, reason: `${depth} deliveries wait; webhooks.outbox.maxRows is ${maxRows}` },
+        : { ok: false, reason: `${depth} deliveries are waiting; webhooks.outbox.maxRows is ${maxRows}` },
   };
 }
 
@@ -107,7 +107,7 @@ export interface QueueEventsParts {
 
 /**
  * Puts the events of a block into the outbox, each with its element. A transaction that was seen in another block before keeps the
- * deliveries that were tried; only missing ones are made. Returns how many were added.
+ * deliveries that were attempted; only missing ones are added. Returns how many were added.
  */
 export async function queueEvents(
   parts: QueueEventsParts,
@@ -158,9 +158,9 @@ interface JobPlace {
   readonly nowMs: number;
 }
 
-/** More than any block has transactions; times the highest slot it is still an exact number. */
+/** More than the transactions of any block; its product with the highest slot is an exact number. */
 const POSITIONS = 1_000_000;
-/** So long the events of a batch are waited for. */
+/** How long the events of a batch are gathered. */
 const GATHER_MS = 1_000;
 
 function newJob(
@@ -182,7 +182,7 @@ function newJob(
   };
 }
 
-/** The events with the webhooks that have room for them. */
+/** The events with only the webhooks that have room. */
 function withRoom(events: readonly MatchedEvent[], full: ReadonlyMap<string, MissReason>): readonly MatchedEvent[] {
   return events.flatMap((event) => {
     const hooks = event.hooks.filter(({ id }) => !full.has(id));
@@ -190,7 +190,7 @@ function withRoom(events: readonly MatchedEvent[], full: ReadonlyMap<string, Mis
   });
 }
 
-/** Events without room are counted as ranges of slots that can be read again, and not stored; deliveries that exist already stay. */
+/** Counts events without room as missed ranges of slots, which a replay can read, and does not store them; existing deliveries stay. */
 async function refuse(
   { queue }: QueueEventsParts,
   tx: StoreTx,
@@ -223,7 +223,7 @@ async function refuse(
   );
 }
 
-/** A transaction in one form, with the webhooks that want it so. */
+/** A transaction in one form, with the webhooks that match it. */
 interface MatchedEvent {
   readonly signature: string;
   /** Position in the block. */
@@ -288,16 +288,16 @@ function hooksOf(
 }
 
 interface HookRoom {
-  /** Reserves room for the events; returns the webhooks (by id) that have too little left, and why. */
+  /** Reserves room for the events; returns the webhooks (by id) without enough room, and why. */
   reserveRoom(tx: StoreTx, chain: ChainId, events: readonly MatchedEvent[]): Promise<ReadonlyMap<string, MissReason>>;
 }
 
 interface RoomBounds {
-  /** Waiting deliveries of a webhook that is on. */
+  /** Limit of waiting deliveries of an active webhook. */
   readonly perWebhook: number;
-  /** Held ones of a webhook that is off and holds. */
+  /** Limit of held deliveries of a webhook that is off. */
   readonly held: number;
-  /** What the plans of projects allow to be stored; null when nobody knows. */
+  /** Storage limits of plans; null without plans. */
   readonly plans: AccessPlans | null;
   readonly budgets: StoredBudgets | null;
 }
@@ -307,21 +307,21 @@ export interface Amount {
   bytes: number;
 }
 
-/** What a project may still store. */
+/** Remaining storage of a project. */
 interface ProjectRoom extends Amount {
-  /** Monotonic milliseconds: until then it is not counted again. */
+  /** Monotonic milliseconds: not counted again before. */
   countedAgainAt: number;
 }
 
 const MAX_WEBHOOKS = 100_000;
 const MAX_PROJECTS = 10_000;
-/** A full project is counted no more often: a count takes longer the more is stored. */
+/** A full project is counted at most this often: counting takes longer the more is stored. */
 const FULL_MS = 10_000;
 
 /**
- * Bounds what is stored of each webhook, and of all webhooks of a project. Both are counted once and then again only when the room that was
- * left at that count is used up, so that the ordinary block needs no count at all. A webhook that is off and holds has always room within its
- * project: the oldest go.
+ * Limits the stored events of each webhook, and of all webhooks of a project. Both are counted once and again only when the room found by
+ * that count is used up, so that most blocks need no count. A webhook that is off and holds always has room within its
+ * project: its oldest events are dropped.
  */
 export function createHookRoom(queue: DeliveryQueue, clock: Clock, bounds: RoomBounds): HookRoom {
   const left = createLru<string, number>({ max: MAX_WEBHOOKS });
@@ -334,10 +334,10 @@ export function createHookRoom(queue: DeliveryQueue, clock: Clock, bounds: RoomB
     if (room < need) room = most - (await queue.countWaiting(tx, chain, id, most));
     if (room < need && !active) {
       room += await queue.discardHeld(tx, id, { limit: need - room }, REASONS.tooManyHeld);
-      // What a single block has beyond the bound is let in once: it is pushed out by the next ones.
+      // A single block above the limit is admitted once: the next ones push it out.
       room = Math.max(room, need);
     }
-    // What a rolled back block took is not given back: the next count corrects it.
+    // Room taken by a reverted block is not returned: the next count corrects it.
     if (room < need) return false;
     left.set(name, room - need);
     return true;
@@ -363,7 +363,7 @@ export function createHookRoom(queue: DeliveryQueue, clock: Clock, bounds: RoomB
     const events = budgets?.storedEvents ?? Number.POSITIVE_INFINITY;
     const bytes = budgets?.storedEventBytes ?? Number.POSITIVE_INFINITY;
     const room = { events, bytes, countedAgainAt: now };
-    // Without a limit the plan is looked at again after a while, and nothing is counted.
+    // Without a limit nothing is counted, but the plan is read again later.
     if (events === Number.POSITIVE_INFINITY && bytes === Number.POSITIVE_INFINITY)
       return { ...room, events: PLAN_EVENTS };
     const stored = await storedOf(queue, tx.db as Db, project, tx);
@@ -404,7 +404,7 @@ export async function storedOf(queue: DeliveryQueue, db: Db, project: string, tx
   return all;
 }
 
-/** After so many events of a project without a limit its plan is read again: it may have changed. */
+/** After this many events of a project without a limit its plan is read again: it may have changed. */
 const PLAN_EVENTS = 1_000_000;
 
 const fits = (room: Amount, need: Amount): boolean => room.events >= need.events && room.bytes >= need.bytes;

@@ -9,13 +9,13 @@ export type TxnStatus = (typeof TXN_STATUSES)[number];
 export const RETRY_PRESETS = ['durable', 'compat'] as const;
 export type RetryPreset = (typeof RETRY_PRESETS)[number];
 
-/** What becomes of events of the time in which a webhook is off: lost for it, or kept until it is on again. */
+/** Events while a webhook is off: dropped, or held until it is on again. */
 export const ON_INACTIVE = ['drop', 'hold'] as const;
 export type OnInactive = (typeof ON_INACTIVE)[number];
 
 export type DisabledReason = 'user' | 'failure_rate' | 'gone';
 
-/** A webhook without its addresses, as the store keeps it. Times are unix milliseconds. */
+/** A webhook without its addresses, as stored. Times are unix milliseconds. */
 export interface Webhook {
   /** Dense number: the owner number in the address index. */
   readonly number: number;
@@ -27,12 +27,12 @@ export interface Webhook {
   readonly transactionTypes: readonly string[];
   readonly authHeader: string | null;
   readonly active: boolean;
-  /** Null when the request gave none: then the type decides. */
+  /** Null when the request had none: the type then decides. */
   readonly txnStatus: TxnStatus | null;
   readonly encoding: string | null;
   readonly matchTokenOwners: boolean;
   readonly retryPreset: RetryPreset;
-  /** Events of one request at most. */
+  /** Maximum number of events per request. */
   readonly batchSize: number;
   /** One request at a time, strictly in the order of the chain. */
   readonly ordered: boolean;
@@ -44,16 +44,16 @@ export interface Webhook {
   readonly graceUntil: number | null;
   readonly createdAt: number;
   readonly updatedAt: number;
-  /** Of whoever's key made it; null where nobody knows. */
+  /** Wallet of the key that created it; null when unknown. */
   readonly wallet: string | null;
 }
 
 export const chainOf = (type: WebhookType): ChainId => (type.endsWith('Devnet') ? 'devnet' : 'main');
 
-/** What receivers and the operator read. */
+/** Network name for receivers and the operator. */
 export const networkName = (chain: ChainId): 'devnet' | 'mainnet' => (chain === 'devnet' ? 'devnet' : 'mainnet');
 
-/** Raw webhooks get every transaction, the others only successful ones, unless the webhook says otherwise. */
+/** Raw webhooks get every transaction, others only successful ones, unless configured otherwise. */
 function effectiveStatus(hook: Pick<Webhook, 'type' | 'txnStatus'>): TxnStatus {
   return hook.txnStatus ?? (hook.type.startsWith('raw') ? 'all' : 'success');
 }
@@ -63,24 +63,24 @@ export function wantsOutcome(hook: Pick<Webhook, 'type' | 'txnStatus'>, failed: 
   return status === 'all' || (status === 'failed') === failed;
 }
 
-/** Whether events of now are kept for it, to be sent at once or later. */
+/** Whether new events are stored for it, to be sent at once or held. */
 export const takesEvents = (hook: Pick<Webhook, 'active' | 'onInactive'>): boolean =>
   hook.active || hook.onInactive === 'hold';
 
-/** Whether the filter lets a transaction of this type through. `type` is asked for only when it matters. */
+/** Whether the filter passes a transaction of this type. `type` is evaluated only when needed. */
 export function wantsType(hook: Pick<Webhook, 'type' | 'transactionTypes'>, type: () => string): boolean {
   if (hook.type.startsWith('raw') || hook.transactionTypes.includes('ANY')) return true;
   const name = type();
-  // Two words for what no parser knows.
+  // Both words stand for unrecognized transactions.
   if (name === 'UNKNOWN' && hook.transactionTypes.includes('UNLABELED')) return true;
   return hook.transactionTypes.includes(name);
 }
 
-/** What `wallet` says where nobody has one: clients take it for an address. */
+/** `wallet` of webhooks without one: clients parse it as an address. */
 const NO_WALLET = '11111111111111111111111111111111';
 
 /**
- * The webhook as the API shows it. `addresses` may be cut; `addressCount` is the full number. `wallet` is used for webhooks that have none.
+ * The webhook as the API shows it. `addresses` may be cut; `addressCount` is the full number. `wallet` is the default for webhooks without one.
  */
 export function webhookView(
   hook: Webhook,
@@ -115,12 +115,12 @@ export function webhookView(
 
 export const isoTime = (ms: number): string => new Date(ms).toISOString();
 
-/** What the elements of a body look like. */
+/** Forms of the elements of a body. */
 export const BODY_FORMS = ['raw', 'enhanced', 'discord'] as const;
 
 export type BodyForm = (typeof BODY_FORMS)[number];
 
-/** The form of a type, which is the same on all chains. */
+/** The form of a type; the same on all chains. */
 export function formOf(type: WebhookType): BodyForm {
   if (type.startsWith('enhanced')) return 'enhanced';
   return type.startsWith('discord') ? 'discord' : 'raw';
@@ -136,50 +136,50 @@ export interface Delivery {
   readonly webhookId: string;
   readonly status: DeliveryStatus;
   readonly payload: DeliveryPayload;
-  /** Of the last attempt, or why it was discarded. */
+  /** Error of the last attempt, or why it was discarded. */
   readonly error: string | null;
   readonly createdAt: number;
-  /** Null once it is finished. */
+  /** Null when it is finished. */
   readonly nextAttemptAt: number | null;
 }
 
-/** What a delivery carries through the outbox; the webhook is the job's group. */
+/** Payload of a delivery in the outbox; the webhook is the job's group. */
 export interface DeliveryPayload {
   readonly signature: string;
   /** Slot of the block that matched; with the signature it names the stored element. */
   readonly slot: number;
   readonly chain: ChainId;
-  /** Of the webhook when the transaction matched. */
+  /** Form of the webhook when the transaction matched. */
   readonly form: BodyForm;
-  /** Of the stored element. */
+  /** Size of the stored element. */
   readonly bytes: number;
 }
 
-/** One kind per chain: slots of different chains must not be confused when a fork is rolled back. */
+/** One kind per chain: a reorg must not confuse slots of different chains. */
 export const deliveryKind = (chain: ChainId): string => (chain === 'main' ? 'webhooks.deliver' : 'webhooks.devnet');
 
 /** At most one delivery per webhook and transaction. */
 export const deliveryKey = (webhookId: string, signature: string): string => `${webhookId}:${signature}`;
 
-/** The transaction of a key, also of one that was freed by a mark behind it. */
+/** The transaction of a key, also of a freed key, which has a suffix. */
 export function signatureOfKey(key: string): string {
   return /^[^:]*:([1-9A-HJ-NP-Za-km-z]+)/.exec(key)?.[1] ?? '';
 }
 
-/** Why a delivery is held, discarded or failed without an answer: shown in its `reason`. */
+/** Why a delivery is held, discarded or failed without an answer: its `reason`. */
 export const REASONS = {
   disabled: 'webhook disabled',
   deleted: 'webhook deleted',
-  /** Kept until the webhook is switched on. */
+  /** Held until the webhook is switched on. */
   inactive: 'webhook inactive',
-  /** Kept until the project has credits again. */
+  /** Held until the project has credits again. */
   credits: 'credits',
-  /** Kept too long, or pushed out by newer ones. */
+  /** Held too long, or pushed out by newer ones. */
   heldTooLong: 'held too long',
   tooManyHeld: 'too many held',
-  /** Travels in the request of another delivery. */
+  /** Part of the request of another delivery. */
   batch: 'batch',
 } as const;
 
-/** Why a delivery can be held for itself, so that it may be dropped for itself. */
+/** Hold reasons of single deliveries, which can be dropped individually. */
 export const SELF_HELD = [REASONS.inactive, REASONS.credits] as const;

@@ -19,11 +19,11 @@ interface OperatorAlertParts {
   readonly outbox: Outbox;
   readonly gaps: GapBook | null;
   readonly chains: readonly ChainId[];
-  /** The processor whose gaps count. */
+  /** Name of the processor whose gaps are reported. */
   readonly processor: string;
 }
 
-/** All events for the operator's own webhook. */
+/** All events for the operator's webhook. */
 export function createOperatorAlerts(ctx: HostContext<WebhooksConfig>, parts: OperatorAlertParts) {
   const { config, store, clock, random, log } = ctx;
   const { outbox, gaps, chains, processor } = parts;
@@ -41,12 +41,12 @@ export function createOperatorAlerts(ctx: HostContext<WebhooksConfig>, parts: Op
   };
 }
 
-/** Reports new gaps of the webhooks' block processor. */
+/** Reports new gaps of the block processor of webhooks. */
 export interface GapAlerts {
   check(): Promise<void>;
 }
 
-/** Each gap is reported once, also over restarts: the key of its event contains the gap's id. */
+/** Each gap is reported once, also across restarts: the key of its event contains the gap's id. */
 function createGapAlerts(operational: Operational, book: GapBook, store: Store, processor: string): GapAlerts {
   let reported = 0;
   return {
@@ -78,23 +78,23 @@ interface StallAlertParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly chains: readonly ChainId[];
-  /** Null where no upstream is configured. */
+  /** Null when no upstream is configured. */
   status(chain: ChainId): ChainStatus | null;
   readonly maxLag: LagLimit;
-  /** So long it may take. */
+  /** Time that a stall may last before it is reported. */
   readonly patienceMs: number;
 }
 
 interface Seen {
-  /** Since when it is not well, monotonic. */
+  /** Monotonic start of the current problem. */
   since: number | null;
-  /** The last report that this process made or found. */
+  /** Last report that this process made or read. */
   isReported: boolean | null;
 }
 
 /**
- * The last report is read from the outbox, so that each change is reported once over restarts and processes: the key of an event
- * is made of the one before it.
+ * The last report is read from the outbox, so that each change is reported once across restarts and processes: the key of an event
+ * is derived from the one before it.
  */
 function createStallAlerts(parts: StallAlertParts): StallAlerts {
   const { operational, outbox, store, clock, chains, maxLag, patienceMs } = parts;
@@ -113,7 +113,7 @@ function createStallAlerts(parts: StallAlertParts): StallAlerts {
 
   async function checkChain(chain: ChainId, one: Seen): Promise<void> {
     const status = parts.status(chain);
-    // Before the first answers nothing is known.
+    // Nothing is known before the first answers.
     if (status === null || (status.lagSlots === null && status.stalled === null)) return;
     const reason = status.stalled ?? (isLagBeyond(status, maxLag) ? lagText(status) : null);
     one.since = reason === null ? null : (one.since ?? clock.monotonic());
@@ -137,12 +137,12 @@ const wasStalled = (row: OutboxRow | undefined): boolean =>
 
 /** Reports reverted blocks: one event for a whole reorg. */
 interface RevertAlerts {
-  /** In the transaction that takes the blocks back. */
+  /** Called in the transaction that reverts the blocks. */
   reverted(tx: StoreTx, chain: ChainId, slot: number): void;
 }
 
 function createRevertAlerts(operational: Operational, store: Store, log: Log): RevertAlerts {
-  /** Of the forks whose transaction is open. */
+  /** Slots by open reorg transaction. */
   const open = new WeakMap<StoreTx, number[]>();
 
   async function reportReorg(chain: ChainId, slots: readonly number[]): Promise<void> {
@@ -180,7 +180,7 @@ export interface Alerts {
   disabled(tx: StoreTx, hook: Webhook, reason: string): Promise<void>;
 }
 
-/** So many attempts of a delivery have to fail before its receiver counts as failing. */
+/** Failed attempts of a delivery after which its receiver counts as failing. */
 const FAILING_ATTEMPTS = 4;
 const EXHAUSTED_EVERY_MS = 3_600_000;
 
@@ -274,19 +274,19 @@ export interface OperationalEvent {
   readonly data: Readonly<Record<string, unknown>>;
 }
 
-/** The operator's own webhook. */
+/** The operator's webhook. */
 export interface Operational {
   readonly isOn: boolean;
   /**
-   * Puts an event into the outbox, with the transaction that caused it; one with the name `once` only once. Does nothing where no
-   * address is configured.
+   * Puts an event into the outbox, in the transaction that caused it; an event with a `once` name only once. Does nothing without
+   * a configured address.
    */
   report(tx: StoreTx, type: OperationalType, data: OperationalEvent['data'], options?: ReportOptions): Promise<void>;
 }
 
 interface ReportOptions {
   readonly once?: string;
-  /** By which the event is found again. */
+  /** Group by which the event is found again. */
   readonly group?: string;
 }
 
@@ -314,10 +314,10 @@ function createOperational({ config, enqueue, clock, random }: OperationalParts)
   };
 }
 
-/** What was reported of a webhook. Times are unix milliseconds. */
+/** What was reported about a webhook. Times are unix milliseconds. */
 interface AlertState {
   readonly number: number;
-  /** Since when it is known to fail; null while it is not. */
+  /** Start of the known failure; null while it works. */
   readonly failingSince: number | null;
   /** Failed deliveries that were not reported yet. */
   readonly exhausted: number;
@@ -360,7 +360,7 @@ export interface OperationalKindParts {
   readonly userAgent: string;
 }
 
-/** Sends events to the operator: signed like deliveries, with patient retries, and never switched off. */
+/** Sends events to the operator: signed like deliveries, with durable retries, never disabled. */
 export function createOperationalKind({ post, clock, random, config, userAgent }: OperationalKindParts): JobKind {
   const { operational } = config;
   const { timeoutMs } = config.retry.durable;

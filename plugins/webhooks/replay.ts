@@ -15,10 +15,10 @@ import { findHook } from './store/hooks.ts';
 import { forgetMissed } from './store/missed.ts';
 import type { Db } from './store/tables.ts';
 
-/** Of the chain, in one replay. */
+/** Hours of the chain per replay. */
 export const REPLAYED_HOURS = 2;
 
-/** Slots that are read again for one webhook. */
+/** Slots to read again for one webhook. */
 export interface SlotRange {
   readonly fromSlot: number;
   /** Inclusive. */
@@ -26,22 +26,22 @@ export interface SlotRange {
   readonly force: boolean;
 }
 
-/** Reading past blocks again for one webhook, while the follower goes on. */
+/** Replays past blocks for one webhook, while the follower continues. */
 export interface Replays {
   /**
-   * Errors: 400 for more slots than `REPLAYED_HOURS` have; 404; 409 when the webhook is off, or another one of it runs; 429 when as many
-   * of its project run as the plan allows.
+   * Errors: 400 for more slots than `REPLAYED_HOURS` have; 404; 409 when the webhook is off or has a replay in flight; 429 when the
+   * project has reached its number of replays.
    */
   begin(context: ManageContext, projectId: string, webhookId: string, range: SlotRange): Promise<Replay>;
-  /** Notes the ones whose blocks have all been read. */
+  /** Marks replays whose blocks have all been read as finished. */
   finish(): Promise<void>;
 }
 
-/** The processor that gets the blocks of replays: apart from the one that follows, whose blocks are for all webhooks. */
+/** The processor that gets the blocks of replays, separate from the one that follows, whose blocks are for all webhooks. */
 const REPLAY_PROCESSOR = { name: 'webhooks-replay', version: 1 } as const;
 
 const MAX_GAPS = 1_000;
-/** One whose blocks nobody has stays open: after this time another one may begin. */
+/** A replay whose blocks no upstream has stays open: after this time another one may start. */
 const STUCK_MS = 3_600_000;
 
 interface ReplaysParts {
@@ -49,7 +49,7 @@ interface ReplaysParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
-  /** Measured length of a slot; null until it is known. */
+  /** Measured slot length; null until it is known. */
   slotMs(chain: ChainId): Promise<number | null>;
 }
 
@@ -97,7 +97,7 @@ export function createReplays({ book, store, clock, random, slotMs }: ReplaysPar
       const filled = await book.list({ processor: name, limit: MAX_GAPS });
       const read = new Set(filled.filter(({ status }) => status === 'filled').map(({ id }) => id));
       await store.write(async (tx) => {
-        // What had no room is there now, but for what again had none.
+        // Missed events have been replayed, except those without room again.
         for (const replay of over)
           if (read.has(replay.gapId)) await forgetMissed(tx, { ...replay, before: replay.createdAt });
         const ids = over.map(({ id }) => id);
@@ -107,7 +107,7 @@ export function createReplays({ book, store, clock, random, slotMs }: ReplaysPar
   };
 }
 
-/** Replays of a project share the calls that the follower leaves to all. */
+/** Replays of a project share the calls that the follower leaves. */
 async function refuseTooMany(
   { plans, budgets }: ManageContext,
   tx: StoreTx,
@@ -126,14 +126,14 @@ interface ReplayProcessorParts extends QueueEventsParts {
   readonly bodies: BodyBuilder;
 }
 
-/** Matches blocks again for the webhooks that asked for them, and for no others. Blocks that nobody asked for cost one look. */
+/** Matches blocks again only for the webhooks that requested them. Other blocks cost one look-up. */
 export function createReplayProcessor(parts: ReplayProcessorParts): BlockProcessor {
   const { queue } = parts;
   return {
     ...REPLAY_PROCESSOR,
     chains: parts.chains,
     outOfOrder: true,
-    // It gets the ranges that were asked for.
+    // It gets only requested ranges.
     wantsGaps: false,
     async apply(tx, block, chain) {
       const replays = await openReplays(tx.db, { chain, slot: block.slot });
@@ -155,12 +155,12 @@ export function createReplayProcessor(parts: ReplayProcessorParts): BlockProcess
         if (queued > 0) await addQueued(tx, id, queued);
       }
     },
-    // What it made belongs to blocks that are final, and to the webhooks' own processor where they are not.
+    // Its deliveries belong to final blocks, or to the main processor of webhooks.
     revert: async () => {},
   };
 }
 
-/** What a webhook asked to be read from the chain again. */
+/** A requested replay. */
 interface Replay {
   readonly id: string;
   /** Of the webhook. */
@@ -169,11 +169,11 @@ interface Replay {
   readonly fromSlot: number;
   /** Inclusive. */
   readonly toSlot: number;
-  /** Whether deliveries that were made before go out again. */
+  /** Whether existing deliveries are sent again. */
   readonly force: boolean;
-  /** Of the kernel's gap book. */
+  /** Id in the gap book. */
   readonly gapId: number;
-  /** Deliveries that it gave rise to so far. */
+  /** Deliveries created so far. */
   readonly queued: number;
   /** Unix milliseconds. */
   readonly createdAt: number;
@@ -197,7 +197,7 @@ async function insertReplay(tx: StoreTx, replay: Replay): Promise<void> {
     .execute();
 }
 
-/** Replays that are not over: all, of one webhook, or those that want a slot. */
+/** Unfinished replays: all, of one webhook, or those that need a slot. */
 async function openReplays(
   db: Queries,
   which: { readonly number?: number; readonly chain?: ChainId; readonly slot?: number } = {},
@@ -219,7 +219,7 @@ async function openReplays(
   }));
 }
 
-/** Replays of a project in flight; `now` in unix milliseconds. One that is stuck does not count. */
+/** Replays of a project in flight, except stuck ones; `now` in unix milliseconds. */
 export async function countReplays(db: Queries, projectId: string, now: number): Promise<number> {
   const row = await (db as Db)
     .selectFrom('webhook_replays')

@@ -52,7 +52,7 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
     });
     cancels.add(cancel);
   };
-  /** Reads nothing but the indexes of rows that are not finished, and no more of them than the bound. */
+  /** Reads only the indexes of unfinished rows, up to the limit. */
   const count = async (): Promise<void> => depth.counted(await queue.depth(config.outbox.maxRows));
   const everyMinute = async (): Promise<void> => {
     await maintainHeld(parts);
@@ -63,7 +63,7 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
 
   return {
     start(roles) {
-      // Whoever follows the chain has to know how much waits, and all roles show it.
+      // The follower needs the number of waiting deliveries at once, and all roles report it.
       void count().catch((error: unknown) => log.warn({ err: error }, 'counting deliveries failed'));
       repeat(COUNT_MS, 'counting deliveries', count);
       if (!roles.has('deliverer')) return;
@@ -79,7 +79,7 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
   };
 }
 
-/** Time alone can make a webhook one that fails: when its last success is old enough. */
+/** Time alone can disable a webhook: when its last success becomes too old. */
 async function checkRates({ store, clock, autoDisable }: UpkeepParts): Promise<void> {
   const { rules } = autoDisable;
   if (!rules.enabled) return;
@@ -110,11 +110,11 @@ interface HeldParts {
 }
 
 const HOUR_MS = 3_600_000;
-/** Longer than any transaction or attempt that began before a change. */
+/** Longer than any transaction or attempt in flight at a change. */
 const RECENT_MS = 600_000;
 const BATCH = 1_000;
 
-/** Discards held deliveries that are too old; releases those whose reason is gone. */
+/** Discards held deliveries that are too old; releases those whose hold reason has ended. */
 async function maintainHeld(parts: HeldParts): Promise<void> {
   await dropOld(parts);
   await releaseLeft(parts);
@@ -131,7 +131,7 @@ async function dropOld({ store, queue, clock, config }: HeldParts): Promise<void
   }
 }
 
-/** An attempt or a block that began while a webhook was off can hold its delivery after the webhook was switched on. */
+/** An attempt or a block that started while a webhook was off can hold its delivery after the webhook was switched on. */
 async function releaseLeft({ store, queue, clock }: HeldParts): Promise<void> {
   const on = (store.read as Db).selectFrom('webhooks').select('id').where('active', '=', 1);
   for (const { id } of await on.where('updated_at', '>', clock.now() - RECENT_MS).execute()) {
@@ -139,7 +139,7 @@ async function releaseLeft({ store, queue, clock }: HeldParts): Promise<void> {
   }
 }
 
-/** A batch whose leader finished without it, because its process died once too often: its members are sent alone. */
+/** Members whose leader finished without its batch, after its process died too often, are sent alone. */
 async function releaseOrphans({ store, outbox, queue, chains, clock }: HeldParts): Promise<void> {
   const leaders = await oldLeaders(store.read as Db, clock.now() - RECENT_MS, BATCH);
   if (leaders.length === 0) return;
@@ -165,7 +165,7 @@ interface PauseParts {
   readonly log: Log;
 }
 
-/** Deliveries of projects that have credits again go on. */
+/** Releases deliveries of projects that have credits again. */
 async function endPauses({ store, queue, charges, log }: PauseParts): Promise<void> {
   for (const projectId of await pausedProjects(store.read)) {
     if (charges !== null && (await charges.left(projectId)) < 1) continue;
@@ -188,7 +188,7 @@ interface PruneParts {
 const DAY_MS = 24 * HOUR_MS;
 const HOUR_MINUTES = 60;
 
-/** Forgets what is old enough; in small transactions, so that writers get in between. */
+/** Deletes old rows in small transactions, so that other writers are not blocked. */
 async function prune(parts: PruneParts): Promise<void> {
   const { store, clock, config } = parts;
   const now = clock.now();
@@ -200,7 +200,7 @@ async function prune(parts: PruneParts): Promise<void> {
     }
   }
   await pruneAttempts(parts);
-  // Twice the longest window, so that a webhook that fails for longer than it still has a first record.
+  // Twice the longest window, so that a webhook that fails for longer still has an earlier record.
   const keptMinutes = Math.max(config.autoDisable.windowMinutes, 2 * config.autoDisable.silentHours * HOUR_MINUTES);
   await store.write(async (tx) => {
     await pruneChanges(tx.db as Db, now - CHANGES_KEPT_MS);
@@ -234,7 +234,7 @@ async function pruneBatch(
   return rows.length;
 }
 
-/** Attempts beyond the bounds of a webhook, and of a delivery that was sent again and again, are dropped, the oldest first. */
+/** Deletes the oldest attempts beyond the limits of a webhook and of a delivery. */
 async function pruneAttempts(parts: PruneParts): Promise<void> {
   const { attemptsPerWebhook, attemptsPerDelivery } = parts.config.retention;
   const numbers = await (parts.store.read as Db).selectFrom('webhooks').select('number').execute();

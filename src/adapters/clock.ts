@@ -11,7 +11,7 @@ export function createSystemClock(): Clock {
       try {
         await sleepMs(ms, undefined, signal === undefined ? { ref: false } : { ref: false, signal });
       } catch (error) {
-        // Node wraps the reason into an AbortError of its own; the port promises the reason itself.
+        // Node wraps the reason in an AbortError; the port promises the reason itself.
         throw signal?.aborted ? signal.reason : error;
       }
     },

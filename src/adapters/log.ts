@@ -9,27 +9,27 @@ export interface LogOptions {
   readonly format: 'auto' | 'json' | 'pretty';
   /** Default: standard output. */
   readonly destination?: DestinationStream;
-  /** Of a daemon's thread; stands in every line. */
+  /** Role of a daemon's thread; part of every line. */
   readonly role?: string;
 }
 
 /** A log whose level a reload can change. */
 export interface RootLog extends Log {
   setLevel(level: string): void;
-  /** Writes whole lines as they are: those of another thread. */
+  /** Writes complete lines of another thread unchanged. */
   writeLines(lines: string): void;
 }
 
-/** Lines are written together: one by one they would cost a busy daemon more than all else that it does for a request. */
+/** Lines are written in blocks: written singly they would cost a busy daemon more than the rest of a request. */
 const BUFFER_BYTES = 65_536;
 const WRITE_BYTES = 131_072;
 const FLUSH_INTERVAL_MS = 1_000;
-/** Lines beyond this are dropped while nobody reads the output. */
+/** Lines beyond this are dropped while the output is not read. */
 const MAX_WAITING_BYTES = 16_777_216;
 
 /**
- * Writes to a descriptor without waiting for it, at the latest after a second, and whatever is left at the exit of the process,
- * also at one by an uncaught error. `fatal` lines go out at once.
+ * Writes to a descriptor without blocking, at the latest after a second. The rest is written when the process exits,
+ * also after an uncaught error. `fatal` lines are written at once.
  */
 export function bufferedOutput(dest: number | string): DestinationStream & { flushSync(): void } {
   const output = pino.destination({
@@ -41,14 +41,14 @@ export function bufferedOutput(dest: number | string): DestinationStream & { flu
     maxLength: MAX_WAITING_BYTES,
     periodicFlush: FLUSH_INTERVAL_MS,
   });
-  // As strings the waiting lines would be copied anew for every line that joins them.
+  // As strings the waiting lines would be copied for every added line.
   return {
     write: (lines) => void output.write(Buffer.from(lines) as never),
     flushSync: () => output.flushSync(),
   };
 }
 
-/** The time member of a line in ISO form; the part that stays the same for a second is kept. */
+/** The time member of a line in ISO form; the part that is constant within a second is cached. */
 function createIsoTime(): () => string {
   let second = -1;
   let prefix = '';
@@ -69,10 +69,10 @@ function terminalOutput(): DestinationStream {
   return build({ colorize: true, ignore: 'pid,hostname' });
 }
 
-/** Fields that are cut out wherever a careless caller logs them, as a second line of defence. */
+/** Fields that are always removed, as a second line of defence. */
 const HIDDEN = ['apiKey', 'api-key', 'authHeader', 'authorization', 'secret', 'signingSecret', 'password'];
 
-/** Errors of others may quote what somebody sent. */
+/** Third-party errors may quote input. */
 const errorWithoutKeys = (error: unknown): unknown => {
   if (!(error instanceof Error)) return textWithoutKeys(error);
   const { message, stack, ...rest } = pino.stdSerializers.err(error);

@@ -10,7 +10,7 @@ import { createNotify, inheritedSockets, noticeLines, systemdNotify, watchdogMs 
 const PID = 42;
 const env = { NOTIFY_SOCKET: '/nowhere' };
 
-test('a status never becomes an assignment of its own, and stays short', () => {
+test('a status cannot start another assignment, and is limited in length', () => {
   const text = fc.oneof(
     fc.string({ unit: 'binary', maxLength: 2_000 }),
     fc.constantFrom('a\nREADY=1', 'b\r\nMAINPID=1\0x'),
@@ -28,7 +28,7 @@ test('a status never becomes an assignment of its own, and stays short', () => {
   );
 });
 
-test('sockets: each goes where its name says, or the start ends; none is forgotten', () => {
+test('sockets: each is assigned by its name, or the start fails; none is ignored', () => {
   const name = fc.constantFrom('api', 'websocket', 'admin', '', 'unknown', 'parhelion.socket', 'metrics', 'API');
   fc.assert(
     fc.property(fc.array(name, { maxLength: 4 }), (names) => {
@@ -50,7 +50,7 @@ test('sockets: each goes where its name says, or the start ends; none is forgott
   );
 });
 
-test('sockets: without names the first is the API; those of another process, or none, are left alone', () => {
+test('sockets: without names the first is the API; those of another process are ignored', () => {
   const none = { api: null, websocket: null, admin: null };
   assert.deepEqual(inheritedSockets({ LISTEN_PID: '42', LISTEN_FDS: '1' }, PID), { ...none, api: 3 });
   assert.deepEqual(inheritedSockets({ LISTEN_PID: '41', LISTEN_FDS: '9', LISTEN_FDNAMES: 'x' }, PID), none);
@@ -62,7 +62,7 @@ test('sockets: without names the first is the API; those of another process, or 
     });
 });
 
-test('the watchdog of another process, or nonsense, is none', () => {
+test('the watchdog of another process, or a malformed value, is ignored', () => {
   assert.equal(watchdogMs({ WATCHDOG_USEC: '60000000' }, PID), 60_000);
   assert.equal(watchdogMs({ WATCHDOG_USEC: '60000000', WATCHDOG_PID: '42' }, PID), 60_000);
   for (const other of [{}, { WATCHDOG_USEC: '0' }, { WATCHDOG_USEC: '-5' }, { WATCHDOG_USEC: 'x' }])
@@ -71,7 +71,7 @@ test('the watchdog of another process, or nonsense, is none', () => {
   assert.equal(createNotify({ env: { WATCHDOG_USEC: '5000' }, pid: PID, log: createMemoryLog() }).watchdogMs, null);
 });
 
-test('without NOTIFY_SOCKET nothing is ever sent', async () => {
+test('without NOTIFY_SOCKET nothing is sent', async () => {
   for (const silent of [{}, { NOTIFY_SOCKET: '' }]) {
     const send = () => assert.fail('sent');
     const notify = createNotify({ env: silent, pid: PID, log: createMemoryLog(), send });
@@ -80,7 +80,7 @@ test('without NOTIFY_SOCKET nothing is ever sent', async () => {
   }
 });
 
-test('notices go out one by one and in order, whatever each of them takes and whichever fails; one failure is logged', async () => {
+test('notices are sent one by one and in order, whatever their duration or outcome; one failure is logged', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.tuple(fc.nat(3), fc.boolean()), { minLength: 1, maxLength: 32 }), async (sends) => {
       const log = createMemoryLog();
@@ -105,7 +105,7 @@ test('notices go out one by one and in order, whatever each of them takes and wh
   );
 });
 
-test('a manager that takes nothing holds up a bounded number of notices', async () => {
+test('a manager that accepts nothing holds up a bounded number of notices', async () => {
   const log = createMemoryLog();
   let sent = 0;
   const hang = () => {
@@ -118,11 +118,11 @@ test('a manager that takes nothing holds up a bounded number of notices', async 
   assert.equal(sent, 1);
   assert.deepEqual(
     log.lines.map(({ fields }) => fields),
-    [{ reason: '32 notices wait already' }],
+    [{ reason: '32 notices are already waiting' }],
   );
 });
 
-test('the program: its arguments and environment, its absence, its failure, its hanging', async (t) => {
+test('the program: its arguments and environment, absence, failure and timeout', async (t) => {
   const dir = mkdtempSync(join(tmpdir(), 'parhelion-notify-'));
   t.after(() => rmSync(dir, { recursive: true, force: true }));
   const install = (script: string) => {

@@ -5,7 +5,7 @@ import type { Log } from '../ports/log.ts';
 import type { Notice, Notify } from '../ports/notify.ts';
 import { EXIT } from '../runtime/errors.ts';
 
-/** Notices that wait for the one being handed over; more are dropped. */
+/** Notices that wait while another one is sent; more are dropped. */
 const MAX_WAITING = 32;
 
 interface NotifyOptions {
@@ -17,7 +17,7 @@ interface NotifyOptions {
   readonly send?: SendNotice;
 }
 
-/** Speaks the notify protocol of systemd (NOTIFY_SOCKET). Failures are logged once and change nothing: the service itself is fine. */
+/** Speaks the notify protocol of systemd (NOTIFY_SOCKET). Failures are logged once and have no other effect. */
 export function createNotify(options: NotifyOptions): Notify {
   const { env, log } = options;
   const monotonicUs = options.monotonicUs ?? (() => process.hrtime.bigint() / 1_000n);
@@ -28,7 +28,7 @@ export function createNotify(options: NotifyOptions): Notify {
   let last: Promise<void> = Promise.resolve();
 
   const fail = (reason: string) => {
-    if (!failed) log.warn({ reason }, 'the service manager could not be told; later failures are not logged');
+    if (!failed) log.warn({ reason }, 'the service manager could not be notified; later failures are not logged');
     failed = true;
   };
   const hand = async (lines: readonly string[]) => {
@@ -46,11 +46,11 @@ export function createNotify(options: NotifyOptions): Notify {
     tell(notice: Notice) {
       if (!enabled) return Promise.resolve();
       if (waiting >= MAX_WAITING) {
-        fail(`${MAX_WAITING} notices wait already`);
+        fail(`${MAX_WAITING} notices are already waiting`);
         return Promise.resolve();
       }
       waiting += 1;
-      // The time belongs to the moment of the call, not to that of the hand-over.
+      // The time is that of the call, not of the sending.
       const lines = noticeLines(notice, monotonicUs());
       last = last.then(() => hand(lines));
       return last;
@@ -58,18 +58,18 @@ export function createNotify(options: NotifyOptions): Notify {
   };
 }
 
-/** Hands the assignments of one message over; rejects when they were not taken. */
+/** Sends the assignments of one message; rejects when they were not accepted. */
 type SendNotice = (lines: readonly string[]) => Promise<void>;
 
-/** Above the five seconds that systemd-notify itself waits for an acknowledgement. */
+/** Above the five seconds for which systemd-notify itself waits for an acknowledgement. */
 const TIMEOUT_MS = 8_000;
 const MAX_OUTPUT_BYTES = 4_096;
 const DEFAULT_PATH = '/usr/local/bin:/usr/bin:/bin';
 
 /**
- * Sends through the program systemd-notify, because Node has no datagrams of AF_UNIX. It is left to wait until the manager has read
- * the message (that is, without `--no-block`): the manager finds the service of a message by the process that sent it, and a process
- * without privileges that has ended by then belongs to none, so that READY=1 would now and then be lost. See sd_notify(3).
+ * Sends through the program systemd-notify, because Node has no AF_UNIX datagrams. It waits until the manager has read the message
+ * (no `--no-block`): the manager finds the service by the sending process, and an unprivileged process that has
+ * already exited belongs to no service, so that READY=1 would sometimes be lost. See sd_notify(3).
  */
 export function systemdNotify(env: NotifyEnv, timeoutMs = TIMEOUT_MS): SendNotice {
   const childEnv = { NOTIFY_SOCKET: env['NOTIFY_SOCKET'] ?? '', PATH: env['PATH'] ?? DEFAULT_PATH };
@@ -92,24 +92,24 @@ function reasonOf(error: Error & { readonly killed?: boolean }, stderr: string, 
   return stderr.trim() || messageOf(error);
 }
 
-/** Longer texts are cut: a datagram that is too large would be lost as a whole. */
+/** Longer texts are cut: a datagram that is too large would be lost entirely. */
 const MAX_STATUS_CHARS = 500;
 const CONTROL = /\p{Cc}+/gu;
 
-/** The assignments of one message. `monotonicUs` lets the manager tell this reload from an earlier one. */
+/** The assignments of one message. `monotonicUs` lets the manager distinguish this reload from an earlier one. */
 export function noticeLines({ state, status }: Notice, monotonicUs: bigint): string[] {
   const lines: string[] = [];
   if (state === 'ready') lines.push('READY=1');
   if (state === 'reloading') lines.push('RELOADING=1', `MONOTONIC_USEC=${monotonicUs}`);
   if (state === 'stopping') lines.push('STOPPING=1');
   if (state === 'alive') lines.push('WATCHDOG=1');
-  // A line break would begin an assignment of its own.
+  // A line break would start another assignment.
   if (status !== undefined)
     lines.push(`STATUS=${[...status.replace(CONTROL, ' ')].slice(0, MAX_STATUS_CHARS).join('')}`);
   return lines;
 }
 
-/** Where the protocol begins: after the three standard streams. */
+/** First inherited descriptor: after the three standard streams. */
 const FIRST_DESCRIPTOR = 3;
 const MAX_DESCRIPTORS = 64;
 const FRONTS = ['api', 'websocket', 'admin'] as const;
@@ -117,8 +117,8 @@ type Front = (typeof FRONTS)[number];
 
 /**
  * The sockets of socket activation (LISTEN_FDS, LISTEN_PID, LISTEN_FDNAMES); all null when they are meant for another process. The
- * first one without a name of its own is the API's. Errors: NOTIFY_SOCKETS_INVALID, exit 78, for a socket that nobody would serve: its
- * clients would wait for ever.
+ * first socket without its own name belongs to the API. Errors: NOTIFY_SOCKETS_INVALID, exit 78, for a socket that no listener serves:
+ * its clients would wait forever.
  */
 export function inheritedSockets(env: NotifyEnv, pid: number): InheritedSockets {
   const found: Record<Front, number | null> = { api: null, websocket: null, admin: null };
@@ -136,7 +136,7 @@ export function inheritedSockets(env: NotifyEnv, pid: number): InheritedSockets 
   return found;
 }
 
-/** systemd calls a socket without FileDescriptorName= by its unit, and other starters `unknown` or nothing. */
+/** systemd names a socket without FileDescriptorName= after its unit; other starters say `unknown` or nothing. */
 function frontOf(name: string): Front | null {
   const isUnnamed = name === '' || name === 'unknown' || name.endsWith('.socket');
   return isUnnamed ? 'api' : (FRONTS.find((front) => front === name) ?? null);
@@ -149,7 +149,7 @@ function invalid(what: string): CodedError {
 /** Environment of the process. */
 export type NotifyEnv = Readonly<Record<string, string | undefined>>;
 
-/** WATCHDOG_USEC in milliseconds, when it is meant for this process; null otherwise. */
+/** WATCHDOG_USEC in milliseconds when it is meant for this process; else null. */
 export function watchdogMs(env: NotifyEnv, pid: number): number | null {
   const owner = env['WATCHDOG_PID'];
   if (owner !== undefined && owner !== '' && owner !== String(pid)) return null;

@@ -14,7 +14,7 @@ function quickClock(beforeEach: () => void = () => undefined, pauseMs = 5): Cloc
     async sleep(_ms, signal) {
       sleeps += 1;
       beforeEach();
-      // Without a pause only a turn of the loop, which is no rest.
+      // Without a pause only a turn of the loop, so the thread never idles.
       if (pauseMs === 0) await new Promise((resolve) => setImmediate(resolve));
       else await sleep(pauseMs);
       if (signal?.aborted === true) throw signal.reason;
@@ -29,13 +29,13 @@ function busy(ms: number): void {
   for (const end = performance.now() + ms; performance.now() < end; );
 }
 
-test('an idle thread collects what nobody holds, and comes to an end', async () => {
+test('an idle thread collects unreferenced objects and finishes', async () => {
   const lost = new WeakRef({ big: new Array(1_000).fill(0) });
   await settleHeap(quickClock(), new AbortController().signal);
   assert.equal(lost.deref(), undefined);
 });
 
-test('it waits while there is work, and leaves a thread alone that never rests', async () => {
+test('it waits while there is work, and gives up on a thread that is never idle', async () => {
   let turns = 0;
   const rests = quickClock(() => {
     turns += 1;
@@ -50,7 +50,7 @@ test('it waits while there is work, and leaves a thread alone that never rests',
   assert.notEqual(kept.deref(), undefined, 'a busy thread was stopped for a collection');
 });
 
-test('the end of the daemon ends it', async () => {
+test('stopping the daemon ends it', async () => {
   const ended = new AbortController();
   const clock = quickClock(() => ended.abort(new Error('the end')));
   await settleHeap(clock, ended.signal);

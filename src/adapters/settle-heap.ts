@@ -3,19 +3,19 @@ import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import type { Clock } from '../ports/clock.ts';
 
-/** Between two looks; V8 forgets the allocations of the start in this time. */
+/** Pause between two checks; by then V8 no longer counts the allocations of the start. */
 const LOOK_MS = 10_000;
-/** A thread that is busier than this has a use for its heap. */
+/** A busier thread needs its heap. */
 const MOST_BUSY = 0.25;
 const MAX_LOOKS = 360;
-/** V8 shrinks the young generation only when little was allocated in the seconds before: the first collection still sees the start. */
+/** V8 shrinks the young generation only after seconds with few allocations: the first collection still counts those of the start. */
 const MAX_COLLECTIONS = 5;
 const PAUSE_MS = 6_000;
 const SMALL_BYTES = 4 * 1_048_576;
 
 /**
- * Gives the memory back that loading and starting have left in the heap of this thread, which an idle thread would keep for ever: V8
- * looks only when something is allocated. Waits for a moment without much work, collects a few times, and is done.
+ * Returns the memory that loading and starting left in the heap of this thread. An idle thread would keep it: V8 checks only
+ * on allocation. Waits for an idle moment, collects a few times and returns.
  */
 export async function settleHeap(clock: Clock, signal: AbortSignal): Promise<void> {
   try {
@@ -31,7 +31,7 @@ export async function settleHeap(clock: Clock, signal: AbortSignal): Promise<voi
   }
 }
 
-/** False when it never is: such a thread needs its heap. */
+/** False when the thread never becomes idle: it needs its heap. */
 async function becomesIdle(clock: Clock, signal: AbortSignal): Promise<boolean> {
   let before = performance.eventLoopUtilization();
   for (let look = 0; look < MAX_LOOKS; look += 1) {
@@ -43,7 +43,7 @@ async function becomesIdle(clock: Clock, signal: AbortSignal): Promise<boolean> 
   return false;
 }
 
-/** The collector is offered to scripts only behind a flag, and to those that are compiled after it was set. */
+/** V8 exposes the collector only behind a flag, and only to scripts compiled after the flag was set. */
 function makeCollect(): () => void {
   setFlagsFromString('--expose-gc');
   return runInNewContext('gc') as () => void;

@@ -4,14 +4,14 @@ import { lazy } from '../lib/lru.ts';
 type Undici = Pick<typeof import('undici'), 'Pool' | 'buildConnector'>;
 
 /**
- * The parts of undici that are used. Its index also loads fetch, caches, mocks and websockets, which takes three times as long and as
- * much memory, in each thread.
+ * The parts of undici that are used. Its index also loads fetch, caches, mocks and websockets, which takes three times the time and
+ * memory, in each thread.
  */
 export const undici = lazy((): Undici => {
   const load = createRequire(import.meta.url);
   const pool = load('undici/lib/dispatcher/pool.js') as Undici['Pool'];
   const dispatcher = load('undici/lib/dispatcher/dispatcher.js') as { prototype: object };
-  // As its index does with all that it has.
+  // The index of undici does the same for all its methods.
   Object.assign(dispatcher.prototype, { request: load('undici/lib/api/api-request.js') as unknown });
   return { Pool: pool, buildConnector: load('undici/lib/core/connect.js') as Undici['buildConnector'] };
 });

@@ -24,7 +24,7 @@ import type { LocalNode } from './rpc/node.ts';
 import { type DecodedTransaction, decodeTransaction } from './vm/transaction.ts';
 import { createVm, MAX_RENT_EPOCH } from './vm/vm.ts';
 
-/** Exact as a JSON number, so that plain clients read the faucet's balance right. */
+/** Exact as a JSON number, so that simple clients read the faucet's balance correctly. */
 const FAUCET_LAMPORTS = 5_000_000_000_000_000n;
 
 export interface Chain {
@@ -33,11 +33,11 @@ export interface Chain {
   readonly time: ReturnType<typeof createChainTime>;
   /** No slot timer: each transaction makes its block. */
   readonly sealsEach: boolean;
-  /** Whether the Light programs are there. */
+  /** Whether the Light programs are loaded. */
   readonly hasLight: boolean;
 }
 
-/** The chain itself, without any socket: engine, genesis, ledger and faucet. */
+/** The chain without sockets: engine, genesis, ledger and faucet. */
 export async function createChain(options: LocalChainOptions): Promise<Chain> {
   const vm = await createVm();
   const assets = findLightAssets(options.lightAssets);
@@ -71,24 +71,24 @@ export async function createChain(options: LocalChainOptions): Promise<Chain> {
 }
 
 export interface LocalChainOptions {
-  /** Fixed loopback port, or 0 for any free one (default). With a fixed one, WebSocket is offered on port + 1 too. */
+  /** Fixed loopback port, or 0 for any free one (default). With a fixed one, WebSocket is also offered on port + 1. */
   readonly port?: number;
   /** Genesis seed; default random. */
   readonly seed?: string | null;
-  /** Length of a slot; 0 (default) = one block per transaction and nothing by itself. */
+  /** Length of a slot; 0 (default): one block per transaction and no timer. */
   readonly slotMs?: number;
   readonly finalityDepth?: number;
   readonly firstSlot?: number;
   readonly maxBlocks?: number;
-  /** Offer the `local_*` methods (default true). */
+  /** Enable the `local_*` methods (default true). */
   readonly control?: boolean;
   /** Default wall clock. */
   readonly time?: TimeSource;
-  /** Leave slots out by seeded chance, 0 to 1. */
+  /** Skip slots by seeded chance, 0 to 1. */
   readonly skipEvery?: { readonly rate: number; readonly seed: number };
-  /** Folder with Light Protocol programs and accounts; false = none; default: the development dependency if it is there. */
+  /** Folder with Light Protocol programs and accounts; false: none; default: the development dependency if it is installed. */
   readonly lightAssets?: string | false | null;
-  /** Told in words when something that was asked for could not be had, such as a port. */
+  /** Called with a text when something requested is not available, such as a port. */
   readonly warn?: (text: string) => void;
 }
 
@@ -104,7 +104,7 @@ export interface FaucetOptions {
 
 /**
  * Sends real transfers, so that confirmation, history and the search for a first funder work. The counter in the memo
- * keeps two equal airdrops in one block apart.
+ * keeps two equal airdrops in one block distinct.
  */
 function createFaucet({ keypair, recentBlockhash, submit }: FaucetOptions) {
   let counter = 0;

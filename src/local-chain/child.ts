@@ -1,6 +1,6 @@
 /**
- * Entry of the chain's own process: the engine is synchronous work, and a panic in native code ends the process it runs in.
- * Options arrive as the first message; the answer is `{ready}` or `{failed}`. A second message sets the demo going.
+ * Entry of the chain's process: the engine works synchronously, and a panic in native code ends the process it runs in.
+ * Options arrive as the first message; the answer is `{ready}` or `{failed}`. A second message starts the live demo.
  */
 import { codeOf, messageOf } from '../lib/coded-error.ts';
 import { goLive, runDemo } from './demo.ts';
@@ -12,7 +12,7 @@ async function start(options: LocalChainProcessOptions): Promise<void> {
   const { handle, chain } = await startChainWithInternals({ ...options, warn: (text) => console.error(text) });
   const demo = options.demo === true ? await runDemo(chain) : null;
   const { rpcUrl, wsUrl, socketPort, genesisHash } = handle;
-  tell({ ready: { rpcUrl, wsUrl, socketPort, genesisHash, hasLight: chain.hasLight, demo } });
+  report({ ready: { rpcUrl, wsUrl, socketPort, genesisHash, hasLight: chain.hasLight, demo } });
   let stopDemo = (): void => undefined;
   process.once('message', () => {
     if (demo !== null) stopDemo = goLive(chain);
@@ -23,17 +23,17 @@ async function start(options: LocalChainProcessOptions): Promise<void> {
   });
 }
 
-function tell(message: ChildMessage): void {
+function report(message: ChildMessage): void {
   process.send?.(message);
 }
 
-// Ctrl-C reaches the whole group: the daemon drains first and ends this process itself.
+// Ctrl-C reaches the whole process group: the daemon drains first and ends this process itself.
 process.on('SIGINT', () => undefined);
-// Without its parent nobody could ever stop it.
+// Without its parent it could never be stopped.
 process.once('disconnect', () => process.exit(0));
 process.once('message', (options) => {
   start(options as LocalChainProcessOptions).catch((error: unknown) => {
-    tell({ failed: { code: codeOf(error) ?? 'LOCAL_CHILD', message: messageOf(error) } });
+    report({ failed: { code: codeOf(error) ?? 'LOCAL_CHILD', message: messageOf(error) } });
     process.exitCode = 1;
     process.disconnect?.();
   });

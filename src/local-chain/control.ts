@@ -15,7 +15,7 @@ export interface ControlParts {
   rpcUrl(): string;
 }
 
-/** The `local_*` methods: what tests and the demo do from outside. Never part of a real node, and never proxied. */
+/** The `local_*` methods, for tests and the demo. Not part of a real node, and never proxied. */
 export function controlMethods(chain: Chain, { dropSockets, rpcUrl }: ControlParts): Methods {
   const { bank, node, time, hasLight } = chain;
   return {
@@ -79,7 +79,7 @@ function listOf(params: unknown): readonly unknown[] {
   return params;
 }
 
-/** The object at `index`; {} where there is none. */
+/** The object at `index`; {} when it is absent. */
 function configAt(params: readonly unknown[], index: number): Readonly<Record<string, unknown>> {
   const value = params[index] ?? {};
   if (typeof value !== 'object' || Array.isArray(value)) throw invalidParams('Invalid params: expected an object');
@@ -104,7 +104,7 @@ function steps(params: readonly unknown[]): number {
   return params[0] === undefined ? 1 : Math.min(MAX_STEPS, integerAt(params, 0));
 }
 
-/** `data` is base64 text, or the pair that getAccountInfo answers. */
+/** `data` is base64 text, or the pair in responses of getAccountInfo. */
 function accountOf(wire: Readonly<Record<string, unknown>>): AccountInput {
   const data = Array.isArray(wire['data']) ? wire['data'][0] : wire['data'];
   return {

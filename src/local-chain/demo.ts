@@ -26,7 +26,7 @@ const SKIPPED_SLOTS = 3;
 
 export type DemoWallets = Record<(typeof NAMES)[number], Keypair>;
 
-/** The same key pairs in every run: whoever tries the daemon twice finds the wallets again. */
+/** The same key pairs in every run, so that a second demo has the same wallets. */
 function demoKeypair(name: string): Keypair {
   return Keypair.fromSeed(createHash('sha256').update(`parhelion demo ${name}`).digest());
 }
@@ -35,7 +35,7 @@ function demoWallets(): DemoWallets {
   return Object.fromEntries(NAMES.map((name) => [name, demoKeypair(name)])) as DemoWallets;
 }
 
-/** A short life for the chain: funding, tokens, transfers, a burn, a memo, a failure, a lookup table, skipped slots. */
+/** A short history for the chain: funding, tokens, transfers, a burn, a memo, a failure, a lookup table, skipped slots. */
 export function runDemo(chain: Chain): DemoReport {
   const wallets = demoWallets();
   const send = createSender(chain);
@@ -141,7 +141,7 @@ function transfers(send: Send, { alice, bob, carol, dave }: DemoWallets): void {
   send([pay(carol, dave, LAMPORTS_PER_SOL / 10)], [carol]);
 }
 
-/** A v0 transaction whose receiver is named only by a lookup table. */
+/** A v0 transaction whose receiver is only in a lookup table. */
 function lookupTable(chain: Chain, send: Send, { alice, bob, carol, dave }: DemoWallets): void {
   const { publicKey: authority } = alice;
   seal(chain.bank);
@@ -169,8 +169,8 @@ const FORK_DEPTH = 2;
 const SMALL_LAMPORTS = 10_000;
 
 /**
- * What keeps the demo moving once somebody follows it: one fork, so that recovery is seen, then a small payment every few
- * seconds, round and round, so that nobody runs dry but for the fees. Answers what stops it. The fork waits for the first
+ * Activity of the demo while it is followed: one fork, to show recovery, then a small payment every few
+ * seconds, in a circle, so that only fees drain the wallets. Returns a function that stops it. The fork waits for the first
  * pause to end: a follower that has read no block yet would not notice it.
  */
 export function goLive(chain: Chain): () => void {
@@ -187,7 +187,7 @@ export function goLive(chain: Chain): () => void {
     }
     const from = ring[turn % ring.length]!;
     const to = ring[(turn + 1) % ring.length]!;
-    // Equal payments under one blockhash would be one transaction: the amount counts them.
+    // Equal payments with one blockhash are the same transaction: the amount makes them distinct.
     const lamports = SMALL_LAMPORTS + turn;
     turn += 1;
     const payment = SystemProgram.transfer({ fromPubkey: from.publicKey, toPubkey: to.publicKey, lamports });
@@ -207,7 +207,7 @@ interface FixtureInput {
   readonly authority: PublicKey;
 }
 
-/** Accounts of programs that no package ships: set, not written by a program, and counted as fixtures. */
+/** Accounts of programs that are in no package: set directly, and counted as fixtures. */
 function setFixtures(bank: Bank, { nftMint, owner, authority }: FixtureInput): void {
   setSnsName(bank, owner);
   const program = keyOf(METADATA_PROGRAM);
@@ -223,7 +223,7 @@ function setFixtures(bank: Bank, { nftMint, owner, authority }: FixtureInput): v
   });
 }
 
-/** `demo.sol`: registry header of parent, owner and class, found under the hash of its name. */
+/** `demo.sol`: registry header of parent, owner and class, at the address derived from the hash of its name. */
 function setSnsName(bank: Bank, owner: PublicKey): void {
   const parent = keyOf(SNS_ROOT);
   const hashed = createHash('sha256')
@@ -239,7 +239,7 @@ function setSnsName(bank: Bank, owner: PublicKey): void {
   });
 }
 
-/** Metadata V1: texts are padded with zeros to their full room, as the program does. */
+/** Metadata V1: texts are padded with zeros to their maximum length, as the program does. */
 function nftMetadata(mint: PublicKey, authority: PublicKey): Uint8Array {
   const padded = (text: string, room: number) => borshText(text.padEnd(room, '\0'));
   const royaltyBasisPoints = Buffer.from([0xf4, 0x01]);
@@ -269,7 +269,7 @@ const role = (pubkey: PublicKey, flags = '') => ({
   isWritable: flags.includes('w'),
 });
 
-/** The few token instructions that the demo sends, in wire form: the published client library is a test dependency only. */
+/** The few token instructions of the demo, in wire form: the client library is a test dependency only. */
 function tokenInstructions(programId: PublicKey) {
   const make = (keys: ReturnType<typeof role>[], data: readonly number[] | Buffer) =>
     new TransactionInstruction({ programId, keys, data: Buffer.from(data) });
@@ -304,7 +304,7 @@ function tokenInstructions(programId: PublicKey) {
       make([role(addressOf(mint, from), 'w'), role(addressOf(mint, to), 'w'), role(from, 's')], amountData(3, amount)),
     burn: (mint: PublicKey, owner: PublicKey, amount: bigint) =>
       make([role(addressOf(mint, owner), 'w'), role(mint, 'w'), role(owner, 's')], amountData(8, amount)),
-    /** Token-2022: the mint itself holds its metadata. */
+    /** Token-2022: the mint itself contains its metadata. */
     initializeMetadataPointer: (mint: PublicKey, authority: PublicKey) =>
       make([role(mint, 'w')], Buffer.concat([Buffer.from([39, 0]), authority.toBuffer(), mint.toBuffer()])),
     initializeMetadata: (mint: PublicKey, authority: PublicKey, texts: readonly [string, string, string]) =>
@@ -333,7 +333,7 @@ function keyOf(text: string): PublicKey {
 
 export type Send = ReturnType<typeof createSender>;
 
-/** Signs and sends through the chain's own entrance; the first signer pays. */
+/** Signs and submits through the chain's own interface; the first signer pays. */
 function createSender({ bank, node }: Chain) {
   return function send(
     instructions: TransactionInstruction[],
@@ -353,13 +353,13 @@ function createSender({ bank, node }: Chain) {
     if (!result.landed || (err !== null && !mayFail)) {
       throw new CodedError('LOCAL_BAD_TRANSACTION', `a demo transaction failed: ${JSON.stringify(err)}`);
     }
-    // With a slot timer several transactions would share a block: the demo wants a history that spreads.
+    // With a slot timer several transactions would share a block: the demo spreads them over blocks.
     if (bank.pending.records.length > 0) seal(bank);
     return result.record.signature;
   };
 }
 
-/** What the demo left on the chain, for the lines that the banner shows. */
+/** Content of the demo, printed in the banner. */
 export interface DemoReport {
   /** Name -> address. */
   readonly wallets: Readonly<Record<string, string>>;

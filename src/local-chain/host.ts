@@ -8,16 +8,16 @@ const KILL_AFTER_MS = 3_000;
 
 export interface LocalChainProcess extends ChildReady {
   readonly pid: number;
-  /** Called once when the process ends by itself, with its exit code or signal in words; its state is gone then. */
+  /** Called once when the process ends unexpectedly, with its exit code or signal as text; its state is lost then. */
   onExit(listener: (reason: string) => void): void;
-  /** To be called once the daemon is ready: one short fork, then a small payment every few seconds (demo only). */
+  /** Call it when the daemon is ready: one short fork, then a small payment every few seconds (demo only). */
   goLive(): void;
-  /** SIGTERM, and SIGKILL after 3 s. Resolves when the process is gone. */
+  /** SIGTERM, and SIGKILL after 3 s. Resolves when the process has ended. */
   stop(): Promise<void>;
 }
 
 /**
- * Starts the chain as a process of its own and waits until it answers. Throws what the child threw (such as
+ * Starts the chain in a separate process and waits until it answers. Throws the error of the child (such as
  * LOCAL_ENGINE_MISSING, exit 78), or LOCAL_CHILD.
  */
 export async function startLocalChainProcess(options: LocalChainProcessOptions = {}): Promise<LocalChainProcess> {
@@ -60,7 +60,7 @@ function firstMessage(child: ChildProcess, gone: Promise<string>): Promise<Child
     const fail = (message: string, code = 'LOCAL_CHILD', exitCode = 75) =>
       reject(new CodedError(code, message, { exitCode }));
     const timer = setTimeout(() => fail(`the local chain was not ready within ${START_LIMIT_MS} ms`), START_LIMIT_MS);
-    gone.then((reason) => fail(`the local chain ended while it started: ${reason}`));
+    gone.then((reason) => fail(`the local chain ended during its start: ${reason}`));
     child.once('message', (message: ChildMessage) => {
       clearTimeout(timer);
       if ('ready' in message) resolve(message.ready);
@@ -70,7 +70,7 @@ function firstMessage(child: ChildProcess, gone: Promise<string>): Promise<Child
 }
 
 export interface LocalChainProcessOptions extends Omit<LocalChainOptions, 'warn'> {
-  /** Run the demo scenario before anybody connects (default false). */
+  /** Run the demo scenario before the first connection (default false). */
   readonly demo?: boolean;
 }
 

@@ -16,7 +16,7 @@ import type { LocalNode, Method, Methods } from './rpc/node.ts';
 import { answerBody, endJson, type Responder, startRpcServer, startSocketPort } from './rpc/server.ts';
 import { decodeTransaction } from './vm/transaction.ts';
 
-/** Where tests put faults: around calls, notifications and pings, with control methods of their own. */
+/** Hooks for test faults: around calls, notifications and pings, with additional control methods. */
 export interface ChainHooks {
   respond(node: LocalNode, methods: Methods): Responder;
   readonly filter: NotificationFilter;
@@ -34,7 +34,7 @@ const NO_HOOKS: ChainHooks = {
   methods: {},
 };
 
-/** A chain in this process with its sockets, and its parts for code in this folder. */
+/** A chain in this process with its sockets, and its internals for code in this folder. */
 export async function startChainWithInternals(options: LocalChainOptions, hooks: ChainHooks = NO_HOOKS) {
   const chain = await createChain(options);
   const { node, bank } = chain;
@@ -123,7 +123,7 @@ function ledgerControls({ node, bank, time, sealsEach }: Chain) {
   };
 }
 
-/** Seals a block every `slotMs`, or leaves the slot out by seeded chance. Answers what stops it. */
+/** Seals a block every `slotMs`, or skips the slot by seeded chance. Returns a function that stops it. */
 function startSlotTimer(bank: Bank, options: LocalChainOptions): () => void {
   const { slotMs } = { ...DEFAULTS, ...options };
   if (slotMs === 0) return () => undefined;
@@ -141,10 +141,10 @@ function startSlotTimer(bank: Bank, options: LocalChainOptions): () => void {
 export interface LocalChainHandle {
   readonly rpcUrl: string;
   readonly wsUrl: string;
-  /** The second port for WebSocket alone, where there is one. */
+  /** Second port, for WebSocket only, if there is one. */
   readonly socketPort: number | null;
   readonly genesisHash: string;
-  /** A real transfer from the faucet; answers its signature. At most 100,000 SOL. */
+  /** A real transfer from the faucet; returns its signature. At most 100,000 SOL. */
   fund(address: string, lamports: number | bigint): Promise<string>;
   /** Loads a program from a file or from bytes. */
   deploy(programId: string, pathOrBytes: string | Uint8Array): Promise<void>;
@@ -157,12 +157,12 @@ export interface LocalChainHandle {
     transactions: readonly Uint8Array[],
     options?: { readonly perBlock?: number; readonly verifySignatures?: boolean },
   ): Promise<readonly string[]>;
-  /** Makes `count` blocks now; answers the slot of the newest. */
+  /** Makes `count` blocks now; returns the slot of the newest. */
   seal(count?: number): Promise<number>;
-  /** Leaves `count` slots without a block. */
+  /** Skips `count` slots. */
   skip(count?: number): Promise<void>;
   fork(request: ForkRequest): Promise<ForkReport>;
-  /** Forgets blocks and transactions below a slot. */
+  /** Deletes blocks and transactions below a slot. */
   prune(firstAvailableSlot: number): Promise<void>;
   /** Moves chain time forward to unix seconds. */
   setTime(unixSeconds: number): Promise<void>;
@@ -171,7 +171,7 @@ export interface LocalChainHandle {
   stop(): Promise<void>;
 }
 
-/** Every method of a node that the simulator answers. */
+/** Every method of a node that the simulator supports. */
 function allMethods(): Methods {
   const { getSlot, getBlockHeight, getEpochInfo } = nodeMethods as Record<string, Method>;
   const tips = fromOldBranch({ getSlot, getBlockHeight, getEpochInfo } as Methods);
@@ -185,7 +185,7 @@ function allMethods(): Methods {
   };
 }
 
-/** After a fork with `servesOld`, calls that read blocks are answered from the branch that was left, for a while. */
+/** After a fork with `servesOld`, a limited number of calls that read blocks are answered from the old branch. */
 function fromOldBranch(methods: Methods): Methods {
   return Object.fromEntries(
     Object.entries(methods).map(([name, method]) => [
@@ -195,7 +195,7 @@ function fromOldBranch(methods: Methods): Methods {
   );
 }
 
-/** Uniform numbers in [0, 1) that depend on the seed alone (mulberry32): the same faults and skips in every run. */
+/** Uniform numbers in [0, 1) that depend only on the seed (mulberry32): the same faults and skips in every run. */
 export function createSeededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {

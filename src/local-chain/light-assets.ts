@@ -11,7 +11,7 @@ const PACKAGE = '@lightprotocol/zk-compression-cli';
 interface Program {
   readonly id: string;
   readonly file: string;
-  /** SHA-256 of each published build that the chain was tried with: 0.28.3, then 0.27.0. */
+  /** SHA-256 of each published build that was tested with the chain: 0.28.3, then 0.27.0. */
   readonly hashes: readonly string[];
 }
 
@@ -65,7 +65,7 @@ interface AccountFile {
   };
 }
 
-/** The folder to load from: the given one, else the development dependency's; null where there is none. */
+/** The folder to load from: the given one, else the development dependency's; null when there is none. */
 export function findLightAssets(asked: string | false | null | undefined): string | null {
   if (asked === false) return null;
   if (typeof asked === 'string') {
@@ -81,7 +81,7 @@ export function findLightAssets(asked: string | false | null | undefined): strin
   }
 }
 
-/** Loads programs and genesis accounts into a fresh engine. Throws LOCAL_BAD_PROGRAM where a file is not the published one. */
+/** Loads programs and genesis accounts into a new engine. Throws LOCAL_BAD_PROGRAM when a file is not the published one. */
 export function loadLightAssets(vm: Vm, folder: string): void {
   for (const { id, file, hashes } of PROGRAMS) {
     const bytes = readFileSync(join(folder, 'bin', file));
@@ -101,7 +101,7 @@ export function loadLightAssets(vm: Vm, folder: string): void {
   }
 }
 
-/** In the order of names: where two files name one account, the later one is the right one. */
+/** In the order of names: when two files contain one account, the later file is correct. */
 function* accountFiles(folder: string): Generator<AccountFile> {
   for (const name of readdirSync(folder).sort()) {
     if (name.endsWith('.json')) yield JSON.parse(readFileSync(join(folder, name), 'utf8')) as AccountFile;

@@ -35,7 +35,7 @@ const NORMAL = 1000;
 const ABNORMAL = 1006;
 const GOODBYE_MS = 250;
 
-/** Passes a notification on, changes it or keeps it: the place for faults. */
+/** Forwards, changes or drops a notification: the hook for faults. */
 export type NotificationFilter = (kind: string, text: string, socket: WebSocket, send: (text: string) => void) => void;
 
 export type Sockets = ReturnType<typeof createSockets>;
@@ -44,7 +44,7 @@ export type Sockets = ReturnType<typeof createSockets>;
 export interface SocketHooks {
   readonly filter: NotificationFilter;
   answersPing(): boolean;
-  /** The only method that a node answers here beside subscriptions. */
+  /** The only method besides subscriptions that a node supports here. */
   version(params: unknown): unknown;
 }
 
@@ -104,7 +104,7 @@ export function createSockets(publisher: Publisher, { filter, answersPing, versi
       const later: (() => void)[] = [];
       const answers = (Array.isArray(body) ? body : [body]).flatMap((item) => answer(item, later));
       if (answers.length > 0) send(stringify(Array.isArray(body) ? answers : answers[0]));
-      // The id must be known to the client before the first notification names it.
+      // The client must have the id before the first notification with it.
       for (const add of later) add();
     });
     socket.on('ping', (data) => {
@@ -126,7 +126,7 @@ export function createSockets(publisher: Publisher, { filter, answersPing, versi
         else client.close(code);
       }
     },
-    /** Says goodbye in a way that clients take as final, and waits for their answer for a short time. */
+    /** Closes with a code that clients accept as final, and waits for their answer for a short time. */
     async stop(): Promise<void> {
       const open = [...server.clients];
       const gone = Promise.all(open.map((client) => new Promise((resolve) => client.once('close', resolve))));
@@ -140,7 +140,7 @@ export function createSockets(publisher: Publisher, { filter, answersPing, versi
   };
 }
 
-/** A client that reads too slowly is told to come back instead of filling the memory. */
+/** A client that reads too slowly is closed with a code that makes it reconnect, instead of filling the memory. */
 function boundedSend(socket: WebSocket): (text: string) => void {
   let queued = 0;
   return (text) => {
@@ -157,7 +157,7 @@ function boundedSend(socket: WebSocket): (text: string) => void {
 export interface Subscription {
   readonly topic: Topic;
   notify(result: unknown): void;
-  /** Ends it from this side (a signature that has been reached). */
+  /** Ends it from this side (a signature that was reached). */
   finish(): void;
 }
 
@@ -180,7 +180,7 @@ const SLOT_SYSVARS = [
 export type Publisher = ReturnType<typeof createPublisher>;
 
 /**
- * Turns what happens in the ledger into notifications, at the times of a node: `processed` ones when the slot is complete, an
+ * Turns events of the ledger into notifications, with the timing of a node: `processed` ones when the slot is complete, an
  * account once per slot however often it was written, `confirmed` ones when the next slot is open.
  */
 export function createPublisher(node: LocalNode) {
@@ -254,7 +254,7 @@ function createSender(node: LocalNode, each: Each) {
   }
 
   function logs({ signature: id, slot, keys, meta }: TransactionRecord, commitment: Commitment): void {
-    // A transaction that was not run has no logs to tell.
+    // A transaction that was not run has no logs.
     each('logs', (topic, to) => {
       if (topic.commitment !== commitment || meta.logMessages === null) return;
       if (topic.mentions !== null && !keys.includes(topic.mentions)) return;
@@ -296,7 +296,7 @@ function createSender(node: LocalNode, each: Each) {
         if (topic.announces && topic.signature === id) to.notify(inSlot(slot, 'receivedSignature'));
       });
     },
-    /** A client may subscribe after the fact. */
+    /** Handles a client that subscribes after the transaction was processed. */
     ifReached(id: string, commitment: Commitment, to: Subscription): void {
       const item = node.bank.state.record(id);
       const reached = statusOf(node, item)?.confirmationStatus;
@@ -319,7 +319,7 @@ interface Shared {
   readonly commitment: Commitment;
 }
 
-/** What a client asked to be told. */
+/** The topic of a subscription. */
 export type Topic =
   | { readonly kind: 'slot' | 'root' | 'slotsUpdates' }
   | ({ readonly kind: 'logs'; readonly mentions: string | null } & Shared)
@@ -375,12 +375,12 @@ function topic<const R extends readonly Read<unknown>[], const O extends readonl
   return (params) => make(...(readParams(required, optional, params) as [...Values<R>, ...Maybe<O>]));
 }
 
-/** Reads a subscribe call; null where there is no such method. Throws -32602. */
+/** Reads a subscribe call; null for other methods. Throws -32602. */
 function topicOf(method: string, params: unknown): Topic | null {
   return Object.hasOwn(READERS, method) ? READERS[method]!(params) : null;
 }
 
-/** The subscription that a call ends, of whatever kind it is; null where the call is another one. Throws -32602. */
+/** The subscription to end, of any kind; null for other calls. Throws -32602. */
 function unsubscribedId(method: string, params: unknown): number | null {
   const known = method.endsWith('Unsubscribe') && Object.hasOwn(READERS, method.replace('Unsubscribe', 'Subscribe'));
   return known ? Number(readParams([u64], [], params)[0]) : null;

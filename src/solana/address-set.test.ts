@@ -9,7 +9,7 @@ import { createPostingsPool } from './postings-pool.ts';
 const seed = Uint32Array.of(0xdeadbeef, 0x12345678, 0x9abcdef1, 0x0badcafe);
 const textOf = (key: Uint8Array): string => Buffer.from(key).toString('hex');
 
-/** The obvious implementation. */
+/** The reference implementation. */
 type Model = Map<string, Set<number>>;
 
 function ownersOf(index: AddressIndex, key: Uint8Array): number[] {
@@ -45,7 +45,7 @@ function edit(index: AddressIndex, model: Model, key: Uint8Array, owner: number,
   else if (owners.delete(owner) && owners.size === 0) model.delete(text);
 }
 
-/** Keys that agree in the words of the quick hash, and differ only in the top bits of others. */
+/** Keys that agree in the words of the fast hash, and differ only in the top bits of others. */
 function arrangedKey(number: number): Uint8Array {
   const words = new Uint32Array(8);
   words[0] = (number & 1) << 31;
@@ -55,7 +55,7 @@ function arrangedKey(number: number): Uint8Array {
   return new Uint8Array(words.buffer);
 }
 
-test('any series of edits leaves what a map of sets would hold', () => {
+test('any series of edits gives the result of a map of sets', () => {
   const key = fc.nat(40).map((number) => new Uint8Array(32).fill(number, number % 31));
   const step = fc.record({ key, owner: fc.nat(30), isAddition: fc.boolean() });
   fc.assert(
@@ -88,7 +88,7 @@ test('100,000 keys over several chunks, a third removed, others added again', ()
   assertEqual(index, model, keys);
 });
 
-test('keys that were arranged to collide stay fast to add, to find and to remove', () => {
+test('deliberately colliding keys stay fast to add, find and remove', () => {
   const index = createAddressIndex({ seed });
   const model: Model = new Map();
   const keys = Array.from({ length: 20_000 }, (_, number) => arrangedKey(number));
@@ -106,11 +106,11 @@ test('the strong hash spreads keys that differ only in top bits', () => {
   const buckets = new Uint32Array(1024);
   for (let number = 0; number < 20_000; number++)
     buckets[hashKey(hash, new Uint32Array(arrangedKey(number).buffer), 0) & 1023]!++;
-  // Twenty per bucket are due; a Poisson count of that mean passes 60 with a chance below 1e-11.
+  // The expected number is twenty per bucket; a Poisson count with that mean exceeds 60 with a probability below 1e-11.
   assert.ok(Math.max(...buckets) < 60);
 });
 
-test('one address may have thousands of owners, and dead lists do not pile up', () => {
+test('one address may have thousands of owners, and dead lists do not accumulate', () => {
   const index = createAddressIndex({ seed });
   const model: Model = new Map();
   const key = new Uint8Array(32).fill(9);
@@ -118,13 +118,13 @@ test('one address may have thousands of owners, and dead lists do not pile up', 
   for (let owner = 0; owner < 20_000; owner++) edit(index, model, key, owner, true);
   edit(index, model, other, 1, true);
   assertEqual(index, model, [key, other]);
-  // 20,000 owners are 80,000 bytes; growing by a quarter leaves room, dead lists are copied away.
+  // 20,000 owners take 80,000 bytes; growing by a quarter leaves room, dead lists are compacted.
   assert.ok(index.bytesUsed() < 1_000_000, `${index.bytesUsed()} bytes`);
   for (let owner = 0; owner < 20_000; owner += 1) if (owner % 7 > 0) edit(index, model, key, owner, false);
   assertEqual(index, model, [key, other]);
 });
 
-test('an address takes 60 bytes or less where chunks are half empty, lists of several owners included', () => {
+test('an address takes 60 bytes or less when chunks are half empty, including lists of several owners', () => {
   const random = createSfc32(5);
   const index = createAddressIndex({ seed });
   const count = 60_000;
@@ -137,7 +137,7 @@ test('an address takes 60 bytes or less where chunks are half empty, lists of se
   assert.ok(bytes <= 60, `${bytes} bytes per address`);
 });
 
-test('what is no address or no owner is refused', () => {
+test('invalid addresses and owners are refused', () => {
   const index = createAddressIndex({ seed });
   for (const length of [0, 31, 33]) assert.throws(() => index.add(new Uint8Array(length), 1), RangeError);
   for (const owner of [-1, 0.5, 2 ** 31, Number.NaN]) {

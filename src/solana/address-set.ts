@@ -1,6 +1,6 @@
 /**
  * Which owners (webhooks, followed wallets, trees; dense small numbers) watch an address. Millions of addresses fit because
- * everything lies in typed arrays: about 36 bytes per address for key and owner and 4 to 12 for its slot.
+ * everything is in typed arrays: about 36 bytes per address for key and owner and 4 to 12 for its slot.
  */
 import { createKeyHash, hashKey } from './key-hash.ts';
 import { createPostingsPool } from './postings-pool.ts';
@@ -17,9 +17,9 @@ export interface AddressIndex {
    * lets the processor wait for their memory at once, which is most of the cost of a look-up in a large set.
    */
   findAll(words: Uint32Array, count: number, found: Uint32Array): void;
-  /** How many owners an entry has: at least one. */
+  /** Number of owners of an entry, at least one. */
   ownerCount(entry: number): number;
-  /** One of them; they are in no particular order. */
+  /** One of the owners, in no particular order. */
   ownerAt(entry: number, position: number): number;
   /** Number of addresses. */
   readonly size: number;
@@ -27,7 +27,7 @@ export interface AddressIndex {
 }
 
 export interface AddressIndexOptions {
-  /** At least four secret random words: whoever knows them can make look-ups slow. */
+  /** At least four secret random words: knowing them allows making look-ups slow. */
   readonly seed: Uint32Array;
 }
 
@@ -38,15 +38,15 @@ const FIRST_CHUNK_ENTRIES = 64;
 const FIRST_SLOTS = 128;
 const MAX_LOAD = 0.7;
 const MAX_PROBES = 64;
-/** Keys that are looked at in step. */
+/** Keys that are looked up together. */
 const BATCH = 64;
-/** In a value: the rest is the offset of a list of owners, not an owner. */
+/** Flag in a value: the rest is the offset of a list of owners, not an owner. */
 const IS_LIST = 0x80000000;
 const MAX_OWNER = 0x7fffffff;
-/** Dead words of lists below which copying is not worth it. */
+/** Dead words of lists below which compaction is not worthwhile. */
 const MIN_DEAD_WORDS = 16_384;
 
-/** Room for one question and for one batch of them, made once. */
+/** Scratch memory for one key and for one batch of keys, allocated once. */
 function createScratch() {
   const question = new Uint32Array(KEY_WORDS);
   return {
@@ -61,14 +61,14 @@ function createScratch() {
 export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex {
   let hash = createKeyHash(seed, false);
   let slots = new Uint32Array(FIRST_SLOTS);
-  /** Number of slots less one. A slot holds the entry + 1 in these bits and the same bits of the hash in the others. */
+  /** Number of slots minus one. A slot holds the entry + 1 in these bits and the same bits of the hash in the others. */
   let mask = FIRST_SLOTS - 1;
-  /** Keys by entry. Values lie apart: keys then never span more memory lines than they must, and most look-ups read no value. */
+  /** Keys by entry. Values are stored separately: keys then span no more cache lines than necessary, and most look-ups read no value. */
   const chunks: Uint32Array[] = [new Uint32Array(FIRST_CHUNK_ENTRIES * KEY_WORDS)];
   const values: Uint32Array[] = [new Uint32Array(FIRST_CHUNK_ENTRIES)];
   let pool = createPostingsPool();
   let usedEntries = 0;
-  /** First unused entry below `usedEntries`, or -1; its first word leads to the next. */
+  /** First unused entry below `usedEntries`, or -1; its first word is the next one. */
   let freeEntry = -1;
   let size = 0;
   const { question, questionBytes, codes, contents, firstWords } = createScratch();
@@ -80,7 +80,7 @@ export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex 
     values[entry >>> CHUNK_BITS]![entry & (CHUNK_ENTRIES - 1)] = value;
   }
 
-  /** The slot of a key, or of the empty place where it would go, as -1 - slot. */
+  /** The slot of a key; for an absent key -1 - the empty slot where it belongs. */
   function slotOf(words: Uint32Array, at: number): number {
     const code = hashKey(hash, words, at);
     let slot = code & mask;
@@ -102,12 +102,12 @@ export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex 
 
   function findAll(words: Uint32Array, count: number, found: Uint32Array): void {
     if (words.length < count * KEY_WORDS || found.length < count)
-      throw new RangeError('fewer keys or places than said');
+      throw new RangeError('fewer keys or places than `count`');
     for (let from = 0; from < count; from += BATCH) findBatch(words, from, Math.min(BATCH, count - from), found);
   }
 
   function findBatch(words: Uint32Array, from: number, count: number, found: Uint32Array): void {
-    // Constants, so that the loops do not read them again.
+    // Constants, so that the loops need not read them again.
     const [usedHash, usedSlots, usedMask] = [hash, slots, mask];
     for (let at = 0; at < count; at++) {
       const code = hashKey(usedHash, words, (from + at) * KEY_WORDS);
@@ -117,14 +117,14 @@ export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex 
     for (let at = 0; at < count; at++) {
       const code = codes[at]!;
       let content = contents[at]!;
-      // The next slots lie beside the first: going on here costs no wait.
+      // The next slots are adjacent in memory: probing them here costs no wait.
       for (let slot = code & usedMask; content !== 0 && ((content ^ code) & ~usedMask) !== 0; ) {
         slot = (slot + 1) & usedMask;
         content = usedSlots[slot]!;
       }
       const entry = (content & usedMask) - 1;
       found[from + at] = entry + 1;
-      // One word of each candidate first: the others lie beside it.
+      // Load one word of each candidate first: the others are in the same cache line.
       if (entry >= 0) firstWords[at] = chunks[entry >>> CHUNK_BITS]![placeOf(entry)]!;
     }
     for (let at = 0; at < count; at++) {
@@ -132,7 +132,7 @@ export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex 
       if (entry < 0) continue;
       const key = (from + at) * KEY_WORDS;
       if (firstWords[at] === words[key] && sameKey(chunks[entry >>> CHUNK_BITS]!, placeOf(entry), words, key)) continue;
-      // Another key with the same bits of its hash: seldom.
+      // Another key with the same hash bits: rare.
       found[from + at] = find(words, key) + 1;
     }
   }
@@ -174,7 +174,7 @@ export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex 
     slots[slot] = (code & ~mask) | (entry + 1);
     if (size > slots.length * MAX_LOAD) rehash(slots.length * 2);
     else if (((slot - code) & mask) > MAX_PROBES && !hash.isStrong) {
-      // Nothing random probes that far: the keys were arranged.
+      // Random keys never probe that far: the keys were chosen deliberately.
       hash = createKeyHash(seed, true);
       rehash(slots.length);
     }
@@ -239,7 +239,7 @@ export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex 
     return true;
   }
 
-  /** Closes the hole by moving back each later key of the run that does not belong behind the hole. */
+  /** Fills the hole by moving back each later key of the run that may move. */
   function removeSlot(slot: number): void {
     let hole = slot;
     for (let next = (hole + 1) & mask; slots[next] !== 0; next = (next + 1) & mask) {
@@ -252,7 +252,7 @@ export function createAddressIndex({ seed }: AddressIndexOptions): AddressIndex 
     slots[hole] = 0;
   }
 
-  /** Copies the living lists into a new pool when more than a quarter of the old one is dead. */
+  /** Copies the live lists into a new pool when more than a quarter of the old one is dead. */
   function compactLists(): void {
     if (pool.deadWords < MIN_DEAD_WORDS || pool.deadWords * 4 < pool.usedWords) return;
     const fresh = createPostingsPool();

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { decode32, encode32 } from '../lib/base58.ts';
 
-/** Base58 ids of programs and of keys that programs treat in a special way. */
+/** Base58 ids of programs and of keys with a special meaning. */
 export const SYSTEM_PROGRAM = '11111111111111111111111111111111';
 export const TOKEN_PROGRAM = 'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA';
 export const TOKEN_2022_PROGRAM = 'TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb';
@@ -13,14 +13,14 @@ export const WRAPPED_SOL_MINT = 'So11111111111111111111111111111111111111112';
 
 const HIGHEST_BUMP = 255;
 
-/** A key that is written in the code. Throws TypeError when the text is no key. */
+/** A key constant in the code. Throws TypeError for an invalid key. */
 export function knownKey(text: string): Uint8Array {
   const key = decode32(text);
   if (key === null) throw new TypeError(`${text} is no key`);
   return key;
 }
 
-/** The address that a program derives from seeds, for which nobody has a key, as 32 bytes. Throws RangeError where none exists. */
+/** The address that a program derives from seeds, without a private key, as 32 bytes. Throws RangeError when none exists. */
 export function programAddress(seeds: readonly Uint8Array[], program: Uint8Array): Uint8Array {
   for (let bump = HIGHEST_BUMP; bump >= 0; bump -= 1) {
     const hash = createHash('sha256');
@@ -31,19 +31,19 @@ export function programAddress(seeds: readonly Uint8Array[], program: Uint8Array
   throw new RangeError('all bumps lead to points of the curve');
 }
 
-/** The same with keys in base58: seeds are texts, taken as UTF-8, or bytes. */
+/** The same with keys in base58: seeds are UTF-8 texts or bytes. */
 function programAddressText(seeds: readonly (string | Uint8Array)[], program: string): string {
   const bytes = seeds.map((seed) => (typeof seed === 'string' ? Buffer.from(seed) : seed));
   return encode32(programAddress(bytes, knownKey(program)));
 }
 
-/** Ed25519 in numbers. */
+/** Ed25519 parameters. */
 const PRIME = 2n ** 255n - 19n;
 /** -121665 / 121666 modulo the prime. */
 const D = 37095705934669439343138083508754565189542113879843219016388785533085940283555n;
 
 /**
- * Whether 32 bytes are a point of the curve, as the chain decides it: then they may be somebody's key, and no program's address. With
+ * Whether 32 bytes are a point of the curve, by the rule of the chain: they may then be a public key, and cannot be a program address. With
  * y given, x² = (y² - 1) / (dy² + 1) must be a square.
  */
 export function isOnCurve(bytes: Uint8Array): boolean {
@@ -52,12 +52,12 @@ export function isOnCurve(bytes: Uint8Array): boolean {
   reversed[0] = (reversed[0] as number) & 0x7f;
   const y = BigInt(`0x${reversed.toString('hex')}`);
   const square = (y * y) % PRIME;
-  // u / v is a square when u * v is one, for they differ by the factor v².
+  // u / v is a square exactly when u * v is, as they differ by the factor v².
   const product = (((square + PRIME - 1n) % PRIME) * ((D * square + 1n) % PRIME)) % PRIME;
   return jacobi(product, PRIME) >= 0;
 }
 
-/** 1 when `value` is a square modulo the prime, -1 when it is none, 0 for 0. */
+/** 1 when `value` is a square modulo the prime, -1 when it is not, 0 for 0. */
 function jacobi(value: bigint, prime: bigint): number {
   let [a, n, sign] = [value, prime, 1];
   while (a !== 0n) {
@@ -74,23 +74,23 @@ function jacobi(value: bigint, prime: bigint): number {
   return n === 1n ? sign : 0;
 }
 
-/** The address of the token account that wallets make for a mint unless told otherwise. All in base58; throws TypeError for what is no key. */
+/** The associated token account of an owner and a mint. All in base58; throws TypeError for an invalid key. */
 export function associatedTokenAccount(owner: string, mint: string, tokenProgram: string = TOKEN_PROGRAM): string {
   const seeds = [knownKey(owner), knownKey(tokenProgram), knownKey(mint)];
   return encode32(programAddress(seeds, knownKey(ASSOCIATED_TOKEN_PROGRAM)));
 }
 
-/** The Metaplex metadata account of a mint. Base58; throws TypeError for what is no key. */
+/** The Metaplex metadata account of a mint. Base58; throws TypeError for an invalid key. */
 export function metadataAddress(mint: string): string {
   return programAddressText(['metadata', knownKey(METADATA_PROGRAM), knownKey(mint)], METADATA_PROGRAM);
 }
 
-/** The account that makes a mint an edition, original or print. Base58. */
+/** The edition account of a mint, original or print. Base58. */
 export function editionAddress(mint: string): string {
   return programAddressText(['metadata', knownKey(METADATA_PROGRAM), knownKey(mint), 'edition'], METADATA_PROGRAM);
 }
 
-/** What is known of a programmable NFT in one token account. Base58. */
+/** The record of a programmable NFT in one token account. Base58. */
 export function tokenRecordAddress(mint: string, tokenAccount: string): string {
   const seeds = ['metadata', knownKey(METADATA_PROGRAM), knownKey(mint), 'token_record', knownKey(tokenAccount)];
   return programAddressText(seeds, METADATA_PROGRAM);

@@ -1,4 +1,4 @@
-/** The bytes do not have the layout that they should have. Never leaves the decoder of a transaction. */
+/** The bytes do not have the expected layout. Never leaves the decoder of a transaction. */
 export class LayoutError extends Error {
   constructor(what: string, offset?: number) {
     super(offset === undefined ? what : `${what} at byte ${offset}`);
@@ -6,7 +6,7 @@ export class LayoutError extends Error {
   }
 }
 
-/** Reads borsh: little-endian, no padding, lists with their length before. Everything it gives is a view or a value. */
+/** Reads borsh: little-endian, no padding, lists preceded by their length. Returns views or values. */
 export interface ByteReader {
   readonly offset: number;
   readonly left: number;
@@ -15,18 +15,18 @@ export interface ByteReader {
   u32(): number;
   u64(): bigint;
   bool(): boolean;
-  /** A u64 that counts something: throws when it is above 2^53. */
+  /** A u64 count: throws above 2^53. */
   count(): number;
   bytes(length: number): Uint8Array;
   key(): Uint8Array;
   /** A u32 length, then bytes. */
   blob(): Uint8Array;
   option<T>(read: () => T): T | null;
-  /** A list of `length` items; without one a u32 says how many. An item takes at least `leastBytes`. */
+  /** A list of `length` items; without `length` it is preceded by a u32 count. An item takes at least `leastBytes`. */
   list<T>(read: () => T, leastBytes: number, length?: number): T[];
 }
 
-/** Errors: LayoutError wherever the bytes end too early or a value is impossible. */
+/** Errors: LayoutError when the bytes are too short or a value is impossible. */
 export function createByteReader(bytes: Uint8Array, from = 0): ByteReader {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let at = from;

@@ -8,8 +8,8 @@ const MICRO_LAMPORTS = 1_000_000n;
 const U64_MAX = 0xffff_ffff_ffff_ffffn;
 
 /**
- * What a transaction pays for a compute unit beyond the base fee, in micro-lamports; 0 when it asks for nothing. Null for one of version 1
- * without a compute unit limit: its header names the fee as a whole, so there is no rate.
+ * Price per compute unit in addition to the base fee, in micro-lamports; 0 by default. Null for a version 1 transaction
+ * without a compute unit limit: its header contains the total fee, so there is no rate.
  */
 export function computeUnitPrice(transaction: NormalTransaction, keys: KeyTable): number | null {
   if (transaction.version === 1) return headerPrice(transaction);
@@ -23,7 +23,7 @@ export function computeUnitPrice(transaction: NormalTransaction, keys: KeyTable)
   return 0;
 }
 
-/** The fee as a whole over the limit, rounded down; of no limit there is no rate. */
+/** The total fee divided by the limit, rounded down; null without a limit. */
 function headerPrice({ config }: NormalTransaction): number | null {
   if (config === null || config.computeUnitLimit === null || config.computeUnitLimit === 0) return null;
   const rate = ((config.priorityFee ?? 0n) * MICRO_LAMPORTS) / BigInt(config.computeUnitLimit);

@@ -1,10 +1,10 @@
 import { type ByteReader, createByteReader, LayoutError } from './byte-reader.ts';
 
-/** Which accounts a transaction names. It may be a draft: with zeros for its signatures, or with none at all. */
+/** The accounts of a transaction. It may be a draft: with zeros as signatures, or without any. */
 export interface DraftMessage {
   /** Required signatures, read-only signed, read-only unsigned. */
   readonly header: readonly [number, number, number];
-  /** Those in the message itself, 32 bytes each. */
+  /** Keys in the message itself, 32 bytes each. */
   readonly keys: readonly Uint8Array[];
   readonly lookups: readonly {
     readonly table: Uint8Array;
@@ -18,8 +18,8 @@ const SIGNATURE_BYTES = 64;
 const KEY_BYTES = 32;
 
 /**
- * Reads the wire bytes of a legacy, version 0 or version 1 transaction up to its last lookup; what follows is not looked at. Unlike
- * `peekWire` it takes what no node would. Throws LayoutError.
+ * Reads the wire bytes of a legacy, version 0 or version 1 transaction up to its last lookup and ignores the rest. Unlike
+ * `peekWire` it accepts transactions that nodes reject. Throws LayoutError.
  */
 export function readDraft(bytes: Uint8Array): DraftMessage {
   const reader = createByteReader(bytes);

@@ -1,11 +1,11 @@
 /**
  * A seeded hash of 32-byte keys given as eight 32-bit words, for open addressing. Users choose addresses, so they must not be
- * able to choose collisions: the quick form reads three words and serves keys that nobody arranged; keys that agree in those
- * words collide under every seed, so a table that sees long probes changes to the strong form, which mixes all words and
- * multiplies by secrets between them, so that no difference cancels without knowing them.
+ * able to choose collisions. The fast form reads three words and serves keys that were not chosen deliberately; keys that agree in those
+ * words collide under every seed, so a table with long probes switches to the strong form, which mixes all words and
+ * multiplies by secrets between them, so that differences cannot be cancelled without knowing the secrets.
  */
 export interface KeyHash {
-  /** Signed 32-bit integers: three odd factors and a start. */
+  /** Signed 32-bit integers: three odd factors and an initial value. */
   readonly a: number;
   readonly b: number;
   readonly c: number;
@@ -13,7 +13,7 @@ export interface KeyHash {
   readonly isStrong: boolean;
 }
 
-/** Takes the first four words of `seed`, which must be secret or unknown to whoever chooses the keys. */
+/** Uses the first four words of `seed`, which must be secret or unknown when the keys are chosen. */
 export function createKeyHash(seed: Uint32Array, isStrong: boolean): KeyHash {
   if (seed.length < 4) throw new RangeError('a key hash needs four words of seed');
   return { a: seed[0]! | 1, b: seed[1]! | 1, c: seed[2]! | 1, start: seed[3]! | 0, isStrong };

@@ -41,7 +41,7 @@ const list = (minLength: number) => fc.array(number, { minLength, maxLength: 5 }
 const draft = fc.record({ keys: list(1), writable: list(0), readonly: list(0), owners: list(0) });
 const watches = fc.array(fc.tuple(number, fc.nat(12)), { maxLength: 30 });
 
-test('matches are those of a search through every transaction', () => {
+test('matches equal those of a linear search', () => {
   fc.assert(
     fc.property(fc.array(draft, { maxLength: 6 }), watches, fc.boolean(), (drafts, watched, owners) => {
       const index = createAddressIndex({ seed });
@@ -58,14 +58,14 @@ test('matches are those of a search through every transaction', () => {
           : [{ index: at, byKey: ascending(byKey), byTokenOwner: ascending(byOwner) }];
       });
       const matches = matchBlock(blockFrom(drafts), index, { owners });
-      // A transaction whose owner watchers all watch a key of it too is listed once, by key.
+      // A transaction whose matching owner watchers also watch a key of it is listed once, by key.
       assert.deepEqual(matches, expected);
     }),
     { numRuns: 500 },
   );
 });
 
-test('a mint, a token program and a lookup table are no match', () => {
+test('a mint, a token program and a lookup table do not match', () => {
   const index = createAddressIndex({ seed });
   for (const byte of [200, 250]) index.add(bytesOf(byte), 1);
   const block = blockFrom([{ keys: [1], writable: [2], readonly: [3], owners: [4] }]);

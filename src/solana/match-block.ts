@@ -1,24 +1,24 @@
 import type { ChainBlock } from '../ports/block.ts';
 import type { AddressIndex } from './address-set.ts';
 
-/** What one transaction matched. Numbers ascend and occur once. */
+/** The matches of one transaction. Numbers are ascending and distinct. */
 export interface TransactionMatch {
   /** Position in `block.transactions`. */
   readonly index: number;
   /** Owners that watch a static or loaded key. */
   readonly byKey: readonly number[];
-  /** Owners that watch only the owner of a token balance. Empty when owners were not asked for. */
+  /** Owners that watch only the owner of a token balance. Empty unless owners were requested. */
   readonly byTokenOwner: readonly number[];
 }
 
 export interface MatchOptions {
-  /** Whether owners of token balances count. */
+  /** Whether to match owners of token balances. */
   readonly owners: boolean;
 }
 
 /**
  * The transactions of a block that touch a watched address, in block order. Each distinct key of the block is looked up once,
- * however many transactions name it.
+ * however many transactions contain it.
  */
 export function matchBlock(block: ChainBlock, index: AddressIndex, { owners }: MatchOptions): TransactionMatch[] {
   if (index.size === 0) return [];
@@ -37,7 +37,7 @@ export function matchBlock(block: ChainBlock, index: AddressIndex, { owners }: M
   return matches;
 }
 
-/** The entry + 1 of each key id, 0 where nobody watches it; null when nobody watches any. */
+/** The entry + 1 of each key id, 0 for an unwatched key; null when no key is watched. */
 function entriesOf({ keys }: ChainBlock, index: AddressIndex): Uint32Array | null {
   const entries = new Uint32Array(keys.size);
   index.findAll(keys.words, keys.size, entries);

@@ -21,7 +21,7 @@ test('a well-known name', () => {
   assert.equal(encode32(domainKey(['bonfida'])), 'Crf8hzfthWGbGbLTVCiqRqV5MVnbpHB1L9KQMd6gsinb');
 });
 
-test('texts that are names, and those that are not', () => {
+test('valid and invalid names', () => {
   assert.deepEqual(parseName('Toly.SOL'), { text: 'toly.sol', labels: ['toly'], suffix: 'sol' });
   assert.deepEqual(parseName('dex.bonfida.sol')?.labels, ['dex', 'bonfida']);
   for (const text of [
@@ -40,7 +40,7 @@ test('texts that are names, and those that are not', () => {
   assert.deepEqual(parseName('🐸.sol')?.labels, ['🐸']);
 });
 
-test('the text of a name comes back from its reverse entry', () => {
+test('the text of a name is read from its reverse entry', () => {
   const encode = (text: string, extra = 0) => {
     const bytes = Buffer.from(text, 'utf8');
     const length = Buffer.alloc(4);

@@ -54,17 +54,17 @@ const question = askName(['wallet-guide-3']);
 const [, , , v1Key] = question.keys;
 const strict = { allowPda: false };
 
-/** The answer in texts, which compare well. */
+/** The answer as text, for comparison. */
 const shown = (answer: NameAnswer) => {
   if (answer.kind === 'address') return { kind: answer.kind, address: encode32(answer.address) };
   return answer.kind === 'holder' ? { kind: answer.kind, mint: encode32(answer.mint) } : answer;
 };
 const resolveName = (...given: Parameters<typeof resolveBytes>) => shown(resolveBytes(...given));
 const address = (bytes: Uint8Array) => ({ kind: 'address', address: encode32(bytes) });
-/** No point of the curve. */
+/** Not a point of the curve. */
 const programOwned = nameMint(question.domain);
 
-test('an absent name, or an account of another program, stands for nothing', () => {
+test('a missing name, or an account of another program, does not resolve', () => {
   assert.equal(resolveName(question, [null, null, null, null], strict).kind, 'unresolved');
   const foreign = { ...registry(makeSigner().key), owner: TOKENIZER_PROGRAM };
   assert.equal(resolveName(question, [foreign, null, null, null], strict).kind, 'unresolved');
@@ -72,7 +72,7 @@ test('an absent name, or an account of another program, stands for nothing', () 
   assert.equal(resolveName(question, [short, null, null, null], strict).kind, 'unresolved');
 });
 
-test('without records a name stands for its owner, unless a program owns it', () => {
+test('without records a name resolves to its owner, unless a program owns it', () => {
   const owner = makeSigner().key;
   assert.deepEqual(resolveName(question, [registry(owner), null, null, null], strict), address(owner));
   const owned = [registry(programOwned), null, null, null];
@@ -81,7 +81,7 @@ test('without records a name stands for its owner, unless a program owns it', ()
   assert.equal(resolveName(question, [registry(new Uint8Array(32)), null, null, null], strict).kind, 'unresolved');
 });
 
-test('a name that is a token belongs to the holder, whatever is recorded', () => {
+test('a tokenized name resolves to the holder, whatever is recorded', () => {
   const { key } = makeSigner();
   const mint = nameMint(question.domain);
   const records = [recordV2(key, key, key), null] as const;
@@ -92,7 +92,7 @@ test('a name that is a token belongs to the holder, whatever is recorded', () =>
       mint: encode32(mint),
     },
   );
-  // One that was made a token earlier, one of another name, and one whose mint is made up.
+  // A name that was tokenized earlier, one of another name, and one with a forged mint.
   const own = registry(key);
   const inactive = resolveName(question, [own, nftRecord(question.domain, mint, 3), null, null], strict);
   assert.equal(inactive.kind, 'address');
@@ -102,14 +102,14 @@ test('a name that is a token belongs to the holder, whatever is recorded', () =>
   assert.equal(forged.kind, 'unresolved');
 });
 
-test('a record counts while its signer owns the name', () => {
+test('a record is valid while its signer owns the name', () => {
   const [owner, former] = [makeSigner(), makeSigner()];
   const target = randomBytes(32);
   const own = registry(owner.key);
   const resolve = (v2: NameAccount | null, v1: NameAccount | null) =>
     resolveName(question, [own, null, v2, v1], strict);
   assert.deepEqual(resolve(recordV2(owner.key, target, target), null), address(target));
-  // Stale: the owner who signed it has gone.
+  // Stale: the owner who signed it has changed.
   assert.deepEqual(resolve(recordV2(former.key, target, target), null), address(owner.key));
   const signed = recordV1(owner, v1Key, target);
   assert.deepEqual(resolve(recordV2(former.key, owner.key, owner.key), signed), address(target));
@@ -134,7 +134,7 @@ test('a record that cannot be trusted is no reason to answer something else', ()
   for (const v2 of untrusted) assert.equal(resolveName(question, [own, null, v2, null], strict).kind, 'unresolved');
 });
 
-test('no bytes whatever make it throw, and nothing but the chain’s bytes is answered', () => {
+test('arbitrary bytes never throw, and only bytes of the chain are returned', () => {
   const bytes = fc.uint8Array({ maxLength: 300 });
   const account = fc.option(
     fc.record({ owner: fc.constantFrom(NAME_PROGRAM, TOKENIZER_PROGRAM, 'other'), data: bytes }),

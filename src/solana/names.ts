@@ -2,7 +2,7 @@ import { createHash, createPublicKey, verify } from 'node:crypto';
 import { encode32 } from '../lib/base58.ts';
 import { isOnCurve, knownKey, programAddress } from './addresses.ts';
 
-/** The four accounts that decide what a name stands for, in the order in which `resolveName` takes them. Keys are 32 bytes. */
+/** The four accounts that determine the address of a name, in the order in which `resolveName` takes them. Keys are 32 bytes. */
 export interface NameQuestion {
   readonly domain: Uint8Array;
   readonly keys: readonly [registry: Uint8Array, nftRecord: Uint8Array, recordV2: Uint8Array, recordV1: Uint8Array];
@@ -17,15 +17,15 @@ export function askName(labels: readonly string[]): NameQuestion {
 
 export type NameAnswer =
   | { readonly kind: 'address'; readonly address: Uint8Array }
-  /** The name is a token: whoever holds the only one of this mint. */
+  /** The name is a token: it belongs to the holder of the only token of this mint. */
   | { readonly kind: 'holder'; readonly mint: Uint8Array }
   | { readonly kind: 'unresolved' };
 
 const UNRESOLVED: NameAnswer = { kind: 'unresolved' };
 
 /**
- * What a name stands for. The holder of its token comes first, then what its owner recorded, then the owner. A record that a former
- * owner made counts for nothing; one that cannot be trusted stops the search, since whoever made it meant another address.
+ * The address of a name. The holder of its token takes precedence, then the record of its owner, then the owner. A record of a former
+ * owner is ignored; an untrusted record stops the search, since its author meant another address.
  */
 export function resolveName(
   { domain, keys }: NameQuestion,
@@ -60,7 +60,7 @@ export function srsRecordKey(name: string): Uint8Array {
   return programAddress([Buffer.from('record'), knownKey(SRS_CLASS), hashed], knownKey(SRS_PROGRAM));
 }
 
-/** What the record tells. A name that has run out stands for nothing. */
+/** The address in the record; none for an expired name. */
 export function resolveSrs(record: Uint8Array, account: NameAccount | null, unixSeconds: number): NameAnswer {
   if (account === null || account.owner !== SRS_PROGRAM || account.data.length < RECORD_BYTES) return UNRESOLVED;
   const { data } = account;
@@ -77,9 +77,9 @@ export function resolveSrs(record: Uint8Array, account: NameAccount | null, unix
 export const NAME_PROGRAM = 'namesLPneVptA9Z5rqUDD9tMTWEJwofgaYwp8cawRkX';
 export const NAME_ROOT = '58PwtjSDuFHuUkYjH9BYnnQKHfwo9reZhC2zMJv9JPkx';
 const REVERSE_CLASS = '33m47vH6Eav6jr5Ry86XjhRft2jRBLDnDgPSHoquXi2Z';
-/** Makes tokens of names. */
+/** Program that issues tokens for names. */
 export const TOKENIZER_PROGRAM = 'nftD3vbNkNqfj2Sd3HZwbpw4BxxKWr4AjGb9X38JeZk';
-/** Keeps which name a wallet likes best. */
+/** Program that stores the favourite name of a wallet. */
 export const FAVOURITE_PROGRAM = '85iDfUvr3HJyLM2zcq5BXSiDvUWfw6cSE1FfNBo8Ap29';
 /** Class of the second generation of records. */
 const RECORDS_CLASS = '2pMnqHvei2N5oDcVGCRdZx48gqti199wr5CsyTTafsbo';
@@ -95,18 +95,18 @@ function nameKey(name: string, parent: Uint8Array | null, nameClass: Uint8Array 
   return programAddress([hashed, nameClass ?? NONE, parent ?? NONE], knownKey(NAME_PROGRAM));
 }
 
-/** The account of `labels`, the parts of a name before its suffix: one for a domain, two for a name below a domain. */
+/** The account of `labels`, the parts of a name before its suffix: one for a domain, two for a subdomain. */
 export function domainKey(labels: readonly string[]): Uint8Array {
   const domain = nameKey(labels[labels.length - 1] as string, knownKey(NAME_ROOT));
   return labels.length === 1 ? domain : nameKey(`\0${labels[0]}`, domain);
 }
 
-/** The two accounts in which the owner of a name may have said which address it stands for. */
+/** The two accounts in which the owner of a name may have recorded its address. */
 function solRecordKeys(domain: Uint8Array): { readonly v1: Uint8Array; readonly v2: Uint8Array } {
   return { v1: nameKey('\x01SOL', domain), v2: nameKey('\x02SOL', domain, knownKey(RECORDS_CLASS)) };
 }
 
-/** What tells whether a name was made a token. */
+/** The account that shows whether a name was tokenized. */
 export const nftRecordKey = (domain: Uint8Array): Uint8Array =>
   programAddress([Buffer.from('nft_record'), domain], knownKey(TOKENIZER_PROGRAM));
 
@@ -114,14 +114,14 @@ export const nftRecordKey = (domain: Uint8Array): Uint8Array =>
 export const nameMint = (domain: Uint8Array): Uint8Array =>
   programAddress([Buffer.from('tokenized_name'), domain], knownKey(TOKENIZER_PROGRAM));
 
-/** The account that holds the text of a name; `parent` is the domain of a name below one, else null. */
+/** The account with the text of a name; `parent` is the domain of a subdomain, else null. */
 export const reverseKey = (domain: Uint8Array, parent: Uint8Array | null = null): Uint8Array =>
   nameKey(encode32(domain), parent, knownKey(REVERSE_CLASS));
 
 export const favouriteKey = (wallet: Uint8Array): Uint8Array =>
   programAddress([Buffer.from('favourite_domain'), wallet], knownKey(FAVOURITE_PROGRAM));
 
-/** An account as the chain tells it. */
+/** An account as read from the chain. */
 export interface NameAccount {
   /** Program that owns it, base58. */
   readonly owner: string;
@@ -133,7 +133,7 @@ interface RegistryEntry {
   readonly parent: Uint8Array;
   readonly owner: Uint8Array;
   readonly nameClass: Uint8Array;
-  /** What stands behind the header. */
+  /** Bytes after the header. */
   readonly content: Uint8Array;
 }
 
@@ -155,7 +155,7 @@ function decodeRegistry(account: NameAccount | null): RegistryEntry | null {
 const NFT_RECORD_BYTES = 98;
 const ACTIVE_TAG = 2;
 
-/** The mint whose holder owns a name; null when the name is no token at this time. */
+/** The mint whose holder owns a name; null when the name is not tokenized now. */
 function activeNameMint(account: NameAccount | null, domain: Uint8Array): Uint8Array | null {
   if (account === null || account.owner !== TOKENIZER_PROGRAM || account.data.length < NFT_RECORD_BYTES) return null;
   const { data } = account;
@@ -164,11 +164,11 @@ function activeNameMint(account: NameAccount | null, domain: Uint8Array): Uint8A
 }
 
 const RECORD_HEADER_BYTES = 8;
-/** Bytes of the id that each kind of validation keeps: none, Solana, Ethereum, Solana not verified. */
+/** Length of the id for each kind of validation: none, Solana, Ethereum, Solana not verified. */
 const ID_BYTES: readonly number[] = [0, 32, 20, 32];
 const SOLANA = 1;
 
-/** A record of the second generation, of which only Solana's own validation counts. */
+/** A record of the second generation; only Solana's own validation is accepted. */
 type RecordV2 =
   | {
       readonly kind: 'address';
@@ -176,10 +176,10 @@ type RecordV2 =
       readonly signer: Uint8Array;
       readonly associated: boolean;
     }
-  /** There is a record that names no address in a way that can be trusted. */
+  /** The record names no address, or not in a trusted way. */
   | { readonly kind: 'untrusted' };
 
-/** Null when there is no record. `signer` is who owned the name when the record was signed. */
+/** Null without a record. `signer` is the owner of the name when the record was signed. */
 function decodeRecordV2(account: NameAccount | null): RecordV2 | null {
   const entry = decodeRegistry(account);
   if (entry === null) return null;
@@ -198,35 +198,35 @@ function decodeRecordV2(account: NameAccount | null): RecordV2 | null {
 }
 
 const SIGNATURE_BYTES = 64;
-/** An ed25519 key in DER is these bytes and the key. */
+/** DER prefix of an ed25519 key. */
 const DER_PREFIX = Buffer.from('302a300506032b6570032100', 'hex');
 
-/** The address of a record of the first generation, when `owner` signed it for this record; else null. */
+/** The address in a record of the first generation if `owner` signed it for this record; else null. */
 function signedRecordV1(account: NameAccount | null, record: Uint8Array, owner: Uint8Array): Uint8Array | null {
   const content = decodeRegistry(account)?.content;
   if (content === undefined || content.length < KEY_BYTES + SIGNATURE_BYTES) return null;
   const address = content.subarray(0, KEY_BYTES);
   const signature = content.subarray(KEY_BYTES, KEY_BYTES + SIGNATURE_BYTES);
-  // What is signed is the text of the bytes in hex, because wallets refuse to sign other bytes than text.
+  // The signed message is the hex text of the bytes, because wallets refuse to sign anything but text.
   const message = Buffer.from(Buffer.concat([address, record]).toString('hex'), 'ascii');
   try {
     const key = createPublicKey({ key: Buffer.concat([DER_PREFIX, owner]), format: 'der', type: 'spki' });
     return verify(null, message, key, signature) ? address : null;
   } catch {
-    // Thirty-two bytes that are no key sign nothing.
+    // 32 bytes that are not a valid key verify nothing.
     return null;
   }
 }
 
 const FAVOURITE_BYTES = 33;
 
-/** The account of the name that a wallet likes best; null when it has said nothing. */
+/** The account of a wallet's favourite name; null when none is set. */
 export function decodeFavourite(account: NameAccount | null): Uint8Array | null {
   if (account === null || account.owner !== FAVOURITE_PROGRAM || account.data.length < FAVOURITE_BYTES) return null;
   return account.data.subarray(1, FAVOURITE_BYTES);
 }
 
-/** The text of a name, from its reverse entry; null when there is none or it is damaged. */
+/** The text of a name from its reverse entry; null when it is missing or damaged. */
 export function decodeReverse(account: NameAccount | null): string | null {
   const content = decodeRegistry(account)?.content;
   if (content === undefined || content.length < 4) return null;
@@ -244,9 +244,9 @@ export function sameBytes(a: Uint8Array, b: Uint8Array): boolean {
   return Buffer.compare(a, b) === 0;
 }
 
-/** A name as a person writes it, taken apart. */
+/** A parsed name. */
 export interface NameText {
-  /** Lower case, as it was given otherwise. */
+  /** Lower case, otherwise as given. */
   readonly text: string;
   /** Parts before the suffix, outermost last. */
   readonly labels: readonly string[];
@@ -259,7 +259,7 @@ const MAX_LENGTH = 255;
 /** Null when the text cannot be a name: no dot, empty parts, blanks or control characters, or too long. */
 export function parseName(given: string): NameText | null {
   if (given.length > MAX_LENGTH || !given.includes('.')) return null;
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: matches the refused characters.
   if (/[\u0000-\u0020\u007f-\u00a0\u2028\u2029]/.test(given)) return null;
   const text = given.toLowerCase();
   const parts = text.split('.');

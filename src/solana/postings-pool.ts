@@ -1,19 +1,19 @@
 /**
  * Lists of numbers of two and more entries in few large arrays: a list is [count, numbers...] at an offset. Freed lists are kept
- * by size and reused; `deadWords` tells when copying the live ones into a new pool is worth it.
+ * by size and reused; `deadWords` shows when compaction is worthwhile.
  */
 export interface PostingsPool {
-  /** The offset of a new list of these two. */
+  /** The offset of a new list with these two numbers. */
   create(first: number, second: number): number;
   count(offset: number): number;
   at(offset: number, position: number): number;
   indexOf(offset: number, number: number): number;
-  /** Adds a number; the list may move to the answered offset. Throws RangeError at 60,000 numbers. */
+  /** Adds a number; the list may move to the returned offset. Throws RangeError at 60,000 numbers. */
   append(offset: number, number: number): number;
-  /** Takes the number at a position out; the last one takes its place, and the list may move to the answered offset. */
+  /** Removes the number at a position; the last one takes its place, and the list may move to the returned offset. */
   removeAt(offset: number, position: number): number;
   free(offset: number): void;
-  /** Copies a list of another pool and answers its offset here. */
+  /** Copies a list of another pool and returns its offset here. */
   adopt(other: PostingsPool, offset: number): number;
   readonly usedWords: number;
   readonly deadWords: number;
@@ -24,12 +24,12 @@ const CHUNK_BITS = 16;
 const CHUNK_WORDS = 1 << CHUNK_BITS;
 const FIRST_CHUNK_WORDS = 256;
 const MAX_COUNT = 60_000;
-/** Lists up to this size get exactly what they need, because there are many; longer ones leave room to grow. */
+/** Lists up to this size get exactly the words they need, because they are numerous; longer ones have room to grow. */
 const EXACT_WORDS = 24;
 
 export function createPostingsPool(): PostingsPool {
   const chunks: Uint32Array[] = [new Uint32Array(FIRST_CHUNK_WORDS)];
-  /** First free list of each size; the word behind its count leads to the next. Offset 0 is never given out. */
+  /** First free list of each size; the word after its count is the next one. Offset 0 is never used. */
   const freeLists = new Map<number, number>();
   let end = 1;
   let deadWords = 0;
@@ -108,7 +108,7 @@ export function createPostingsPool(): PostingsPool {
     const numbers = count(offset);
     const chunk = chunkOf(offset);
     chunk[within(offset) + 1 + position] = at(offset, numbers - 1);
-    // Free lists go by size, so a list that falls into a smaller size has to move.
+    // Free lists are kept by size, so a list that shrinks to a smaller size has to move.
     if (capacityFor(numbers - 1) === capacityFor(numbers)) {
       chunk[within(offset)] = numbers - 1;
       return offset;
@@ -148,7 +148,7 @@ export function createPostingsPool(): PostingsPool {
   return pool;
 }
 
-/** Words of a list of that many numbers, its count included. */
+/** Words of a list of this many numbers, including its count. */
 function capacityFor(numbers: number): number {
   const words = Math.max(2, numbers) + 1;
   if (words <= EXACT_WORDS) return words;

@@ -24,13 +24,13 @@ test('the published raw element is rebuilt from its own content, byte for byte',
   const [element] = readJsonFixture<[Record<string, unknown>]>('webhooks/nft-sale.raw.json');
   const block = decodeTransaction(element);
   const rebuilt = rawTransaction(block.transactions[0]!, block, { indexWithinBlock: 2557 });
-  // The publication is from before versions; everything else is equal, the order of keys too.
+  // The publication predates versions; everything else is equal, including the order of keys.
   const { version, ...rest } = rebuilt;
   assert.equal(version, 'legacy');
   assert.equal(JSON.stringify(rest), JSON.stringify(element));
 });
 
-test('recorded blocks give elements whose keys are in order, with exactly the documented members', { skip }, () => {
+test('recorded blocks give elements with ordered keys and exactly the documented members', { skip }, () => {
   for (const name of ['mainnet-254170887-even', 'solders-getBlock-json']) {
     const answer = readJsonFixture<{ result?: { parentSlot: number }; parentSlot: number }>(
       `chain/blocks/${name}.json`,
@@ -76,7 +76,7 @@ test('a version 0 transaction shows lookups and loaded addresses', () => {
   ]);
 });
 
-test('what the node leaves out or sends beyond has its documented form', () => {
+test('omitted and additional members of the node have their documented form', () => {
   const uiTokenAmount = { uiAmountString: '1', uiAmount: null, decimals: 0, amount: '1' };
   const meta = {
     err: { InstructionError: [0, { Custom: 1 }] },

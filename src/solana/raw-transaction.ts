@@ -3,18 +3,18 @@ import type { ChainBlock, NormalTransaction, TransactionConfig } from '../ports/
 import type { RpcMeta, RpcTokenBalance } from './rpc-json.ts';
 
 export interface RawTransactionOptions {
-  /** Also give what the node sends beyond the documented keys of `meta` and of inner instructions; default false. */
+  /** Include keys of the node beyond the documented ones of `meta` and of inner instructions; default false. */
   readonly extraKeys?: boolean;
-  /** Position in the block where `tx.index` is not it, as for a transaction that was fetched alone. */
+  /** Position in the block when it differs from `tx.index`, as for a transaction that was fetched alone. */
   readonly indexWithinBlock?: number;
 }
 
-/** The block of a transaction, as far as the element shows it. */
+/** The parts of a transaction's block that the element contains. */
 export type RawTransactionBlock = Pick<ChainBlock, 'slot' | 'blockTime' | 'keys'>;
 
 /**
- * The element of a `raw` webhook body: the transaction as `getBlock` shows it with encoding json, whatever encoding it came in.
- * Keys are in alphabetical order at every level; lists that the node left out are empty. Parts of `meta` are shared, not copied.
+ * The element of a `raw` webhook body: the transaction as in `getBlock` with encoding json, whatever encoding was received.
+ * Keys are in alphabetical order at every level; lists that the node omitted are empty. Parts of `meta` are shared, not copied.
  */
 export function rawTransaction(
   tx: NormalTransaction,
@@ -29,7 +29,7 @@ export function rawTransaction(
     slot: block.slot,
     transaction: {
       message: rawMessage(tx, block),
-      // The first one is made already wherever the transaction is named by it.
+      // The first one exists already, as the id of the transaction.
       signatures: tx.signatures.map((signature, at) => (at === 0 ? tx.signature : encode64(signature))),
     },
     version: tx.version,
@@ -64,7 +64,7 @@ function rawMeta(tx: NormalTransaction, block: RawTransactionBlock, extraKeys: b
   };
 }
 
-/** Members that the node left out stay out of the JSON text. */
+/** Members that the node omitted are absent in the JSON text. */
 function rawTokenBalance({ accountIndex, mint, owner, programId, uiTokenAmount }: RpcTokenBalance): object {
   const { amount, decimals, uiAmount, uiAmountString } = uiTokenAmount;
   return {
@@ -107,7 +107,7 @@ function rawMessage(tx: NormalTransaction, block: RawTransactionBlock): Record<s
 
 function rawConfig({ priorityFee, ...limits }: TransactionConfig): Record<string, unknown> {
   const { computeUnitLimit, heapSize, loadedAccountsDataSizeLimit } = limits;
-  // As wide as the amounts of `meta`: lamports are JSON numbers.
+  // A JSON number, like the amounts in `meta`.
   const fee = priorityFee === null ? null : Number(priorityFee);
   return { computeUnitLimit, heapSize, loadedAccountsDataSizeLimit, priorityFee: fee };
 }

@@ -1,4 +1,4 @@
-/** Shapes of the JSON that nodes answer, as far as they are relied on. Members that are not named here are left alone. */
+/** Shapes of the JSON of nodes, reduced to the members used here. Other members are ignored. */
 export interface RpcTokenBalance {
   readonly accountIndex: number;
   readonly mint: string;
@@ -63,7 +63,7 @@ export interface RpcMessage {
   readonly transactionConfig?: RpcTransactionConfig | null;
 }
 
-/** Null where the header leaves the value out. */
+/** Null when the header omits the value. */
 export interface RpcTransactionConfig {
   /** Lamports; exact up to 2^53. */
   readonly priorityFee?: number | null;

@@ -1,5 +1,5 @@
 /**
- * Every transaction type that can be asked for: the published enumeration, and four names that are published only
+ * Every transaction type that can be requested: the published enumeration, and four names that are published only
  * elsewhere (one of them misspelt, one in mixed case). `ANY` comes first.
  */
 const NAMES = `

@@ -37,9 +37,9 @@ interface QueueCheckParts {
 /** Reason of a tree whose queue differs from the chain's. */
 export const QUEUE = 'queue';
 
-/** Passes after which a queue is read although the rows have not changed: they may be incomplete. */
+/** Passes after which a queue is read again without new rows: rows may be missing. */
 const QUIET_PASSES = 60;
-/** Parts that are hashed in one pass of one queue; the others follow. */
+/** Parts hashed per pass and queue; the others follow in later passes. */
 const PARTS_PER_PASS = 16;
 
 type Verdict = 'right' | 'wrong' | 'missing' | 'unknown';
@@ -50,18 +50,18 @@ interface Watched {
   readonly account: Uint8Array;
 }
 
-/** What is remembered of one queue. */
+/** State of one queue. */
 interface Memory {
-  /** Read; verified once the index has reached its slot. */
+  /** The account as read; verified once the index has reached its slot. */
   found: QueueOnChain | null;
-  /** All parts below were verified. */
+  /** All parts below this index were verified. */
   rightTo: number;
-  /** Values in the rows when it was last read. */
+  /** Values in the rows at the last read. */
   seenEnd: number;
   quietPasses: number;
   /** The verdict on the first part that did not match at the last pass. */
   doubt: { readonly from: number; readonly verdict: Verdict } | null;
-  /** It was refused and has not matched since. */
+  /** It was reported as wrong and has not matched since. */
   isBad: boolean;
 }
 
@@ -112,7 +112,7 @@ export function createQueueCheck(parts: QueueCheckParts): QueueCheck {
     else memory.isBad = false;
   }
 
-  /** A single mismatch can be a fork, or a node on another one. */
+  /** A single mismatch can be a reorg, or a node on another fork. */
   async function doubt(watched: Watched, memory: Memory, { from }: QueueChain, verdict: Verdict): Promise<void> {
     const isAgain = memory.doubt?.from === from && memory.doubt.verdict === verdict;
     memory.doubt = verdict === 'unknown' ? null : { from, verdict };
@@ -149,7 +149,7 @@ async function judgePart(
     now: await db.selectFrom('compression_trees').select('next_index').where('id', '=', tree.id).executeTakeFirst(),
   }));
   if (value.values.length < size) {
-    // Addresses leave their queue for the tree, whose root proves them.
+    // Addresses move from their queue to the tree, whose root proves them.
     const hasLeft = kind === 'addresses' && (value.now?.next_index ?? 0) - 1 > from;
     return hasLeft ? 'unknown' : 'missing';
   }
@@ -164,7 +164,7 @@ const factsOf = ({ tree, kind }: Watched, from: number) => ({ tree: encode32(tre
 async function refuse({ store, log }: QueueCheckParts, watched: Watched, from: number): Promise<void> {
   const isDone = await store.write(async (tx) => {
     const row = await lockTree(tx, watched.tree.id);
-    // While the past is being read again more may come.
+    // While the past is being read again, missing values may still arrive.
     if (row === null || row.status === 'diverged' || row.reason === HISTORY) return false;
     await changeTree(tx, row.id, { status: 'diverged', reason: QUEUE, expected_root: null, computed_root: null });
     return true;
@@ -188,7 +188,7 @@ async function reportMissing({ store, log }: QueueCheckParts, watched: Watched, 
 
 /** A full part of a queue and the hash over its values. */
 export interface QueueChain {
-  /** Place of its first value, counted from 0. */
+  /** Index of its first value. */
   readonly from: number;
   readonly size: number;
   readonly chain: Uint8Array;
@@ -201,7 +201,7 @@ interface QueueOnChain {
   readonly chains: readonly QueueChain[];
 }
 
-/** Reads the account of a queue: of an output queue, or of a V2 tree. Null when it is not one, or changes too fast. */
+/** Reads the account of a queue: an output queue or a V2 tree. Null when it is neither, or changes too fast. */
 export interface QueueReader {
   /** Errors: CHAIN_RPC_ERROR, CHAIN_UNREACHABLE, CHAIN_TIMEOUT. */
   read(key: Uint8Array, options?: ReadOptions): Promise<QueueOnChain | null>;
@@ -231,7 +231,7 @@ export function createQueueReader(chain: ChainReader, commitment: 'confirmed' | 
   };
 }
 
-/** A hash chain is stable until its batch is reused; parts that disappeared during the read may have been. */
+/** A hash chain is stable until its batch is reused; parts that disappeared during the read may be unreliable. */
 function chainsOf(before: QueueHeader, after: QueueHeader | null, stores: Uint8Array): QueueChain[] {
   const still = new Set(after?.fullParts.map(({ from }) => from));
   return before.fullParts.flatMap((part) => {
@@ -254,7 +254,7 @@ export function queuesOf({ type, key, queue }: TreeRow): readonly { kind: QueueK
 }
 
 /**
- * The values that were put into a queue from one place on, in their order. Less than `size` where rows are missing, and where addresses
+ * The values of a queue from one index on, in order. Fewer than `size` when rows are missing, or when addresses
  * have left the queue. Errors: those of the store.
  */
 async function queueValues(db: Db, tree: number, kind: QueueKind, from: number, size: number): Promise<Uint8Array[]> {
@@ -281,7 +281,7 @@ async function queueValues(db: Db, tree: number, kind: QueueKind, from: number, 
   return rows.flatMap(({ hash, nullifier }) => (kind === 'outputs' ? [hash] : nullifier === null ? [] : [nullifier]));
 }
 
-/** How many places of a queue the rows know of: the newest one and one. Errors: those of the store. */
+/** Length of a queue according to the rows: the newest index plus one. Errors: those of the store. */
 async function queueEnd(db: Db, tree: TreeRow, kind: QueueKind): Promise<number> {
   if (kind === 'addresses') {
     const queued = await db

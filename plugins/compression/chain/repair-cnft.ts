@@ -28,10 +28,10 @@ export interface CnftRepairParts {
   readonly gaps: GapBook;
   readonly hashing: ConcurrentHashing;
   readonly processor: { readonly name: string; readonly version: number };
-  /** Changes of one tree that are fetched automatically. */
+  /** Maximum number of changes of one tree that are fetched automatically. */
   readonly maxUpdates: number;
   readonly history: TreeHistory;
-  /** Trees to index even before a block names them. */
+  /** Trees that are indexed before a block names them. */
   readonly named: readonly Uint8Array[];
   readonly clock: Clock;
   readonly log: Log;
@@ -39,20 +39,20 @@ export interface CnftRepairParts {
 
 /** Repairs concurrent trees whose proofs are withheld: requests their transactions again. */
 export interface CnftRepair {
-  /** One look at all of them. Errors: those of the store. */
+  /** One pass over all of them. Errors: those of the store. */
   pass(signal: AbortSignal): Promise<void>;
 }
 
 const RETRY_MS = 600_000;
-/** Each try waits twice as long, up to this many times. */
+/** Each attempt waits twice as long, up to this many doublings. */
 const MOST_DOUBLINGS = 7;
 const TREES_PER_PASS = 100;
 
 interface Tries {
   count: number;
-  /** Monotonic ms of the last one. */
+  /** Monotonic ms of the last attempt. */
   at: number;
-  /** Newest slot when the tree was first seen like this. */
+  /** Newest slot when the tree was first seen in this state. */
   readonly sinceSlot: number;
 }
 
@@ -62,18 +62,18 @@ export function createCnftRepair(parts: CnftRepairParts): CnftRepair {
 
   let plantedAt: number | null = null;
 
-  /** Not each time: a name may be wrong. */
+  /** Not each time: a configured tree may not exist. */
   async function plantNamed(signal: AbortSignal): Promise<void> {
     if (plantedAt !== null && clock.monotonic() - plantedAt < RETRY_MS) return;
     await parts.history.plant(parts.named, signal);
     plantedAt = clock.monotonic();
   }
 
-  /** Whether it was tried. */
+  /** Whether an attempt was made. */
   async function attempt(tree: TreeRow, { sinceSlot }: Tries, headSlot: number, goal: number | null): Promise<boolean> {
     const name = encode32(tree.key);
     const isWhole = tree.status === 'diverged';
-    // Blocks that may still be reverted would restore old rows over the rebuilt ones.
+    // Reverting blocks would restore old rows over the rebuilt ones.
     if (isWhole && (await canBeReverted(store.read as Db, sinceSlot))) return false;
     const missing = isWhole ? tree.seq : goal === null ? await countMissing(store.read as Db, tree) : goal - tree.seq;
     if (missing > parts.maxUpdates) {
@@ -136,7 +136,7 @@ async function refusedTrees(db: Db): Promise<TreeRow[]> {
     .execute();
 }
 
-/** How many are lacking before the first that waits. */
+/** Number of missing changes before the first pending one. */
 async function countMissing(db: Db, { id, seq }: TreeRow): Promise<number> {
   const first = await db
     .selectFrom('compression_pending')
@@ -148,8 +148,8 @@ async function countMissing(db: Db, { id, seq }: TreeRow): Promise<number> {
 }
 
 /**
- * Resets a tree to before its first change, so that all its changes can be read again. Nothing else repairs a diverged
- * concurrent tree: its leaves are only in its pages. Pending steps stay. It has no proofs until its past has been read.
+ * Resets a tree to before its first change, so that all its changes can be read again. A diverged
+ * concurrent tree has no other repair: its leaves are only in its pages. Pending steps stay. It has no proofs until its past has been read.
  */
 export async function resetTree(
   { db: queries }: StoreTx,
@@ -178,18 +178,18 @@ interface TreeHistoryParts {
   readonly log: Log;
 }
 
-/** Where the past of trees ends. */
+/** Determines where the past of trees ends. */
 export interface TreeHistory {
-  /** Adds those of these trees that no block has named yet, as the chain has them. Errors: of the store; a silent chain is tried again. */
+  /** Adds trees that no block has named yet, from the chain. Errors: those of the store; an unreachable chain is retried. */
   plant(keys: readonly Uint8Array[], signal: AbortSignal): Promise<void>;
-  /** The sequence number at which the past of a tree ends; null when the chain does not say. */
+  /** The sequence number at which the past of a tree ends; null when the chain does not report it. */
   goal(tree: TreeRow, signal: AbortSignal): Promise<number | null>;
-  /** A tree whose past has been read is proved again. */
+  /** The past of the tree has been read: its proofs are available again. */
   complete(tree: TreeRow): Promise<void>;
 }
 
 export function createTreeHistory({ store, account, hashing, lightHashing, log }: TreeHistoryParts): TreeHistory {
-  /** By key; what the account said when it was first asked. */
+  /** By key: the sequence number of the account at the first look-up. */
   const goals = new Map<string, number>();
 
   async function ask(key: Uint8Array, signal: AbortSignal) {
@@ -265,7 +265,7 @@ interface TreeNow {
   readonly seq: number;
 }
 
-/** Null when there is no such tree. Errors: CHAIN_RPC_ERROR, CHAIN_UNREACHABLE, CHAIN_TIMEOUT. */
+/** Null when the tree does not exist. Errors: CHAIN_RPC_ERROR, CHAIN_UNREACHABLE, CHAIN_TIMEOUT. */
 export type AccountReader = (key: Uint8Array, signal: AbortSignal) => Promise<TreeNow | null>;
 
 const TIMEOUT_MS = 10_000;

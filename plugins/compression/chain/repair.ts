@@ -20,19 +20,19 @@ export interface Repair {
 interface RepairParts {
   readonly store: Store;
   readonly hashing: Hashing;
-  /** Null without an upstream: then trees can only be rebuilt from rows. */
+  /** Null without an upstream: trees can then only be rebuilt from rows. */
   readonly reader: Pick<TreeReader, 'rootAt'> | null;
   readonly missing: MissingUpdates | null;
-  /** Rebuilds the pages of a tree from its rows, in short pieces. Returns their root, or null when the tree moved meanwhile. */
+  /** Rebuilds the pages of a tree from its rows, in short transactions. Returns their root, or null when the tree has moved. */
   readonly rebuild: (tree: TreeRow, signal: AbortSignal) => Promise<Uint8Array | null>;
-  /** Whether trees without any history stay empty until a backfill is requested. */
+  /** Whether trees without history stay empty until a backfill is requested. */
   readonly leavesHistory: boolean;
   readonly clock: Clock;
   readonly log: Log;
 }
 
 const RETRY_MS = 600_000;
-/** The first try is the cheap one; if the next checks still fail, another one follows. */
+/** The first attempt is the cheap one; if the next checks still fail, another one follows. */
 const SECOND_TRY_MS = 20_000;
 const QUICK_TRIES = 2;
 
@@ -43,9 +43,9 @@ function pauseMs(count: number): number {
 
 interface Tries {
   count: number;
-  /** Newest slot when it was first seen refused. */
+  /** Newest slot when its proofs were first withheld. */
   readonly sinceSlot: number;
-  /** Monotonic ms of the last one. */
+  /** Monotonic ms of the last attempt. */
   at: number;
 }
 
@@ -90,13 +90,16 @@ async function fetchMissing({ missing, leavesHistory, log }: RepairParts, tree: 
   if (missing === null) return;
   if (leavesHistory && tree.verified_seq === null && tree.next_index <= FRESH_LEAVES) {
     const how = 'read it with backfill --by-address, or load a snapshot';
-    log.warn({ tree: encode32(tree.key) }, `the past of a Merkle tree is not known, and not fetched by itself: ${how}`);
+    log.warn(
+      { tree: encode32(tree.key) },
+      `the past of a Merkle tree is unknown and is not fetched automatically: ${how}`,
+    );
     return;
   }
   await missing.ask(tree, count === 0 ? 'near' : 'whole');
 }
 
-/** Leaves of a tree that nothing was written to. */
+/** Leaves of a tree without updates. */
 const FRESH_LEAVES = 2;
 
 /** False when it has to wait. */
@@ -109,7 +112,7 @@ async function repairDiverged(parts: RepairParts, tree: TreeRow, made: Tries, si
   const verdict = await judge(parts, tree, root, signal);
   const name = encode32(tree.key);
   if (verdict === 'right') {
-    // Pending updates are tried first; if they made the tree diverge they are fetched again.
+    // Pending updates are applied first; if they made the tree diverge they are fetched again.
     const refetch = made.count > 0 && missing !== null;
     if (refetch) await missing.ask(tree, 'near', (tx) => goOn(tx, tree, root, true));
     else await store.write((tx) => goOn(tx, tree, root, false));
@@ -117,7 +120,7 @@ async function repairDiverged(parts: RepairParts, tree: TreeRow, made: Tries, si
     return true;
   }
   if (missing === null || verdict === 'unknown') return true;
-  // Blocks that may still be reverted would restore old rows over the rebuilt ones.
+  // Reverting blocks would restore old rows over the new ones.
   if (await canBeReverted(store.read as Db, made.sinceSlot)) return false;
   log.error({ tree: name, seq: tree.seq }, 'the rows of a Merkle tree are wrong: it is read again from its beginning');
   await missing.ask(tree, 'whole', async (tx) => {
@@ -129,18 +132,18 @@ async function repairDiverged(parts: RepairParts, tree: TreeRow, made: Tries, si
   return true;
 }
 
-/** A batch gave another root than its event: the tree is unchanged, so the queue or the event is wrong. */
+/** A batch resulted in another root than its event: the tree is unchanged, so the queue or the event is wrong. */
 const isBatchRefused = ({ type, reason, root, computed_root }: TreeRow): boolean =>
   !isV1(type) && reason === 'root' && (computed_root === null || !equalBytes(computed_root, root));
 
-/** The tree itself is right: reads its queues and events again. */
+/** The tree itself is correct: reads its queues and events again. */
 async function refillQueues(
   { store, log }: RepairParts,
   missing: MissingUpdates,
   tree: TreeRow,
   made: Tries,
 ): Promise<boolean> {
-  // Blocks that may still be reverted would restore old rows over the new ones.
+  // Reverting blocks would restore old rows over the new ones.
   if (await canBeReverted(store.read as Db, made.sinceSlot)) return false;
   log.warn({ tree: encode32(tree.key), seq: tree.seq }, 'the queues of a Merkle tree are read again');
   await missing.ask(tree, made.count === 0 ? 'near' : 'whole', async (tx, fromSlot) => {
@@ -152,7 +155,7 @@ async function refillQueues(
   return true;
 }
 
-/** Whether the rebuilt root is the chain's. */
+/** Whether the rebuilt root matches the chain. */
 async function judge(
   { reader }: RepairParts,
   tree: TreeRow,
@@ -161,7 +164,7 @@ async function judge(
 ): Promise<'right' | 'wrong' | 'unknown'> {
   const capacity = tree.root_capacity;
   const isAsItWas = equalBytes(root, tree.root);
-  // A damaged page does not mean wrong rows, and a refused batch left the tree unchanged.
+  // A damaged page does not imply wrong rows, and a refused batch left the tree unchanged.
   const isTrusted = isAsItWas && tree.verified_seq === tree.seq;
   if (isTrusted) return 'right';
   if (reader === null || capacity === null) return isAsItWas && tree.reason === 'page' ? 'right' : 'unknown';
@@ -200,12 +203,12 @@ async function goOn(tx: StoreTx, tree: TreeRow, root: Uint8Array, dropsPending: 
   });
 }
 
-/** Nullifiers are read again with the transactions that made them. */
+/** Nullifiers are read again with their transactions. */
 const QUEUED = { queued: 1, seq: null, nullifier: null, nullifier_index: null, tx_hash: null };
 
 /**
- * Resets a tree to before its first leaf, so that its updates can be applied again. Its accounts stay, as they were before any
- * batch and any nullification. The status is the caller's.
+ * Resets a tree to before its first leaf, so that its updates can be applied again. Its accounts stay, in their state before any
+ * batch and any nullification. The caller sets the status.
  */
 async function resetTree(tx: StoreTx, tree: TreeRow, hashing: Hashing): Promise<void> {
   const db = tx.db as Db;
@@ -254,21 +257,21 @@ interface MissingParts {
   readonly gaps: GapBook;
   readonly reader: Pick<TreeReader, 'one'>;
   readonly processor: { readonly name: string; readonly version: number };
-  /** Updates that are fetched automatically. */
+  /** Maximum number of updates that are fetched automatically. */
   readonly maxUpdates: number;
-  /** Where the chain's trees begin. */
+  /** First slot with a tree on this chain. */
   readonly firstSlot: () => Promise<number>;
   readonly log: Log;
 }
 
-/** Range to read: from the tree's current state, or all of its history. */
+/** Range to read: from the tree's current state, or its whole history. */
 type Width = 'near' | 'whole';
 
 /** Requests the transactions of trees after the ones in their rows. */
 export interface MissingUpdates {
   /**
-   * Requests what comes after the rows of a tree, in its own transaction with `also`, which gets the first requested slot.
-   * False when it is more than may be fetched automatically. Errors: those of store and reader.
+   * Requests the blocks after the rows of a tree, in one transaction with `also`, which gets the first requested slot.
+   * False when the limit of automatic fetching is exceeded. Errors: those of store and reader.
    */
   ask(tree: TreeRow, width: Width, also?: (tx: StoreTx, fromSlot: number) => Promise<void>): Promise<boolean>;
   /** Whether the requested range is still being read. */
@@ -315,7 +318,7 @@ export function addressesOf({ key, queue, type }: Pick<TreeRow, 'key' | 'queue' 
   return type === TREE_TYPE.stateV2 && queue !== null ? [tree, encode32(queue)] : [tree];
 }
 
-/** An upper estimate: a few transactions change nothing. */
+/** An upper bound: some transactions change nothing. */
 async function countMissing({ reader }: MissingParts, tree: TreeRow, width: Width): Promise<number> {
   const answer = await reader.one(tree.key);
   if (answer.kind !== 'tree') return 0;
@@ -325,10 +328,10 @@ async function countMissing({ reader }: MissingParts, tree: TreeRow, width: Widt
   return Math.max(0, width === 'whole' ? theirs : theirs - ours);
 }
 
-/** At or before the slot of the first update that the rows lack; null when nothing is known of the tree yet. */
+/** A slot not after the first update missing in the rows; null when nothing is known of the tree yet. */
 async function nearSlot(db: Db, tree: TreeRow): Promise<number | null> {
   const isV1 = tree.type === TREE_TYPE.stateV1 || tree.type === TREE_TYPE.addressV1;
-  // What goes into a V2 tree next has waited in its queue for a while: as long as the roots go back that are kept.
+  // Values were queued before they enter a V2 tree, for at most as long as the kept roots reach back.
   const root = await db
     .selectFrom('compression_roots')
     .select('slot')
@@ -341,7 +344,7 @@ async function nearSlot(db: Db, tree: TreeRow): Promise<number | null> {
 
 const noteOf = ({ id }: Pick<TreeRow, 'id'>): string => `fill:${id}`;
 
-/** Remembers the gap that was requested for a tree. */
+/** Stores the gap that was requested for a tree. */
 export async function noteFill(tx: StoreTx, tree: Pick<TreeRow, 'id'>, gap: number): Promise<void> {
   await writeNote(tx, noteOf(tree), String(gap));
 }

@@ -13,18 +13,18 @@ import {
   type TreeReader,
 } from '../trees/tree-reader.ts';
 
-/** Compares the trees with what the chain holds. */
+/** Compares the trees with the chain. */
 export interface RootCheck {
   /** One pass over every tree that changed since it was last verified. Errors: those of the store and of the reader. */
   pass(signal: AbortSignal): Promise<void>;
-  /** Records the sequence number in the account at a slot: an index at `slot` must have reached it. */
+  /** Records the sequence number of the account at a slot: an index at `slot` must have reached it. */
   expect(key: Uint8Array, seq: number, slot: number): void;
 }
 
 interface RootCheckParts {
   readonly store: Store;
   readonly reader: Pick<TreeReader, 'one' | 'rootAt'>;
-  /** Whether a tree has a wrong queue: then a matching root alone is not enough. */
+  /** Whether a tree has a wrong queue: a matching root alone is then not sufficient. */
   readonly isSuspect?: (tree: TreeRow) => boolean;
   readonly log: Log;
 }
@@ -35,14 +35,14 @@ const MOST_MARGIN = 100;
 type Verdict = 'right' | 'wrong' | 'ahead' | 'unknown';
 
 export function createRootCheck(parts: RootCheckParts): RootCheck {
-  /** By tree: the sequence number of its last mismatch. A single one can be a fork, or a node on another one. */
+  /** By tree: the sequence number of its last mismatch. A single one can be a reorg, or a node on another fork. */
   const doubts = new Map<number, number>();
   const expected = new Map<string, { readonly seq: number; readonly slot: number }>();
 
   function expect(key: Uint8Array, seq: number, slot: number): void {
     const name = encode32(key);
     const known = expected.get(name);
-    // The oldest one that is not reached yet shows missing updates soonest.
+    // The oldest expectation that is not reached shows missing updates soonest.
     if (known === undefined) expected.set(name, { seq, slot });
   }
 
@@ -133,7 +133,7 @@ async function confirm({ store, log, isSuspect }: RootCheckParts, tree: TreeRow,
 async function refuse({ store, log }: RootCheckParts, tree: TreeRow, found: ChainRoot): Promise<void> {
   const isDone = await store.write(async (tx) => {
     const row = await lockTree(tx, tree.id);
-    // A rollback or a repair may have removed the mismatch.
+    // A revert or a repair may have removed the mismatch.
     if (row === null || row.seq < tree.seq || row.status === 'diverged' || row.status === 'gap') return false;
     if (row.seq === tree.seq && !isSame(row, tree)) return false;
     const { root: expected_root } = found;
@@ -172,12 +172,12 @@ export interface RefreshParts {
   readonly log: Log;
 }
 
-/** Nodes of one pool differ by some slots. */
+/** Nodes of one pool differ by a few slots. */
 const SPREAD_SLOTS = 32;
 
 /**
- * Reads all tree accounts: trees that are not known yet are added, height, capacity, queue and successor of the others brought up to
- * date. Where a node refuses to list them, those that are known are read one by one. Errors: those of store and reader.
+ * Reads all tree accounts: adds unknown trees, and updates height, capacity, queue and successor of the others.
+ * When a node refuses to list them, known trees are read one by one. Errors: those of store and reader.
  */
 export async function refreshTrees(parts: RefreshParts, signal: AbortSignal): Promise<void> {
   const { store, check, newestSlot } = parts;
@@ -227,7 +227,7 @@ async function update({ store, log }: RefreshParts, { id, key, height }: TreeRow
     if ((await lockTree(tx, id)) === null) return;
     const { rootCapacity: root_capacity, queue, nextTree: next_tree } = tree;
     const facts = { root_capacity, queue, next_tree };
-    // With another height the root differs: the stored pages are useless.
+    // With another height the root differs, so the stored pages are useless.
     const wrong = { ...facts, height: tree.height, status: 'diverged', reason: 'height' } as const;
     await changeTree(tx, id, tree.height === height ? facts : wrong);
   });

@@ -62,7 +62,7 @@ export function createChainWatch(parts: ChainWatchParts): ChainWatch {
     try {
       if (isNear) for (const check of checks) await check?.pass(signal);
     } finally {
-      // A failed check must not hold up repairs.
+      // A failed check must not block repairs.
       if (chain === null || isNear) for (const repair of repairs) await repair.pass(signal);
     }
     return CHECK_MS;
@@ -75,13 +75,13 @@ export function createChainWatch(parts: ChainWatchParts): ChainWatch {
           await refreshTrees(refresh, signal);
           return REFRESH_MS;
         });
-      repeats.add('looking after the trees', FIRST_CHECK_MS, CHECK_MS, look);
+      repeats.add('checking the trees', FIRST_CHECK_MS, CHECK_MS, look);
     },
     stop: repeats.stop,
   };
 }
 
-/** There may be very many trees of compressed NFTs. */
+/** Trees of compressed NFTs can be numerous. */
 const MAX_GAUGES = 1_000;
 
 /** Updates the gauges of each tree. */
@@ -145,8 +145,8 @@ const treeState = Type.Object({
   rootSeq: Type.Integer(),
   state: Type.String({ description: 'ok, unverified, gap or diverged; proofs of the last two are withheld' }),
   reason: nullable('why it is not ok'),
-  expectedRoot: nullable('what the chain has where we differ'),
-  computedRoot: nullable('what we have there'),
+  expectedRoot: nullable('root on the chain at the difference'),
+  computedRoot: nullable('our root at the difference'),
   verifiedSeq: Type.Union([Type.Integer(), Type.Null()], { description: 'newest root that was found on the chain' }),
   lag: Type.Union([Type.Integer(), Type.Null()], { description: 'slots since then' }),
 });

@@ -74,14 +74,14 @@ function spend(books: BlockBooks, balances: Balances, row: AccountRow, { slot, s
   const spentBy = Uint8Array.from(signature);
   books.accounts.put({ ...row, ...waits, spent: SPENT.yes, slot_spent: slot, spent_by: spentBy });
   noteSubjects(books, row, slot, spentBy);
-  // A spend that is confirmed again has left the balances before.
+  // A spend that is confirmed again was already subtracted from the balances.
   if (row.spent !== SPENT.no) return;
   const token = books.tokenAccounts.peek(row.hash) ?? null;
   if (token !== null) books.tokenAccounts.put({ ...token, spent: SPENT.yes });
   balances.move(row, token, -1);
 }
 
-/** Of a spend that came before its account, the transaction may be in the lists already. */
+/** The transaction of a spend that arrived before its account may already be in the lists. */
 async function loadSubjects(books: BlockBooks, slot: number, fresh: readonly PlannedOutput[]): Promise<void> {
   const keys = fresh.flatMap((output) => {
     const { hash } = output.output;
@@ -95,7 +95,7 @@ async function loadSubjects(books: BlockBooks, slot: number, fresh: readonly Pla
   await books.subjects.load(keys);
 }
 
-/** The lists of signatures that a transaction belongs to, because it made or spent this account. */
+/** The lists of signatures of a transaction that created or spent this account. */
 function noteSubjects(books: BlockBooks, row: AccountRow, slot: number, signature: Uint8Array): void {
   const token = books.tokenAccounts.peek(row.hash) ?? null;
   for (const { kind, subject } of subjectsOf(row, token))
@@ -144,16 +144,16 @@ function spendOf(hash: Uint8Array, body: string): Spend {
 }
 
 const TOKEN_PROGRAM = decode32('cTokenmWW8bLPjZEBAUgYy3zKxQZW6VKi7bqNFEVv3m') as Uint8Array;
-/** Little-endian 0x00FFFFFFFFFFFFFF: the account of a program that lives on chain at present. */
+/** Little-endian 0x00FFFFFFFFFFFFFF: the account is currently decompressed to the chain. */
 const DECOMPRESSED = Uint8Array.from([255, 255, 255, 255, 255, 255, 255, 0]);
-/** Offsets in a compressed mint: its account on chain, and the flag that it has one. */
+/** Offsets in a compressed mint: its account on chain, and the flag that it exists. */
 const MINT_KEY = 84;
 const MINT_FLAG = 165;
 const KEY_BYTES = 32;
 
 const isTokenProgram = (owner: Uint8Array): boolean => equalBytes(owner, TOKEN_PROGRAM);
 
-/** Everything is copied: the block's bytes do not stay. */
+/** Everything is copied: the bytes of the block are not kept. */
 function accountRow({ output, tree, seq, signature }: PlannedOutput, slot: number): AccountRow {
   const { account, hash, leafIndex } = output;
   const { data } = account;
@@ -165,14 +165,14 @@ function accountRow({ output, tree, seq, signature }: PlannedOutput, slot: numbe
     data: data === null ? null : copy(data.bytes),
     data_hash: data === null ? null : copy(data.hash),
     ...{ seq, slot_created: slot, created_by: copy(signature), spent: 0, slot_spent: null, spent_by: null },
-    // Leaves of V1 trees have their number from the start.
+    // Leaves of V1 trees have their sequence number from the start.
     queued: seq === null ? 1 : 0,
     ...{ nullifier: null, nullifier_index: null, tx_hash: null, nullified: 0 },
     onchain_pubkey: onchainPubkey(account),
   };
 }
 
-/** The tokens in an account; null when it holds none, `unreadable` when it should. */
+/** The tokens in an account; null for other accounts, `unreadable` for malformed tokens. */
 function tokenRow({ output }: PlannedOutput): TokenAccountRow | null | 'unreadable' {
   const { account, hash, wallet } = output;
   if (account.data === null || !isTokenAccount(account, TOKEN_PROGRAM)) return null;
@@ -198,12 +198,12 @@ function onchainPubkey(account: CompressedAccount): Uint8Array | null {
   return isMint ? bytes.slice(MINT_KEY, MINT_KEY + KEY_BYTES) : null;
 }
 
-/** Of a Buffer `slice` would be a view. */
+/** `slice` of a Buffer would be a view. */
 const copy = (bytes: Uint8Array): Uint8Array => new Uint8Array(bytes);
 
 /** Sums the balance changes of a block. */
 interface Balances {
-  /** `sign` 1: the account came; -1: it was spent. */
+  /** `sign` 1: the account was created; -1: it was spent. */
   move(account: AccountRow, token: TokenAccountRow | null, sign: 1 | -1): void;
   /** Writes the sums into the books. An empty balance has no row. */
   apply(): Promise<void>;

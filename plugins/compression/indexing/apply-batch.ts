@@ -8,8 +8,8 @@ import type { BatchUpdate } from '../trees/tree-update.ts';
 import { type BlockBooks, diverge, type TreeContext } from './block-books.ts';
 
 /**
- * Applies one batch event of a V2 tree if that gives the root that the event names. `incomplete`: not all that it takes from the queue is
- * known yet; `refused`: the tree has diverged. In both cases nothing was changed but the tree's status.
+ * Applies one batch event of a V2 tree if that results in the root of the event. `incomplete`: queue elements that it takes are
+ * missing; `refused`: the tree has diverged. In both cases only the status of the tree changes.
  */
 export async function applyBatch(
   context: TreeContext,
@@ -57,7 +57,7 @@ async function prepareBatch(
     : await prepareNullify(context, tree, update);
 }
 
-/** Accounts leave the output queue. A leaf that holds a nullifier already keeps it. */
+/** Accounts leave the output queue. A leaf that already holds a nullifier keeps it. */
 async function prepareAppend(
   { books }: TreeContext,
   { id }: TreeRow,
@@ -86,7 +86,7 @@ async function prepareAppend(
   };
 }
 
-/** Nullifiers take the places of spent accounts, also of such that are still in the output queue. */
+/** Nullifiers replace spent accounts, including those that are still in the output queue. */
 async function prepareNullify(
   { books }: TreeContext,
   { id }: TreeRow,
@@ -118,20 +118,20 @@ type LeafRow = Tables['compression_indexed_leaves'];
 
 interface PreparedBatch {
   readonly leaves: readonly LeafChange[];
-  /** Puts the rows into the books, once the root is found to be right. */
+  /** Writes the rows to the books after the root was verified. */
   readonly accept: () => void;
 }
 
 const ADDRESSES_PER_QUERY = 500;
 
-/** Addresses of a queue become leaves. `incomplete` while some of them are not known. */
+/** Queued addresses become leaves. `incomplete` while some of them are missing. */
 async function prepareAddressAppend(
   context: TreeContext,
   tree: TreeRow,
   { oldNextIndex, newNextIndex, seq }: BatchUpdate,
 ): Promise<PreparedBatch | 'incomplete' | 'impossible'> {
   const { books, hashing } = context;
-  // Places in the queue count from 0, those in the tree from the leaf behind the first.
+  // Queue indexes count from 0, tree indexes from the leaf after the first.
   const [from, to] = [oldNextIndex - 1, newNextIndex - 1];
   const queued = await queuedAddresses(books, tree.id, from, to);
   if (queued.length !== to - from) return 'incomplete';
@@ -165,7 +165,7 @@ async function queuedAddresses(books: BlockBooks, tree: number, from: number, to
     .sort((a, b) => a.queue_index - b.queue_index);
 }
 
-/** Of each address the leaf with the largest value below it, all of them in one statement. */
+/** For each address the leaf with the largest value below it, in one statement. */
 async function loadLowLeaves(books: BlockBooks, tree: number, addresses: readonly Uint8Array[]): Promise<void> {
   const isSqlite = books.tx.dialect === 'sqlite';
   for (let at = 0; at < addresses.length; at += ADDRESSES_PER_QUERY) {
@@ -180,7 +180,7 @@ async function loadLowLeaves(books: BlockBooks, tree: number, addresses: readonl
 }
 
 /**
- * Links the addresses in, one after the other. Null when one cannot be: it is there already, or there is no leaf below it.
+ * Links the addresses in one by one. Null when one is already linked, or no leaf is below it.
  */
 function insertAddresses(
   books: BlockBooks,
@@ -211,7 +211,7 @@ function insertAddresses(
   return changed;
 }
 
-/** How many values are below the address. */
+/** Number of values below the address. */
 function placeOf(sorted: readonly LeafRow[], address: Uint8Array): number {
   let [from, to] = [0, sorted.length];
   while (from < to) {

@@ -7,17 +7,17 @@ import { type IndexedUpdate, type PendingRow, pendingRow, type TreeUpdate, updat
 import { applyBatch } from './apply-batch.ts';
 import { type BlockBooks, diverge, type TreeContext } from './block-books.ts';
 
-/** Roots that are kept while the account of a tree has not been read: as many as its kind usually has. */
+/** Number of roots kept while the account of a tree has not been read: the usual one for its kind. */
 const USUAL_CAPACITY = { v1: 2_400, v2: 200 } as const;
 
 interface Progress {
   readonly feed: Feed;
-  /** How many of `feed.ready` are done. */
+  /** Number of applied steps of `feed.ready`. */
   done: number;
 }
 
 /**
- * Applies updates to trees, each as far as its sequence is complete. A missing update leaves a gap, a contradicting one makes the tree
+ * Applies updates to trees, each as far as its sequence is complete. A missing update leaves a gap, a contradictory one makes the tree
  * diverge; further updates stay pending. `ids` are other trees that may continue now.
  */
 export async function applyUpdates(
@@ -44,13 +44,13 @@ export async function applyUpdates(
   );
 }
 
-/** Where order does not matter all is ready; of equal steps the first counts. */
+/** Without a strict order every step is ready; of equal steps the first is used. */
 function looseFeed(id: number, own: readonly TreeUpdate[]): Feed {
   const ready = [...own].sort((a, b) => a.seq - b.seq);
   return { id, ready, early: [], hasMore: false, isLoose: true };
 }
 
-/** Updates of one block are applied together, for all trees in one hashing pass. */
+/** The updates of one block are applied together, with one hashing pass over all trees. */
 async function goOnV1(context: TreeContext, all: readonly Progress[]): Promise<void> {
   let open = all.filter(({ feed }) => feed.ready.length > 0);
   while (open.length > 0) {
@@ -98,7 +98,7 @@ async function finish({ books }: TreeContext, feed: Feed, done: number): Promise
     books.trees.change(id, { status: isV1(type) ? 'unverified' : 'ok', reason: null });
 }
 
-/** Only the newest roots stay: as many as the account has. */
+/** Keeps only the newest roots: as many as the account. */
 async function pruneRoots({ books }: TreeContext, trees: readonly TreeRow[]): Promise<void> {
   const limits = trees.flatMap(({ id, type, seq, root_capacity }) => {
     const capacity = root_capacity ?? (isV1(type) ? USUAL_CAPACITY.v1 : USUAL_CAPACITY.v2);
@@ -115,23 +115,23 @@ async function pruneRoots({ books }: TreeContext, trees: readonly TreeRow[]): Pr
     for (const { tree, seq } of [...books.roots.rows()]) if (tree === id && seq <= last) books.roots.remove(tree, seq);
 }
 
-/** Pending updates that one block applies; the others follow with the next one. */
+/** Pending updates applied per block; the others follow with the next one. */
 const MAX_PENDING = 2_000;
 
-/** What comes next for one tree. */
+/** Next steps of one tree. */
 interface Feed {
   readonly id: number;
-  /** Steps that follow each other and the tree, in order. */
+  /** Consecutive steps that follow the state of the tree, in order. */
   readonly ready: readonly TreeUpdate[];
-  /** Steps of the block for which others are missing. */
+  /** Steps of the block that depend on missing steps. */
   readonly early: readonly TreeUpdate[];
-  /** Steps that wait in the store, for which others are missing or for which there was no time. */
+  /** Whether stored steps remain that are blocked by missing steps or exceeded the limit. */
   readonly hasMore: boolean;
-  /** Order does not matter: rows that wait are no steps that were made before. */
+  /** Order does not matter: stored rows are not earlier steps. */
   readonly isLoose?: true;
 }
 
-/** Orders the updates of a tree, of each sequence number the first, without what the tree has had. */
+/** Sorts the updates of a tree, without applied ones, and keeps the first of each sequence number. */
 function orderUpdates(updates: readonly TreeUpdate[], seq: number): TreeUpdate[] {
   const ordered = updates.filter((update) => update.seq > seq).sort((a, b) => a.seq - b.seq);
   return ordered.filter((update, i) => update.seq !== ordered[i - 1]?.seq);
@@ -143,7 +143,7 @@ function continuousFrom(seq: number, updates: readonly TreeUpdate[]): number {
   return end;
 }
 
-/** Puts together what the block brings and what waited for it. */
+/** Combines the steps of the block with pending ones. */
 async function feedOf(books: BlockBooks, tree: TreeRow, updates: readonly TreeUpdate[]): Promise<Feed> {
   const { id, seq, status } = tree;
   const own = orderUpdates(updates, seq);
@@ -153,7 +153,7 @@ async function feedOf(books: BlockBooks, tree: TreeRow, updates: readonly TreeUp
     return { id, ready: own.slice(0, end), early: own.slice(end), hasMore: false };
   }
   const waiting = await waitingFor(books, tree, own);
-  // New updates win over pending ones: they may be read again because the old ones were wrong.
+  // New updates replace pending ones: they may be read again because the old ones were wrong.
   const all = orderUpdates([...own, ...waiting.map(updateOf)], seq);
   const end = continuousFrom(seq, all);
   const endSeq = seq + end;
@@ -178,7 +178,7 @@ async function waitingFor(books: BlockBooks, { id, seq }: TreeRow, own: readonly
   return first.seq > seq + continuousFrom(seq, own) + 1 ? [first] : await query.limit(MAX_PENDING).execute();
 }
 
-/** Keeps updates for later, and drops those that are done. */
+/** Stores updates for later, and deletes applied ones. */
 async function storePending(
   books: BlockBooks,
   id: number,
@@ -202,7 +202,7 @@ interface Prepared {
   readonly tree: TreeRow;
   readonly run: Run;
   readonly leaves: readonly LeafChange[];
-  /** Puts the rows into the books, once the tree has taken the leaves. */
+  /** Writes the rows to the books after the tree has accepted the leaves. */
   readonly accept: () => void;
 }
 
@@ -210,7 +210,7 @@ const ZERO = new Uint8Array(32);
 const LEAVES_PER_QUERY = 500;
 const MOST_EARLY = 10_000;
 
-/** Applies one run of each of several V1 trees. Returns the trees that took theirs. */
+/** Applies one run of each of several V1 trees. Returns the trees that accepted their run. */
 async function applyRuns(context: TreeContext, runs: readonly Run[]): Promise<ReadonlySet<number>> {
   const { books, hashing } = context;
   const prepared: Prepared[] = [];
@@ -288,7 +288,7 @@ async function prepareLeaves(context: TreeContext, tree: TreeRow, run: Run): Pro
   return { tree, run, leaves, accept };
 }
 
-/** Without strict order a leaf may become zero before it is appended: that waits as a pending row. */
+/** Without strict order a leaf may become zero before it is appended: the nullification waits as a pending row. */
 async function earlyNullifications({ books }: TreeContext, tree: number): Promise<Map<number, TreeUpdate>> {
   const rows = await (books.tx.db as Db)
     .selectFrom('compression_pending')
@@ -330,7 +330,7 @@ function accountsByLeaf({ books }: TreeContext, tree: number): ReadonlyMap<numbe
   return found;
 }
 
-/** Null when a leaf is not the hash of its values: what the event says and what we read of it differ. */
+/** Null when a leaf does not match the hash of its values: the event contradicts our reading of it. */
 async function prepareAddresses(context: TreeContext, tree: TreeRow, run: Run): Promise<Prepared | null> {
   const { books, hashing } = context;
   const updates = run.updates.filter((update): update is IndexedUpdate => update.kind === 'indexed');
@@ -350,7 +350,7 @@ async function prepareAddresses(context: TreeContext, tree: TreeRow, run: Run): 
     return null;
   }
   await books.leaves.load(rows.map(({ tree: id, leaf_index }) => [id, leaf_index]));
-  // The newest of a leaf counts, also against what an earlier block brought.
+  // The newest change of a leaf is used, also compared with earlier blocks.
   const newest = rows.filter(({ leaf_index, seq }, i) => {
     const stored = books.leaves.get(tree.id, leaf_index);
     return (

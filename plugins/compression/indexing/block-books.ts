@@ -13,7 +13,7 @@ import type { DecodedBlock } from './decode-block.ts';
 
 type Book<Name extends keyof Tables> = RowBook<Tables[Name]>;
 
-/** All that one block reads and changes, in memory until `flush`. */
+/** All rows that one block reads and changes, in memory until `flush`. */
 export interface BlockBooks {
   readonly tx: StoreTx;
   readonly trees: TreeBook;
@@ -35,7 +35,7 @@ export interface BlockBooks {
   readonly blocks: Book<'compression_blocks'>;
   readonly head: Book<'compression_head'>;
   readonly assets: Book<'compression_assets'>;
-  /** By the places in `UNDONE`. */
+  /** Indexed like `UNDONE`. */
   readonly all: readonly RowBook<object>[];
   flush(): Promise<void>;
 }
@@ -63,7 +63,7 @@ export function openBooks(tx: StoreTx, hashing: Hashing): BlockBooks {
     head: createRowBook(tx, shapes.HEAD),
     assets: createRowBook(tx, shapes.ASSETS),
   };
-  // In the order in which the shapes stand in UNDONE.
+  // In the order of UNDONE.
   const all = Object.values(rows) as unknown as RowBook<object>[];
   return {
     ...{ tx, pages, ...rows, all },
@@ -80,7 +80,7 @@ export interface TreeContext {
   readonly books: BlockBooks;
   readonly hashing: Hashing;
   readonly log: Log;
-  /** Whether sequence numbers of V1 trees have to follow each other. */
+  /** Whether sequence numbers of V1 trees must be consecutive. */
   readonly isStrict: boolean;
 }
 
@@ -113,7 +113,7 @@ export function diverge(
 /** Data to revert a block and to apply it again. */
 export interface Undo {
   readonly slot: number;
-  /** Place of the table in `UNDONE`, key, and the row before; null: there was none. */
+  /** Index of the table in `UNDONE`, key, and the row before; null: it did not exist. */
   readonly rows: readonly (readonly [table: number, key: readonly SqlValue[], before: object | null])[];
   readonly pages: readonly PageUndo[];
   /** Without `others`, which are in their row. */
@@ -134,7 +134,7 @@ export async function writeUndo(tx: StoreTx, block: DecodedBlock, books: BlockBo
   await tx.insertMany('compression_undo', ['slot', 'body'], [[block.slot, serialize(undo)]]);
 }
 
-/** Slots from this one on that can be taken back, ascending. */
+/** Revertible slots from this one on, ascending. */
 export async function undoSlots(tx: StoreTx, fromSlot: number): Promise<number[]> {
   const rows = await (tx.db as Db)
     .selectFrom('compression_undo')
@@ -168,7 +168,7 @@ export async function revertBlock(tx: StoreTx, undo: Undo): Promise<void> {
   const rebuilt = await db
     .selectFrom('compression_notes')
     .select('name')
-    // The order of signs depends on the database.
+    // The order of punctuation depends on the database.
     .where('name', 'like', `${REBUILD_NOTE}%`)
     .execute();
   for (const { name } of rebuilt) damaged.add(Number(name.slice(REBUILD_NOTE.length)));
@@ -190,20 +190,20 @@ export async function revertBlock(tx: StoreTx, undo: Undo): Promise<void> {
   await db.deleteFrom('compression_undo').where('slot', '=', undo.slot).execute();
 }
 
-/** Spends that are unverified again may have been confirmed meanwhile. */
+/** Spends that become unverified again may have been confirmed since. */
 async function noteUnverified(tx: StoreTx, changes: readonly { readonly now: unknown }[]): Promise<void> {
   const rows = changes.map(({ now }) => now as AccountRow | null);
   const trees = new Set(rows.flatMap((row) => (row?.spent === SPENT.unverified ? [row.tree] : [])));
   for (const tree of trees) await writeNote(tx, verifyNote(tree), READING);
 }
 
-/** Whether a block up to this slot is still kept with its undo row. Errors: those of the store. */
+/** Whether a block up to this slot still has its undo row. Errors: those of the store. */
 export async function canBeReverted(db: Db, toSlot: number): Promise<boolean> {
   const query = db.selectFrom('compression_undo').select('slot').where('slot', '<=', toSlot).limit(1);
   return (await query.executeTakeFirst()) !== undefined;
 }
 
-/** Whether the rows and pages in `books` overlap with those a later block changed. */
+/** Whether the rows and pages in `books` overlap with those changed by a later block. */
 export function overlaps(books: BlockBooks, { rows, pages }: Undo): boolean {
   const known = books.all.map((book) => new Set(book.keys()));
   const ids = new Set(books.pages.ids());

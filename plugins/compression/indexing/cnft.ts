@@ -23,20 +23,20 @@ import type { PageBook } from '../trees/page-book.ts';
 import type { TreeBook } from '../trees/tree-book.ts';
 import type { NewTree } from '../trees/tree-update.ts';
 
-/** What a block means to concurrent trees. */
+/** Changes of concurrent trees in a block. */
 export interface CnftBlock {
   readonly slot: number;
   /** In order of execution. */
   readonly steps: readonly { readonly key: Uint8Array; readonly step: LeafStep }[];
-  /** Every tree that a change names, as the change shows it. */
+  /** Every tree that a change names, as described by the change. */
   readonly trees: readonly NewTree[];
   /** Trees that can no longer be followed, and why. */
   readonly suspects: readonly { readonly key: Uint8Array; readonly reason: string }[];
-  /** What could not be read. */
+  /** Unreadable changes. */
   readonly faults: readonly { readonly signature: string; readonly reason: string }[];
 }
 
-/** Reads a block; null when nothing in it concerns the trees that are wanted. Never throws. */
+/** Reads a block; null when it does not concern the indexed trees. Never throws. */
 export function createCnftDecoder(isWanted: (tree: Uint8Array) => boolean): (block: ChainBlock) => CnftBlock | null {
   const findPrograms = createConcurrentFinder();
   return ({ slot, keys, transactions }) => {
@@ -77,7 +77,7 @@ function addEvent(found: Mutable<Omit<CnftBlock, 'slot'>>, event: ConcurrentEven
   const { height, seq, leafIndex, path, root, asset } = event;
   found.trees.push({ key, type: CONCURRENT_TREE, queue: null, height, rootCapacity: null, nextTree: null });
   if (event.kind === 'prepared') found.suspects.push({ key, reason: 'prepared' });
-  // An empty tree is what every tree begins as.
+  // Every tree starts empty.
   if (event.kind !== 'change') return;
   const leaf = path[0] as Uint8Array;
   found.steps.push({
@@ -86,12 +86,12 @@ function addEvent(found: Mutable<Omit<CnftBlock, 'slot'>>, event: ConcurrentEven
   });
 }
 
-/** One change of a concurrent tree. Steps of a tree count up without holes, from 1. */
+/** One change of a concurrent tree. Steps of a tree are consecutive, from 1. */
 export interface LeafStep {
   readonly seq: number;
   readonly slot: number;
   readonly leafIndex: number;
-  /** 32 bytes, as all others. */
+  /** 32 bytes, like all others. */
   readonly leaf: Uint8Array;
   /** Root of the tree after it. */
   readonly root: Uint8Array;
@@ -101,7 +101,7 @@ export interface LeafStep {
 
 type PendingRow = Tables['compression_pending'];
 
-/** What waits of such a tree has this kind. */
+/** Kind of pending rows of concurrent trees. */
 const STEP_KIND = 'concurrent';
 
 function pendingStep(tree: number, { seq, slot, leafIndex, leaf, root, asset }: LeafStep): PendingRow {
@@ -131,16 +131,16 @@ function stepOf({ seq, slot, body }: PendingRow): LeafStep {
 const base64 = (value: Uint8Array): string => Buffer.from(value).toString('base64');
 const bytes = (text: string): Uint8Array => new Uint8Array(Buffer.from(text, 'base64'));
 
-/** Type of concurrent trees in the table of trees, behind the types of the Light programs. */
+/** Type of concurrent trees in the table of trees, after the types of the Light programs. */
 export const CONCURRENT_TREE = 5;
 const MOST_LEVELS = 30;
 
-/** How such trees hash. */
+/** Hashing of concurrent trees. */
 export interface ConcurrentHashing {
-  /** Hashes of empty subtrees up to the highest tree, one after the other. */
+  /** Concatenated hashes of empty subtrees up to the greatest height. */
   readonly zeros: Uint8Array;
   emptyRoot(height: number): Uint8Array;
-  /** Sets leaves in order. Of the page reader see `updateTrees`. */
+  /** Sets leaves in order. For the page reader see `updateTrees`. */
   update(height: number, leaves: readonly LeafChange[], page: (key: number) => Uint8Array | null): UpdatedTree;
 }
 
@@ -166,15 +166,15 @@ export function createConcurrentHashing(): ConcurrentHashing {
 
 export interface CnftIndexer {
   /**
-   * Changes trees, pages and assets in the books; the rows are the same whatever the order of blocks. `block` is null where nothing in it
-   * concerns concurrent trees: steps that waited may be due all the same.
+   * Changes trees, pages and assets in the books; the rows do not depend on the order of blocks. `block` is null when it does not
+   * concern concurrent trees: pending steps may be due all the same.
    */
   apply(books: CnftBooks, block: CnftBlock | null, options: CnftOptions): Promise<void>;
 }
 
 interface CnftOptions {
   readonly slot: number;
-  /** Those that new trees had before, by `keyText` of their keys. */
+  /** Previous ids of new trees, by `keyText` of their keys. */
   readonly ids?: ReadonlyMap<string, number>;
 }
 
@@ -187,18 +187,18 @@ interface CnftIndexerParts {
   readonly changes: Pick<Counter, 'add'>;
 }
 
-/** Steps of one tree that one block takes of those that waited. */
+/** Pending steps of one tree applied per block. */
 const MOST_WAITING = 1_000;
 const MOST_READY = 4;
-/** Another process may have filled a hole: so often it is looked for what is ready. */
+/** Another process may have filled a gap: slots between searches for ready steps. */
 const LOOK_SLOTS = 64;
 
 export function createCnftIndexer({ hashing, log, faults, changes }: CnftIndexerParts): CnftIndexer {
   const admit = createTreeAdmission({ hashing, log, faults });
-  /** Whether the next step of a tree may be among those that wait, as far as this thread knows. */
+  /** Whether the next step of a tree may be pending, as far as this thread knows. */
   let mayBeReady = true;
 
-  /** Trees whose next step waits: more of them were due than one block takes. */
+  /** Trees whose next step is pending: more were due than one block applies. */
   async function ready({ tx, trees }: CnftBooks, { slot }: CnftOptions): Promise<number[]> {
     if (!(mayBeReady || slot % LOOK_SLOTS === 0)) return [];
     const keys = await treesThatAreReady(tx, MOST_READY);
@@ -210,7 +210,7 @@ export function createCnftIndexer({ hashing, log, faults, changes }: CnftIndexer
     return keys.flatMap((key) => trees.find(key)?.id ?? []);
   }
 
-  /** What waited comes behind what is new. */
+  /** Appends pending steps to new ones. */
   async function addWaiting(
     { tx, trees }: CnftBooks,
     id: number,
@@ -226,7 +226,7 @@ export function createCnftIndexer({ hashing, log, faults, changes }: CnftIndexer
     return [...fresh, ...behind.filter((step) => !known.has(step.seq))].sort((a, b) => a.seq - b.seq);
   }
 
-  /** Applies what follows on; the rest waits. */
+  /** Applies consecutive steps; the rest stays pending. */
   async function finish(books: CnftBooks, id: number, steps: readonly LeafStep[]): Promise<void> {
     const { trees, pending } = books;
     const before = trees.byId(id);
@@ -240,7 +240,7 @@ export function createCnftIndexer({ hashing, log, faults, changes }: CnftIndexer
       if (before.status !== 'diverged') logDivergence(log, now);
       return;
     }
-    // Only the account says where such a past ends.
+    // Only the account shows where such a past ends.
     if (before.status === 'gap' && before.reason === HISTORY) return;
     const waits = steps.length > applied || (before.status === 'gap' && (await someWait(books.tx, id, now.seq)));
     trees.change(id, { status: waits ? 'gap' : 'ok', reason: null });
@@ -260,7 +260,7 @@ export function createCnftIndexer({ hashing, log, faults, changes }: CnftIndexer
   };
 }
 
-/** The sequence number that a tree gets to with steps that follow on. */
+/** The sequence number that a tree reaches with consecutive steps. */
 function endOfRun(seq: number, steps: readonly LeafStep[]): number {
   let end = seq;
   for (const step of steps) {
@@ -274,7 +274,7 @@ function wait({ pending }: CnftBooks, id: number, steps: readonly LeafStep[]): v
   for (const step of steps) if (pending.get(id, step.seq, STEP_KIND) === null) pending.put(pendingStep(id, step));
 }
 
-/** Steps that are not applied yet, by tree, ascending, each once. */
+/** Steps that are not applied yet, by tree, ascending, without duplicates. */
 function newSteps({ trees }: CnftBooks, { steps }: CnftBlock): Map<number, readonly LeafStep[]> {
   const byTree = new Map<number, Map<number, LeafStep>>();
   for (const { key, step } of steps) {
@@ -286,7 +286,7 @@ function newSteps({ trees }: CnftBooks, { steps }: CnftBlock): Map<number, reado
   return new Map([...byTree].map(([id, list]) => [id, [...list.values()].sort((a, b) => a.seq - b.seq)]));
 }
 
-/** Nothing will ever bring such a tree back. */
+/** Such a tree can never be repaired. */
 const isOver = ({ status, reason }: TreeRow): boolean =>
   status === 'diverged' && (reason === 'closed' || reason === 'prepared');
 
@@ -313,11 +313,11 @@ interface AdmissionParts {
 
 type TreeIds = ReadonlyMap<string, number>;
 
-/** Ids of trees have 16 bits in the ids of pages; some are left to the Light programs. */
+/** Tree ids have 16 bits in page ids; some are reserved for the Light programs. */
 const MOST_TREES = 60_000;
 
 /**
- * Adds the trees that a block names for the first time, and turns away from those that can no longer be followed. Afterwards all of them
+ * Adds the trees that a block names for the first time, and stops following those that cannot be followed. Afterwards all of them
  * are loaded.
  */
 function createTreeAdmission({ hashing, log, faults }: AdmissionParts) {
@@ -331,7 +331,10 @@ function createTreeAdmission({ hashing, log, faults }: AdmissionParts) {
       .select((is) => is.fn.max('id').as('id'))
       .executeTakeFirst();
     if ((last?.id ?? 0) + fresh.size > MOST_TREES) {
-      log.error({ most: MOST_TREES }, 'no more concurrent trees fit the index: name those that matter');
+      log.error(
+        { most: MOST_TREES },
+        'the index is full of concurrent trees; list the wanted ones in the configuration',
+      );
       return;
     }
     await trees.insert([...fresh.values()], ids);
@@ -370,8 +373,8 @@ interface StepBooks {
 }
 
 /**
- * Applies consecutive steps from the tree's current state, up to the first whose root does not match: that makes
- * the tree diverged. Returns how many it took. Pages and assets of the steps must be loaded.
+ * Applies consecutive steps from the tree's current state, up to the first whose root does not match, which makes
+ * the tree diverge. Returns the number of applied steps. Pages and assets of the steps must be loaded.
  */
 function applySteps(books: StepBooks, hashing: ConcurrentHashing, id: number, steps: readonly LeafStep[]): number {
   const update = (part: readonly LeafStep[]): UpdatedTree => {
@@ -380,7 +383,7 @@ function applySteps(books: StepBooks, hashing: ConcurrentHashing, id: number, st
   };
   const last = steps.at(-1);
   if (last === undefined) return 0;
-  // The last root witnesses all steps before it; only when it does not, the bad one is looked for.
+  // The last root proves all steps before it; only on a mismatch is the wrong step searched.
   const all = update(steps);
   if (equalBytes(all.root, last.root)) {
     accept(books, id, steps, all);
@@ -411,17 +414,17 @@ function accept(books: StepBooks, id: number, steps: readonly LeafStep[], update
   for (const step of steps) keepAsset(books, tree, step);
 }
 
-/** A leaf may claim to be any asset; it is one only when Bubblegum derives the id from this tree. */
+/** A leaf may claim to be any asset; the claim holds only when Bubblegum derives the id from this tree. */
 function keepAsset({ assets }: StepBooks, tree: TreeRow, { asset, leafIndex, leaf, seq }: LeafStep): void {
   if (asset === null) return;
   const known = assets.get(asset.id);
-  // One that is known here was derived before, and no other tree can have its id.
+  // A known asset was derived before, and no other tree can have its id.
   if (known?.tree !== tree.id && !equalBytes(assetId(tree.key, asset.nonce), asset.id)) return;
   const [id, copy] = [Uint8Array.from(asset.id), Uint8Array.from(leaf)];
   assets.put({ id, tree: tree.id, leaf_index: leafIndex, leaf: copy, seq });
 }
 
-/** Steps that wait, as far as they follow `seq` without a hole, at most `most`. */
+/** Pending steps that follow `seq` without a gap, at most `most`. */
 async function stepsBehind({ db }: StoreTx, tree: number, seq: number, most: number): Promise<LeafStep[]> {
   const rows = await (db as Db)
     .selectFrom('compression_pending')
@@ -435,7 +438,7 @@ async function stepsBehind({ db }: StoreTx, tree: number, seq: number, most: num
   return rows.filter((row, at) => row.seq === seq + 1 + at).map(stepOf);
 }
 
-/** Whether a step waits behind this one. */
+/** Whether a step is pending after this one. */
 async function someWait({ db }: StoreTx, tree: number, seq: number): Promise<boolean> {
   const row = await (db as Db)
     .selectFrom('compression_pending')
@@ -447,7 +450,7 @@ async function someWait({ db }: StoreTx, tree: number, seq: number): Promise<boo
   return row !== undefined;
 }
 
-/** Keys of trees whose next step waits, at most `most`. */
+/** Keys of trees whose next step is pending, at most `most`. */
 async function treesThatAreReady({ db }: StoreTx, most: number): Promise<Uint8Array[]> {
   const rows = await (db as Db)
     .selectFrom('compression_trees as t')
@@ -461,13 +464,13 @@ async function treesThatAreReady({ db }: StoreTx, most: number): Promise<Uint8Ar
   return rows.map(({ key }) => key);
 }
 
-/** The books of a block, as far as concurrent trees go. */
+/** The books of a block for concurrent trees. */
 interface CnftBooks extends StepBooks {
   readonly tx: StoreTx;
   readonly pending: RowBook<Tables['compression_pending']>;
 }
 
-/** Says that a tree is not the chain's any more. */
+/** Logs that a tree differs from the chain. */
 function logDivergence(log: Log, { key, seq, reason, expected_root, computed_root }: TreeRow): void {
   const text = (root: Uint8Array | null) => (root === null ? null : encode32(root));
   log.error(

@@ -110,12 +110,12 @@ async function drop(books: BlockBooks, rows: readonly AccountRow[]): Promise<voi
   await balances.apply();
 }
 
-/** Reverted in one transaction; most spends were confirmed before. */
+/** Reverted per transaction; most spends were confirmed before. */
 const ROWS_AT_ONCE = 500;
 
 /**
- * Marks spends of a tree from a slot on that are not proven by the tree as unverified until blocks confirm them again. They lose their
- * place in the queue. Runs in the transaction that requests the tree again from that slot.
+ * Marks spends of a tree from a slot on that the tree does not prove as unverified until blocks confirm them. They lose their
+ * index in the queue. Runs in the transaction that requests the tree again from that slot.
  */
 export async function markSpendsUnverified(tx: StoreTx, { id }: Pick<TreeRow, 'id'>, fromSlot: number): Promise<void> {
   await (tx.db as Db)
@@ -153,7 +153,7 @@ async function notesWithValue(db: Db, value: string): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-/** Reverts spends that no block confirmed again. Errors: those of the store. */
+/** Reverts spends that no block confirmed. Errors: those of the store. */
 export async function revertUnverifiedSpends(tx: StoreTx, indexer: Pick<Indexer, 'amend'>, log: Log): Promise<void> {
   const db = tx.db as Db;
   for (const name of await notesWithValue(db, READ)) {

@@ -8,10 +8,10 @@ import type { NewTree } from '../trees/tree-update.ts';
 import type { CnftBlock } from './cnft.ts';
 
 const VOTE = decode32('Vote111111111111111111111111111111111111111');
-/** The list of other transactions is that long. */
+/** Length of the list of other transactions. */
 const MOST_OTHERS = 1_000;
 
-/** Reads blocks. Never throws: whatever cannot be read is a fault of its transaction. */
+/** Reads blocks. Never throws: unreadable data is a fault of its transaction. */
 export function createBlockDecoder(
   programId: string,
   decodeConcurrent: (block: ChainBlock) => CnftBlock | null = () => null,
@@ -55,7 +55,7 @@ function decodeOne(transaction: NormalTransaction, block: ChainBlock, ids: Progr
 const hasVote = ({ isVote, keys, instructions }: NormalTransaction, vote: number): boolean =>
   isVote || (vote >= 0 && instructions.some(({ programIndex }) => keys[programIndex] === vote));
 
-/** Signatures and errors; of more than are ever listed those that come first there: the largest signatures. */
+/** Signatures and errors; above the limit those that are listed first: the largest signatures. */
 function listOf(transactions: readonly NormalTransaction[]): DecodedBlock['others'] {
   const kept =
     transactions.length <= MOST_OTHERS
@@ -66,7 +66,7 @@ function listOf(transactions: readonly NormalTransaction[]): DecodedBlock['other
   return kept.map(({ signature, error }) => [signature, error === null ? null : JSON.stringify(error)]);
 }
 
-/** A transaction with events, or with some that could not be read. */
+/** A transaction with events, readable or not. */
 export interface DecodedTransaction {
   /** 64 bytes. */
   readonly signature: Uint8Array;
@@ -74,18 +74,18 @@ export interface DecodedTransaction {
   readonly faults: readonly DecodeFault[];
 }
 
-/** What a block means to this plugin: enough to apply it again without it. */
+/** The relevant content of a block: enough to apply it again without the block. */
 export interface DecodedBlock {
   readonly slot: number;
   /** Unix seconds. */
   readonly blockTime: number | null;
   readonly transactions: readonly DecodedTransaction[];
-  /** Other transactions that are no votes: signature, and the JSON text of the error or null. */
+  /** Other non-vote transactions: signature, and the JSON text of the error or null. */
   readonly others: readonly (readonly [string, string | null])[];
-  /** Trees that were not known when the block came. */
+  /** Trees that were unknown when the block arrived. */
   readonly newTrees: readonly NewTree[];
   /** Keys that are not our trees. */
   readonly foreign: readonly { readonly key: Uint8Array; readonly reason: string }[];
-  /** What happened to trees of compressed NFTs, if anything. */
+  /** Changes of trees of compressed NFTs, if any. */
   readonly concurrent?: CnftBlock | null;
 }

@@ -33,17 +33,17 @@ interface IndexerParts extends RunParts {
   readonly rollBacks: Counter;
 }
 
-/** Blocks to rows. Everything it does to the store happens in the transaction that it is given. */
+/** Blocks to rows. Every write happens in the given transaction. */
 export interface Indexer {
   /**
-   * The rows do not depend on the order or repetition of blocks: one that is not above the newest is
+   * The rows do not depend on the order or repetition of blocks: a block that is not above the newest is
    * applied as if it had come before the revertible ones above it. Errors: those of the store,
    * COMPRESSION_TREE_UNDECLARED.
    */
   apply(tx: StoreTx, block: DecodedBlock, options: ApplyOptions): Promise<void>;
   /**
-   * Changes rows beneath all revertible blocks; those up to `finalSlot` are final. `change` may be called
-   * twice, with other books. Errors: those of the store.
+   * Changes rows beneath all revertible blocks; blocks up to `finalSlot` are final. `change` may be called
+   * twice, with different books. Errors: those of the store.
    */
   amend(tx: StoreTx, change: (books: BlockBooks) => Promise<void>, finalSlot?: number): Promise<void>;
   /** Restores every row as it was before the block was applied. */
@@ -55,7 +55,7 @@ export interface Indexer {
 const HEAD = 1;
 
 export function createIndexer(parts: IndexerParts): Indexer {
-  /** With an undo row. */
+  /** With undo data. */
   async function applyLive(tx: StoreTx, block: DecodedBlock, ids?: ReadonlyMap<string, number>): Promise<void> {
     const books = openBooks(tx, parts.hashing);
     await runBlock(parts, books, block, ids);
@@ -162,13 +162,13 @@ export function createIndexer(parts: IndexerParts): Indexer {
   };
 }
 
-/** A reverted block that is applied again. */
+/** A reverted block to be applied again. */
 interface Later {
   readonly undo: Undo;
   readonly others: DecodedBlock['others'];
 }
 
-/** In the order of their slots, which are ascending. */
+/** In ascending order of slots. */
 async function revertAll(tx: StoreTx, slots: readonly number[]): Promise<Later[]> {
   const later: Later[] = [];
   for (const slot of [...slots].reverse()) {
@@ -215,18 +215,18 @@ interface RunParts {
   readonly log: Log;
   /** As in `TreeContext`. */
   readonly isStrict: boolean;
-  /** Trees of compressed NFTs, where they are wanted. */
+  /** Trees of compressed NFTs, if enabled. */
   readonly cnft?: CnftIndexer | null;
   readonly decodeErrors: Counter;
   readonly hashMismatches: Counter;
 }
 
-/** Highest type of a tree that is kept here. */
+/** Highest type of tree indexed here. */
 const LAST_TYPE = TREE_TYPE.addressV2;
 
 /**
  * Applies a block to the books. `ids`: previous ids of its new trees. Errors:
- * COMPRESSION_TREE_UNDECLARED when a tree is not known that was when the block was prepared.
+ * COMPRESSION_TREE_UNDECLARED when a tree is unknown that was known when the block was prepared.
  */
 async function runBlock(
   parts: RunParts,
@@ -259,7 +259,7 @@ async function runBlock(
   books.blocks.put({ slot: block.slot, block_time: block.blockTime });
 }
 
-/** Every key in a block that may be a tree, or a queue. */
+/** Every key in a block that may be a tree or a queue. */
 function keysOf({ transactions }: DecodedBlock): Uint8Array[] {
   return transactions.flatMap(({ events, faults }) => [
     ...events.flatMap(keysOfEvent),
@@ -315,7 +315,7 @@ function logUnreadable({ log, decodeErrors }: RunParts, signatures: readonly Uin
     log.warn({ signature: textOf(signature) }, 'the data of a compressed token account cannot be read');
 }
 
-/** A decoded account must hash to its leaf. The leaf itself is right: the chain emitted it. */
+/** A decoded account must hash to its leaf. The leaf itself is correct: the chain emitted it. */
 function checkHashes({ hasher, hashMismatches, log }: RunParts, { outputs, slot }: Plan): void {
   const hashes = hasher.hashAll(
     outputs.map(({ output: { account, leafIndex }, tree: { key, type } }) => {
@@ -335,16 +335,16 @@ function checkHashes({ hasher, hashMismatches, log }: RunParts, { outputs, slot 
 
 const textOf = (signature: Uint8Array): string => (signature.length === 64 ? encode64(signature) : '');
 
-/** So many other transactions are listed. */
+/** Number of listed other transactions. */
 const MOST_RECENT = 1_000;
 
-/** Notes the transactions of a block that are neither votes nor compression. */
+/** Records the transactions of a block that are neither votes nor compression. */
 function noteRecent({ recent }: BlockBooks, { slot, blockTime, others }: DecodedBlock): void {
   if (others.length === 0) return;
   recent.put({ slot, block_time: blockTime, count: others.length, body: JSON.stringify(others) });
 }
 
-/** What `noteRecent` wrote. */
+/** The transactions recorded by `noteRecent`. */
 async function recentOf(tx: StoreTx, slot: number): Promise<DecodedBlock['others']> {
   const row = await (tx.db as Db)
     .selectFrom('compression_recent')
@@ -354,7 +354,7 @@ async function recentOf(tx: StoreTx, slot: number): Promise<DecodedBlock['others
   return row === undefined ? [] : (JSON.parse(row.body) as DecodedBlock['others']);
 }
 
-/** Whether the list is full without this slot, also when all blocks that are not final are taken back. */
+/** Whether the list is full without this slot, even if all revertible blocks are reverted. */
 async function isListed(tx: StoreTx, slot: number, firstUndo: number | null): Promise<boolean> {
   const newer = (tx.db as Db)
     .selectFrom('compression_recent')
@@ -364,7 +364,7 @@ async function isListed(tx: StoreTx, slot: number, firstUndo: number | null): Pr
   return Number(row?.count ?? 0) < MOST_RECENT;
 }
 
-/** Drops the rows of final blocks that are no longer among the newest. `slot` is the newest final one. */
+/** Deletes the rows of final blocks that are no longer among the newest. `slot` is the newest final one. */
 async function pruneRecent(tx: StoreTx, slot: number): Promise<void> {
   const db = tx.db as Db;
   const rows = await db

@@ -24,10 +24,10 @@ export interface PlannedOutput {
 export interface PlannedSpend {
   readonly hash: Uint8Array;
   readonly signature: Uint8Array;
-  /** Where the nullifier waits; null for V1. */
+  /** Position of the queued nullifier; null for V1. */
   readonly queued: {
     readonly nullifier: Uint8Array;
-    /** Null where it cannot be known. */
+    /** Null when unknown. */
     readonly nullifierIndex: number | null;
     readonly txHash: Uint8Array;
   } | null;
@@ -48,15 +48,15 @@ export interface Plan {
 
 export interface PlanParts {
   readonly hasher: AccountHasher;
-  /** The tree with this key or queue, null for one that is foreign. */
+  /** The tree with this key or queue; null for a foreign one. */
   readonly find: (key: Uint8Array) => TreeRow | null;
 }
 
-/** Leaves that one batch can hold. */
+/** Maximum number of leaves per batch. */
 const MOST_PER_BATCH = 2 ** 16;
 
 /**
- * Plans the events in order. An invalid event is left out as a whole, and its trees become suspects.
+ * Plans the events in order. An invalid event is skipped as a whole, and its trees become suspects.
  */
 export function planBlock({ slot, transactions }: DecodedBlock, parts: PlanParts): Plan {
   const plan: Plan = {
@@ -141,7 +141,7 @@ function updatesOf(event: Exclude<CompressionEvent, TransactionEvent>, slot: num
   return [{ kind, seq: first, slot, oldNextIndex, newNextIndex, newRoot }];
 }
 
-/** The low leaf has the number of its pair, the new one the next. */
+/** The low leaf has the sequence number of its pair, the new leaf the next one. */
 function indexedUpdates({ updates }: IndexedEvent, first: number, slot: number, tree: TreeRow): TreeUpdate[] {
   return updates
     .flatMap(({ low, lowHash, high, highHash }) => [
@@ -194,7 +194,7 @@ function planTransaction(
   }
 }
 
-/** Every key that an event names as a tree or as a queue. */
+/** Every key that an event names as a tree or a queue. */
 export function keysOfEvent(event: CompressionEvent): Uint8Array[] {
   if (event.kind !== 'transaction') return [event.tree];
   return [

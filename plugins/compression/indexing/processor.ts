@@ -24,9 +24,9 @@ interface ProcessorParts {
   /** Trees that need no look-up. */
   readonly known: readonly NewTree[];
   readonly programId: string;
-  /** Reads what concerns trees of compressed NFTs. */
+  /** Reads changes of trees of compressed NFTs. */
   readonly decodeConcurrent?: (block: ChainBlock) => CnftBlock | null;
-  /** Where a first start begins; asked when the chain is opened. Undefined: where that is followed from. */
+  /** First slot of a first start, read when the chain is opened. Undefined: where the follower starts. */
   readonly startSlot: (() => number | undefined) | undefined;
   /** Runs before a block is applied, in its transaction. */
   readonly correct?: (tx: StoreTx, block: DecodedBlock, options: ApplyOptions) => Promise<void>;
@@ -35,10 +35,10 @@ interface ProcessorParts {
   readonly log: Log;
 }
 
-/** Failures of one block because of its contents, after which its events are left out and its trees diverge. */
+/** Failures of one block caused by its contents, after which its events are skipped and its trees diverge. */
 const MOST_FAILURES = 10;
 
-/** Hands blocks to the indexer. */
+/** Passes blocks to the indexer. */
 export function createCompressionProcessor(parts: ProcessorParts): BlockProcessor {
   const { indexer, store, source, known, startSlot, log } = parts;
   const decode = createBlockDecoder(parts.programId, parts.decodeConcurrent);
@@ -63,7 +63,7 @@ export function createCompressionProcessor(parts: ProcessorParts): BlockProcesso
     name: 'compression',
     version: 1,
     chains: ['main'],
-    // Known only once the store could be read.
+    // Known only after the store was read.
     get startSlot() {
       return startSlot?.() as number;
     },
@@ -97,13 +97,13 @@ const namesOf = ({ key, queue }: NewTree): Uint8Array[] => (queue === null ? [ke
 /** Codes of errors that are not caused by the contents of the block. */
 const PASSING = /^(STORE|CHAIN|FOLLOW|COMPRESSION)_/;
 
-/** A bug of ours, which would repeat; errors of the store are transient. */
+/** A bug of ours would repeat; errors of the store are transient. */
 function isOurs(error: unknown): boolean {
   const code = codeOf(error);
   return code === 'STORE_CONFLICT' || code === 'STORE_CONSTRAINT' || !PASSING.test(code ?? '');
 }
 
-/** Every tree of the block becomes a suspect instead of stopping the chain. */
+/** Makes every tree of the block a suspect instead of stopping the chain. */
 function withoutEvents(decoded: DecodedBlock): DecodedBlock {
   const reason = 'its events could not be applied';
   const { concurrent = null, slot } = decoded;
@@ -138,7 +138,7 @@ async function unknownTrees(db: Db, keys: readonly Uint8Array[]): Promise<Uint8A
   return keys.filter((key) => !known.has(keyText([key])));
 }
 
-/** Accounts that transactions with events name: trees, and the output queues of V2. */
+/** Accounts named by transactions with events: trees, and the output queues of V2. */
 async function treeAddresses(db: Db, limit: number): Promise<string[]> {
   const rows = await db
     .selectFrom('compression_trees')
@@ -156,12 +156,12 @@ export interface CompressionParts {
   readonly log: Log;
   readonly metrics: Pick<Metrics, 'counter'>;
   readonly config: { readonly verifyChain: boolean; readonly programId: string };
-  /** That of the thread, where there is one. */
+  /** The thread's hasher, if it has one. */
   readonly hashing?: Hashing;
   readonly cnft?: CnftIndexer | null;
 }
 
-/** Puts the indexer and its counters together. */
+/** Assembles the indexer and its counters. */
 export function createCompressionIndexer({
   log,
   metrics,
@@ -173,7 +173,7 @@ export function createCompressionIndexer({
   let hasher: AccountHasher | null = null;
   return createIndexer({
     ...{ hashing, log, isStrict: config.verifyChain, cnft },
-    // Made when it is first used, as the hasher under it.
+    // Created on first use, like the hasher in it.
     get hasher() {
       hasher ??= createAccountHasher(hashing.poseidon);
       return hasher;

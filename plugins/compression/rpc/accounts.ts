@@ -55,7 +55,7 @@ export const getCompressedAccount = (version: RecordVersion): MethodFactory =>
 export const getMultipleCompressedAccounts = (version: RecordVersion): MethodFactory =>
   compressionMethod({
     name: version === 1 ? 'getMultipleCompressedAccounts' : 'getMultipleCompressedAccountsV2',
-    summary: 'Unspent compressed accounts by hash or by address, in the order asked for; null where there is none',
+    summary: 'Unspent compressed accounts by hash or by address, in the requested order; null for missing ones',
     fields: manyAccountsFields(),
     result: Type.Object({ items: Type.Array(orNull(accountSchema(version))) }),
     async run(params, { db }) {
@@ -101,7 +101,7 @@ export const getCompressedAccountsByOwner =
       },
     })(parts);
 
-/** A spent account still has its place. */
+/** The place of an account, also of a spent one. */
 async function placeOf(db: Db, owner: Uint8Array, hash: Uint8Array): Promise<OwnerPlace> {
   const row = await db
     .selectFrom('compression_accounts')
@@ -117,7 +117,7 @@ async function placeOf(db: Db, owner: Uint8Array, hash: Uint8Array): Promise<Own
 export const getCompressedBalance = (name: 'getCompressedBalance' | 'getCompressedAccountBalance'): MethodFactory =>
   compressionMethod({
     name,
-    summary: 'Lamports of the unspent compressed account with an address or a hash; 0 when there is none',
+    summary: 'Lamports of the unspent compressed account with an address or a hash; 0 when it does not exist',
     fields: oneAccountFields(),
     result: u64('lamports'),
     async run(params, { db }) {
@@ -150,7 +150,7 @@ export const getCompressedBalanceByOwner = (): MethodFactory =>
     },
   });
 
-/** A place in the list of an owner's accounts. */
+/** A position in the list of an owner's accounts. */
 interface OwnerPlace {
   readonly leaf_index: number;
   readonly hash: Uint8Array;
@@ -164,7 +164,7 @@ interface OwnerPage {
   readonly filters: readonly DataFilter[];
 }
 
-/** Rows that are looked at by one query: filters that match little would otherwise hold up everything else. */
+/** Rows checked per query: filters with few matches would otherwise block everything else. */
 const WINDOW = 4_096;
 
 /**
@@ -215,7 +215,7 @@ function places(db: Db, { owner }: OwnerPage, from: OwnerPlace | null) {
   return from === null ? query : query.where(after(['leaf_index', 'hash'], 'asc', [from.leaf_index, from.hash]));
 }
 
-/** Bytes that the data of an account must hold at an offset. */
+/** Bytes that the data of an account must contain at an offset. */
 interface DataFilter {
   readonly offset: number;
   readonly bytes: Uint8Array;
@@ -224,7 +224,7 @@ interface DataFilter {
 const MOST_FILTERS = 5;
 const MOST_BYTES = 128;
 const MOST_CHARACTERS = 175;
-/** No data is longer; larger numbers would not fit the database's functions. */
+/** No data is longer; larger numbers do not fit the functions of the database. */
 const MOST_OFFSET = 2 ** 31 - 2;
 
 const pattern: Field<Uint8Array> = {
@@ -238,7 +238,7 @@ const pattern: Field<Uint8Array> = {
   },
 };
 
-/** A place in the data of accounts. */
+/** An offset in the data of accounts. */
 const offset = () => integer({ most: MOST_OFFSET, description: 'bytes from the start of the data' });
 
 /** `[{memcmp: {offset, bytes}}]`; null items are refused. */
@@ -276,7 +276,7 @@ const manyAccountsFields = () => ({
   addresses: optional(listOf(key32('address'), { items: 'addresses', empty: 'No addresses provided' })),
 });
 
-/** The address goes first when both are given. Errors: -32602 when none is. */
+/** The address takes precedence when both are given. Errors: -32602 when neither is. */
 export function whichOne(given: { readonly address: Uint8Array | null; readonly hash: Uint8Array | null }): {
   readonly column: Column;
   readonly key: Uint8Array;
@@ -309,11 +309,11 @@ async function findUnspent(db: Db, column: Column, keys: readonly Uint8Array[]):
           .where(`a.${column}`, 'in', [...keys])
           .where(unspent('a.spent'))
           .execute();
-  // The address is set: it was asked for.
+  // The address is set, because rows were selected by it.
   return byBytes(rows, (row) => row[column]!);
 }
 
-/** Accounts by hash, spent ones too. */
+/** Accounts by hash, including spent ones. */
 export async function findAccounts(db: Db, hashes: readonly Uint8Array[]): Promise<ByBytes<FullAccount>> {
   const rows =
     hashes.length === 0

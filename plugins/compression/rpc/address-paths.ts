@@ -18,7 +18,7 @@ export interface AskedAddress {
   readonly tree: Uint8Array;
 }
 
-/** The element below an address, whose next one is above it, with its path. */
+/** The element below an address, whose successor is above it, with its path. */
 export interface AddressPath extends LowElement {
   readonly tree: TreeRow;
   readonly pages: PathPages;
@@ -30,8 +30,8 @@ interface AddressParts {
 }
 
 /**
- * Proofs that addresses are not taken, in the order asked for, all of one state of the store. Errors: -32602 for an address that is taken or
- * cannot be one, -32000 `Tree not found`, -32603 for a tree that may not be proved; DamagedPage; those of the store.
+ * Proofs that addresses are unused, in the requested order, all in one state of the store. Errors: -32602 for an address that is used or
+ * out of range, -32000 `Tree not found`, -32603 for a tree whose proofs are withheld; DamagedPage; those of the store.
  */
 export async function pathsOfAddresses(
   db: Db,
@@ -93,7 +93,7 @@ function requireAddressTree({ key, type }: TreeRow): void {
   if (!isAddressTree(type)) throw invalid(`Tree ${encode32(key)} is not an address tree`);
 }
 
-/** An address that waits for its batch is taken already. */
+/** A queued address counts as used. */
 async function requireNotQueued(db: Db, tree: TreeRow, addresses: readonly Uint8Array[]): Promise<void> {
   if (tree.type !== TREE_TYPE.addressV2) return;
   const queued = await db
@@ -120,7 +120,7 @@ export interface LowElement extends IndexedValue {
   readonly leaf_index: number;
 }
 
-/** Each address of a statement is a search of its own in the index. */
+/** Each address of a statement is a separate index search. */
 const ADDRESSES_PER_STATEMENT = 64;
 
 /** One for each address, in their order. Errors: those of the store; a tree without its first leaf. */
@@ -146,7 +146,7 @@ export async function lowElements(
   return pickLow(leaves, addresses);
 }
 
-/** Picks from leaves in any order. Errors: no leaf is below an address. */
+/** Picks from unordered leaves. Errors: no leaf is below an address. */
 function pickLow(
   leaves: readonly (IndexedValue & { readonly leaf_index: number })[],
   addresses: readonly Uint8Array[],
@@ -166,7 +166,7 @@ function pickLow(
   });
 }
 
-/** A tree that everybody knows and no block has named yet: what is in it is what is in every such tree at its start. */
+/** A well-known tree that no block has named yet: it has the initial content of such trees. */
 export interface UnseenTree {
   readonly tree: TreeRow;
   readonly values: readonly IndexedValue[];
@@ -178,7 +178,7 @@ export interface UnseenTrees {
   find(key: Uint8Array): UnseenTree | null;
 }
 
-/** No row has it. */
+/** Not used by any row. */
 const NO_ID = -1;
 
 export function createUnseenTrees(known: readonly NewTree[], hashing: Hashing): UnseenTrees {

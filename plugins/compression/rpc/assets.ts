@@ -17,7 +17,7 @@ interface AssetParts extends Pick<MethodParts, 'store' | 'slots'> {
   readonly zeros: () => Uint8Array;
 }
 
-/** A proof as asset APIs write it. */
+/** A proof in the form of asset APIs. */
 interface AssetProof {
   readonly root: string;
   readonly proof: readonly string[];
@@ -29,7 +29,7 @@ interface AssetProof {
 
 const PRICE: Price = { product: 'das', credits: 10, groups: ['das'] };
 
-/** getAssetProof and, under its two names, the same for many. */
+/** getAssetProof and, under two names, the same for many. */
 export function assetMethods(parts: AssetParts): readonly RpcMethod[] {
   return [getAssetProof(parts), ...['getAssetProofBatch', 'getAssetProofs'].map((name) => getAssetProofs(parts, name))];
 }
@@ -51,7 +51,7 @@ function getAssetProof(parts: AssetParts): RpcMethod {
 function getAssetProofs(parts: AssetParts, name: string): RpcMethod {
   return assetMethod(parts, {
     name,
-    summary: 'Merkle proofs of up to 1000 compressed NFTs by their ids; null where there is none',
+    summary: 'Merkle proofs of up to 1000 compressed NFTs by their ids; null for missing ones',
     fields: { ids: listOf(key32('id of an asset'), { items: 'ids', empty: 'No ids provided' }) },
     bare: 'ids',
     result: Type.Record(Type.String(), Type.Union([proofSchema(), Type.Null()])),
@@ -64,7 +64,7 @@ function getAssetProofs(parts: AssetParts, name: string): RpcMethod {
   });
 }
 
-/** Clients send more than the methods know, and single values or lists bare. */
+/** Clients send additional members, and bare values or lists. */
 function assetMethod<F extends Fields>({ slots }: AssetParts, method: PlainMethod<F>): RpcMethod {
   const inner = plainMethod(slots, { ...method, tolerant: true });
   const [field = ''] = Object.keys(method.fields);
@@ -118,15 +118,15 @@ const proofSchema = (): TSchema =>
     tree_id: Type.String(),
   });
 
-/** An asset that is in its tree, with the path there. */
+/** An asset that is in its tree, with its path. */
 interface AssetPath extends Pick<AssetRow, 'id' | 'leaf_index' | 'leaf'> {
   readonly tree: Pick<TreeRow, 'id' | 'key' | 'height' | 'seq' | 'root' | 'status' | 'reason'>;
   readonly pages: PathPages;
 }
 
 /**
- * The paths of assets, all of one state of the store. Those that are not known or no longer in their tree are left out. Errors: -32603 for a
- * tree that may not be proved; DamagedPage; those of the store.
+ * The paths of assets, all in one state of the store, without assets that are unknown or no longer in their tree. Errors: -32603 for a
+ * tree whose proofs are withheld; DamagedPage; those of the store.
  */
 async function findAssets(db: Db, reader: PathReader, ids: readonly Uint8Array[]): Promise<readonly AssetPath[]> {
   const distinct = distinctBytes(ids);

@@ -35,7 +35,7 @@ export function signature64(description: string): Field<{ readonly text: string;
   };
 }
 
-/** May be left out or null, and is null then. */
+/** May be missing or null, and is null then. */
 export function optional<T>(field: Field<T>): Field<T | null> {
   return { ...field, absent: { value: null } };
 }
@@ -61,13 +61,13 @@ export function integer({ least = 0, most = Number.MAX_SAFE_INTEGER, description
 }
 
 interface ListOptions {
-  /** What errors call the items: `hashes`, `addresses`. */
+  /** Name of the items in errors: `hashes`, `addresses`. */
   readonly items: string;
-  /** The sentence for an empty list; without it an empty one is fine. */
+  /** Error for an empty list; without it an empty list is allowed. */
   readonly empty?: string;
 }
 
-/** A list of 1 to 1000 items. Errors name the index of a bad one. */
+/** A list of 1 to 1000 items. Errors name the index of an invalid item. */
 export function listOf<T>(field: Field<T>, { items, empty }: ListOptions): Field<readonly T[]> {
   return {
     schema: Type.Array(field.schema, { maxItems: MOST_ITEMS, ...(empty === undefined ? {} : { minItems: 1 }) }),
@@ -82,7 +82,7 @@ export function listOf<T>(field: Field<T>, { items, empty }: ListOptions): Field
   };
 }
 
-/** An object with members of its own. */
+/** A nested object. */
 export function objectOf<F extends Fields>(fields: F): Field<Values<F>> {
   return { schema: schemaOf(fields), absent: null, read: (value, name) => readFields(fields, value, { name }) };
 }
@@ -100,7 +100,7 @@ export function limit(): Field<number> {
   };
 }
 
-/** Where the page before ended, base58 of so many bytes; null for the first page. */
+/** End of the page before, base58 of this many bytes; null for the first page. */
 export function cursor(byteCount: number): Field<Uint8Array | null> {
   return {
     schema: Type.String({ description: 'where the page before ended' }),
@@ -115,25 +115,25 @@ export function cursor(byteCount: number): Field<Uint8Array | null> {
   };
 }
 
-/** A member of the params: how it is documented, and how it is read. */
+/** A member of the params: its documentation and its parser. */
 export interface Field<T = unknown> {
   readonly schema: TSchema;
   /** Default for absent or null; null makes it required. */
   readonly absent: { readonly value: T } | null;
-  /** `name` is what errors call it. Errors: -32602. */
+  /** `name` is used in errors. Errors: -32602. */
   readonly read: (value: unknown, name: string) => T;
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: fields of all types; `Values` gives each its own back.
+// biome-ignore lint/suspicious/noExplicitAny: fields of all types; `Values` restores the type of each.
 export type Fields = Readonly<Record<string, Field<any>>>;
 
-/** What is read from an object of such fields. */
+/** The values read from an object of such fields. */
 export type Values<F extends Fields> = { readonly [Name in keyof F]: F[Name] extends Field<infer T> ? T : never };
 
 interface ReadOptions {
-  /** Name of the object itself, where it is a member of another one. */
+  /** Name of the object itself, when it is a member of another one. */
   readonly name?: string;
-  /** Whether unknown members are fine. */
+  /** Whether unknown members are allowed. */
   readonly tolerant?: boolean;
 }
 
@@ -168,10 +168,10 @@ export function schemaOf(fields: Fields, options: Pick<ReadOptions, 'tolerant'> 
   });
 }
 
-/** Rows of one page: `rows` holds one more than wanted when something follows. */
+/** Rows of one page: `rows` holds one more than requested when another page follows. */
 interface Page<T> {
   readonly rows: readonly T[];
-  /** Where the next page begins after; null at the end. */
+  /** Start of the next page (exclusive); null at the end. */
   readonly cursor: string | null;
 }
 
@@ -182,15 +182,15 @@ export function pageOf<T>(rows: readonly T[], limit: number, cursorOf: (last: T)
   return { rows: kept, cursor: rows.length > limit && last !== undefined ? cursorOf(last) : null };
 }
 
-/** JSON of a page whose items are texts already. */
+/** JSON of a page whose items are JSON texts. */
 export function pageText(items: readonly string[], cursor: string | null): JsonText {
   return new JsonText(`{"items":[${items.join(',')}],"cursor":${JSON.stringify(cursor)}}`);
 }
 
-/** A constant of the text: indexes on unspent rows are not found with a parameter. */
+/** A constant in the text: indexes on unspent rows are not used with a parameter. */
 export const unspent = (column: string): RawBuilder<SqlBool> => sql<SqlBool>`${sql.ref(column)} = 0`;
 
-/** Whether a row comes after a place, both in the order of two columns. */
+/** Whether a row comes after a position, in the order of two columns. */
 export function after(
   columns: readonly [string, string],
   direction: 'asc' | 'desc',
@@ -200,15 +200,15 @@ export function after(
   return sql<SqlBool>`(${sql.ref(columns[0])}, ${sql.ref(columns[1])}) ${sign} (${place[0]}, ${place[1]})`;
 }
 
-/** The request cannot be meant. */
+/** The request is invalid. */
 export const invalid = (details: string) => new RpcError('invalidParams', { details });
 
-/** What is asked for does not exist. */
+/** The requested item does not exist. */
 export const notFound = (detail: string) => new RpcError('notFound', { message: `Record Not Found: ${detail}` });
 
 export const unavailable = (details: string) => new RpcError('unavailable', { details });
 
 export const timedOut = (details: string) => new RpcError('timeout', { details });
 
-/** We know the answer to be wrong, or cannot know it to be right. */
+/** The answer is known to be wrong, or cannot be verified. */
 export const withheld = (details: string) => new RpcError('internal', { details });

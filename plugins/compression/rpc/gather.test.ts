@@ -23,7 +23,7 @@ function gatherOf(asked: Asked, refused: (question: number) => boolean = () => f
   });
 }
 
-test('questions of one turn are answered together, in lots; a few are answered alone', async () => {
+test('questions of one turn are answered together, in batches; a few are answered individually', async () => {
   const asked: Asked = { alone: [], together: [] };
   const gather = gatherOf(asked);
   const numbers = Array.from({ length: 12 }, (_, i) => i);
@@ -33,7 +33,7 @@ test('questions of one turn are answered together, in lots; a few are answered a
   assert.deepEqual(asked.alone, [10, 11, 40]);
 });
 
-test('one bad question spoils no other answer', async () => {
+test('one bad question does not affect other answers', async () => {
   const asked: Asked = { alone: [], together: [] };
   const gather = gatherOf(asked, (question) => question === 2);
   const answers = await Promise.allSettled([1, 2, 3, 4].map(gather));

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { encode32 } from '../../../src/lib/base58.ts';
 import { hashesText, inTurns, readInTurns } from './queues.ts';
 
-/** Turns that others got while the work was done, and what came of it. */
+/** Yields during the work, and its result. */
 async function turnsOf<T>(work: () => Promise<T>): Promise<{ readonly turns: number; readonly result: T }> {
   let turns = 0;
   let isOver = false;
@@ -18,7 +18,7 @@ async function turnsOf<T>(work: () => Promise<T>): Promise<{ readonly turns: num
   return { turns, result };
 }
 
-test('a list is worked on in order, and others get their turn between the pieces', async () => {
+test('a list is processed in order, with yields between the pieces', async () => {
   const list = Array.from({ length: 10_000 }, (_, i) => i);
   const { turns, result } = await turnsOf(() =>
     inTurns(list, async (piece, from) => piece.map((n, i) => n * 2 - from - i)),
@@ -27,7 +27,7 @@ test('a list is worked on in order, and others get their turn between the pieces
   assert.ok(turns >= 9, `${turns} turns`);
 });
 
-test('rows are read up to the limit or the end, whatever holes there are', async () => {
+test('rows are read up to the limit or the end, whatever gaps exist', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.uniqueArray(fc.nat(20_000), { maxLength: 5_000, size: 'max' }),

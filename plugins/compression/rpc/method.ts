@@ -29,27 +29,27 @@ export interface MethodTexts {
   readonly summary: string;
   /** Default 10. */
   readonly credits?: number;
-  /** Rate groups beside `photon`. */
+  /** Rate groups in addition to `photon`. */
   readonly groups?: readonly string[];
-  /** Deadline, when it is not the daemon's. */
+  /** Deadline, when it differs from the daemon's. */
   readonly timeoutMs?: number;
 }
 
 export interface PlainMethod<F extends Fields> extends MethodTexts, ParamsForm<F> {
-  /** Of the whole result. */
+  /** Schema of the whole result. */
   readonly result: TSchema;
   /** Called when `minContextSlot` is reached. Returns the whole result. */
   run(params: Read<F>, call: RpcCall): unknown | Promise<unknown>;
 }
 
-/** The store as it was at one slot. */
+/** The store at one slot. */
 interface At {
   readonly db: Db;
   readonly slot: number;
 }
 
 interface EnvelopedMethod<F extends Fields> extends MethodTexts, ParamsForm<F> {
-  /** Of `value`. */
+  /** Schema of `value`. */
   readonly result: TSchema;
   /** Returns `value`, or its text. All its queries see the store at `at.slot`. */
   run(params: Read<F>, at: At, call: RpcCall): Promise<unknown>;
@@ -57,7 +57,7 @@ interface EnvelopedMethod<F extends Fields> extends MethodTexts, ParamsForm<F> {
 
 const CREDITS = 10;
 
-/** A method with a result of its own form, or with reads of its own. */
+/** A method with a special form of result, or with its own reads. */
 export function plainMethod<F extends Fields>(slots: SlotWatch, method: PlainMethod<F>): RpcMethod {
   const read = createParamsReader(method);
   return {
@@ -80,7 +80,7 @@ export function plainMethod<F extends Fields>(slots: SlotWatch, method: PlainMet
   };
 }
 
-/** A method that answers `{context: {slot}, value}` from one snapshot of the store. Errors besides its own: -32002 while nothing is indexed. */
+/** A method that returns `{context: {slot}, value}` from one snapshot of the store. Additional errors: -32002 while nothing is indexed. */
 export function compressionMethod<F extends Fields>(method: EnvelopedMethod<F>): MethodFactory {
   return ({ store, slots }) =>
     plainMethod(slots, {
@@ -115,21 +115,21 @@ export function enveloped(value: TSchema): TSchema {
   return Type.Object({ context: Type.Object({ slot: Type.Integer({ description: 'newest indexed slot' }) }), value });
 }
 
-/** How a method takes its params. */
+/** How a method accepts params. */
 export interface ParamsForm<F extends Fields> {
   readonly fields: F;
-  /** Unknown members are fine: clients send more than the method knows. */
+  /** Unknown members are allowed: clients send additional ones. */
   readonly tolerant?: boolean;
-  /** The one list that may also be given bare, as `params` itself. */
+  /** The one list that may also be given directly as `params`. */
   readonly bare?: keyof F & string;
 }
 
-/** Every method takes it. */
+/** Accepted by every method. */
 const common = { minContextSlot: optional(integer({ description: 'waits up to 2 s until this slot is indexed' })) };
 
 export type Read<F extends Fields> = Values<F> & Values<typeof common>;
 
-/** Reads `params`: an object, an array that holds just one, or a bare list. Errors: -32602. */
+/** Reads `params`: an object, an array with exactly one object, or a bare list. Errors: -32602. */
 export function createParamsReader<F extends Fields>(form: ParamsForm<F>): (params: unknown) => Read<F> {
   const fields = { ...form.fields, ...common };
   const options = { tolerant: form.tolerant ?? false };
@@ -152,7 +152,7 @@ export function paramsSchema({ fields, tolerant = false, bare }: ParamsForm<Fiel
   return list === undefined ? object : Type.Union([list, object]);
 }
 
-/** How long a call waits for the slot that it asks for. */
+/** How long a call waits for the requested slot. */
 const WAIT_MS = 2_000;
 /** A block may also be indexed without a hint: by another process, or by a processor that is behind the chain. */
 const LOOK_MS = 200;
@@ -160,7 +160,7 @@ const LOOK_MS = 200;
 /** The newest indexed slot, in memory. */
 export interface SlotWatch {
   /**
-   * The newest slot ever seen indexed; 0 before the first. Reads the store only when the last read is some time ago.
+   * The newest slot ever seen indexed; 0 before the first. Reads the store only when the last read is too old.
    * Errors: of the store.
    */
   newest(): Promise<number>;
@@ -195,7 +195,7 @@ export function createSlotWatch({ store, clock, chain, log }: SlotWatchOptions):
     for (const wake of [...waiting]) wake();
   }
 
-  /** At most one question is on its way. */
+  /** At most one read is in flight. */
   function look(): Promise<void> {
     looking ??= ask().finally(() => {
       looking = null;

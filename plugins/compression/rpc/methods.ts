@@ -46,7 +46,7 @@ interface RpcFront {
   stop(): void;
 }
 
-/** Puts the methods together; `more` and `lists` are those of other parts of the plugin. */
+/** Assembles the methods; `more` and `lists` come from other parts of the plugin. */
 export function createRpcFront(
   ctx: PluginContext<CompressionConfig>,
   more: readonly MethodFactory[] = [],
@@ -68,11 +68,11 @@ interface AccountMethodsParts {
   readonly chain: ChainReader | null;
   /** Account-compression program, base58. */
   readonly programId: string;
-  /** Trees that have to be provable for the indexer to be well. */
+  /** Trees whose proofs must be available for the indexer to be healthy. */
   readonly trees: readonly NewTree[];
 }
 
-/** All methods that are not about proofs and queues. */
+/** All methods except those about proofs and queues. */
 export function accountMethods(parts: AccountMethodsParts): readonly MethodFactory[] {
   const both = [1, 2] as const;
   return [
@@ -111,7 +111,7 @@ type ProofContext = Pick<
   'config' | 'store' | 'log' | 'clock' | 'metrics' | 'outbound'
 >;
 
-/** The methods about proofs and queues. `hashing` is used by no other thread. */
+/** The methods about proofs and queues. No other thread uses `hashing`. */
 export function createProofMethods(ctx: ProofContext, hashing: Hashing): ProofMethods {
   const { config } = ctx;
   const proofs = createProofs({ ...ctx, hashing, known: knownTrees(config.trees) });
@@ -134,12 +134,12 @@ export function createProofMethods(ctx: ProofContext, hashing: Hashing): ProofMe
   };
 }
 
-/** Slots that the index may be behind the chain: the wire contract counts slots here, whatever their length. */
+/** Allowed lag in slots: the hosted API counts slots here, whatever their length. */
 const MOST_LAG_SLOTS = 20;
 
 interface HealthParts {
   readonly chain: ChainReader | null;
-  /** Trees that must be provable. */
+  /** Trees whose proofs must be available. */
   readonly trees: readonly NewTree[];
 }
 
@@ -150,7 +150,7 @@ const getIndexerHealth =
     plainMethod(slots, {
       name: 'getIndexerHealth',
       summary:
-        '"ok", or an error that tells what is wrong: the index is behind the chain, or a well-known tree cannot be proved',
+        '"ok", or an error with the reason: the index is behind the chain, or a well-known tree cannot be proved',
       fields: {},
       result: Type.Literal('ok'),
       run: async () => {
@@ -173,7 +173,7 @@ const getIndexerHealth =
       },
     });
 
-/** getIndexerSlot: from memory, because clients ask ten times a second. */
+/** getIndexerSlot: from memory, because clients poll ten times a second. */
 const getIndexerSlot = (): MethodFactory => (parts) =>
   plainMethod(parts.slots, {
     name: 'getIndexerSlot',

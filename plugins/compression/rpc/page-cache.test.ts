@@ -4,17 +4,17 @@ import fc from 'fast-check';
 import { createPageCache } from './path-reader.ts';
 
 const rootOf = (number: number) => new Uint8Array(32).fill(number);
-/** What a page holds in a state. */
+/** Content of a page in a state. */
 const nodesOf = (id: number, root: number) => Uint8Array.of(id, root);
 
-test('a page is only given for the root that it was read with', () => {
+test('a page is returned only for the root that it was read with', () => {
   const step = fc.record({ tree: fc.nat(2), root: fc.nat(2), page: fc.nat(3), write: fc.boolean() });
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60 }), fc.constantFrom(300, 1_000, 100_000), (steps, maxBytes) => {
       const cache = createPageCache(maxBytes);
       for (const { tree, root, page, write } of steps) {
         const id = tree * 10 + page;
-        // Others may change the bytes that it was given.
+        // Callers may change the bytes that they passed.
         const bytes = rootOf(root);
         const state = cache.state(tree, bytes);
         bytes.fill(9);
@@ -26,7 +26,7 @@ test('a page is only given for the root that it was read with', () => {
   );
 });
 
-test('it keeps what was read, and not more than it may', () => {
+test('it keeps pages up to its limit', () => {
   const cache = createPageCache(10 * (256 + 4_032));
   const state = cache.state(1, rootOf(1));
   assert.equal(cache.state(1, rootOf(1)), state);

@@ -9,7 +9,7 @@ import { createParamsReader, type ParamsForm, paramsSchema } from './method.ts';
 
 const KEY = encode32(new Uint8Array(32).fill(7));
 
-/** `code details` of the refusal, or what was read. */
+/** `code details` of the refusal, or the values. */
 function outcome<F extends Fields>(form: ParamsForm<F>, params: unknown): unknown {
   try {
     return createParamsReader(form)(params);
@@ -90,7 +90,7 @@ describe('refusals', () => {
     });
 });
 
-test('null stands for absent, also where a list is optional', () => {
+test('null means absent, also for an optional list', () => {
   const form = {
     fields: { owner: key32(''), filter: optional(key32('')), list: optional(listOf(key32(''), { items: 'x' })) },
   };
@@ -103,7 +103,7 @@ test('null stands for absent, also where a list is optional', () => {
     assert.deepEqual(outcome(form, params), read);
 });
 
-test('a tolerant method takes more than it knows, and minContextSlot all the same', () => {
+test('a tolerant method accepts unknown members, and minContextSlot too', () => {
   const form = { fields: { hash: key32('') }, tolerant: true };
   assert.deepEqual(outcome(form, { hash: KEY, commitment: 'confirmed', minContextSlot: 9 }), {
     hash: new Uint8Array(32).fill(7),
@@ -111,7 +111,7 @@ test('a tolerant method takes more than it knows, and minContextSlot all the sam
   });
 });
 
-test('a list may stand bare, in an object, or in an object in a list', () => {
+test('a list may be bare, in an object, or in an object in a list', () => {
   const list = [new Uint8Array(32).fill(7)];
   for (const params of [[KEY], { hashes: [KEY] }, [{ hashes: [KEY] }]])
     assert.deepEqual(outcome(hashes, params), { hashes: list, minContextSlot: null });
@@ -121,12 +121,12 @@ test('a list may stand bare, in an object, or in an object in a list', () => {
     assert.deepEqual(outcome(pairs, params), { addresses: [bytes], minContextSlot: null });
 });
 
-test('methods without fields take nothing in every form', () => {
+test('methods without fields accept empty params in every form', () => {
   for (const params of [undefined, null, [], {}, [{}]])
     assert.deepEqual(outcome({ fields: {} }, params), { minContextSlot: null });
 });
 
-test('whatever is sent is read or refused, never a crash', () => {
+test('any input is read or refused, and never throws', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 4 }), fc.constantFrom(owner, hashes, pairs), (params, form) => {
       const result = outcome(form as ParamsForm<Fields>, params);
@@ -136,7 +136,7 @@ test('whatever is sent is read or refused, never a crash', () => {
   );
 });
 
-test('keys come back as their bytes', () => {
+test('keys are returned as bytes', () => {
   fc.assert(
     fc.property(fc.uint8Array({ minLength: 0, maxLength: 70 }), (bytes) => {
       const text = encode(bytes);
@@ -150,7 +150,7 @@ test('keys come back as their bytes', () => {
   );
 });
 
-test('the documented schema takes what the reader takes', () => {
+test('the documented schema accepts what the reader accepts', () => {
   const check = createValidator().compile(paramsSchema(hashes), 'params');
   for (const params of [[KEY], { hashes: [KEY], minContextSlot: 3 }]) assert.equal(check(params), null);
   assert.notEqual(check({ hashes: KEY }), null);

@@ -11,7 +11,7 @@ import type { LeafPlace, PageNodes, PathPages, PathTree } from '../trees/path.ts
 import { withheld } from './fields.ts';
 import { byBytes, distinctBytes } from './records.ts';
 
-/** A stored page is not what was written. */
+/** A stored page differs from what was written. */
 class DamagedPage extends Error {
   readonly tree: PathTree;
 
@@ -24,12 +24,12 @@ class DamagedPage extends Error {
 
 export interface PathReader {
   /**
-   * The pages of many paths. The trees must have been read in the transaction of `db`. At most one statement per 500 pages that are not
-   * cached. Errors: DamagedPage; those of the store.
+   * The pages of many paths. The trees must have been read in the transaction of `db`. At most one statement per 500 uncached
+   * pages. Errors: DamagedPage; those of the store.
    */
   paths(db: Db, places: readonly LeafPlace[]): Promise<readonly PathPages[]>;
   /**
-   * The pages of one path, also outside of a transaction: none or one statement. Null when the tree has another root by now.
+   * The pages of one path, also outside of a transaction, with at most one statement. Null when the root of the tree has changed.
    * Errors as above.
    */
   path(db: Db, place: LeafPlace): Promise<PathPages | null>;
@@ -44,7 +44,7 @@ interface PageRow {
 interface PathReaderParts {
   readonly store: Pick<Store, 'dialect'>;
   readonly cache: PageCache;
-  /** Whether the path leads to the root; absent: it is believed to, as it was when it was written. */
+  /** Whether the path leads to the root; absent: not checked again after writing. */
   readonly verify?: (place: LeafPlace, pages: PathPages) => boolean;
 }
 
@@ -95,7 +95,7 @@ export function createPathReader({ store, cache, verify }: PathReaderParts): Pat
         return pages;
       }
       const missing = ids.filter((_, i) => pages[i] === undefined);
-      // A few texts, each prepared once: an id may be there again.
+      // Few statement texts, each prepared once: ids may repeat.
       const rows = await queryFor(ids.length)(db, [...ids.map((_, i) => missing[i] ?? missing[0]), tree.id]);
       if (rows[0] === undefined || Buffer.compare(rows[0].root, tree.root) !== 0) return null;
       const read = new Map(rows.map(({ id, bytes }) => [id, bytes]));
@@ -118,7 +118,7 @@ function checked(nodes: PageNodes | typeof DAMAGED, tree: PathTree): PageNodes {
   return nodes;
 }
 
-/** One statement sees one state: pages that come with a root are those of that root. */
+/** One statement sees one state: pages read with a root belong to that root. */
 function pagesWithRoot(store: Pick<Store, 'dialect'>, count: number): RawQuery<PageRow> {
   return rawQuery(store, (place) => {
     const ids = Array.from({ length: count }, () => place()).join(', ');
@@ -127,8 +127,8 @@ function pagesWithRoot(store: Pick<Store, 'dialect'>, count: number): RawQuery<P
 }
 
 /**
- * A state of a tree. The root of a Merkle tree fixes every node below it, so it is the version of all its pages: whoever else writes to
- * the store, pages that were read together with the same root are the same. One object per state, compared by identity.
+ * A state of a tree. The root of a Merkle tree fixes every node below it and so versions all its pages, whichever process writes to
+ * the store: pages read together with the same root are equal. One object per state, compared by identity.
  */
 interface TreeState {
   readonly root: Uint8Array;
@@ -136,9 +136,9 @@ interface TreeState {
 
 /** Pages that were read, with the state of their tree. */
 interface PageCache {
-  /** The state with this root: the last one of the tree when that has it, else a new one. */
+  /** The state with this root: the last one of the tree if it matches, else a new one. */
   state(tree: number, root: Uint8Array): TreeState;
-  /** Undefined when it is not known how the page looks in this state. */
+  /** Undefined when the content of the page in this state is unknown. */
   get(id: number, state: TreeState): PageNodes | undefined;
   set(id: number, state: TreeState, nodes: PageNodes): void;
 }
@@ -148,14 +148,14 @@ interface Entry {
   readonly nodes: PageNodes;
 }
 
-/** Of an entry beside its nodes, roughly. */
+/** Approximate size of an entry without its nodes. */
 const ENTRY_BYTES = 256;
-/** Trees whose last state is known; beyond them all are forgotten, and with them what is cached of their pages. */
+/** Trees whose last state is kept; beyond that all states are dropped, and the cached pages with them. */
 const MOST_TREES = 10_000;
 
 export function createPageCache(maxBytes: number): PageCache {
   const states = new Map<number, TreeState>();
-  // Made with the first proof: most threads never make one.
+  // Created with the first proof: most threads never make one.
   const pages = lazy(
     () =>
       new LRUCache<number, Entry>({
@@ -182,7 +182,7 @@ export function createPageCache(maxBytes: number): PageCache {
   };
 }
 
-/** Runs reads of paths; a tree with a damaged page is marked, so that it is repaired. Errors: -32603 that names it; those of `work`. */
+/** Runs reads of paths; marks a tree with a damaged page, so that it is repaired. Errors: -32603 that names it; those of `work`. */
 export type DamageGuard = <T>(work: () => Promise<T>) => Promise<T>;
 
 /** Why a tree is diverged. */
@@ -206,7 +206,7 @@ export function createDamageGuard(store: Store, log: Log): DamageGuard {
       if (!(error instanceof DamagedPage)) throw error;
       const { key, seq } = error.tree;
       log.error({ tree: encode32(key), seq }, 'a stored page of a Merkle tree is damaged');
-      // The answer is refused all the same when the mark cannot be written.
+      // The response is an error even if the mark cannot be written.
       await mark(error.tree).catch((failure: unknown) => {
         log.error({ tree: encode32(key), error: messageOf(failure) }, 'the damaged tree could not be marked');
       });
@@ -234,11 +234,11 @@ function diverged(key: Uint8Array, seq: number, reason: string) {
   return withheld(`Merkle tree ${encode32(key)} ${why}`);
 }
 
-/** Finds one account by its hash, for methods that are called often. */
+/** Finds one account by its hash, for frequently called methods. */
 export interface LeafFinder {
   /**
-   * One statement when it is asked alone and the pages are cached, few for all that are asked together. Slot 0: nothing is indexed.
-   * Errors: -32603 for a tree that may not be proved; DamagedPage; those of the store.
+   * One statement for a single request with cached pages, few for requests that are combined. Slot 0: nothing is indexed.
+   * Errors: -32603 for a tree whose proofs are withheld; DamagedPage; those of the store.
    */
   find(hash: Uint8Array): Promise<Found>;
 }
@@ -264,7 +264,7 @@ interface LeafRow {
 }
 
 const TRIES = 3;
-/** A transaction costs as much as some statements. */
+/** A transaction costs as much as several statements. */
 const FEWEST_TOGETHER = 4;
 const MOST_TOGETHER = 64;
 
@@ -277,7 +277,7 @@ export function createLeafFinder(store: Store, reader: PathReader): LeafFinder {
       `WHERE a.hash = ${place()}`,
   );
 
-  /** Null leaf pages: the tree moved on between the two statements. */
+  /** Null leaf pages: the tree changed between the two statements. */
   async function once(db: Db, hash: Uint8Array) {
     const [row] = await select(db, [hash]);
     if (row === undefined) return { slot: await headOf(db), leaf: null };
@@ -313,12 +313,12 @@ async function headOf(db: Db): Promise<number> {
 type Gather<Question, Answer> = (question: Question) => Promise<Answer>;
 
 interface GatherParts<Question, Answer> {
-  /** Questions that are answered together at most. */
+  /** Maximum number of questions per batch. */
   readonly most: number;
-  /** Fewer are asked one by one. */
+  /** Fewer questions are asked individually. */
   readonly fewest: number;
   one(question: Question): Promise<Answer>;
-  /** In the order of the questions. When it fails, each is asked alone, and has an error of its own. */
+  /** In the order of the questions. When it fails, each question is asked individually and gets its own error. */
   many(questions: readonly Question[]): Promise<readonly Answer[]>;
 }
 
@@ -328,8 +328,8 @@ interface Waiting<Question, Answer> {
 }
 
 /**
- * Requests that came in together are read from the sockets in one turn of the loop. What they ask is looked up when that turn is over, and
- * so never before a question was asked.
+ * Requests that arrive together are read from the sockets in one turn of the event loop. Their look-up runs at the end of that turn,
+ * so it never sees a state older than a request.
  */
 export function createGather<Question, Answer>(parts: GatherParts<Question, Answer>): Gather<Question, Answer> {
   let waiting: Waiting<Question, Answer>[] = [];
@@ -358,7 +358,7 @@ export function createGather<Question, Answer>(parts: GatherParts<Question, Answ
 
 type FoundTree = Pick<TreeRow, 'id' | 'key' | 'type' | 'queue' | 'height' | 'seq' | 'root' | 'status' | 'reason'>;
 
-/** An account, its tree, and the path that the tree has at its leaf. Nothing says yet that the leaf is the account. */
+/** An account, its tree, and the path at its leaf. Whether the leaf matches the account is not checked yet. */
 interface FoundLeaf {
   readonly leafIndex: number;
   /** In the output queue. */
@@ -370,7 +370,7 @@ interface FoundLeaf {
 const TREE_COLUMNS = ['id', 'key', 'type', 'queue', 'height', 'seq', 'root', 'status', 'reason'] as const;
 
 /**
- * What `LeafFinder.find` answers, for many hashes of one state of the store: three statements at most. Errors: those of a single hash;
+ * `LeafFinder.find` for many hashes in one state of the store, with at most three statements. Errors: those of a single hash;
  * the others are then unknown.
  */
 async function findLeaves(

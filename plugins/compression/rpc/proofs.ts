@@ -68,13 +68,13 @@ export async function provenAtOneSlot<T>(
 }
 
 interface TextMethod<F extends Fields> extends MethodTexts, ParamsForm<F> {
-  /** Of the list. */
+  /** Schema of the list. */
   readonly result: TSchema;
   /** Texts of the items of `value`. */
   run(params: Read<F>, db: Db): Promise<readonly string[]>;
 }
 
-/** A method that answers a list of proofs as finished text. */
+/** A method that returns a list of proofs as text. */
 function textMethod<F extends Fields>(parts: ProofParts, method: TextMethod<F>): RpcMethod {
   return plainMethod(parts.slots, {
     ...method,
@@ -86,7 +86,7 @@ function textMethod<F extends Fields>(parts: ProofParts, method: TextMethod<F>):
   });
 }
 
-/** getCompressedAccountProof and its V2: the siblings of one leaf. Mostly one statement, and no hash is made. */
+/** getCompressedAccountProof and its V2: the siblings of one leaf. Mostly one statement, without hashing. */
 export const getCompressedAccountProof = (slots: SlotWatch, proofs: Proofs, version: RecordVersion): RpcMethod =>
   plainMethod(slots, {
     name: version === 1 ? 'getCompressedAccountProof' : 'getCompressedAccountProofV2',
@@ -109,7 +109,7 @@ async function proofOf(
   requireSlot(slot, minContextSlot);
   slots.saw(slot);
   if (leaf === null) throw version === 1 ? noLeaves(0, 1) : notFound('Account not found');
-  // An account in the output queue is proved by its index, with the current path.
+  // An account in the output queue is proven by its index, with the current path.
   const isWaiting = version === 2 && leaf.queued;
   if (!isWaiting && !isLeaf(leaf.pages, leaf.leafIndex, hash)) throw noLeaves(0, 1);
   const proof = { ...leaf, hash };
@@ -121,7 +121,7 @@ async function proofOf(
 export const getMultipleCompressedAccountProofs = (parts: ProofParts, version: RecordVersion): RpcMethod =>
   textMethod(parts, {
     name: version === 1 ? 'getMultipleCompressedAccountProofs' : 'getMultipleCompressedAccountProofsV2',
-    summary: 'Merkle proofs of up to 1000 compressed accounts, in the order asked for',
+    summary: 'Merkle proofs of up to 1000 compressed accounts, in the requested order',
     fields: { hashes: listOf(key32('hash'), { items: 'hashes', empty: 'No hashes provided' }) },
     bare: 'hashes',
     result: Type.Array(accountProofSchema(version)),
@@ -129,7 +129,7 @@ export const getMultipleCompressedAccountProofs = (parts: ProofParts, version: R
       const { reader, texts } = parts.proofs;
       const paths = await pathsOfAccounts(db, reader, hashes, version === 1 ? 'leaf' : 'account');
       return hashes.map((hash) => {
-        // Each has one, or all had been refused.
+        // Each has one, otherwise the request was refused.
         const { account, pages } = paths.get(hash)!;
         const proof = { hash, leafIndex: account.leaf_index, tree: account, pages };
         return version === 1 ? texts.plain(proof) : texts.inContext(proof, account.queued === 1);
@@ -137,16 +137,16 @@ export const getMultipleCompressedAccountProofs = (parts: ProofParts, version: R
     },
   });
 
-/** The tree of methods that name none. */
+/** Default tree of methods without a tree parameter. */
 const FIRST_ADDRESS_TREE = 'amt1Ayt45jfbdw5YSo7iz6WZxUmnZsQTYXy82hVwyC2';
 
 const LIST = { items: 'addresses', empty: 'No addresses provided' };
 
-/** An address with its tree, as params name it. */
+/** An address with its tree, as in params. */
 export const addressWithTree = () =>
   objectOf({ address: key32('address that is to be new'), tree: key32('address tree') });
 
-/** Addresses of methods that name no tree. */
+/** Addresses of methods without a tree parameter. */
 export function inFirstTree(addresses: readonly Uint8Array[]): readonly AskedAddress[] {
   const tree = decode32(FIRST_ADDRESS_TREE)!;
   return addresses.map((address) => ({ address, tree }));
@@ -160,7 +160,7 @@ async function proofTexts({ proofs }: ProofParts, db: Db, asked: readonly AskedA
 export const getMultipleNewAddressProofs = (parts: ProofParts): RpcMethod =>
   textMethod(parts, {
     name: 'getMultipleNewAddressProofs',
-    summary: 'Proofs that addresses are not in the first address tree, in the order asked for',
+    summary: 'Proofs that addresses are not in the first address tree, in the requested order',
     fields: { addresses: listOf(key32('address'), LIST) },
     bare: 'addresses',
     result: Type.Array(addressProofSchema()),
@@ -170,7 +170,7 @@ export const getMultipleNewAddressProofs = (parts: ProofParts): RpcMethod =>
 export const getMultipleNewAddressProofsV2 = (parts: ProofParts): RpcMethod =>
   textMethod(parts, {
     name: 'getMultipleNewAddressProofsV2',
-    summary: 'Proofs that addresses are not in the address trees named with them, in the order asked for',
+    summary: 'Proofs that addresses are not in the address trees named with them, in the requested order',
     fields: { addresses: listOf(addressWithTree(), LIST) },
     bare: 'addresses',
     result: Type.Array(addressProofSchema()),
@@ -212,7 +212,7 @@ type TreeColumns = Pick<
   'id' | 'key' | 'type' | 'queue' | 'height' | 'seq' | 'root' | 'status' | 'reason' | 'root_capacity' | 'next_tree'
 >;
 
-/** An account, its tree, and what comes after that tree. */
+/** An account, its tree, and the successor of that tree. */
 export interface ProvableAccount extends Pick<AccountRow, 'hash' | 'leaf_index' | 'queued' | 'spent'>, TreeColumns {
   readonly next_type: number | null;
   readonly next_queue: Uint8Array | null;
@@ -224,12 +224,12 @@ export interface AccountPath {
 }
 
 /**
- * Which hashes have a proof. `leaf`: those that are leaves of a tree. `account`: also those of accounts that wait in the output queue,
+ * Which hashes have a proof. `leaf`: leaves of a tree. `account`: also accounts in the output queue,
  * whose path is that of the empty leaf.
  */
 export type Provable = 'leaf' | 'account';
 
-/** Accounts with their trees, as far as there are any. Each hash is asked for once. */
+/** Existing accounts with their trees. The hashes must be distinct. */
 export async function findProvable(db: Db, hashes: readonly Uint8Array[]): Promise<readonly ProvableAccount[]> {
   const distinct = distinctBytes(hashes);
   if (distinct.length === 0) return [];
@@ -245,8 +245,8 @@ export async function findProvable(db: Db, hashes: readonly Uint8Array[]): Promi
 }
 
 /**
- * The paths of accounts, all of one state of the store. Errors: -32000 when one of the hashes has no proof, -32603 for a tree that may not
- * be proved; DamagedPage; those of the store.
+ * The paths of accounts, all in one state of the store. Errors: -32000 when a hash has no proof, -32603 for a tree whose proofs are
+ * withheld; DamagedPage; those of the store.
  */
 export async function pathsOfAccounts(
   db: Db,
@@ -291,7 +291,7 @@ interface ProofsParts {
   readonly log: Log;
   readonly config: { readonly pageCacheBytes: number; readonly verifyOnRead: boolean };
   readonly hashing: Hashing;
-  /** Trees that are there from the start. */
+  /** Trees that exist from the start. */
   readonly known: readonly NewTree[];
 }
 
@@ -327,15 +327,15 @@ interface ProofHead {
 }
 
 /**
- * JSON of proofs. They are the hot answers, so no value is made on the way: all base58 of the siblings goes into one buffer and is
+ * JSON of proofs. These are the hot responses, so no intermediate value is built: all base58 of the siblings is written to one buffer and
  * copied out at once. One instance per thread: calls never overlap.
  */
 interface ProofTexts {
-  /** As the methods of the first version have it. */
+  /** Form of the first version. */
   plain(proof: ProofHead): string;
-  /** As the V2 methods have it. */
+  /** Form of the V2 methods. */
   inContext(proof: ProofHead, proveByIndex: boolean): string;
-  /** That there is no leaf with this address. */
+  /** Proof that no leaf has this address. */
   absence(proof: AddressPath): string;
 }
 

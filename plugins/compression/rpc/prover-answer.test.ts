@@ -14,7 +14,7 @@ import { compressG1, compressG2, readProofAnswer } from './prover.ts';
 
 const read = (answer: unknown) => readProofAnswer(JSON.stringify(answer));
 
-test('the points come back from their compressed form, the first one negated', () => {
+test('the points are restored from their compressed form, the first one negated', () => {
   const signs = { a: new Set<boolean>(), b: new Set<boolean>(), c: new Set<boolean>() };
   for (let count = 1; count <= 12; count += 1) {
     const [ar, krs] = [multipleG1(count), multipleG1(count + 3)];
@@ -27,11 +27,11 @@ test('the points come back from their compressed form, the first one negated', (
     assert.deepEqual(decompressG1(proof.c), krs);
     for (const part of ['a', 'b', 'c'] as const) signs[part].add(proof[part][0]! >= 0x80);
   }
-  // Both signs were there, or the test could not tell them apart.
+  // Both signs must occur, otherwise the test would not distinguish them.
   for (const seen of Object.values(signs)) assert.equal(seen.size, 2);
 });
 
-test('a second component of zero does not decide the sign of a point by itself', () => {
+test('a second component of zero alone does not decide the sign of a point', () => {
   const [x] = GENERATOR_G2;
   const topBit = (y: readonly [bigint, bigint]) => compressG2([x, y])[0]! >= 0x80;
   assert.equal(topBit([0n, 1n]), false);
@@ -45,7 +45,7 @@ test('a second component of zero does not decide the sign of a point by itself',
   assert.equal(topBit([1n, 21888242871839275222246405745257275088696311157297823662689037894645226208582n]), false);
 });
 
-test('infinity has a bit of its own', () => {
+test('infinity has a separate bit', () => {
   assert.deepEqual([...compressG1([0n, 0n])], [0x40, ...Array(31).fill(0)]);
   assert.deepEqual(
     [
@@ -58,7 +58,7 @@ test('infinity has a bit of its own', () => {
   );
 });
 
-test('what is no proof is none: other shapes, numbers that are too large, points beside the curve', () => {
+test('invalid proofs: other shapes, too large numbers, points off the curve', () => {
   const good = answerOf(multipleG1(2), GENERATOR_G2, multipleG1(5));
   assert.ok(read(good) !== null);
   const large = '0x30644e72e131a029b85045b68181585d97816a916871ca8d3c208c16d87cfd47';

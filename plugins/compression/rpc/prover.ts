@@ -20,7 +20,7 @@ interface ProverParts {
 
 /** The server that computes Groth16 proofs. */
 export interface Prover {
-  /** Errors of `prove` that do not depend on the proof: there is no prover. To be called before anything is prepared for it. */
+  /** Throws when no prover is configured. Call it before preparing a request. */
   required(): void;
   /** Errors: RpcError with the code for clients. */
   prove(body: string, signal: AbortSignal): Promise<CompressedProof>;
@@ -94,13 +94,13 @@ export function createProver({ config, outbound, clock, log, metrics }: ProverPa
   };
 }
 
-/** The address is the operator's own choice: any network may be meant, and http within it. */
+/** The operator chose the address: any network is allowed, and http too. */
 function openClient(outbound: Outbound, maxConnections: number): OutboundClient {
   const allowCidrs = ['0.0.0.0/0', '::/0'];
   return outbound.open({ allowCidrs, allowHttp: true, allowPorts: null, caFile: null, maxConnections });
 }
 
-/** `<base>/prove`; a query of the base, which may hold a key, stays. */
+/** `<base>/prove`; keeps the query of the base, which may hold a key. */
 function proveUrl(base: string): string {
   const url = new URL(base);
   url.pathname = `${url.pathname.replace(/\/+$/, '')}/prove`;
@@ -154,7 +154,7 @@ function proofOf({ status, body, truncated }: OutboundResponse): CompressedProof
   return proof;
 }
 
-/** A path of a Merkle tree, to be proved. All bytes are 32. */
+/** A path of a Merkle tree to prove. All values are 32 bytes. */
 export interface PathToProve {
   readonly root: Uint8Array;
   readonly height: number;
@@ -179,7 +179,7 @@ export interface AddressToProve extends PathToProve {
 const V1_HEIGHT = 26;
 const HASH_BYTES = 32;
 
-/** The JSON body for a prover. The trees of the accounts have one height, and so have those of the addresses. */
+/** The JSON body of a request. The trees of the accounts have one height, and so have those of the addresses. */
 export function proofRequest(
   poseidon: Pick<Poseidon, 'hash'>,
   accounts: readonly AccountToProve[],
@@ -218,7 +218,7 @@ const addressInput = (element: AddressToProve) => ({
 const hex = (bytes: Uint8Array): string =>
   `0x${Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('hex')}`;
 
-/** What a circuit with one public input takes: the chain over (root, value) of each kind, of both kinds the hash of the two. */
+/** The public input of a circuit: the chain over (root, value) of each kind, and for both kinds the hash of the two. */
 function publicInputHash(
   poseidon: Pick<Poseidon, 'hash'>,
   accounts: readonly Pick<AccountToProve, 'root' | 'leaf'>[],
@@ -251,7 +251,7 @@ export interface CompressedProof {
 }
 
 /**
- * Reads what a prover answers: `{ar: [x, y], bs: [[x1, x0], [y1, y0]], krs: [x, y]}`, hexadecimal. Null when that is anything else, or
+ * Parses a prover's response: `{ar: [x, y], bs: [[x1, x0], [y1, y0]], krs: [x, y]}`, hexadecimal. Null for anything else, or when
  * a point is not on its curve.
  */
 export function readProofAnswer(text: string): CompressedProof | null {
@@ -267,7 +267,7 @@ export function readProofAnswer(text: string): CompressedProof | null {
   const [x, y] = [numberPair(bx), numberPair(by)];
   if (ar === null || krs === null || x === null || y === null) return null;
   if (!isOnG1(ar) || !isOnG1(krs) || !isOnG2([x, y])) return null;
-  // The verifier on chain adds e(-A, B) to the other pairings, and gets -A so that it need not negate it.
+  // The on-chain verifier adds e(-A, B) to the other pairings, and is given -A so that it need not negate it.
   return { a: [...compressG1(negateG1(ar))], b: [...compressG2([x, y])], c: [...compressG1(krs)] };
 }
 
@@ -281,7 +281,7 @@ function numberPair(value: unknown): readonly [bigint, bigint] | null {
 }
 
 /**
- * Points of BN254 as the prover gives them and as Solana's programs take them: compressed, big-endian, with the sign of y in the top bit
+ * Points of BN254 from the prover's form to that of Solana programs: compressed, big-endian, with the sign of y in the top bit
  * of the first byte and the point at infinity in the bit below.
  */
 const Q = 21888242871839275222246405745257275088696311157297823662689037894645226208583n;
@@ -325,7 +325,7 @@ function times(a: readonly [bigint, bigint], b: readonly [bigint, bigint]): [big
   return [modulo(a[0] * b[1] + a[1] * b[0]), modulo(a[1] * b[1] - a[0] * b[0])];
 }
 
-/** The point on the other side of the x axis. */
+/** The point mirrored at the x axis. */
 const negateG1 = ([x, y]: PointG1): PointG1 => [x, minus(y)];
 
 /** 32 bytes. */
@@ -344,7 +344,7 @@ export function compressG2([x, y]: PointG2): Uint8Array {
   return bytes;
 }
 
-/** Whether y comes after -y. */
+/** Whether y is larger than -y. */
 function isLarger([c1, c0]: readonly [bigint, bigint]): boolean {
   return c1 === 0n ? c0 > minus(c0) : c1 > minus(c1);
 }

@@ -29,7 +29,7 @@ interface Wishes {
   readonly addressQueue: QueueWish | null;
 }
 
-/** getQueueElements: what foresters make their batches of. */
+/** getQueueElements: the input of foresters for their batches. */
 export const getQueueElements = (parts: ProofParts): RpcMethod =>
   plainMethod(parts.slots, {
     name: 'getQueueElements',
@@ -190,7 +190,7 @@ async function sizesOf(
     .select(sql<number>`count(*)`.as('size'))
     .where('tree', '=', id);
   return [
-    // Constants of the text, so that the partial indexes are found.
+    // Constants in the text, so that partial indexes are used.
     [QUEUE_TYPE.input, await sizeOf(accounts.where(sql<boolean>`nullifier_index is not null and nullified = 0`))],
     [QUEUE_TYPE.output, await sizeOf(accounts.where(sql<boolean>`queued = 1`))],
   ];

@@ -19,15 +19,15 @@ interface ReadQueue {
   readonly pages: readonly PathPages[];
 }
 
-/** What a state tree still has to take in. */
+/** Queued elements of a state tree. */
 interface StateQueues {
   readonly tree: TreeRow;
-  /** Null: not asked for, or empty. */
+  /** Null: not requested, or empty. */
   readonly output: ReadQueue | null;
   readonly input: ReadQueue | null;
 }
 
-/** Reads both queues, of one state of the store. Errors: -32602; DamagedPage; those of the store. */
+/** Reads both queues in one state of the store. Errors: -32602; DamagedPage; those of the store. */
 export async function readStateQueues(
   db: Db,
   reader: PathReader,
@@ -59,7 +59,7 @@ export async function readStateQueues(
 
 const COLUMNS = ['hash', 'leaf_index', 'nullifier', 'nullifier_index', 'tx_hash'] as const;
 
-/** Conditions are constants of the text: partial indexes are not found with parameters. */
+/** Conditions are constants in the text: partial indexes are not used with parameters. */
 function findQueued(db: Db, tree: number, { limit, startIndex }: QueueWish): Promise<Element[]> {
   const read = (from: number, count: number) =>
     db
@@ -143,18 +143,18 @@ async function chainsOf({ elements, wish }: ReadQueue, pick: (element: Element) 
   return await hashesText(chains, (chain) => chain);
 }
 
-/** The addresses that an address tree still has to take in. */
+/** Queued addresses of an address tree. */
 interface ReadAddressQueue {
   readonly wish: QueueWish;
   readonly tree: TreeRow;
   readonly entries: readonly { readonly queue_index: number; readonly address: Uint8Array }[];
   readonly low: readonly LowElement[];
   readonly pages: readonly PathPages[];
-  /** Of the last leaf; null in a tree without leaves. */
+  /** Path of the last leaf; null in a tree without leaves. */
   readonly lastPath: PathPages | null;
 }
 
-/** Reads them of one state of the store. Errors: -32602; DamagedPage; those of the store. */
+/** Reads them in one state of the store. Errors: -32602; DamagedPage; those of the store. */
 export async function readAddressQueue(
   db: Db,
   reader: PathReader,
@@ -190,7 +190,7 @@ export async function readAddressQueue(
   return { wish, tree, entries, low, pages, lastPath };
 }
 
-/** That of a tree which no block has named yet. */
+/** The queue of a tree that no block has named yet. */
 export function emptyAddressQueue(wish: QueueWish, { tree, path }: UnseenTree): ReadAddressQueue {
   return { wish, tree, entries: [], low: [], pages: [], lastPath: path(tree.next_index - 1) };
 }
@@ -238,14 +238,14 @@ function subtreesOf({ tree, lastPath }: ReadAddressQueue, { zeros }: Hashing): r
   });
 }
 
-/** Most elements of one queue in an answer. */
+/** Maximum number of elements of one queue in a response. */
 const MOST_ELEMENTS = 30_000;
 const MOST_U16 = 65_535;
 
-/** What is asked of one queue. */
+/** Parameters of one queue. */
 export interface QueueWish {
   readonly limit: number;
-  /** Where the first element is expected; null: wherever the queue begins. */
+  /** Expected index of the first element; null: the start of the queue. */
   readonly startIndex: number | null;
   readonly zkpBatchSize: number;
 }
@@ -277,23 +277,23 @@ export function queueWish(description: string, defaultBatch: number): Field<Queu
   };
 }
 
-/** Errors: -32602 when the elements before the first one are gone. */
+/** Errors: -32602 when the requested first element has left the queue. */
 function requireStart({ startIndex }: QueueWish, first: number | undefined): void {
   if (startIndex !== null && first !== undefined && first > startIndex)
     throw invalid(`Requested start_index ${startIndex} but first_queue_index ${first} is later (possible pruning)`);
 }
 
-/** As many elements as make whole batches. */
+/** As many elements as fill whole batches. */
 function wholeBatches<T>(elements: readonly T[], { zkpBatchSize }: QueueWish): readonly T[] {
   return elements.slice(0, elements.length - (elements.length % zkpBatchSize));
 }
 
-/** The paths of some leaves of one tree. */
+/** The paths of several leaves of one tree. */
 interface TreePaths {
   readonly height: number;
   readonly root: Uint8Array;
   readonly leafIndexes: readonly number[];
-  /** Of each of them. */
+  /** Pages of each leaf. */
   readonly pages: readonly PathPages[];
   readonly zeros: Uint8Array;
 }
@@ -321,12 +321,12 @@ function nodeFinder({ height, root, zeros }: TreePaths, byKey: ReadonlyMap<numbe
   };
 }
 
-/** Nodes after which others get their turn. */
+/** Nodes processed between yields to the event loop. */
 const NODES_PER_TURN = 4_096;
 const LEVEL_SHIFT = 56n;
 
 /**
- * `{"index":…,"hash":"…"}` of the leaves, their siblings and those of all their ancestors, and the ancestors, each once and by index:
+ * `{"index":…,"hash":"…"}` of the leaves, their siblings, their ancestors and the siblings of those, without duplicates, by index:
  * the level in the uppermost byte, the position below.
  */
 async function nodeTexts(paths: TreePaths): Promise<readonly string[]> {
@@ -355,10 +355,10 @@ async function nodeTexts(paths: TreePaths): Promise<readonly string[]> {
   return texts;
 }
 
-/** Elements that are worked on before others get their turn: some milliseconds, whatever is done with them. */
+/** Elements processed between yields: a few milliseconds in any case. */
 const PIECE = 1_024;
 
-/** Works on a long list piece by piece; others get their turn between. Errors: those of `work`. */
+/** Processes a long list in pieces and yields between them. Errors: those of `work`. */
 export async function inTurns<T, R>(
   list: readonly T[],
   work: (piece: readonly T[], from: number) => readonly R[] | Promise<readonly R[]>,
@@ -371,7 +371,7 @@ export async function inTurns<T, R>(
   return all;
 }
 
-/** Reads up to `limit` rows in order, piece by piece: `read` gives the next ones from an index on. Errors: those of `read`. */
+/** Reads up to `limit` rows in order, in pieces: `read` returns the next ones from an index on. Errors: those of `read`. */
 export async function readInTurns<T>(
   limit: number,
   from: number,
@@ -397,7 +397,7 @@ export async function hashesText<T>(list: readonly T[], pick: (element: T) => Ui
   return texts.length === 0 ? '[]' : `["${texts.join('","')}"]`;
 }
 
-/** JSON of an object whose members are JSON already. */
+/** JSON of an object whose members are JSON texts. */
 const objectText = (members: Readonly<Record<string, string | number>>): string =>
   `{${Object.entries(members)
     .map(([name, value]) => `"${name}":${value}`)

@@ -3,7 +3,7 @@ import { encode32 } from '../../../src/lib/base58.ts';
 import { equalBytes } from '../../../src/lib/equal-bytes.ts';
 import { type AccountRow, type Db, type TokenAccountRow, u64Of } from '../store/tables.ts';
 
-/** The methods without a suffix, and those that end in V2. */
+/** 1: methods without a suffix; 2: methods that end in V2. */
 export type RecordVersion = 1 | 2;
 
 interface DataSlice {
@@ -14,10 +14,10 @@ interface DataSlice {
 /** Placeholder for a missing queue, nullifier or hash. */
 export const NO_KEY = '11111111111111111111111111111111';
 
-/** What an account record needs. */
+/** Columns of an account record. */
 export type RecordedAccount = Omit<FullAccount, 'nullifier' | 'tx_hash' | 'spent'>;
 
-/** An account as the methods of a version show it. */
+/** An account in the form of a version. */
 export function accountRecord(row: RecordedAccount, version: RecordVersion, slice: DataSlice | null = null): object {
   const fixed = {
     hash: encode32(row.hash),
@@ -41,7 +41,7 @@ export function accountRecord(row: RecordedAccount, version: RecordVersion, slic
   };
 }
 
-/** Where an account's leaf is, or will be. */
+/** The position of an account's leaf, also of a future one. */
 export function merkleContext(row: TreeOfAccount): object {
   const { next_tree: next } = row;
   return {
@@ -69,7 +69,7 @@ const keyOrNull = (key: Uint8Array | null) => (key === null ? null : encode32(ke
 
 const base64 = (bytes: Uint8Array): string => bufferOf(bytes).toString('base64');
 
-/** What a token record needs. */
+/** Columns of a token record. */
 export type RecordedTokens = Pick<TokenAccountRow, 'mint' | 'owner' | 'amount' | 'delegate' | 'state' | 'tlv'>;
 
 /** The tokens of an account. */
@@ -84,7 +84,7 @@ export function tokenRecord({ mint, owner, amount, delegate, state, tlv }: Recor
   };
 }
 
-/** An account with what is known of its tree. */
+/** An account with the known facts about its tree. */
 export interface FullAccount
   extends Pick<
     AccountRow,
@@ -107,7 +107,7 @@ export interface FullAccount
   readonly tree_type: number;
   readonly tree_queue: Uint8Array | null;
   readonly next_tree: Uint8Array | null;
-  /** Null also when there is a next tree that is not known. */
+  /** Null also when the next tree is unknown. */
   readonly next_type: number | null;
   readonly next_queue: Uint8Array | null;
 }
@@ -142,7 +142,7 @@ export function selectAccounts(db: Db) {
     ]);
 }
 
-/** What the lists show of an account: less than the single methods read, because a page has a thousand of them. */
+/** Columns of an account in lists: fewer than the single methods read, because a page has a thousand accounts. */
 export const LISTED_COLUMNS = [
   ...(['hash', 'tree', 'leaf_index', 'owner', 'lamports', 'address', 'discriminator', 'data'] as const),
   ...(['data_hash', 'seq', 'slot_created', 'queued'] as const),
@@ -150,7 +150,7 @@ export const LISTED_COLUMNS = [
 
 export type ListedAccount = Pick<AccountRow, (typeof LISTED_COLUMNS)[number]>;
 
-/** Accounts by hash, spent ones too. */
+/** Accounts by hash, including spent ones. */
 export async function findListed(db: Db, hashes: readonly Uint8Array[]): Promise<ByBytes<ListedAccount>> {
   const query = db.selectFrom('compression_accounts').select(LISTED_COLUMNS);
   const rows = hashes.length === 0 ? [] : await query.where('hash', 'in', [...hashes]).execute();
@@ -158,15 +158,15 @@ export async function findListed(db: Db, hashes: readonly Uint8Array[]): Promise
 }
 
 /**
- * JSON of accounts and tokens, as `accountRecord` and `tokenRecord` give it. Text at once: the values of a page would cost several times
- * as much as their text. What neighbours have in common, owner, mint and tree, is written once.
+ * JSON of accounts and tokens, as `accountRecord` and `tokenRecord` return them. Written as text: building values would cost several times
+ * as much. Common parts of adjacent rows (owner, mint and tree) are encoded once.
  */
 interface RecordTexts {
   account(row: ListedAccount): string;
   tokens(row: RecordedTokens): string;
 }
 
-/** For some rows: their trees are read once. Errors: those of the store. */
+/** For several rows: their trees are read once. Errors: those of the store. */
 export async function recordTexts(
   db: Db,
   rows: readonly ListedAccount[],
@@ -210,7 +210,7 @@ async function readHomes(db: Db, ids: readonly number[], version: RecordVersion)
   );
 }
 
-/** base58, kept while it stays the same key. */
+/** base58, cached for consecutive equal keys. */
 function lastKey(): (key: Uint8Array) => string {
   let last: Uint8Array | null = null;
   let text = '';
@@ -238,12 +238,12 @@ const bigEndian = (bytes: Uint8Array): string =>
 const littleEndian = (bytes: Uint8Array): string =>
   digits(bufferOf(bytes).readUInt32LE(4), bufferOf(bytes).readUInt32LE(0));
 
-/** Of most amounts the number is exact, and quicker than a bigint. */
+/** Most amounts fit a number exactly, which is faster than a bigint. */
 function digits(high: number, low: number): string {
   return high < 2 ** 21 ? String(high * 2 ** 32 + low) : String((BigInt(high) << 32n) | BigInt(low));
 }
 
-/** Documentation of the records. Functions, because nothing is made while modules are loaded. */
+/** Schemas of the records. Functions, because nothing is built while modules are loaded. */
 export const key = (description: string): TSchema => Type.String({ description: `${description}, base58` });
 export const u64 = (description: string): TSchema =>
   Type.Integer({ minimum: 0, description: `${description}; up to 2^64 - 1, bare digits` });
@@ -307,7 +307,7 @@ export function signatureSchema(withError = false): TSchema {
   });
 }
 
-/** A list, with the cursor of the page after it where there is one. */
+/** A list, with the cursor of the next page if there is one. */
 export const pageSchema = (item: TSchema, items = 'items'): TSchema =>
   Type.Object({ [items]: Type.Array(item), cursor: orNull(Type.String()) });
 
@@ -321,14 +321,14 @@ export function byBytes<T>(rows: readonly T[], keyOf: (row: T) => Uint8Array): B
   return { get: (key) => map.get(nameOf(key)) };
 }
 
-/** Every key once, in order of first appearance. */
+/** Distinct keys, in order of first appearance. */
 export function distinctBytes(keys: readonly Uint8Array[]): Uint8Array[] {
   return [...new Map(keys.map((key) => [nameOf(key), key])).values()];
 }
 
 const nameOf = (key: Uint8Array) => Buffer.from(key.buffer, key.byteOffset, key.length).toString('latin1');
 
-/** A u64 as JSON shows it: bare digits. Numbers where they are exact, because the writer is quicker without bigints. */
+/** A u64 in JSON: bare digits. Numbers when exact, because they are faster to write than bigints. */
 export function u64Json(bytes: Uint8Array): number | bigint {
   return numberJson(u64Of(bytes));
 }
@@ -337,7 +337,7 @@ export function numberJson(value: bigint): number | bigint {
   return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : value;
 }
 
-/** The eight bytes of a discriminator, which clients know as a little-endian number. */
+/** The eight bytes of a discriminator, which clients read as a little-endian number. */
 function discriminatorJson(bytes: Uint8Array): number | bigint {
   return numberJson(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).readBigUInt64LE());
 }

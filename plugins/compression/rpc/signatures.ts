@@ -123,7 +123,7 @@ async function compressionTransactions(db: Db, from: SignaturePlace | null, coun
   ).execute();
 }
 
-/** A row holds the transactions of a block, so the place is looked for in the first one. */
+/** A row holds the transactions of a block, so the position is searched in the first row. */
 async function recentTransactions(db: Db, from: SignaturePlace | null, count: number): Promise<Timed[]> {
   let query = db.selectFrom('compression_recent').select(['slot', 'body', 'block_time']).orderBy('slot', 'desc');
   if (from !== null) query = query.where('slot', '<=', from.slot);
@@ -144,7 +144,7 @@ const newestFirst = (a: SignaturePlace, b: SignaturePlace): number =>
 interface SignatureRecord {
   readonly signature: string;
   readonly slot: number;
-  /** Unix seconds. Clients want a number, so the few blocks without a time show 0. */
+  /** Unix seconds. Clients require a number, so blocks without a time show 0. */
   readonly blockTime: number;
 }
 
@@ -170,7 +170,7 @@ async function blockTimes(db: Db, slots: readonly number[]): Promise<Map<number,
   return new Map(rows.map((row) => [row.slot, row.block_time]));
 }
 
-/** A place in a list of signatures, newest first. */
+/** A position in a list of signatures, newest first. */
 interface SignaturePlace {
   readonly slot: number;
   /** 64 bytes. */
@@ -183,7 +183,7 @@ const SLOT_BYTES = 8;
 
 const signatureCursor = () => cursor(CURSOR_BYTES);
 
-/** Errors: -32602 for a slot that no chain has. */
+/** Errors: -32602 for an impossible slot. */
 function placeOf(bytes: Uint8Array): SignaturePlace {
   const slot = Buffer.from(bytes.buffer, bytes.byteOffset, SLOT_BYTES).readBigUInt64LE();
   if (slot > BigInt(Number.MAX_SAFE_INTEGER)) throw invalid('Invalid cursor');

@@ -9,7 +9,7 @@ import { createSlotWatch } from './method.ts';
 
 const never = new AbortController().signal;
 
-/** A watch over a head that the test moves, and how often the head was asked for. */
+/** A watch over a head that the test moves, with the number of reads. */
 function bed() {
   const head = { slot: null as number | null, asked: 0, fails: false };
   const store = {
@@ -47,7 +47,7 @@ function bed() {
   };
 }
 
-test('asked a thousand times within a moment it looks once', async () => {
+test('a thousand calls at one moment cause one read', async () => {
   const { head, clock, watch } = bed();
   head.slot = 5;
   await clock.advance(1_000);
@@ -62,7 +62,7 @@ test('asked a thousand times within a moment it looks once', async () => {
   assert.equal(await watch.newest(), 6);
 });
 
-test('a hint makes it look ahead, and again when one came while it looked', async () => {
+test('a hint causes an early read, and another one when it arrives during a read', async () => {
   const { head, clock, watch, release, isListening } = bed();
   watch.start();
   head.slot = 7;
@@ -78,7 +78,7 @@ test('a hint makes it look ahead, and again when one came while it looked', asyn
   assert.equal(isListening(), false);
 });
 
-test('what was answered before is never taken back, though a wait knows of a roll-back', async () => {
+test('the answer never decreases, although a wait notices a revert', async () => {
   const { head, clock, watch } = bed();
   head.slot = 9;
   await clock.advance(1_000);
@@ -93,7 +93,7 @@ test('what was answered before is never taken back, though a wait knows of a rol
   assert.equal(await refused, 'slot 9 has not been indexed yet (at 8)');
 });
 
-test('a wait ends when the slot is there, told or found, and when its call ends', async () => {
+test('a wait ends when the slot is indexed, by hint or by polling, and when its call ends', async () => {
   const { head, clock, watch } = bed();
   head.slot = 3;
   let ended = '';
@@ -124,7 +124,7 @@ test('a wait ends when the slot is there, told or found, and when its call ends'
   assert.equal(clock.pending, 0);
 });
 
-test('a store that is away is logged for hints and told to who asks', async () => {
+test('store errors are logged for hints and thrown to callers', async () => {
   const { head, clock, watch, release, log } = bed();
   watch.start();
   head.fails = true;

@@ -24,7 +24,7 @@ interface TokenPage {
   readonly who: Who;
   readonly key: Uint8Array;
   readonly mint: Uint8Array | null;
-  /** Mint and hash of the last row before. */
+  /** Mint and hash of the last row of the page before. */
   readonly from: Uint8Array | null;
   readonly count: number;
 }
@@ -92,16 +92,16 @@ async function tokenAccountTexts(
   return rows.map(({ account, token }) => `{"account":${texts.account(account)},"tokenData":${texts.tokens(token)}}`);
 }
 
-/** Rows that are read at once. */
+/** Rows read per query. */
 const ROWS = 1_000;
 
 /** getCompressedTokenAccountBalance: of one account, or of all of an owner. */
 export const getCompressedTokenAccountBalance = (): MethodFactory =>
   compressionMethod({
     name: 'getCompressedTokenAccountBalance',
-    summary: 'Tokens in one compressed account, or in all unspent ones of an owner, who is given as address',
+    summary: 'Tokens in one compressed account, or in all unspent ones of an owner, given as address',
     fields: oneAccountFields(),
-    result: Type.Object({ amount: u64('raw units; 0 when there is none') }),
+    result: Type.Object({ amount: u64('raw units; 0 without tokens') }),
     async run(params, { db }) {
       const { column, key } = whichOne(params);
       const amount = column === 'hash' ? await amountOf(db, key) : await sumOf(db, key);
@@ -120,7 +120,7 @@ async function amountOf(db: Db, hash: Uint8Array): Promise<bigint> {
   return row === undefined ? 0n : u64Of(row.amount);
 }
 
-/** Databases can't add these numbers: the balances of the owner, a row per mint, are added here. */
+/** Databases cannot add these numbers: the balances of the owner, one row per mint, are added here. */
 async function sumOf(db: Db, owner: Uint8Array): Promise<bigint> {
   let sum = 0n;
   for (let from: Uint8Array | null = null; ; ) {
@@ -139,7 +139,7 @@ async function sumOf(db: Db, owner: Uint8Array): Promise<bigint> {
   }
 }
 
-/** getCompressedTokenBalancesByOwner and its V2, whose list has another name. */
+/** getCompressedTokenBalancesByOwner and its V2, which names the list differently. */
 export function getCompressedTokenBalancesByOwner(version: RecordVersion): MethodFactory {
   const items = version === 1 ? 'token_balances' : 'items';
   return compressionMethod({
@@ -160,7 +160,7 @@ export function getCompressedTokenBalancesByOwner(version: RecordVersion): Metho
         .where('amount', '>', u64Bytes(0n))
         .orderBy('mint')
         .limit(most + 1);
-      // One mint has one row: there is nothing to go on after.
+      // A mint has one row per owner, so there is no next page.
       if (mint !== null) query = query.where('mint', '=', mint);
       else if (from !== null) query = query.where('mint', '>', from);
       const page = pageOf(await query.execute(), most, (last) => encode32(last.mint));

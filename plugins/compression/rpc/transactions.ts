@@ -70,13 +70,13 @@ export function getTransactionWithCompressionInfo(
             optionalTokenData: tokens === null ? null : tokenRecord(tokens),
           })),
         }));
-        // The transaction goes out as it came: its numbers may be larger than a parser keeps.
+        // The transaction is returned as received: its numbers may exceed the precision of a parser.
         return new JsonText(`{"transaction":${text},"compressionInfo":${stringify(value)}}`);
       },
     });
 }
 
-/** Errors: -32603 when a part of the transaction cannot be read: what it did is then not known. */
+/** Errors: -32603 when a part of the transaction cannot be read, so that its effects are unknown. */
 function transactionEvents(block: ChainBlock, programId: string): TransactionEvent[] {
   const ids = createProgramFinder(programId)(block.keys);
   return block.transactions.flatMap((transaction) => {
@@ -108,7 +108,7 @@ interface OpenedAccount {
 
 type KnownTree = Pick<TreeRow, 'key' | 'type' | 'queue' | 'next_tree'>;
 
-/** The accounts that a transaction created, as they were then. Errors: -32002 for an output queue whose tree is not known. */
+/** The accounts that a transaction created, in their original state. Errors: -32002 for an output queue whose tree is unknown. */
 async function openedAccounts(db: Db, outputs: readonly CreatedOutput[], slot: number): Promise<OpenedAccount[]> {
   const keys = distinctBytes(outputs.map(({ treeOrQueue }) => treeOrQueue));
   const trees = await treesOf(db, keys);
@@ -165,10 +165,10 @@ function tokensOf(data: Uint8Array): RecordedTokens | null {
   return { ...tokens, amount: u64Bytes(tokens.amount), state: tokens.state === 'frozen' ? 1 : 0 };
 }
 
-/** Hashes that an error names; a transaction can hold many. */
+/** Hashes listed in an error; a transaction can contain many. */
 const MOST_NAMED = 8;
 
-/** The accounts that a transaction spent. A chain transaction has only their hashes. Errors: -32002 when one is not indexed. */
+/** The accounts that a transaction spent. The transaction contains only their hashes. Errors: -32002 when one is not indexed. */
 async function closedAccounts(db: Db, inputs: readonly Uint8Array[], version: RecordVersion): Promise<object[]> {
   const hashes = distinctBytes(inputs);
   if (hashes.length === 0) return [];
@@ -195,14 +195,14 @@ async function closedAccounts(db: Db, inputs: readonly Uint8Array[], version: Re
   });
 }
 
-/** Trees without queues know neither of the two. */
+/** Accounts of trees without queues have neither. */
 function spendOf({ tree_type: type, nullifier, tx_hash: txHash }: FullAccount): object {
   const shown = (hash: Uint8Array | null) => (hash === null || type === TREE_TYPE.stateV1 ? NO_KEY : encode32(hash));
   return { nullifier: shown(nullifier), txHash: shown(txHash) };
 }
 
 interface FetchedTransaction {
-  /** The upstream's answer as it came. */
+  /** The answer of the upstream, unparsed. */
   readonly text: string;
   /** A block that holds just this transaction. */
   readonly block: ChainBlock;
@@ -210,7 +210,7 @@ interface FetchedTransaction {
 
 type Asker = Pick<CallContext, 'signal' | 'tenant'>;
 
-/** A version beyond the newest that exists would be refused by nodes. */
+/** Nodes refuse a version above the newest one. */
 const MOST_VERSION = 1;
 
 /** Reads a transaction from the chain. Errors: -32000 when it is missing; -32002; those of the upstreams. */

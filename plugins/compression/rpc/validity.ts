@@ -22,7 +22,7 @@ import {
 import { type AccountToProve, type AddressToProve, type Prover, proofRequest } from './prover.ts';
 import { byBytes, distinctBytes, key, merkleContext, NO_KEY, orNull, treeContextSchema } from './records.ts';
 
-/** getValidityProof: lists of what is proved, accounts first, then addresses. */
+/** getValidityProof: lists of proven values, accounts first, then addresses. */
 export const getValidityProof = (parts: ValidityParts): RpcMethod =>
   plainMethod(parts.slots, {
     name: 'getValidityProof',
@@ -66,7 +66,7 @@ async function prepareV1(
   const accounts = await pathsOfAccounts(db, proofs.reader, hashes, 'leaf');
   const free = await pathsOfAddresses(db, proofs, addresses);
   const entries = [
-    // Each has one, or all had been refused.
+    // Each has one, otherwise the request was refused.
     ...hashes
       .map((hash) => accounts.get(hash)!.account)
       .map((account) => ({
@@ -117,7 +117,7 @@ const resultSchema = () =>
     ),
   });
 
-/** getValidityProofV2: what waits in an output queue is proved by its index and needs no prover. */
+/** getValidityProofV2: accounts in an output queue are proven by index and need no prover. */
 export const getValidityProofV2 = (parts: ValidityParts): RpcMethod =>
   plainMethod(parts.slots, {
     name: 'getValidityProofV2',
@@ -163,7 +163,7 @@ async function prepareV2(
   };
 }
 
-/** Errors: -32602 when one is unknown or spent, -32603 for a tree that may not be proved. */
+/** Errors: -32602 when one is unknown or spent, -32603 for a tree whose proofs are withheld. */
 async function unspentAccounts(db: Db, hashes: readonly Uint8Array[]) {
   const rows = await findProvable(db, hashes);
   const accounts = byBytes(
@@ -206,7 +206,7 @@ function addressEntry({ address, tree }: AddressPath, next: NextTree) {
   };
 }
 
-/** Trees go on in others only once in their life: mostly nothing is read. */
+/** Few trees have a successor, so this mostly reads nothing. */
 async function nextTrees(db: Db, paths: readonly AddressPath[]): Promise<(key: Uint8Array | null) => NextTree> {
   const keys = distinctBytes(paths.flatMap(({ tree }) => (tree.next_tree === null ? [] : [tree.next_tree])));
   const rows =
@@ -221,10 +221,10 @@ async function nextTrees(db: Db, paths: readonly AddressPath[]): Promise<(key: U
 }
 
 const V1_HEIGHT = 26;
-/** Counts of accounts that no circuit of the first version takes, while one takes more. */
+/** Numbers of accounts without a circuit in the first version, between numbers with one. */
 const WITHOUT_CIRCUIT = [5, 6, 7];
 
-/** The body of the request to the prover. Each leaf and each address is there once. Errors: -32602 for what no circuit takes. */
+/** The body of the request to the prover, without duplicate leaves and addresses. Errors: -32602 for counts without a circuit. */
 function bodyFor(
   hashing: Pick<Hashing, 'poseidon' | 'zeros'>,
   accounts: readonly AccountPath[],
@@ -272,7 +272,7 @@ function rootIndexOf({ key, seq, root_capacity: capacity }: Pick<TreeRow, 'key' 
   return seq % capacity;
 }
 
-/** Every address of a tree once, in order of first appearance. */
+/** The distinct addresses of each tree, in order of first appearance. */
 function distinctAddresses(paths: readonly AddressPath[]): readonly AddressPath[] {
   const seen = new Set<string>();
   return paths.filter(({ address, tree }) => {
@@ -289,10 +289,10 @@ interface ValidityParts extends ProofParts {
   readonly proverTimeoutMs: number;
 }
 
-/** What the store takes, and a wait for a slot. */
+/** Time for the store, and for waiting for a slot. */
 const READING_MS = 10_000;
 
-/** What both methods have in common. */
+/** Common parts of both methods. */
 const validityTexts = ({ proverTimeoutMs }: ValidityParts) => ({
   credits: 100,
   timeoutMs: proverTimeoutMs + READING_MS,

@@ -39,7 +39,7 @@ interface SnapshotCommandParts {
 type Options = Readonly<Record<string, string | boolean | undefined>>;
 
 const JSON_OPTION = { flags: '--json', description: 'one JSON document' };
-const DIR_OPTION = { flags: '--dir <folder>', description: 'folder; without it compression.snapshotDir' };
+const DIR_OPTION = { flags: '--dir <folder>', description: 'folder; default compression.snapshotDir' };
 const DEFAULT_PORT = 8825;
 
 export function snapshotCommands(parts: SnapshotCommandParts): Command[] {
@@ -70,7 +70,7 @@ function loadCommand(parts: SnapshotCommandParts): Command {
     options: [
       { flags: '--file <file>', description: 'a file that `snapshot save` wrote' },
       { flags: '--url <address>', description: 'instead of a file: the address of `snapshot serve`' },
-      { flags: '--replace', description: 'remove the compressed accounts that the store holds' },
+      { flags: '--replace', description: 'replace the compressed accounts in the store' },
       { flags: '--offline', description: 'do not compare with the chain' },
       JSON_OPTION,
     ],
@@ -126,17 +126,18 @@ function report(options: Options, io: CommandIo, { header, rows, rootsFound, roo
 function serveCommand(parts: SnapshotCommandParts): Command {
   return {
     path: ['compression', 'snapshot', 'serve'],
-    summary: 'offer the snapshots of a folder over HTTP until interrupted: /latest, or by name',
+    summary: 'serve the snapshots of a folder over HTTP until interrupted: /latest, or by name',
     options: [
       DIR_OPTION,
-      { flags: '--host <address>', description: 'address to listen on; without it 127.0.0.1' },
-      { flags: '--port <number>', description: `its port; without it ${DEFAULT_PORT}; 0 = any free one` },
+      { flags: '--host <address>', description: 'address to listen on; default 127.0.0.1' },
+      { flags: '--port <number>', description: `port; default ${DEFAULT_PORT}; 0 = any free one` },
       JSON_OPTION,
     ],
     async run(options, io) {
       const { host, port } = options;
       const number = typeof port === 'string' ? Number(port) : DEFAULT_PORT;
-      if (!Number.isInteger(number) || number < 0 || number > 65_535) throw usage('--port wants a number up to 65535');
+      if (!Number.isInteger(number) || number < 0 || number > 65_535)
+        throw usage('--port must be a number up to 65535');
       const server = await serveSnapshots(folderOf(parts, options), {
         host: typeof host === 'string' ? host : '127.0.0.1',
         port: number,
@@ -159,12 +160,12 @@ function folderOf({ config }: SnapshotCommandParts, options: Options): string {
 
 const usage = (message: string) => new CodedError('COMPRESSION_USAGE', message, { exitCode: 64 });
 
-/** Downloads a snapshot of another daemon's operator into a temporary file. Errors: COMPRESSION_SNAPSHOT_FETCH. */
+/** Downloads a snapshot from another daemon into a temporary file. Errors: COMPRESSION_SNAPSHOT_FETCH. */
 export async function fetchSnapshot(url: string): Promise<{ readonly file: string; remove(): Promise<void> }> {
   const folder = await mkdtemp(join(tmpdir(), 'parhelion-snapshot-'));
   const remove = () => rm(folder, { recursive: true, force: true });
   try {
-    // An address without a path is that of the server.
+    // An address without a path is the address of the server.
     const address = new URL(url);
     if (address.pathname === '/') address.pathname = '/latest';
     const response = await fetch(address);

@@ -31,27 +31,27 @@ export interface LoadParts {
   readonly random: Random;
   readonly programId: string;
   readonly schema: number;
-  /** Of the chain that is followed; null without an upstream: nothing is compared with the chain then. */
+  /** The followed chain; null without an upstream: nothing is compared with the chain then. */
   readonly chain: { readonly genesisHash: string; readonly reader: Pick<TreeReader, 'rootAt'> } | null;
-  /** Removes what the store holds before. */
+  /** Replaces existing rows. */
   readonly replaces: boolean;
-  /** Runs in the transaction, with the newest slot that the store held before; null when it was empty. */
+  /** Runs in the transaction, with the newest slot of the replaced rows; null when the store was empty. */
   readonly also: (tx: StoreTx, header: SnapshotHeader, headSlot: number | null) => Promise<void>;
-  /** Told after each piece. */
+  /** Called after each piece. */
   readonly progress: (rows: number) => void;
 }
 
 export interface LoadedSnapshot {
   readonly header: SnapshotHeader;
   readonly rows: number;
-  /** Trees whose root was found in the chain's account, and those whose root is too old to be there. */
+  /** Trees whose root was found in the account on the chain, and those whose root is too old for it. */
   readonly rootsFound: number;
   readonly rootsTooOld: number;
 }
 
 /**
- * Puts a snapshot into the store, all or nothing: the bytes of the file, the chain it is of, a proof of each tree, and the roots of the
- * trees against the chain are checked first. Errors: COMPRESSION_SNAPSHOT_DAMAGED, _FOREIGN, _WRONG, _IN_USE; those of the store.
+ * Loads a snapshot into the store, all or nothing. First checks the bytes of the file, its chain, a proof of each tree, and the roots of the
+ * trees against the chain. Errors: COMPRESSION_SNAPSHOT_DAMAGED, _FOREIGN, _WRONG, _IN_USE; those of the store.
  */
 export async function loadSnapshot(parts: LoadParts, file: string): Promise<LoadedSnapshot> {
   const header = await checkSnapshot(file);
@@ -90,7 +90,7 @@ function checkOrigin({ chain, programId, schema }: LoadParts, header: SnapshotHe
     throw foreign('chain', header.genesisHash, chain.genesisHash);
 }
 
-/** The trees stand at the beginning. */
+/** The trees come first. */
 async function treesOf(file: string): Promise<TreeRow[]> {
   const trees: TreeRow[] = [];
   for await (const { table, rows } of readSnapshot(file)) {
@@ -127,7 +127,7 @@ const wrong = ({ key, seq }: TreeRow, how: string) =>
     exitCode: 78,
   });
 
-/** Returns the newest slot that was there. */
+/** Returns the newest slot of the removed rows. */
 async function makeRoom({ replaces }: LoadParts, { db }: StoreTx): Promise<number | null> {
   const own = db as Db;
   const head = await own.selectFrom('compression_head').select('slot').executeTakeFirst();
@@ -148,7 +148,7 @@ async function insert(tx: StoreTx, { table, rows }: RowsPiece): Promise<number> 
   return await tx.insertMany(table.name, table.columns, rows as readonly (readonly SqlValue[])[]);
 }
 
-/** A random leaf of each tree has to lead to the root. */
+/** A random leaf of each tree must lead to the root. */
 async function foldOneEach({ hashing, random }: LoadParts, tx: StoreTx): Promise<void> {
   const keccak = createKeccakPairs();
   for (const tree of await (tx.db as Db).selectFrom('compression_trees').selectAll().execute()) {
@@ -174,7 +174,7 @@ interface RowsPiece {
 
 const CHUNK_BYTES = 1024 * 1024;
 
-/** The first record, once all bytes of the file have been found to be those that were written. Errors: COMPRESSION_SNAPSHOT_DAMAGED. */
+/** The first record, after the checksum of the file was verified. Errors: COMPRESSION_SNAPSHOT_DAMAGED. */
 async function checkSnapshot(file: string): Promise<SnapshotHeader> {
   return await withFile(file, async (handle, size) => {
     const hash = createHash('sha256');
@@ -186,7 +186,7 @@ async function checkSnapshot(file: string): Promise<SnapshotHeader> {
     }
     const stored = Buffer.alloc(DIGEST_BYTES);
     await readAt(handle, stored, DIGEST_BYTES, size - DIGEST_BYTES);
-    if (!hash.digest().equals(stored)) throw damaged('its bytes are not those that were written');
+    if (!hash.digest().equals(stored)) throw damaged('its checksum does not match');
     const { kind, content } = await readRecord(handle, MAGIC.length, size);
     if (kind !== RECORD.header) throw damaged('it does not begin with its description');
     const header = jsonOf<SnapshotHeader>(content);
@@ -228,7 +228,7 @@ async function withFile<T>(file: string, work: (handle: FileHandle, size: number
     const magic = Buffer.alloc(MAGIC.length);
     if (size < MAGIC.length + DIGEST_BYTES) throw damaged('it is too short');
     await readAt(handle, magic, magic.length, 0);
-    if (!magic.equals(MAGIC)) throw damaged('it is no snapshot');
+    if (!magic.equals(MAGIC)) throw damaged('it is not a snapshot');
     return await work(handle, size);
   } finally {
     await handle.close();
@@ -247,7 +247,7 @@ async function readRecord(handle: FileHandle, at: number, size: number) {
   return { kind: head.readUInt8(), content };
 }
 
-/** Fills so many bytes of the buffer. */
+/** Reads this many bytes into the buffer. */
 async function readAt(handle: FileHandle, buffer: Buffer, length: number, at: number): Promise<number> {
   for (let done = 0; done < length; ) {
     const { bytesRead } = await handle.read(buffer, done, length - done, at + done);
@@ -261,6 +261,6 @@ function jsonOf<T>(content: Buffer): T {
   try {
     return JSON.parse(content.toString()) as T;
   } catch (cause) {
-    throw damaged('a description is no JSON', cause);
+    throw damaged('a description is not JSON', cause);
   }
 }

@@ -4,13 +4,13 @@ import { UNDONE } from '../store/row-book.ts';
 import type { Tables } from '../store/tables.ts';
 
 /**
- * The file: eight bytes of magic, records, and the SHA-256 of all before it. A record is one byte of kind, four of length (big-endian)
+ * The file: eight bytes of magic, records, and the SHA-256 of everything before it. A record is one byte of kind, four of length (big-endian)
  * and its content.
  */
 export const MAGIC = Buffer.from('PHCSNAP1');
 export const DIGEST_BYTES = 32;
 export const RECORD = { header: 1, table: 2, rows: 3, end: 4 } as const;
-/** A row is at most some ten kilobytes, and a record holds a few hundred. */
+/** A row is at most about ten kilobytes, and a record holds a few hundred. */
 export const MOST_RECORD_BYTES = 64 * 1024 * 1024;
 
 /** First record. */
@@ -18,22 +18,22 @@ export interface SnapshotHeader {
   readonly version: 1;
   readonly genesisHash: string;
   readonly programId: string;
-  /** Newest block in it. */
+  /** Newest block in the snapshot. */
   readonly slot: number;
   /** Null when no upstream had it. */
   readonly blockhash: string | null;
   readonly treeCount: number;
-  /** Step of the tables' schema that it fits. */
+  /** Schema version of the tables. */
   readonly schema: number;
 }
 
-/** Begins the rows of a table. */
+/** Starts the rows of a table. */
 export interface TableHeader {
   readonly name: string;
   readonly columns: readonly string[];
 }
 
-/** Last record: how many rows there were in all. */
+/** Last record: total number of rows. */
 export interface SnapshotEnd {
   readonly rows: number;
 }
@@ -47,7 +47,7 @@ export function sealRecord(kind: number, content: Uint8Array): Buffer {
 
 const TAG = { null: 0, number: 1, bytes: 2, text: 3 } as const;
 
-/** Values of rows one after the other, each with its type. */
+/** Values of rows in sequence, each with its type. */
 export function packRows(rows: readonly (readonly SqlValue[])[]): Buffer {
   const parts: Uint8Array[] = [];
   for (const row of rows) for (const value of row) parts.push(...packValue(value));
@@ -69,7 +69,7 @@ function packValue(value: SqlValue): Uint8Array[] {
   return [head, content];
 }
 
-/** Rows of so many columns. Errors: COMPRESSION_SNAPSHOT_DAMAGED. */
+/** Rows with the given number of columns. Errors: COMPRESSION_SNAPSHOT_DAMAGED. */
 export function unpackRows(content: Buffer, columns: number): SqlValue[][] {
   const rows: SqlValue[][] = [];
   let at = 0;
@@ -96,18 +96,18 @@ export const damaged = (why: string, cause?: unknown) =>
     ...(cause === undefined ? {} : { cause }),
   });
 
-/** A table as a snapshot holds it. */
+/** A table in a snapshot. */
 export interface SnapshotTable {
   readonly name: keyof Tables;
   /** Order of the rows; indexed. */
   readonly key: readonly string[];
   readonly columns: readonly string[];
-  /** Rows that are read and written at a time. */
+  /** Rows read and written at a time. */
   readonly rowsPerPiece: number;
 }
 
 /**
- * All tables that hold state. How to take blocks back is left out: a snapshot begins with what it holds. Notes are of one store only.
+ * All tables with state. Undo data is excluded: a snapshot starts at its own state. Notes belong to one store only.
  */
 export function snapshotTables(): SnapshotTable[] {
   const rows = UNDONE.map(({ name, key, mutable, fixed }) => ({

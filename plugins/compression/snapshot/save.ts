@@ -26,10 +26,10 @@ export interface KeeperParts {
   readonly log: Log;
 }
 
-/** Writes a snapshot every so many slots, and at the end. */
+/** Writes a snapshot periodically, and at the end. */
 export interface SnapshotKeeper {
   start(): void;
-  /** With a signal a last snapshot is written until that aborts. */
+  /** With a signal, writes a last snapshot unless the signal aborts. */
   stop(signal: AbortSignal | null): Promise<void>;
 }
 
@@ -90,7 +90,7 @@ async function noteGenesis({ store, genesisHash }: Pick<KeeperParts, 'store' | '
   await store.write((tx) => writeNote(tx, NOTES.genesisHash, hash));
 }
 
-/** Null when nothing is indexed, or it is not known of which chain. Errors: as `saveSnapshot`. */
+/** Null when nothing is indexed, or the chain of the rows is unknown. Errors: as `saveSnapshot`. */
 export async function saveNow(
   { store, config, chain }: Pick<KeeperParts, 'store' | 'chain'> & { readonly config: { readonly programId: string } },
   folder: string,
@@ -100,7 +100,7 @@ export async function saveNow(
   if (genesisHash === null) return null;
   const blockhash = async (slot: number): Promise<string | null> => {
     const params = [slot, { transactionDetails: 'none', rewards: false, maxSupportedTransactionVersion: 1 }];
-    // Informational only: a snapshot without it is fine.
+    // Informational only: a snapshot without it is valid.
     const block = await chain
       ?.call<{ blockhash?: string } | null>('getBlock', params, { timeoutMs: 2_000 })
       .catch(() => null);
@@ -115,7 +115,7 @@ export async function saveNow(
 export interface SaveParts {
   readonly store: Store;
   readonly header: Pick<SnapshotHeader, 'genesisHash' | 'programId' | 'schema'>;
-  /** Of the block at a slot, when an upstream has it. */
+  /** Blockhash at a slot, when an upstream has the block. */
   readonly blockhash: (slot: number) => Promise<string | null>;
   readonly signal: AbortSignal;
 }
@@ -132,7 +132,7 @@ const NAME = /^compression-(\d{1,15})\.snapshot$/;
 
 const snapshotName = (slot: number): string => `compression-${slot}.snapshot`;
 
-/** Snapshots of a folder, newest first. Errors: those of the file system, but none where there is no folder. */
+/** Snapshots in a folder, newest first; empty when the folder does not exist. Errors: those of the file system. */
 export async function listSnapshots(folder: string): Promise<{ readonly file: string; readonly slot: number }[]> {
   const names = await readdir(folder).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return [];
@@ -147,8 +147,8 @@ export async function listSnapshots(folder: string): Promise<{ readonly file: st
 }
 
 /**
- * Writes the state of one slot into a folder and removes all but the newest two. Nothing has the name of a snapshot before it is whole
- * and on the disk. Memory: a few hundred rows. Null when nothing is indexed yet. Errors: those of store and file system, the signal's.
+ * Writes the state of one slot into a folder and removes all but the newest two. A file gets the name of a snapshot only when it is complete
+ * and synced. Memory: a few hundred rows. Null when nothing is indexed yet. Errors: those of store and file system, the reason of the signal.
  */
 export async function saveSnapshot(parts: SaveParts, folder: string): Promise<SavedSnapshot | null> {
   await mkdir(folder, { recursive: true });
@@ -236,7 +236,7 @@ function createOut(handle: FileHandle) {
   };
 }
 
-/** The new name has to survive a power cut as the file does. */
+/** The rename must survive a power failure like the file itself. */
 async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r');
   await handle.sync().finally(() => handle.close());

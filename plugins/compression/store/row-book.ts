@@ -3,7 +3,7 @@ import type { StoreTx } from '../../../src/plugin/plugin.ts';
 import type { Dialect, SqlValue } from '../../../src/ports/store.ts';
 import type { AccountRow, Db, Tables, TokenAccountRow, TreeRow } from './tables.ts';
 
-/** What a row was before this transaction; null: it was not there. */
+/** The row before this transaction; null: it did not exist. */
 export interface RowChange<Row> {
   readonly key: readonly SqlValue[];
   readonly before: Row | null;
@@ -11,25 +11,25 @@ export interface RowChange<Row> {
 }
 
 /**
- * The rows of one table that a block reads and changes. They are read many at a time, changed in memory, and written with few statements
+ * The rows of one table that a block reads and changes. They are read in batches, changed in memory, and written with few statements
  * at the end. Rows are never changed in place.
  */
 export interface RowBook<Row> {
-  /** Reads the rows with these keys, as far as they are not known yet. */
+  /** Reads the rows with these keys that are not loaded yet. */
   load(keys: readonly (readonly SqlValue[])[]): Promise<void>;
-  /** Takes rows of another query; those that are known already stay as they are here. */
+  /** Adopts rows of another query; already loaded rows stay unchanged. */
   adopt(rows: readonly Row[]): void;
   /** Null when the row does not exist. Throws for a key that was not loaded. */
   get(...key: readonly SqlValue[]): Row | null;
-  /** As `get`; undefined where the key was not loaded. */
+  /** As `get`; undefined when the key was not loaded. */
   peek(...key: readonly SqlValue[]): Row | null | undefined;
-  /** Adds or replaces. Of a row that was not loaded it is said to be new. */
+  /** Adds or replaces. A row that was not loaded counts as new. */
   put(row: Row): void;
   remove(...key: readonly SqlValue[]): void;
-  /** The rows that are known and there, in no order. */
+  /** The loaded rows that exist, unordered. */
   rows(): Iterable<Row>;
   changes(): RowChange<Row>[];
-  /** Keys of all rows that were asked for. */
+  /** Keys of all requested rows. */
   keys(): Iterable<string>;
   flush(): Promise<void>;
 }
@@ -57,7 +57,7 @@ export function createRowBook<Row extends object>(tx: StoreTx, shape: TableShape
 
   function known(key: readonly SqlValue[]): Entry<Row> {
     const entry = entries.get(keyText(key));
-    if (entry === undefined) throw new Error(`a row of ${shape.name} was asked for that was not loaded`);
+    if (entry === undefined) throw new Error(`a row of ${shape.name} was requested that was not loaded`);
     return entry;
   }
   const adopt = (rows: readonly Row[]) => {
@@ -106,7 +106,7 @@ export function createRowBook<Row extends object>(tx: StoreTx, shape: TableShape
   return book;
 }
 
-/** Deletes, updates and inserts, each many rows at a time and in the order of their keys. */
+/** Deletes, updates and inserts, each in batches in the order of their keys. */
 export async function writeChanges<Row extends object>(
   tx: StoreTx,
   shape: TableShape<Row>,
@@ -126,7 +126,7 @@ export async function writeChanges<Row extends object>(
   await tx.insertMany(shape.name, columns, inOrder(added), shape.blind === true ? 'ignore' : 'fail');
 }
 
-/** SQLite takes 32,766 values in a statement, and most tables have fewer columns than this allows. */
+/** SQLite accepts 32,766 values per statement, and most tables have fewer columns than this allows. */
 const MOST_VALUES = 16_000;
 
 async function replaceRows<Row>(
@@ -146,7 +146,7 @@ async function replaceRows<Row>(
   }
 }
 
-/** Sorted rows go into an index several times as fast. */
+/** Sorted rows are inserted into an index several times faster. */
 function inOrder(rows: readonly (readonly SqlValue[])[]): readonly (readonly SqlValue[])[] {
   return rows
     .map((row) => ({ row, name: sortKey(row) }))
@@ -166,9 +166,9 @@ export interface TableShape<Row> {
   readonly key: readonly (keyof Row & string)[];
   /** The other columns that may change once a row exists. */
   readonly mutable: readonly (keyof Row & string)[];
-  /** Those that never do. */
+  /** Columns that never change. */
   readonly fixed: readonly (keyof Row & string)[];
-  /** Rows are written without having been looked for: one that is there already stays. */
+  /** Rows are written without a read: an existing row stays. */
   readonly blind?: true;
 }
 
@@ -228,16 +228,16 @@ export const RECENT = blind(shape('compression_recent', ['slot'], ['block_time',
 export const BLOCKS = blind(shape('compression_blocks', ['slot'], ['block_time']));
 export const HEAD = shape('compression_head', ['id'], ['slot', 'block_time']);
 
-/** All tables that a block changes and a rollback restores, except pages. Stored undo rows contain indexes of this list. */
+/** All tables that a block changes and a revert restores, except pages. Stored undo rows contain indexes into this list: append only. */
 export const UNDONE: readonly TableShape<never>[] = [
   ...[TREES, FOREIGN, ACCOUNTS, TOKEN_ACCOUNTS, BALANCES, TOKEN_BALANCES, EARLY_SPENDS, INDEXED_LEAVES],
   ...[ADDRESS_QUEUE, PENDING, ROOTS, TRANSACTIONS, SUBJECTS, RECENT, BLOCKS, HEAD, ASSETS],
 ] as unknown as readonly TableShape<never>[];
 
-/** Rows that one statement names: their texts stay few, and below what the engines take. */
+/** Rows per statement: few distinct statement texts, within the limits of the engines. */
 export const KEYS_PER_STATEMENT = 500;
 
-/** The condition that the key columns are one of these; `keys` is not empty. */
+/** Condition that the key columns equal one of these; `keys` is not empty. */
 function isOneOf(
   dialect: Dialect,
   columns: readonly string[],
@@ -248,13 +248,13 @@ function isOneOf(
     return sql<boolean>`${sql.ref(first)} in (${sql.join(keys.map(([value]) => sql`${value}`))})`;
   const names = sql.join(columns.map((column) => sql.ref(column)));
   const tuples = sql.join(keys.map((key) => sql`(${sql.join(key.map((value) => sql`${value}`))})`));
-  // PostgreSQL gives the values of a VALUES list the type text; SQLite knows no other list of rows.
+  // PostgreSQL types the values of a VALUES list as text; SQLite has no other list of rows.
   return dialect === 'sqlite'
     ? sql<boolean>`(${names}) in (values ${tuples})`
     : sql<boolean>`(${names}) in (${tuples})`;
 }
 
-/** Pieces whose sizes are powers of two once they are below the most, so that few texts are prepared. */
+/** Pieces whose sizes below the maximum are powers of two, so that few texts are prepared. */
 export function* pieces<T>(list: readonly T[], most = KEYS_PER_STATEMENT): Generator<readonly T[]> {
   let size = most;
   for (let at = 0; at < list.length; at += size) {

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import type { Migration, Queries, Store, StoreTx } from '../../../src/ports/store.ts';
 
-/** What is known of a tree. Keys and hashes are 32 bytes. */
+/** A known tree. Keys and hashes are 32 bytes. */
 export interface TreeRow {
   /** Small number that identifies the tree in all other tables. */
   id: number;
@@ -25,18 +25,18 @@ export interface TreeRow {
   reason: string | null;
   expected_root: Uint8Array | null;
   computed_root: Uint8Array | null;
-  /** Newest sequence number, and its slot, at which the root was the chain's. */
+  /** Newest sequence number, and its slot, at which the root matched the chain. */
   verified_seq: number | null;
   verified_slot: number | null;
 }
 
 /**
- * Whether an account was spent. `unverified`: a spend was indexed, and its tree is being read again; the account counts as spent until that is
- * done, and was never spent if no block confirms it.
+ * Whether an account was spent. `unverified`: a spend was indexed, and its tree is being read again; the account counts as spent until that has
+ * finished, and is restored if no block confirms the spend.
  */
 export const SPENT = { no: 0, yes: 1, unverified: 2 } as const;
 
-/** Amounts and lamports are u64: 8 big-endian bytes, which sort as numbers do. */
+/** Amounts and lamports are u64: 8 big-endian bytes, which sort like numbers. */
 export interface AccountRow {
   hash: Uint8Array;
   /** Id of its tree. */
@@ -45,11 +45,11 @@ export interface AccountRow {
   owner: Uint8Array;
   lamports: Uint8Array;
   address: Uint8Array | null;
-  /** The three of them are null together. */
+  /** All three are null together. */
   discriminator: Uint8Array | null;
   data: Uint8Array | null;
   data_hash: Uint8Array | null;
-  /** V1: sequence number of its leaf. V2: that of the batch that appended it, null before. */
+  /** V1: sequence number of its leaf. V2: sequence number of the batch that appended it, null before. */
   seq: number | null;
   slot_created: number;
   /** 64 bytes. */
@@ -61,7 +61,7 @@ export interface AccountRow {
   /** In the output queue. */
   queued: number;
   nullifier: Uint8Array | null;
-  /** Place in the queue of nullifiers. */
+  /** Index in the nullifier queue. */
   nullifier_index: number | null;
   tx_hash: Uint8Array | null;
   /** Its leaf has been replaced: by zero (V1) or by the nullifier (V2). */
@@ -82,19 +82,19 @@ export interface TokenAccountRow {
   ata_owner: Uint8Array | null;
 }
 
-/** Where the asset of a concurrent tree is. */
+/** Position of the asset of a concurrent tree. */
 export interface AssetRow {
   /** 32 bytes. */
   id: Uint8Array;
   tree: number;
   leaf_index: number;
-  /** Its leaf at the last change; if the tree has another one now, the asset is no longer in it. */
+  /** Its leaf at the last change; if the tree now has another leaf there, the asset is no longer in it. */
   leaf: Uint8Array;
-  /** Sequence number of that. */
+  /** Sequence number of that change. */
   seq: number;
 }
 
-/** Whose transactions a signature belongs to. */
+/** The kind of key that a list of signatures belongs to. */
 export const SUBJECT = { owner: 1, address: 2, tokenOwner: 3 } as const;
 
 export interface Tables {
@@ -108,7 +108,7 @@ export interface Tables {
   compression_token_accounts: TokenAccountRow;
   compression_balances: { owner: Uint8Array; lamports: Uint8Array };
   compression_token_balances: { owner: Uint8Array; mint: Uint8Array; amount: Uint8Array };
-  /** Spends of accounts that are not known yet: blocks may come out of order. */
+  /** Spends of accounts that are not indexed yet: blocks may arrive out of order. */
   compression_early_spends: { hash: Uint8Array; slot: number; body: string };
   /** Leaves of address trees. */
   compression_indexed_leaves: {
@@ -126,10 +126,10 @@ export interface Tables {
   /** Transactions with compression. `error` is the text of its JSON. */
   compression_transactions: { slot: number; signature: Uint8Array; error: string | null };
   compression_subjects: { kind: number; subject: Uint8Array; slot: number; signature: Uint8Array };
-  /** Newest other transactions that are no votes, a row per block: JSON list of [signature, error text or null]. */
+  /** Newest other non-vote transactions, a row per block: JSON list of [signature, error text or null]. */
   compression_recent: { slot: number; block_time: number | null; count: number; body: string };
   compression_blocks: { slot: number; block_time: number | null };
-  /** One row: the newest block that is indexed. */
+  /** One row: the newest indexed block. */
   compression_head: { id: number; slot: number; block_time: number | null };
   /** Data to revert a block. */
   compression_undo: { slot: number; body: Uint8Array };
@@ -137,7 +137,7 @@ export interface Tables {
   compression_notes: { name: string; value: string };
 }
 
-/** The plugin's tables behind a query handle. */
+/** Query handle with the tables of the plugin. */
 export type Db = Queries<Tables>;
 
 interface Seen<T> {
@@ -156,7 +156,7 @@ export async function readAtOneSlot<T>(store: Store, work: (db: Db, slot: number
   });
 }
 
-/** A u64 as the tables keep it: 8 big-endian bytes. */
+/** A u64 as stored: 8 big-endian bytes. */
 export function u64Bytes(value: bigint): Uint8Array {
   const bytes = Buffer.alloc(8);
   bytes.writeBigUInt64BE(value);
@@ -178,7 +178,7 @@ export const NOTES = {
 
 /** Prefix of notes for trees with unverified spends. */
 export const DOUBT = 'doubt:';
-/** Values of those notes: the tree is being read again, or was read and is right. */
+/** Values of those notes: the tree is being read again, or was read and verified. */
 export const READING = 'reading';
 export const READ = 'read';
 
@@ -206,7 +206,7 @@ function typesOf({ dialect }: StoreTx) {
   };
 }
 
-/** Trees and what is in them. */
+/** Trees and their content. */
 async function createTrees(tx: StoreTx): Promise<void> {
   const { int, blob, clustered } = typesOf(tx);
   const statements = [
@@ -216,7 +216,7 @@ async function createTrees(tx: StoreTx): Promise<void> {
       status TEXT NOT NULL, reason TEXT, expected_root ${blob}, computed_root ${blob}, verified_seq ${int},
       verified_slot ${int})`,
     sql`CREATE TABLE compression_foreign (key ${blob} PRIMARY KEY, slot ${int} NOT NULL, reason TEXT NOT NULL)`,
-    // With row ids: a page fits a page of the database, and would not in an index.
+    // With row ids: a page fits a page of the database, but not an index page.
     sql`CREATE TABLE compression_pages (id ${int} PRIMARY KEY, bytes ${blob} NOT NULL)`,
     sql`CREATE TABLE compression_roots (
       tree ${int} NOT NULL, seq ${int} NOT NULL, root ${blob} NOT NULL, slot ${int} NOT NULL,
@@ -250,14 +250,14 @@ async function createAccounts(tx: StoreTx): Promise<void> {
       queued ${int} NOT NULL, nullifier ${blob}, nullifier_index ${int}, tx_hash ${blob}, nullified ${int} NOT NULL,
       onchain_pubkey ${blob})`,
     sql`CREATE INDEX compression_accounts_by_owner ON compression_accounts (owner, leaf_index, hash) WHERE spent = 0`,
-    // An address has a row for each of its changes, and at most one that is unspent.
+    // An address has a row for each of its changes, and at most one unspent row.
     sql`CREATE INDEX compression_accounts_by_address ON compression_accounts (address)
       WHERE spent = 0 AND address IS NOT NULL`,
     sql`CREATE INDEX compression_accounts_by_leaf ON compression_accounts (tree, leaf_index)`,
     sql`CREATE INDEX compression_accounts_queued ON compression_accounts (tree, leaf_index) WHERE queued = 1`,
     sql`CREATE INDEX compression_accounts_nullified ON compression_accounts (tree, nullifier_index)
       WHERE nullifier_index IS NOT NULL`,
-    // Those that were nullified long ago are in the way of counting what waits.
+    // Excludes nullified rows, which would slow down counting queued ones.
     sql`CREATE INDEX compression_accounts_to_nullify ON compression_accounts (tree, nullifier_index)
       WHERE nullifier_index IS NOT NULL AND nullified = 0`,
     sql`CREATE TABLE compression_token_accounts (
@@ -276,7 +276,7 @@ async function createAccounts(tx: StoreTx): Promise<void> {
   for (const statement of statements) await statement.execute(tx.db);
 }
 
-/** Transactions, blocks, and how to take them back. */
+/** Transactions, blocks, and undo data. */
 async function createHistory(tx: StoreTx): Promise<void> {
   const { int, blob, clustered } = typesOf(tx);
   const statements = [

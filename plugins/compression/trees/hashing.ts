@@ -10,12 +10,12 @@ import {
   updateTrees,
 } from '../../../src/solana/merkle/update-trees.ts';
 
-/** The hasher of a thread and what follows from it. One instance per thread, and never two hashes at a time. */
+/** The hasher of a thread with derived constants. One instance per thread; hashes never overlap. */
 export interface Hashing {
   readonly poseidon: Poseidon;
-  /** Hashes of empty subtrees up to the highest tree, one after the other. */
+  /** Concatenated hashes of empty subtrees up to the greatest height. */
   readonly zeros: Uint8Array;
-  /** Changes leaves and hashes what is above them, each node once. */
+  /** Changes leaves and rehashes the nodes above them, each node once. */
   update(changes: readonly TreeChange[]): readonly UpdatedTree[];
 }
 
@@ -79,7 +79,7 @@ export function hashIndexedLeaves(poseidon: Poseidon, type: number, leaves: read
 }
 
 /**
- * Reason of trees in the state `gap` whose rows cannot show when nothing is missing any more, because the past was never read, or is
+ * Reason of trees in the state `gap` whose rows cannot show when they are complete, because the past was never read, or is
  * being read again: only the account on the chain can.
  */
 export const HISTORY = 'history';
@@ -88,15 +88,15 @@ export const HISTORY = 'history';
 interface FreshTree {
   readonly seq: number;
   readonly nextIndex: number;
-  /** Rows of an address tree, leaf after leaf. */
+  /** Rows of an address tree, in the order of leaves. */
   readonly values: readonly IndexedValue[];
   readonly leaves: readonly LeafChange[];
 }
 
 const ZERO = new Uint8Array(32);
-/** Above every address: 2^248 - 1. */
+/** Above every valid address: 2^248 - 1. */
 const HIGHEST_ADDRESS: Uint8Array = new Uint8Array(32).fill(0xff, 1);
-/** Three updates make a V1 address tree ready. */
+/** A V1 address tree is initialized by three updates. */
 const READY_SEQ = 3;
 
 export function freshTree({ poseidon }: Hashing, type: number): FreshTree {
@@ -116,12 +116,12 @@ function startOf(type: number): readonly IndexedValue[] {
   return type === TREE_TYPE.addressV2 ? [highest(0)] : [];
 }
 
-/** Hashes between yields to the event loop: some milliseconds of work. */
+/** Hashes between yields to the event loop: a few milliseconds. */
 const HASHES_PER_TURN = 512;
 
 /**
- * One hash over each whole batch of values: the first value, then always the hash of what there is and the next value. All batches are
- * folded side by side. Values are 32 bytes, and below the prime.
+ * The hash chain of each batch of values: starts with the first value and hashes the result with each next value. All batches are
+ * processed in parallel. Values are 32 bytes, below the prime.
  */
 export async function hashChains(
   poseidon: () => Pick<Poseidon, 'hashPairs'>,
@@ -143,7 +143,7 @@ export async function hashChains(
     since += count;
     if (since < HASHES_PER_TURN) continue;
     since = 0;
-    // The hasher keeps nothing between two calls.
+    // The hasher keeps no state between two calls.
     await yieldToOthers();
   }
   return Array.from({ length: count }, (_, chain) => sums.subarray(chain * HASH_BYTES, (chain + 1) * HASH_BYTES));

@@ -6,7 +6,7 @@ import type { LeafChange, UpdatedTree } from '../../../src/solana/merkle/update-
 import { pieces } from '../store/row-book.ts';
 import type { Db } from '../store/tables.ts';
 
-/** What nodes of a page were before; `isNew`: there was no page. */
+/** Previous nodes of a page; `isNew`: the page did not exist. */
 export interface PageUndo {
   readonly id: number;
   readonly isNew: boolean;
@@ -15,15 +15,15 @@ export interface PageUndo {
 
 /** Pages that a block reads and changes. */
 export interface PageBook {
-  /** Reads the pages above these leaves. Returns the trees (ids) of pages that are damaged. */
+  /** Reads the pages above these leaves. Returns the trees (ids) of damaged pages. */
   load(
     trees: readonly { readonly id: number; readonly height: number; readonly leaves: readonly LeafChange[] }[],
   ): Promise<ReadonlySet<number>>;
-  /** Nodes of a loaded page, null where it does not exist. */
+  /** Nodes of a loaded page; null when it does not exist. */
   page(tree: number, key: number): Uint8Array | null;
-  /** Takes over what an update made. */
+  /** Takes over the result of an update. */
   accept(tree: number, updated: UpdatedTree): void;
-  /** Takes a page as it is (a fresh tree's, a rebuilt one's). */
+  /** Previous contents of changed pages. */
   undo(): readonly PageUndo[];
   /** Ids of the pages that were read. */
   ids(): Iterable<number>;
@@ -60,7 +60,7 @@ export function createPageBook(tx: StoreTx): PageBook {
     },
     page(tree, key) {
       const page = pages.get(pageId(tree, key));
-      if (page === undefined) throw new Error('a page was asked for that was not loaded');
+      if (page === undefined) throw new Error('a page was requested that was not loaded');
       return page.nodes;
     },
     accept(tree, { pages: updated, before }) {
@@ -84,7 +84,7 @@ export function createPageBook(tx: StoreTx): PageBook {
   };
 }
 
-/** Writes whole pages, sorted, many in one statement. */
+/** Writes whole pages, sorted, many per statement. */
 export async function writePages(
   tx: StoreTx,
   pages: readonly { readonly id: number; readonly nodes: Uint8Array }[],
@@ -98,7 +98,7 @@ export async function writePages(
 }
 
 /**
- * Puts back what nodes were. Returns the trees of pages that are damaged: nothing can be put back into them.
+ * Restores previous nodes. Returns the trees of damaged pages, which cannot be restored.
  */
 export async function restorePages(tx: StoreTx, undo: readonly PageUndo[]): Promise<ReadonlySet<number>> {
   const damaged = new Set<number>();
@@ -128,23 +128,23 @@ export async function restorePages(tx: StoreTx, undo: readonly PageUndo[]): Prom
 /** Nodes of a page, then their CRC-32 (big-endian). */
 const NODE_BYTES = 4032;
 const STORED_BYTES = NODE_BYTES + 4;
-/** Ids of a tree's pages lie in a range of so many. */
+/** Size of the id range of a tree's pages. */
 const PAGES_PER_TREE = 2 ** 37;
 const IDS_PER_QUERY = 500;
 
-/** The bytes of a stored page are not those that were written. */
+/** The stored bytes differ from those that were written. */
 export const DAMAGED = 'damaged';
 
 export const pageId = (tree: number, key: number): number => tree * PAGES_PER_TREE + key;
 const treeOfPage = (id: number): number => Math.floor(id / PAGES_PER_TREE);
 
-/** Smallest and largest id that a page of this tree can have. */
+/** Smallest and largest possible page id of this tree. */
 export const pageRange = (tree: number): { readonly from: number; readonly to: number } => ({
   from: pageId(tree, 0),
   to: pageId(tree + 1, 0) - 1,
 });
 
-/** The 4032 bytes of nodes with their check behind them, as they are stored. */
+/** The 4032 bytes of nodes followed by their CRC-32, as stored. */
 export function sealPage(nodes: Uint8Array): Buffer {
   const stored = Buffer.allocUnsafe(STORED_BYTES);
   stored.set(nodes.subarray(0, NODE_BYTES));
@@ -155,14 +155,14 @@ export function sealPage(nodes: Uint8Array): Buffer {
 /** The nodes of a stored page as a view, or `damaged`. */
 export function openPage(stored: Uint8Array): Uint8Array | typeof DAMAGED {
   if (stored.length !== STORED_BYTES) return DAMAGED;
-  // No Buffer, whose `slice` would not copy.
+  // Not a Buffer, whose `slice` would not copy.
   const nodes = new Uint8Array(stored.buffer, stored.byteOffset, NODE_BYTES);
   const view = new DataView(stored.buffer, stored.byteOffset, stored.byteLength);
   return crc32(nodes) === view.getUint32(NODE_BYTES) ? nodes : DAMAGED;
 }
 
 /**
- * Reads pages by their ids, 500 in one statement, and checks them. Pages that do not exist are left out: everything in them is empty.
+ * Reads and checks pages by id, 500 per statement. Omits pages that do not exist: they are empty.
  */
 export async function readPages(db: Db, ids: readonly number[]): Promise<Map<number, Uint8Array | typeof DAMAGED>> {
   const pages = new Map<number, Uint8Array | typeof DAMAGED>();

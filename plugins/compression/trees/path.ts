@@ -3,7 +3,7 @@ import { eachSibling, GROUP_WIDTH, HASH_BYTES, nodeOffset } from '../../../src/s
 import type { Poseidon } from '../../../src/solana/merkle/poseidon.ts';
 import type { TreeRow } from '../store/tables.ts';
 
-/** What of a tree its paths depend on. */
+/** The state of a tree that its paths depend on. */
 export type PathTree = Pick<TreeRow, 'id' | 'key' | 'height' | 'seq' | 'root'>;
 
 export interface LeafPlace {
@@ -14,10 +14,10 @@ export interface LeafPlace {
 /** Pages from a leaf to the root, bottom-up. */
 export type PathPages = readonly PageNodes[];
 
-/** Nodes of a page, or null where the store has none because all of it is empty. */
+/** Nodes of a page; null when the page is empty and not stored. */
 export type PageNodes = Uint8Array | null;
 
-/** Hashes a path from its leaf up: whether it ends at the root of its tree. */
+/** Hashes a path from its leaf up and checks that it ends at the root of its tree. */
 export function leadsToRoot(
   poseidon: Pick<Poseidon, 'hashPairs'>,
   zeros: Uint8Array,
@@ -38,7 +38,7 @@ export function leadsToRoot(
   return equalBytes(node, tree.root);
 }
 
-/** Whether the leaf of this path is the hash, which is not zero. */
+/** Whether the leaf of this path equals the hash, which is not zero. */
 export function isLeaf([page]: PathPages, leafIndex: number, hash: Uint8Array): boolean {
   if (page == null) return false;
   const offset = nodeOffset(0, leafIndex % GROUP_WIDTH);

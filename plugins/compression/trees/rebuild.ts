@@ -11,15 +11,15 @@ interface RebuildParts {
   readonly hashing: Hashing;
 }
 
-/** Hashed in one go: some milliseconds. */
+/** Hashed without a yield: a few milliseconds. */
 const LEAVES_AT_ONCE = 256;
-/** Other writers get in between. */
+/** Small, so that other writers are not blocked. */
 const SLICES_PER_WRITE = 8;
 
 /**
- * Rebuilds all pages of a diverged tree from its rows, in short transactions between which others write. Returns the root that they
- * have, or null when the tree is no longer diverged, moved, or a block was reverted. The row of the tree stays. Errors: those of the store, the
- * signal's.
+ * Rebuilds all pages of a diverged tree from its rows, in short transactions. Returns their root,
+ * or null when the tree is no longer diverged, moved, or a block was reverted. The row of the tree stays. Errors: those of the store, the
+ * reason of the signal.
  */
 export async function rebuildTree(
   { store, hashing }: RebuildParts,
@@ -101,7 +101,7 @@ async function setLeaves(
   const stored = await readPages(tx.db as Db, [...ids]);
   const page = (key: number): Uint8Array | null => {
     const nodes = stored.get(pageId(id, key)) ?? null;
-    // We wrote it a moment ago.
+    // This rebuild wrote the page.
     if (nodes === DAMAGED) throw new Error(`page ${key} of tree ${id} is damaged while it is rebuilt`);
     return nodes;
   };
@@ -115,8 +115,8 @@ async function setLeaves(
 }
 
 /**
- * The leaves that a tree has by its rows, ascending from an index on, at most `limit` of them; those that are left out are zero. Only
- * updates up to the tree's own sequence number count. Errors: those of the store.
+ * The leaves of a tree according to its rows, ascending from an index on, at most `limit`; omitted leaves are zero. Only
+ * updates up to the tree's sequence number count. Errors: those of the store.
  */
 export async function readStoredLeaves(
   db: Db,

@@ -11,14 +11,14 @@ import type { NewTree } from './tree-update.ts';
 
 /** The trees that a block names, by key or by queue. */
 export interface TreeBook {
-  /** Reads the trees with these keys or queues, and all trees of the Light programs in one of these states. */
+  /** Reads the trees with these keys or queues, and all Light trees in one of these states. */
   load(keys: readonly Uint8Array[], statuses?: readonly string[]): Promise<void>;
-  /** The tree with this key or this queue; null when it is not known. The key has been loaded. */
+  /** The tree with this key or queue; null when unknown. The key must have been loaded. */
   find(key: Uint8Array): TreeRow | null;
   byId(id: number): TreeRow;
   change(id: number, changes: Partial<TreeRow>): void;
   /**
-   * Adds trees that are not there yet, each with what a fresh tree holds. `ids` are those that trees had before, by `keyText` of their keys.
+   * Adds missing trees with the content of a fresh tree. `ids`: previous ids of trees, by `keyText` of their keys.
    */
   insert(trees: readonly NewTree[], ids?: ReadonlyMap<string, number>): Promise<void>;
   rows(): Iterable<TreeRow>;
@@ -39,7 +39,7 @@ interface TreeBookParts {
   readonly pages: PageBook;
 }
 
-/** Any number: processes that share a database agree on it. */
+/** Arbitrary, but the same in all processes that share a database. */
 const INSERT_LOCK = 7_036_874_418;
 
 export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookParts): TreeBook {
@@ -50,7 +50,7 @@ export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookPa
   };
   const book: TreeBook = {
     async load(keys, statuses = []) {
-      // Other processes change the state of trees too: rows read here are locked, since they are written as a whole at the end.
+      // Other processes change the state of trees too: rows read here are locked, because they are written back whole.
       const read = () => {
         const query = (tx.db as Db).selectFrom('compression_trees').selectAll();
         return tx.dialect === 'postgres' ? query.forUpdate() : query;
@@ -84,7 +84,7 @@ export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookPa
     async insert(fresh, ids = new Map()) {
       if (missingOf(fresh).length === 0) return;
       if (tx.dialect === 'postgres') {
-        // Another process may be adding the same ones, or giving away the same ids, at this moment.
+        // Another process may be adding the same trees or assigning the same ids.
         await sql`select pg_advisory_xact_lock(${INSERT_LOCK})`.execute(tx.db);
         await book.load(missingOf(fresh).map(({ key }) => key));
       }
@@ -103,7 +103,7 @@ export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookPa
     rows: () => trees.rows(),
   };
 
-  /** Each once. */
+  /** Without duplicates. */
   function missingOf(fresh: readonly NewTree[]): readonly NewTree[] {
     const known = new Set<string>();
     return fresh.filter(({ key }) => {
@@ -137,7 +137,7 @@ export function createTreeBook({ tx, hashing, trees, leaves, pages }: TreeBookPa
   return book;
 }
 
-/** Writes trees that are not there yet, as fresh ones. Several threads may do so at once. */
+/** Adds missing trees as fresh ones. Several threads may do so concurrently. */
 export async function seedTrees(tx: StoreTx, hashing: Hashing, known: readonly NewTree[]): Promise<void> {
   const [trees, leaves] = [createRowBook(tx, TREES), createRowBook(tx, INDEXED_LEAVES)];
   const pages = createPageBook(tx);
@@ -157,7 +157,7 @@ const TREE_HEIGHT = {
   [TREE_TYPE.addressV2]: 40,
 } as const;
 
-/** The trees that every client of the Light programs knows: type, tree, queue. */
+/** Well-known trees of the Light programs: type, tree, queue. */
 const WELL_KNOWN: readonly (readonly [keyof typeof TREE_HEIGHT, string, string])[] = [
   [1, 'smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT', 'nfq1NvQDJ2GEgnS8zt9prAe8rjjpAW1zFkrvZoBR148'],
   [1, 'smt2rJAFdyJJupwMKAqTNAJwvjhmiZ4JYGZmbVRw1Ho', 'nfq2hgS7NYemXsFaFUCe3EMXSDSfnZnAe27jC6aPP1X'],
@@ -176,7 +176,7 @@ const key = (text: string): Uint8Array => {
   return bytes;
 };
 
-/** Trees that are there from the start, whatever the chain says: the well-known ones and those that the configuration declares. */
+/** Trees that exist from the start: well-known and configured ones. */
 export function knownTrees(declared: readonly DeclaredTree[]): readonly NewTree[] {
   const wellKnown = WELL_KNOWN.map(([type, tree, queue]) => ({
     ...{ key: key(tree), type, queue: key(queue), height: TREE_HEIGHT[type] },

@@ -35,7 +35,7 @@ type TreeAnswer =
   | { readonly kind: 'tree'; readonly tree: ChainTree /** Slot of the node. */; readonly slot: number }
   /** The queue of this tree. */
   | { readonly kind: 'queue'; readonly tree: Uint8Array }
-  /** Not one of our trees; `reason` says why. */
+  /** Not one of our trees, with the reason. */
   | { readonly kind: 'foreign'; readonly reason: string };
 
 /** The newest sequence number on the chain, and the root of a requested one. */
@@ -51,9 +51,9 @@ export interface ChainRoot {
 /** Reads tree accounts. Errors of all: CHAIN_RPC_ERROR, CHAIN_UNREACHABLE, CHAIN_TIMEOUT. */
 export interface TreeReader {
   one(key: Uint8Array, options?: ReadOptions): Promise<TreeAnswer>;
-  /** All trees of the program, foreign ones left out. Nodes may refuse that. */
+  /** All trees of the program, without foreign ones. Nodes may refuse this call. */
   all(options?: ReadOptions): Promise<ChainTree[]>;
-  /** The root that the tree had at a sequence number: right as long as it is one of the newest `capacity`. */
+  /** The root that the tree had at a sequence number: reliable while it is one of the newest `capacity`. */
   rootAt(
     tree: { readonly key: Uint8Array; readonly type: number },
     seq: number,
@@ -73,7 +73,7 @@ export function createTreeReader(
 
   function treeOf(key: Uint8Array, data: Uint8Array): ChainTree | string {
     const account = readTreeAccount(data);
-    if (account === null) return 'the account is no tree of a known kind';
+    if (account === null) return 'the account is not a tree of a known kind';
     if (config.programId === OWN_PROGRAM && !Buffer.from(group).equals(account.owner))
       return `it belongs to ${encode32(account.owner)}`;
     const { type, height, nextTree } = account;
@@ -88,7 +88,7 @@ export function createTreeReader(
   return {
     async one(key, options = {}) {
       const { context, value } = await slice(key, 0, TREE_HEADER_BYTES, options);
-      if (value === null) return { kind: 'foreign', reason: 'there is no such account' };
+      if (value === null) return { kind: 'foreign', reason: 'the account does not exist' };
       if (value.owner !== config.programId) return { kind: 'foreign', reason: `its program is ${value.owner}` };
       const data = sliceBytes(value);
       const queueOf = readQueueAccount(data);
@@ -120,7 +120,7 @@ export function createTreeReader(
     },
     async rootAt({ key, type }, seq, capacity, options = {}) {
       const { seqOffset, rootsOffset } = rootPlaces(type);
-      // The root first: if it is among the newest by the number that is read after it, it was when it was read.
+      // The root first: if the number read afterwards still includes it among the newest, it was valid when read.
       const place = await slice(key, rootsOffset + HASH_BYTES * (seq % capacity), HASH_BYTES, options);
       const head = await slice(key, seqOffset, 8, options);
       const root = place.value === null ? null : sliceBytes(place.value);
@@ -140,7 +140,7 @@ interface TreeSourceParts {
   readonly signal: AbortSignal;
 }
 
-/** Pauses between attempts; after the last one the block itself is retried. */
+/** Pauses between attempts; afterwards the block itself is retried. */
 const PAUSES_MS = [500, 1_000, 2_000, 4_000, 0] as const;
 
 /** Looks up a key that a block uses as a tree or an output queue. */
@@ -233,7 +233,7 @@ export async function readLightTrees(db: Db): Promise<TreeRow[]> {
 /** Reads a tree and locks its row until the transaction ends, so that the indexer does not overwrite it. */
 export async function lockTree({ db, dialect }: StoreTx, id: number): Promise<TreeRow | null> {
   const query = (db as Db).selectFrom('compression_trees').selectAll().where('id', '=', id);
-  // SQLite has one writer at a time and no row locks.
+  // SQLite has a single writer and no row locks.
   return (await (dialect === 'postgres' ? query.forUpdate() : query).executeTakeFirst()) ?? null;
 }
 

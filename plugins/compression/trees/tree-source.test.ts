@@ -54,7 +54,7 @@ function bedWith(accounts: readonly Recorded[], failures = 0) {
 
 const withRecordings = { skip: skipWithoutFixtures };
 
-test('a tree is what its account says, asked at the slot of the block', withRecordings, async () => {
+test('a tree is described by its account, read at the slot of the block', withRecordings, async () => {
   const { lookUp, calls } = bedWith(recorded());
   const tree = await lookUp('bmt1LryLZUMmF7ZtqESaw7wifBXLfXHQYoE4GAmrahU');
   assert.ok(!('foreign' in tree));
@@ -74,14 +74,14 @@ test('a queue leads to its tree, and an address tree of V2 is its own', withReco
   assert.deepEqual(own.queue, own.key);
 });
 
-test('what does not exist, is of another program or of another group is foreign', withRecordings, async () => {
+test('missing accounts and those of another program or group are foreign', withRecordings, async () => {
   const [first] = recorded().filter(({ pubkey }) => pubkey.startsWith('smt1')) as [Recorded];
   const data = Buffer.from(first.account.data[0], 'base64');
   data.writeUInt8((data[20] ?? 0) ^ 1, 20);
   const other: Recorded = { ...first, account: { ...first.account, data: [data.toString('base64'), 'base64'] } };
   const elsewhere: Recorded = { ...first, account: { ...first.account, owner: '11111111111111111111111111111111' } };
   for (const [accounts, reason] of [
-    [[], /no such account/],
+    [[], /the account does not exist/],
     [[elsewhere], /its program is 1111/],
     [[other], /it belongs to /],
   ] as const) {
@@ -95,7 +95,7 @@ test('what does not exist, is of another program or of another group is foreign'
   }
 });
 
-test('an account that cannot be read is asked for five times, and then the block waits', withRecordings, async () => {
+test('an unreadable account is requested five times, and then the block waits', withRecordings, async () => {
   const bed = bedWith(recorded(), 4);
   const looking = bed.lookUp('smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT');
   for (const [index, pauseMs] of [500, 1_000, 2_000, 4_000].entries()) {
@@ -113,7 +113,7 @@ test('an account that cannot be read is asked for five times, and then the block
   assert.equal(silent.calls.length, 5);
 });
 
-test('who stops is not kept waiting', async () => {
+test('a stop does not wait', async () => {
   const bed = bedWith([], 100);
   const looking = bed.lookUp('smt1NamzXdq4AMqS2fS2F1i5KTYPZRhoHgWx38d8WsT');
   const refused = assert.rejects(looking, /over/);
@@ -122,7 +122,7 @@ test('who stops is not kept waiting', async () => {
   await refused;
 });
 
-test('without an upstream the setting is named', async () => {
+test('without an upstream the error names the setting', async () => {
   const parts = { reader: null, clock: createManualClock(), log: createMemoryLog() };
   const source = createTreeSource({ ...parts, signal: new AbortController().signal });
   await assert.rejects(source.lookUp(new Uint8Array(32), 1), {

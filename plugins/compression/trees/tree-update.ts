@@ -66,12 +66,12 @@ export function updateOf({ seq, kind, slot, body }: PendingRow): TreeUpdate {
   return { ...Object.fromEntries(fields), seq, slot, kind } as TreeUpdate;
 }
 
-/** A tree as its account, the configuration or the table of well-known trees describes it. Keys are 32 bytes. */
+/** A tree as described by its account, the configuration or the table of well-known trees. Keys are 32 bytes. */
 export interface NewTree {
   readonly key: Uint8Array;
   /** `TREE_TYPE` of the Light programs, or `CONCURRENT_TREE`. */
   readonly type: number;
-  /** The tree itself where it is its own queue, null when missing or unknown. */
+  /** The tree itself when it is its own queue; null when missing or unknown. */
   readonly queue: Uint8Array | null;
   readonly height: number;
   /** Null until the account was read. */
@@ -84,11 +84,11 @@ export interface ForeignTree {
   readonly foreign: string;
 }
 
-/** Where unknown trees are looked up before a block's transaction begins. */
+/** Looks up unknown trees before the transaction of a block starts. */
 export interface TreeSource {
   /**
    * The tree with this key, or whose output queue has it, as the block at `slot` saw it or later. Errors: COMPRESSION_TREE_UNREADABLE after all attempts, COMPRESSION_TREE_UNDECLARED
-   * where there is no chain to read from; the block then waits and is tried again.
+   * without a chain to read from; the block then waits and is retried.
    */
   lookUp(key: Uint8Array, slot: number): Promise<NewTree | ForeignTree>;
 }

@@ -6,16 +6,16 @@ import { LRUCache } from 'lru-cache';
 import { isNull, type RpcReplyParts } from '../../../src/lib/rpc-reply.ts';
 import { type Clock, codeOf, type Log, type Metrics, type Random } from '../../../src/plugin/plugin.ts';
 
-/** Where an answer is kept: in memory always, on disk when the chain cannot restart under the same genesis hash. */
+/** Where an answer is cached: always in memory; on disk unless the chain can restart under the same genesis hash. */
 export interface CacheKey {
   readonly memory: string;
   readonly disk: string | null;
 }
 
 export interface AnswerCache {
-  /** At once, from memory. */
+  /** Synchronous, from memory. */
   peek(key: CacheKey): CacheEntry | null;
-  /** From disk; what is found moves into memory. */
+  /** From disk; a hit moves into memory. */
   load(key: CacheKey): Promise<CacheEntry | null>;
   put(key: CacheKey, entry: CacheEntry): void;
 }
@@ -23,7 +23,7 @@ export interface AnswerCache {
 export interface AnswerCacheParts {
   readonly memoryBytes: number;
   readonly maxEntryBytes: number;
-  /** Null while absent. */
+  /** Null without a disk cache. */
   readonly disk: () => DiskCache | null;
   readonly metrics: Metrics;
 }
@@ -68,14 +68,14 @@ export function createAnswerCache(parts: AnswerCacheParts): AnswerCache {
   };
 }
 
-/** Small answers may be kept as text too. */
+/** Small answers may also be cached as text. */
 function sizeOf({ bytes: { length } }: CacheEntry): number {
   return length > TEXT_BYTES ? length : 2 * length;
 }
 
 interface DiskCacheParts {
   readonly dir: string;
-  /** Files are counted in whole file system blocks. */
+  /** Files count in whole file system blocks. */
   readonly maxBytes: number;
   /** Bytes that may wait to be written. */
   readonly pendingBytes: number;
@@ -84,26 +84,26 @@ interface DiskCacheParts {
   readonly log: Log;
 }
 
-/** A cache of files that survives a crash: each file is complete or is not read. Never throws: a failing disk is a miss. */
+/** A cache of files that survives a crash: an incomplete file is not read. Never throws: a disk failure is a miss. */
 export interface DiskCache {
   get(key: string): Promise<CacheEntry | null>;
-  /** Begins to write and returns; left out when too much waits already. */
+  /** Starts the write and returns; skipped when too many bytes wait. */
   put(key: string, entry: CacheEntry): void;
-  /** Resolves when nothing waits to be written. */
+  /** Resolves when no write waits. */
   idle(): Promise<void>;
 }
 
 const BLOCK_BYTES = 4096;
 const SHARDS = '0123456789abcdef';
-/** A shard over its share is emptied to this part, oldest use first, so that it is not listed at each write. */
+/** A shard above its limit is reduced to this fraction, least recently used first, so that not every write lists it. */
 const KEEP_PART = 0.75;
-/** A temporary file of this age belongs to a process that is gone. */
+/** A temporary file of this age was left by a process that ended. */
 const STALE_TEMP_MS = 3_600_000;
 
 export function createDiskCache(parts: DiskCacheParts): DiskCache {
   const { dir, log, clock } = parts;
   const shardBytes = Math.floor(parts.maxBytes / SHARDS.length);
-  /** Bytes of each shard that was written to since the start; another process may make them too small, never for long. */
+  /** Bytes of each shard written to since the start; other processes make them inexact until the next listing. */
   const sizes = new Map<string, number>();
   let waiting: Promise<void> = Promise.resolve();
   let waitingBytes = 0;
@@ -140,7 +140,7 @@ export function createDiskCache(parts: DiskCacheParts): DiskCache {
     sizes.set(shard, room + size);
   }
 
-  /** Deletes the least recently used files of a shard until at most `keepBytes` are left; answers how many bytes are left. */
+  /** Deletes the least recently used files of a shard until at most `keepBytes` are left; returns the bytes left. */
   async function shrink(folder: string, keepBytes: number): Promise<number> {
     const files = (await Promise.all((await readdir(folder)).map((name) => describe(join(folder, name))))).filter(
       (file) => file !== null,
@@ -161,7 +161,7 @@ export function createDiskCache(parts: DiskCacheParts): DiskCache {
       const size = entry.bytes.length;
       if (waitingBytes + size > parts.pendingBytes) return;
       waitingBytes += size;
-      // One after the other: a burst of answers must not become a burst of open files.
+      // Sequential: a burst of answers must not open as many files.
       waiting = waiting
         .then(() => write(key, entry))
         .catch((error: unknown) => log.warn({ code: codeOf(error) }, 'the disk cache cannot be written'))
@@ -180,7 +180,7 @@ async function describe(path: string) {
     const { size, mtimeMs } = await stat(path);
     return { path, size: blocks(size), usedAt: mtimeMs };
   } catch {
-    // Deleted by another process meanwhile.
+    // Deleted by another process.
     return null;
   }
 }
@@ -189,7 +189,7 @@ const MAGIC = 0x50524331;
 const HEADER_BYTES = 36;
 const SUM_BYTES = 16;
 
-/** The file of an entry: header, key, bytes. The sum makes half-written and damaged files harmless. */
+/** The file of an entry: header, key, bytes. The checksum rejects incomplete and damaged files. */
 export function encodeEntry(key: string, entry: CacheEntry): Buffer {
   const keyBytes = Buffer.from(key);
   const file = Buffer.alloc(HEADER_BYTES + keyBytes.length + entry.bytes.length);
@@ -204,7 +204,7 @@ export function encodeEntry(key: string, entry: CacheEntry): Buffer {
   return file;
 }
 
-/** The entry that a file holds for this key, or null when it is damaged or holds another key. */
+/** The entry in a file for this key; null when the file is damaged or belongs to another key. */
 export function decodeEntry(key: string, file: Buffer): CacheEntry | null {
   if (file.length < HEADER_BYTES || file.readUInt32LE(0) !== MAGIC) return null;
   const keyLength = file.readUInt32LE(4);
@@ -222,21 +222,21 @@ function checksum(file: Buffer): Buffer {
   return hash.digest().subarray(0, SUM_BYTES);
 }
 
-/** An answer as it was received; the id of the caller that asked first stands between `idStart` and `idEnd`. */
+/** An answer as received; the id of the first caller is between `idStart` and `idEnd`. */
 export interface CacheEntry {
   readonly bytes: Buffer;
   readonly idStart: number;
   readonly idEnd: number;
-  /** What stands before and after the id, made when first asked for; null where text would not be the same bytes, or too long. */
+  /** Text before and after the id, created on first use; null when it is too long or text would change the bytes. */
   text?: { readonly head: string; readonly tail: string } | null;
 }
 
-/** Up to here text is cheaper to send than bytes: it leaves in one write with the header. */
+/** Up to this size text is cheaper to send than bytes: it leaves in one write with the header. */
 const TEXT_BYTES = 32_768;
 
 /**
- * What can be kept of an answer: a result that is not null, with an id that can be exchanged. The bytes are copied, since a
- * received chunk is a window on a larger buffer that would stay alive with it.
+ * Makes a cache entry of an answer: a result other than null, with a replaceable id. The bytes are copied, since a
+ * received chunk is a view of a larger buffer that would stay in memory.
  */
 export function cacheEntry(bytes: Buffer, parts: RpcReplyParts): CacheEntry | null {
   if (parts.result === null || parts.id === null || isNull(bytes, parts.result)) return null;
@@ -245,7 +245,7 @@ export function cacheEntry(bytes: Buffer, parts: RpcReplyParts): CacheEntry | nu
   return { bytes: copy, idStart: parts.id.start, idEnd: parts.id.end };
 }
 
-/** The answer for another caller as it is cheapest to send. `idText` is raw JSON. */
+/** The answer for another caller in its cheapest form. `idText` is raw JSON. */
 export function bodyFor(entry: CacheEntry, idText: string): string | Buffer {
   if (entry.text === undefined) entry.text = textOf(entry);
   return entry.text === null ? answerFor(entry, idText) : entry.text.head + idText + entry.text.tail;

@@ -13,11 +13,11 @@ interface CachedAskParts {
   readonly identity: ChainIdentity;
   readonly disk: 'public' | 'any' | 'off';
   readonly maxEntryBytes: number;
-  /** Newest slot that can not be rolled back, or null when that is not known. */
+  /** Newest slot that cannot be rolled back; null when unknown. */
   readonly finalizedSlot: () => number | null;
 }
 
-/** A call to the upstreams; the answer is read as a whole up to `wholeBytes`. */
+/** A call to the upstreams; an answer of up to `wholeBytes` is read completely. */
 type AskOnce = (wholeBytes: number, signal: AbortSignal) => Promise<Answer>;
 
 interface CachedAnswer {
@@ -26,7 +26,7 @@ interface CachedAnswer {
 }
 
 export interface CachedAsk {
-  /** The answer as it is in memory, with the caller's id; null when it is not there. `id` is raw JSON. */
+  /** The answer in memory, with the caller's id; null when it is not in memory. `id` is raw JSON. */
   atHand(question: RpcQuestion): string | Buffer | null;
   /** Answers from the cache or through one shared upstream call; null when the call is not cacheable. */
   ask(call: RpcForward, ask: AskOnce): Promise<CachedAnswer> | null;
@@ -49,7 +49,7 @@ export function createCachedAsk(parts: CachedAskParts): CachedAsk {
     if (value.kind === 'whole' && value.parts.id !== null) {
       return { answer: whole(withId(value.bytes, value.parts.id, idText)), hit: false };
     }
-    // Only one caller can read a stream.
+    // A stream has only one consumer.
     return { answer: await ask(0, call.signal), hit: false };
   }
 
@@ -76,14 +76,14 @@ export function createCachedAsk(parts: CachedAskParts): CachedAsk {
   };
 }
 
-/** The parts are not needed any more once the id is exchanged. */
+/** The parts are unused after the id is replaced. */
 const whole = (bytes: Buffer): Answer => ({ kind: 'whole', bytes, parts: { id: null, result: null, error: null } });
 
-/** Runs work once for all who ask for it at the same time. */
+/** Runs work once for all concurrent callers. */
 interface SingleFlight<T> {
   /**
-   * The first caller of a key starts `work`, the others wait for the same outcome. A caller whose signal aborts leaves with the
-   * signal's reason; the work is aborted when all of them have left.
+   * The first caller of a key starts `work`, the others wait for its outcome. A caller whose signal aborts gets the
+   * reason of the signal; the work is aborted when all callers are gone.
    */
   run(key: string, signal: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<Flown<T>>;
   readonly size: () => number;
@@ -91,7 +91,7 @@ interface SingleFlight<T> {
 
 interface Flown<T> {
   readonly value: T;
-  /** Whether this caller started the work: of a value that only one can consume it is the one. */
+  /** Whether this caller started the work, and may consume a value that has only one consumer. */
   readonly first: boolean;
 }
 
@@ -109,7 +109,7 @@ export function createSingleFlight<T>(): SingleFlight<T> {
     const promise = work(controller.signal).finally(() => {
       if (flights.get(key) === flight) flights.delete(key);
     });
-    // Everybody may have left; the rejection is then nobody's.
+    // All callers may be gone; the rejection then has no handler.
     promise.catch(() => {});
     const flight: Flight<T> = { promise, controller, waiting: 0 };
     flights.set(key, flight);
@@ -142,15 +142,15 @@ export function createSingleFlight<T>(): SingleFlight<T> {
   return { run, size: () => flights.size };
 }
 
-/** A call whose answer, once it is there, can never change. */
+/** A call whose answer never changes once it exists. */
 export interface Question {
-  /** Equal for calls that mean the same. */
+  /** Equal for equivalent calls. */
   readonly key: string;
-  /** The slot whose answer is only final once the chain has finalized it; null where the node checks that itself. */
+  /** Slot that must be finalized before the answer is final; null when the node checks that. */
   readonly finalFrom: number | null;
 }
 
-/** The question behind a call, or null when its answer may change or when its parameters are not plainly readable. */
+/** The question of a call; null when its answer may change or its parameters cannot be read safely. */
 export function questionOf(method: string, paramsText: string | null): Question | null {
   if (method === 'getGenesisHash') {
     return paramsText === null || withoutBlanks(paramsText) === '[]' ? { key: method, finalFrom: null } : null;
@@ -168,8 +168,8 @@ export function questionOf(method: string, paramsText: string | null): Question 
 }
 
 /**
- * The array, if reading and writing it again gives the same text: then it has no member twice and no number that a parser could
- * take differently, so that every node understands what the key says.
+ * The array, if parsing and serializing it gives the same text: it then has no duplicate member and no number that parsers
+ * read differently, so that every node reads the call like the key.
  */
 function plainArray(text: string): unknown[] | null {
   try {
@@ -185,10 +185,10 @@ const isSlot = (value: unknown): boolean => Number.isSafeInteger(value) && (valu
 const OPTIONS = ['commitment', 'encoding', 'transactionDetails', 'rewards', 'maxSupportedTransactionVersion'];
 const FOLDED_OPTIONS = new Set(OPTIONS.map((name) => name.toUpperCase()));
 
-/** Whether a reader that ignores case would take it for an option that it is not. */
+/** Whether a case-insensitive reader would take it for an option that it is not. */
 const isLoose = (name: string): boolean => !OPTIONS.includes(name) && FOLDED_OPTIONS.has(name.toUpperCase());
 
-/** Canonical text of the options of a finalized read, or null for another commitment. A bare string is an encoding. */
+/** Canonical text of the options of a finalized read; null for another commitment. A bare string is an encoding. */
 function settledOptions(options: unknown): string | null {
   if (options === undefined || options === null) return '{}';
   if (typeof options === 'string') return JSON.stringify({ encoding: options });
@@ -198,15 +198,15 @@ function settledOptions(options: unknown): string | null {
   return JSON.stringify(Object.fromEntries(Object.entries(rest).sort(([a], [b]) => (a < b ? -1 : 1))));
 }
 
-/** The place of a call's answer in the cache. */
+/** The cache key of a call's answer. */
 export interface CallKey extends CacheKey {
   readonly question: Question;
 }
 
-/** Finds the cache key; null when the call is not cacheable or the chain is not known yet. */
+/** Finds the cache key; null when the call is not cacheable or the chain is unknown. */
 type CallKeys = (call: Pick<RpcForward, 'method' | 'body' | 'params'>) => CallKey | null;
 
-/** Calls come again as they came before: what their text means is kept for so many, if they are no longer than this. */
+/** Calls recur verbatim: the keys of this many call texts are cached, up to a maximum length. */
 const KNOWN_CALLS = 4_096;
 const KNOWN_LENGTH = 512;
 
@@ -224,7 +224,7 @@ function createCallKeys(identity: ChainIdentity, disk: 'public' | 'any' | 'off')
     const name = `${method} ${text ?? ''}`;
     const hit = known.get(name);
     const question = hit === undefined ? questionOf(method, text) : hit.question;
-    // The identity is asked for only then: finding it out is a call of its own.
+    // Only now: finding the identity costs a call.
     const chain = question === null ? null : identity.current();
     if (question === null || chain === null) return null;
     if (hit !== undefined && isSame(hit.chain, chain)) return hit.key;

@@ -7,18 +7,18 @@ import { createChainIdentity } from './chain-identity.ts';
 
 const MAINNET = '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d';
 
-/** Only what the identity looks at: the slots of the upstreams and the genesis hash that the reader knows. */
+/** Only the inputs of the identity: the slots of the upstreams and the genesis hash of the reader. */
 function at(genesisHash: string | null) {
   const slots: (number | null)[] = [null];
   const pool = { states: () => slots.map((slot) => ({ slot })), candidates: () => [] } as unknown as UpstreamPool;
   const reader = { status: () => ({ genesisHash }) } as unknown as ChainReader;
   let now = 0;
-  // A look is kept for a moment: each one here is later than that.
+  // A result is cached briefly: each look-up here is later than that.
   const clock = { ...createManualClock(), monotonic: () => (now += 1_000) };
   return { slots, identity: createChainIdentity(pool, reader, clock) };
 }
 
-test('a chain that falls back to its beginning has another life', () => {
+test('a chain that restarts from its beginning has another life', () => {
   const { slots, identity } = at('11111111111111111111111111111112');
   assert.equal(identity.current()?.life, 0);
   slots[0] = 5_000;
@@ -31,7 +31,7 @@ test('a chain that falls back to its beginning has another life', () => {
   assert.equal(identity.current()?.life, 1);
 });
 
-test('the best upstream counts, and silence says nothing', () => {
+test('the best upstream decides, and silence changes nothing', () => {
   const { slots, identity } = at('11111111111111111111111111111112');
   slots.splice(0, 1, 5_000, 10);
   assert.equal(identity.current()?.life, 0);

@@ -4,15 +4,15 @@ import { gather } from '../../../src/lib/gather.ts';
 import { readRpcReply } from '../../../src/lib/rpc-reply.ts';
 import type { ChainReader, Clock, UpstreamPool } from '../../../src/plugin/plugin.ts';
 
-/** Which chain the answers of the upstreams belong to. */
+/** Which chain the upstreams answer for. */
 export interface ChainIdentity {
-  /** Null until it is known; asking starts finding out. */
+  /** Null until known; calling it starts the look-up. */
   current(): Identity | null;
 }
 
 export interface Identity {
   readonly genesisHash: string;
-  /** Counts visible restarts of a throw-away chain, whose genesis hash can be the same each time. */
+  /** Number of observed restarts of a throw-away chain, whose genesis hash can stay the same. */
   readonly life: number;
   readonly isPublic: boolean;
 }
@@ -22,9 +22,9 @@ const PUBLIC_CLUSTERS: ReadonlySet<string> = new Set([
   'EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG',
   '4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY',
 ]);
-/** A node that is merely behind is left out of the pool before it is this far behind. */
+/** A node that only lags is excluded from the pool before it is this far behind. */
 const RESTART_MS = 60_000;
-/** No cluster has shorter slots; a chain that seals a block for each transaction has no length of a slot at all. */
+/** No cluster has shorter slots; a chain that seals a block per transaction has no slot length. */
 const SHORTEST_SLOT_MS = 100;
 const ASK_AGAIN_MS = 5_000;
 const KEEP_MS = 250;
@@ -37,7 +37,7 @@ export function createChainIdentity(pool: UpstreamPool, reader: ChainReader | nu
   let life = 0;
   let highestSlot = 0;
 
-  /** A node behind a load balancer may jump back a little; a chain that restarts jumps back to its beginning. */
+  /** A node behind a load balancer may jump back a little; a chain that restarts jumps back to its start. */
   function watchForRestart(): void {
     let best = -1;
     for (const { slot } of pool.states()) if (slot !== null && slot > best) best = slot;
@@ -55,7 +55,7 @@ export function createChainIdentity(pool: UpstreamPool, reader: ChainReader | nu
 
   return {
     current() {
-      // Asked for with each cacheable call; the slots behind it change with the health checks only.
+      // Read for each cacheable call; the slots it depends on change only with health checks.
       if (kept !== null && clock.monotonic() < keptUntil) return kept;
       const genesisHash = reader?.status().genesisHash ?? learned;
       if (genesisHash !== null) {

@@ -41,7 +41,7 @@ async function filesOf(dir: string): Promise<string[]> {
   return names.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
 }
 
-test('an entry comes back byte for byte, after a restart too', async (t) => {
+test('an entry is read back byte for byte, also after a restart', async (t) => {
   const dir = await temporaryFolder(t);
   const first = open(dir);
   first.cache.put('a', entryOf('{"lamports":18446744073709551615}'));
@@ -54,7 +54,7 @@ test('an entry comes back byte for byte, after a restart too', async (t) => {
   assert.equal(await open(dir).cache.get('b'), null);
 });
 
-test('a damaged or half-written file is a miss and goes away', async (t) => {
+test('a damaged or incomplete file is a miss and is removed', async (t) => {
   const dir = await temporaryFolder(t);
   const { cache, log } = open(dir);
   cache.put('a', entryOf('[1,2,3]'));
@@ -69,7 +69,7 @@ test('a damaged or half-written file is a miss and goes away', async (t) => {
   assert.deepEqual(log.lines, []);
 });
 
-test('no change of one byte passes as an entry', () => {
+test('no change of one byte is accepted as an entry', () => {
   const file = encodeEntry('key', entryOf('"some result"'));
   assert.ok(decodeEntry('key', file));
   assert.equal(decodeEntry('other', file), null);
@@ -80,7 +80,7 @@ test('no change of one byte passes as an entry', () => {
   );
 });
 
-test('the folder stays within its size, and what was used last stays', async (t) => {
+test('the folder stays within its size, and recently used entries stay', async (t) => {
   const dir = await temporaryFolder(t);
   // Sixteen shards of eight file system blocks each.
   const { cache } = open(dir, 16 * 8 * 4096, 100_000_000);
@@ -97,7 +97,7 @@ test('the folder stays within its size, and what was used last stays', async (t)
   assert.ok(await cache.get('key 399'));
 });
 
-test('what waits to be written is bounded', async (t) => {
+test('the number of pending writes is bounded', async (t) => {
   const dir = await temporaryFolder(t);
   const entry = entryOf(`"${'x'.repeat(1_000)}"`);
   const { cache } = open(dir, 1_000_000_000, entry.bytes.length * 3);
@@ -109,7 +109,7 @@ test('what waits to be written is bounded', async (t) => {
   assert.ok(await cache.get('later'));
 });
 
-test('a folder that cannot be written is a miss with a warning', async (t) => {
+test('an unwritable folder is a miss with a warning', async (t) => {
   const dir = await temporaryFolder(t);
   await writeFile(join(dir, 'file'), '');
   const { cache, log } = open(join(dir, 'file'));
@@ -119,7 +119,7 @@ test('a folder that cannot be written is a miss with a warning', async (t) => {
   assert.ok(log.lines.every(({ level }) => level === 'warn') && log.lines.length > 0);
 });
 
-test('null results and answers without an id are not kept', () => {
+test('null results and answers without an id are not cached', () => {
   const entry = (json: string) => cacheEntry(Buffer.from(json), readRpcReply(Buffer.from(json))!);
   assert.equal(entry('{"jsonrpc":"2.0","result":null,"id":1}'), null);
   assert.equal(entry('{"jsonrpc":"2.0","error":{"code":-32004},"id":1}'), null);

@@ -5,7 +5,7 @@ import { questionOf } from './cached-ask.ts';
 
 const key = (method: string, params: string | null) => questionOf(method, params)?.key ?? null;
 
-test('only what can never change is a question for the cache', () => {
+test('only answers that never change are cached', () => {
   assert.equal(key('getGenesisHash', null), 'getGenesisHash');
   assert.equal(key('getGenesisHash', ' [ ] '), 'getGenesisHash');
   assert.ok(key('getBlock', '[5]'));
@@ -34,7 +34,7 @@ test('only what can never change is a question for the cache', () => {
   }
 });
 
-test('equal questions have one key, different ones never share it', () => {
+test('equal questions have one key, different ones never share a key', () => {
   const equal = ['[5]', '[5,{}]', ' [ 5 , null ] ', '[5,{"commitment":"finalized"}]', '[5,{"commitment":null}]'];
   assert.equal(new Set(equal.map((params) => key('getBlock', params))).size, 1);
   const sorted = ['[5,{"a":1,"b":2}]', '[5,{"b":2,"a":1}]', '[5,{"b":2,"commitment":"finalized","a":1}]'];

@@ -5,7 +5,7 @@ import { createSingleFlight } from './cached-ask.ts';
 
 const never = () => new AbortController().signal;
 
-test('all who ask at once get the outcome of one run', async () => {
+test('concurrent callers get the outcome of one run', async () => {
   const flights = createSingleFlight<number>();
   let runs = 0;
   const ask = () =>
@@ -26,7 +26,7 @@ test('all who ask at once get the outcome of one run', async () => {
   assert.equal(flights.size(), 0);
 });
 
-test('a failure is everybody’s and is not kept', async () => {
+test('a failure goes to all callers and is not cached', async () => {
   const flights = createSingleFlight<number>();
   const fail = async (): Promise<number> => {
     await new Promise(setImmediate);
@@ -37,7 +37,7 @@ test('a failure is everybody’s and is not kept', async () => {
   assert.equal((await flights.run('a', never(), async () => 5)).value, 5);
 });
 
-test('the work is aborted exactly when everybody has left', async () => {
+test('the work is aborted exactly when all callers have left', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.integer({ min: 1, max: 5 }),
@@ -75,7 +75,7 @@ test('the work is aborted exactly when everybody has left', async () => {
   );
 });
 
-test('a caller that has left already starts nothing', async () => {
+test('an aborted caller starts nothing', async () => {
   const flights = createSingleFlight<number>();
   let ran = false;
   const work = async () => {

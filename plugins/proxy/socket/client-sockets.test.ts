@@ -1,4 +1,4 @@
-/** The sockets of clients: real ones, on a clock that stands still, with everything behind them made here. */
+/** Real sockets of clients, on a manual clock; everything behind them is simulated. */
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
@@ -131,7 +131,7 @@ test('a pong keeps a client, and so does a message', WAIT, async (t) => {
     const pinged = Promise.all([once(pongs, 'ping'), once(talks, 'ping')]);
     await clock.advance(PING_MS);
     await pinged;
-    // The answer to our own ping comes behind our pong.
+    // The answer to our ping follows our pong.
     const answered = once(pongs, 'pong');
     pongs.ping();
     await answered;
@@ -140,7 +140,7 @@ test('a pong keeps a client, and so does a message', WAIT, async (t) => {
   assert.deepEqual([pongs.readyState, talks.readyState], [WebSocket.OPEN, WebSocket.OPEN]);
 });
 
-test('a client with too much in flight is not read until something is done, and then it is', WAIT, async (t) => {
+test('a client with too much in flight is not read until a call finishes', WAIT, async (t) => {
   const waiting: (() => void)[] = [];
   let most = 0;
   const { open } = await startBed(t, {
@@ -158,7 +158,7 @@ test('a client with too much in flight is not read until something is done, and 
   for (let i = 0; i < 100; i += 1) socket.send(Buffer.alloc(50_000, 0x20));
   await until(() => waiting.length >= CONFIG.maxInFlight, 'some are in flight');
   await new Promise((resolve) => setTimeout(resolve, 200));
-  // What had come in one piece is taken all the same.
+  // Messages received in one chunk are still handled.
   assert.ok(most <= CONFIG.maxInFlight + 4, `${most} at once`);
   while (answered < 100) {
     for (const done of waiting.splice(0)) done();
@@ -166,7 +166,7 @@ test('a client with too much in flight is not read until something is done, and 
   }
 });
 
-test('so many clients and no more; the place of one that left is free', WAIT, async (t) => {
+test('the number of clients is limited; the place of a closed client is free again', WAIT, async (t) => {
   const { connect, open, sockets } = await startBed(t);
   const first = await open();
   await open();
@@ -177,7 +177,7 @@ test('so many clients and no more; the place of one that left is free', WAIT, as
   await open();
 });
 
-test('a drain lets nobody in and says good-bye; the stop cuts those that stay', WAIT, async (t) => {
+test('a drain refuses new clients and asks others to leave; the stop cuts the remaining ones', WAIT, async (t) => {
   const { connect, open, sockets, clock } = await startBed(t);
   const polite = await open();
   const deaf = await open();
@@ -192,7 +192,7 @@ test('a drain lets nobody in and says good-bye; the stop cuts those that stay', 
   assert.equal(clock.pending, 0);
 });
 
-test('a message above the limit ends its client alone; nothing is ever compressed', WAIT, async (t) => {
+test('a message above the limit ends only its client; nothing is ever compressed', WAIT, async (t) => {
   const { open } = await startBed(t, { dispatch: echo });
   const socket = await open();
   assert.equal(socket.extensions, '');
@@ -203,7 +203,7 @@ test('a message above the limit ends its client alone; nothing is ever compresse
   assert.equal(await ask(other, '{}'), '{}');
 });
 
-test('what a client began ends with it, without a word in the log', WAIT, async (t) => {
+test('calls of a client end with it, without a log line', WAIT, async (t) => {
   let signal: AbortSignal | null = null;
   const { open, held, log, sockets } = await startBed(t, {
     dispatch: (message, context, calls) => {
@@ -226,7 +226,7 @@ test('what a client began ends with it, without a word in the log', WAIT, async 
   assert.deepEqual(log.lines, []);
 });
 
-test('a call that fails while its client is there closes it with 1011 and is in the log', WAIT, async (t) => {
+test('a call that fails while its client is connected closes it with 1011 and is logged', WAIT, async (t) => {
   const { open, log } = await startBed(t, { dispatch: () => Promise.reject(new Error('broken')) });
   const socket = await open();
   const closed = once(socket, 'close');
@@ -236,7 +236,7 @@ test('a call that fails while its client is there closes it with 1011 and is in 
 });
 
 test(
-  'subscriptions: so many and no more, those of the lists, and any kind of unsubscribe ends any of them',
+  'subscriptions: limited in number, only known methods, and any kind of unsubscribe ends any of them',
   WAIT,
   async (t) => {
     const { open, held } = await startBed(t, { denyMethods: ['voteSubscribe', 'logsUnsubscribe'] });
@@ -256,7 +256,7 @@ test(
   },
 );
 
-test('a subscription that is let in when its client has gone is not made, and not charged', WAIT, async (t) => {
+test('a subscription admitted after its client has gone is neither made nor charged', WAIT, async (t) => {
   let letIn: () => void = () => undefined;
   const settled: boolean[] = [];
   const { open, held, sockets } = await startBed(t, {
@@ -277,7 +277,7 @@ test('a subscription that is let in when its client has gone is not made, and no
   assert.deepEqual([settled, held.size], [[false], 0]);
 });
 
-test('a call with twins of a member is not taken for a subscription', WAIT, async (t) => {
+test('a call with duplicate members is not a subscription', WAIT, async (t) => {
   const { open, held } = await startBed(t);
   const socket = await open();
   const twins = '{"jsonrpc":"2.0","id":1,"method":"getSlot","method":"slotSubscribe"}';

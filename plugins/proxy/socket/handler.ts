@@ -12,7 +12,7 @@ import { isKeepAlive } from './link.ts';
 import { createOutlet, createPaidOutlet, createSubscriptions, type SubscriptionsParts } from './subscriptions.ts';
 
 const PRODUCT = 'laserstreamWebsocket';
-/** Notifications are paid by the byte; the price list names 0.1 MB. */
+/** Notifications are charged per byte; the price list states a price per 0.1 MB. */
 const BYTES_PER_PRICE = 100_000;
 
 export interface SocketsParts {
@@ -22,14 +22,14 @@ export interface SocketsParts {
   readonly metrics: Metrics;
   readonly price: (method: string) => Price;
   readonly credits: Pick<ProxyConfig['credits'], 'websocketOpened' | 'websocketData'>;
-  /** Null: nobody counts credits. */
+  /** Null: credits are not counted. */
   readonly charges: AccessCharges | null;
 }
 
 export interface Sockets extends SocketHandler {
-  /** Lets no new client in and asks the others to leave. */
+  /** Refuses new clients and asks the others to leave. */
   drain(): void;
-  /** Cuts the clients that are left. */
+  /** Cuts the remaining clients. */
   stop(): void;
 }
 
@@ -40,7 +40,7 @@ export function createSockets(parts: SocketsParts): Sockets {
   let draining = false;
   const refused = parts.metrics.counter('sockets_refused_total', 'websockets refused because too many are open');
   parts.metrics.observe('client_sockets', 'open websockets of clients', () => clients.size);
-  // With the first client: threads of other roles have none.
+  // Loaded with the first client: threads of other roles have none.
   const server = lazy(() => {
     const { WebSocketServer } = createRequire(import.meta.url)('ws') as typeof import('ws');
     return new WebSocketServer({
@@ -90,7 +90,7 @@ export function createSockets(parts: SocketsParts): Sockets {
   };
 }
 
-/** An answer in plain HTTP, since the upgrade has not happened. */
+/** A plain HTTP response, since the upgrade has not happened. */
 function refuse(socket: Duplex): void {
   const body = '{"error":"Service unavailable","code":503}';
   socket.on('error', () => {});
@@ -113,13 +113,13 @@ export interface ClientParts extends Omit<SubscriptionsParts, 'outlet' | 'maxHel
   readonly clock: Clock;
   readonly config: ProxyConfig['websocket'];
   readonly dispatch: RpcDispatch;
-  /** Null: notifications cost nothing. */
+  /** Null: notifications are free. */
   readonly meter: StreamMeter | null;
   closed(): void;
 }
 
 export interface Client {
-  /** Says good-bye with a close code; the socket is cut if the client does not answer. */
+  /** Sends a close code; the socket is cut if the client does not answer. */
   close(code: number, reason: string): void;
   terminate(): void;
 }
@@ -128,7 +128,7 @@ export interface Client {
 function createClient(parts: ClientParts): Client {
   const { socket, clock, config } = parts;
   const gone = new AbortController();
-  // Each call in flight listens.
+  // Each call in flight adds a listener.
   setMaxListeners(0, gone.signal);
   const outlet = createOutlet(socket, clock, config.maxQueuedBytes, parts.context.tenant);
   const maxHeldBytes = config.maxQueuedBytes;
@@ -164,7 +164,7 @@ function createClient(parts: ClientParts): Client {
     }
   }
 
-  /** A client that has too much in flight is not read until something is done. */
+  /** A client with too much in flight is not read until a call ends. */
   async function take(message: Buffer): Promise<void> {
     inFlight++;
     if (inFlight >= config.maxInFlight) socket.pause();
@@ -188,7 +188,7 @@ function createClient(parts: ClientParts): Client {
   socket.on('pong', () => {
     alive = true;
   });
-  // Oversized and malformed frames: the library has sent the close code already.
+  // Oversized and malformed frames: the library has already sent the close code.
   socket.on('error', () => {});
   socket.on('close', () => {
     cancelPing();

@@ -6,17 +6,17 @@ import { createLinks, createQuarantine, type LinksParts } from './links.ts';
 /** One client's interest in a subscription. */
 export interface Subscriber {
   accepted(): void;
-  /** `errorText`: the upstream's error object, raw. Nothing follows. */
+  /** `errorText`: the upstream's error object, raw. The last call. */
   refused(reason: { readonly errorText: string } | { readonly error: RpcError }): void;
-  /** `at` is where the upstream's subscription id stands. `last`: nothing follows. */
+  /** `at`: position of the upstream's subscription id. `last`: the last call. */
   notified(bytes: Buffer, at: JsonMember, last: boolean): void;
-  /** No upstream carries the subscription any more. Nothing follows. */
+  /** No upstream carries the subscription any more. The last call. */
   lost(): void;
 }
 
-/** Shares identical subscriptions of all clients and keeps them alive over the upstreams. */
+/** Shares identical subscriptions of all clients and keeps them alive across upstreams. */
 export interface Hub {
-  /** Calls back at once or later. The returned function ends the interest. `owner`: whose it is, a name for its project. */
+  /** Calls back synchronously or later. The returned function unsubscribes. `owner`: name of its project. */
   subscribe(call: SubscriptionCall, subscriber: Subscriber, owner?: string): () => void;
   close(): void;
 }
@@ -29,11 +29,11 @@ interface Shared {
   readonly key: string;
   readonly placed: LinkSubscription;
   readonly subscribers: Set<Subscriber>;
-  /** Whether an upstream ever accepted it: from then on the clients have their ids. */
+  /** Whether an upstream ever accepted it: from then on its clients have their ids. */
   accepted: boolean;
-  /** It was unanswered on a link that broke, or is of somebody whose subscriptions broke one: it is tried alone. */
+  /** It was unanswered on a link that broke, or its owner's subscriptions broke one: it is tried in isolation. */
   inQuarantine: boolean;
-  /** An upstream took it when it was tried alone. */
+  /** An upstream accepted it in isolation. */
   cleared: boolean;
   leaveQuarantine: () => void;
   link: Link | null;
@@ -45,7 +45,7 @@ export function createHub(parts: HubParts): Hub {
   const { clock } = parts;
   const all = new Map<string, Shared>();
   const byPlaced = new Map<LinkSubscription, Shared>();
-  /** Subscriptions at upstreams by who asked for them first. */
+  /** Number of subscriptions at upstreams, by the owner that asked first. */
   const owned = new Map<string, number>();
   const links = createLinks({ ...parts, lost: onLost, isSuspect: (placed) => !isProven(byPlaced.get(placed)) });
   const quarantine = createQuarantine({ clock, openProbe: links.probe });
@@ -88,7 +88,7 @@ export function createHub(parts: HubParts): Hub {
     return shared;
   }
 
-  /** What an upstream has taken once cannot be what makes it close a connection. One that is gone proves nothing. */
+  /** A subscription that an upstream accepted once cannot be the cause of a closed connection. A removed one proves nothing. */
   function isProven(shared: Shared | undefined): boolean {
     return shared !== undefined && (shared.accepted || shared.cleared);
   }
@@ -171,7 +171,7 @@ export function createHub(parts: HubParts): Hub {
   }
 
   function onUnanswered(shared: Shared): void {
-    // Clients that still wait have a timeout of their own.
+    // Clients that still wait have their own timeout.
     if (shared.accepted) moveOn(shared);
   }
 

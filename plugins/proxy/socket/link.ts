@@ -3,30 +3,30 @@ import { isPlainObject } from '../../../src/lib/json.ts';
 import { type JsonMember, objectMembers } from '../../../src/lib/json-members.ts';
 import type { Clock } from '../../../src/plugin/plugin.ts';
 
-/** One subscription as the upstream sees it. The link calls back in the order of the upstream's messages. */
+/** One subscription as seen by the upstream. The link calls back in the order of the upstream's messages. */
 export interface LinkSubscription {
   readonly family: string;
   readonly method: string;
   readonly paramsText: string | null;
-  /** Who asked for it first. */
+  /** Owner that asked for it first. */
   readonly owner: string;
   accepted(subscription: string): void;
   /** `errorText` is the upstream's error object, raw. */
   refused(errorText: string): void;
   notified(bytes: Buffer, at: JsonMember): void;
-  /** The upstream left the call without an answer for too long: the subscription is no longer on the link. */
+  /** The upstream did not answer the call in time: the subscription is no longer on the link. */
   unanswered(): void;
 }
 
 /** A websocket to an upstream with many subscriptions on it. */
 export interface Link {
   readonly label: string;
-  /** Subscriptions that are placed on it, accepted or not. */
+  /** Subscriptions placed on it, accepted or not. */
   load(): number;
   subscribe(subscription: LinkSubscription): void;
-  /** Ends a subscription in whatever state it is; `endedThere`: the upstream has ended it already. */
+  /** Ends a subscription in any state; `endedThere`: the upstream has ended it already. */
   unsubscribe(subscription: LinkSubscription, endedThere: boolean): void;
-  /** Ends the link; the subscriptions on it are handed to `lost` as after a failure. */
+  /** Ends the link; its subscriptions are passed to `lost` as after a failure. */
   close(): void;
 }
 
@@ -35,18 +35,18 @@ export interface LinkParts {
   readonly socket: WebSocket;
   readonly clock: Clock;
   readonly pingIntervalMs: number;
-  /** How long the upstream may take to answer a call. */
+  /** Deadline of the upstream for answering a call. */
   readonly answerTimeoutMs: number;
   /**
-   * Called once, with what was placed on the link, and for how long it was up. `unanswered`: what the upstream had been sent and had not
-   * answered, also what nobody waits for any more; one of these may be what broke it.
+   * Called once, with the subscriptions placed on the link and the time it was open. `unanswered`: calls that were sent and not
+   * answered, including abandoned ones; one of them may have broken the link.
    */
   lost(subscriptions: readonly LinkSubscription[], openForMs: number, unanswered: readonly LinkSubscription[]): void;
 }
 
-/** A node may notify before it has answered the subscribe call; so many notifications wait for that answer. */
+/** A node may notify before it answers the subscribe call; this many notifications wait for the answer. */
 const MAX_EARLY = 64;
-/** A socket that does not open in this time goes to nobody. */
+/** A socket that does not open in this time is given up. */
 const CONNECT_MS = 10_000;
 
 type Notification = UpstreamMessage & { readonly kind: 'notification' };
@@ -60,9 +60,9 @@ interface Waiting {
 export function createLink(parts: LinkParts): Link {
   const { socket, clock } = parts;
   const waiting = new Map<number, Waiting>();
-  /** By the upstream's number. Nodes give one number to subscriptions that mean the same, however their params are written. */
+  /** By the upstream's number. Nodes give the same number to equivalent subscriptions, however their params are written. */
   const live = new Map<string, Set<LinkSubscription>>();
-  /** Numbers that the upstream was asked to end and has not answered for, by the id of that call. */
+  /** Numbers with an unanswered unsubscribe call, by the id of that call. */
   const ending = new Map<number, string>();
   let early: Notification[] = [];
   let outbox: string[] | null = [];
@@ -118,7 +118,7 @@ export function createLink(parts: LinkParts): Link {
     for (const message of mine) onNotification(message);
   }
 
-  /** Whether its end was asked for after the call that is answered with it now: that took this subscription along. */
+  /** Whether an unsubscribe was sent after the call that is answered now: it ended this subscription too. */
   function isEndedSince(callId: number, number: string): boolean {
     for (const [endId, ended] of ending) if (ended === number && endId > callId) return true;
     return false;
@@ -131,7 +131,7 @@ export function createLink(parts: LinkParts): Link {
   function place(subscription: LinkSubscription): void {
     const cancelTimeout = clock.timeout(parts.answerTimeoutMs, () => {
       if (entry.ended) return;
-      // It stays here, because a late answer has to be undone.
+      // Kept, because a late answer has to be undone.
       entry.ended = true;
       subscription.unanswered();
     });
@@ -142,12 +142,12 @@ export function createLink(parts: LinkParts): Link {
   function onNotification(message: Notification): void {
     const sharing = live.get(message.subscription);
     if (sharing !== undefined) for (const one of [...sharing]) one.notified(message.bytes, message.at);
-    // What still comes for a number that is being ended is for nobody, least of all for who gets that number next.
+    // Late notifications of a number that is being ended must not reach the next subscription with that number.
     else if (waiting.size > 0 && early.length < MAX_EARLY && ![...ending.values()].includes(message.subscription))
       early.push(message);
   }
 
-  /** `byUpstream`: it was not us who ended it. */
+  /** `byUpstream`: the upstream or the network ended it. */
   function finish(byUpstream = false): void {
     if (over) return;
     over = true;
@@ -166,7 +166,7 @@ export function createLink(parts: LinkParts): Link {
   const load = () => [...live.values()].reduce((sum, sharing) => sum + sharing.size, waiting.size);
 
   function ping(): void {
-    // Without subscriptions the link has no reason to stay; without a sign of life it is dead.
+    // A link without subscriptions is not needed; one without a pong is dead.
     if (!alive || load() === 0) {
       finish();
       return;
@@ -187,7 +187,7 @@ export function createLink(parts: LinkParts): Link {
     for (const text of queued) socket.send(text);
   });
   socket.on('message', (data: Buffer | ArrayBuffer | Buffer[]) => {
-    // The rest of a socket that was cut: its subscriptions live elsewhere by now.
+    // Late messages of a cut socket: its subscriptions have moved.
     if (over) return;
     alive = true;
     const message = readUpstreamMessage(asBuffer(data));
@@ -197,7 +197,7 @@ export function createLink(parts: LinkParts): Link {
   socket.on('pong', () => {
     alive = true;
   });
-  // The pool may report an address in the error: only the close counts, and it always follows.
+  // The pool may report an address in the error; only the close event counts, and it always follows.
   socket.on('error', () => {});
   socket.on('close', () => finish(true));
 
@@ -230,12 +230,12 @@ function isObjectText(text: string | null): text is string {
   }
 }
 
-/** A subscription as a client asks for it. */
+/** A subscription as requested by a client. */
 export interface SubscriptionCall {
   /** `account` of `accountSubscribe`. */
   readonly family: string;
   readonly method: string;
-  /** Raw JSON without blanks, or null when absent. Integers of any size stay as they came. */
+  /** Raw JSON without whitespace, or null when absent. Integers of any size are unchanged. */
   readonly paramsText: string | null;
 }
 
@@ -250,10 +250,10 @@ export function isKeepAlive(message: Buffer): boolean {
   }
 }
 
-/** What an upstream said. */
+/** A message of an upstream. */
 export type UpstreamMessage =
   | { readonly kind: 'reply'; readonly id: number; readonly bytes: Buffer; readonly members: readonly JsonMember[] }
-  /** `at` is where the subscription id stands. */
+  /** `at`: position of the subscription id. */
   | { readonly kind: 'notification'; readonly subscription: string; readonly bytes: Buffer; readonly at: JsonMember }
   | { readonly kind: 'other' };
 
@@ -271,7 +271,7 @@ function readUpstreamMessage(bytes: Buffer): UpstreamMessage {
   return { kind: 'notification', subscription: bytes.toString('utf8', at.start, at.end), bytes, at };
 }
 
-/** Whether a signature notification only reports that the node received the transaction; the subscription then goes on. */
+/** Whether a signature notification only reports that the node received the transaction; the subscription then continues. */
 export function isReceivedNotice(bytes: Buffer): boolean {
   return bytes.length < 1024 && /"value"\s*:\s*"receivedSignature"/.test(bytes.toString('latin1'));
 }

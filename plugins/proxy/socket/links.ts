@@ -13,29 +13,29 @@ export interface LinksParts {
   /** Sockets per upstream, and subscriptions per socket. */
   readonly maxSockets: number;
   readonly maxSubscriptions: number;
-  /** Whether a subscription may be the cause when a link breaks on which it was unanswered: then the upstream needs no rest. */
+  /** Whether a subscription that was unanswered on a broken link may be the cause: the upstream then needs no cool-down. */
   isSuspect(subscription: LinkSubscription): boolean;
-  /** Called with what a link that ended had on it, and with the suspects among it. */
+  /** Called with the subscriptions of a link that ended, and the suspects among them. */
   lost(label: string, subscriptions: readonly LinkSubscription[], suspects: readonly LinkSubscription[]): void;
 }
 
 export type Placement =
   | { readonly kind: 'link'; readonly link: Link }
-  /** All upstreams are resting after a failure; the shortest rest ends then. */
+  /** All upstreams are cooling down; the shortest cool-down ends after `ms`. */
   | { readonly kind: 'rest'; readonly ms: number }
   /** Every socket of every upstream is full. */
   | { readonly kind: 'full' }
-  /** No upstream is left that was not ruled out. */
+  /** Every upstream was ruled out. */
   | { readonly kind: 'none' };
 
 /** The pooled sockets to all upstreams. */
 export interface Links {
   /**
-   * A link with room, on the best upstream that is not in `refusedBy`. `isSmall`: for a project that holds less than its share, for which
-   * one more socket per upstream is kept.
+   * A link with room, on the best upstream that is not in `refusedBy`. `isSmall`: for a project below its fair share; one more socket
+   * per upstream is reserved for those.
    */
   place(refusedBy: ReadonlySet<string>, isSmall?: boolean): Placement;
-  /** A link of its own for one subscription; null when no upstream can be asked now. `lost` receives whether it had opened. */
+  /** A separate link for one subscription; null when no upstream is available. `lost` receives whether it had opened. */
   probe(lost: (wasOpen: boolean) => void): Link | null;
   size(): number;
   close(): void;
@@ -43,7 +43,7 @@ export interface Links {
 
 const FIRST_REST_MS = 250;
 const MAX_REST_MS = 5_000;
-/** A link that lived this long was fine. */
+/** A link that lived this long was healthy. */
 const STABLE_MS = 10_000;
 
 interface Rest {
@@ -54,7 +54,7 @@ interface Rest {
 export function createLinks(parts: LinksParts): Links {
   const { pool, clock } = parts;
   const links = new Map<string, Link[]>();
-  /** What is wrong with the sockets of an upstream says nothing about its HTTP side, so it is not reported to the pool. */
+  /** Failing sockets of an upstream say nothing about its HTTP side, so they are not reported to the pool. */
   const rests = new Map<string, Rest>();
   const probes = new Set<Link>();
   let closing = false;
@@ -110,10 +110,10 @@ export function createLinks(parts: LinksParts): Links {
     return shortestMs < Number.POSITIVE_INFINITY ? { kind: 'rest', ms: shortestMs } : { kind: 'full' };
   }
 
-  /** Subscriptions leave an upstream that has fallen behind, once there is a better one. */
+  /** Subscriptions leave an upstream that has fallen behind when a better one exists. */
   const stopWatching = pool.onChange(() => {
     const healthy = new Set(pool.candidates({ healthyOnly: true }).map(({ label }) => label));
-    // Another chain is never better than none.
+    // Another chain is never better than no upstream.
     const out = new Set(pool.states().flatMap(({ otherChain, label }) => (otherChain === null ? [] : [label])));
     for (const [label, open_] of [...links])
       if (out.has(label) || (healthy.size > 0 && !healthy.has(label))) for (const link of open_) link.close();
@@ -150,43 +150,43 @@ export function createLinks(parts: LinksParts): Links {
 }
 
 /**
- * A node closes the whole connection over a message that it does not like, and with it the subscriptions of everybody else. So what was
- * unanswered when a link broke is tried again alone, on a socket of its own, and comes to the others only when the node has taken it
- * there. Whose subscription broke a link, has all further ones tried alone for a while. Networks and restarts break connections too: a
- * second socket with a subscription that no node dislikes is the control, and a break counts only while that one lives.
+ * A node closes the whole connection over a message that it rejects, and with it all other subscriptions on it. A subscription that was
+ * unanswered when a link broke is therefore tried again in isolation, on a separate socket, and returns to the shared links only after the
+ * node accepted it there. Further subscriptions of the same owner are isolated for some time. Networks and restarts break connections too:
+ * a second socket with a harmless subscription is the control, and a break counts only while the control lives.
  */
 export interface Quarantine {
-  /** Whether new subscriptions of this owner have to be tried alone first. */
+  /** Whether new subscriptions of this owner must first be tried in isolation. */
   distrusts(owner: string): boolean;
   /** A link broke while a subscription of this owner was unanswered. */
   suspect(owner: string): void;
-  /** Tries it alone when its turn comes. The returned function gives it up. */
+  /** Queues the candidate for an isolated try. The returned function cancels it. */
   add(candidate: Candidate): () => void;
   close(): void;
 }
 
-/** One of these is called, once. */
+/** Exactly one of these is called, once. */
 export interface Candidate extends Pick<LinkSubscription, 'family' | 'method' | 'paramsText' | 'owner'> {
-  /** The upstream took it: it harms nobody. */
+  /** The upstream accepted it: it is harmless. */
   cleared(): void;
   /** `errorText` is the upstream's error object, raw. */
   refused(errorText: string): void;
-  /** The upstream closed the connection over it, more than once, and no other connection. */
+  /** The upstream repeatedly closed the connection over it, and no other connection. */
   condemned(): void;
 }
 
 export interface QuarantineParts {
   readonly clock: Clock;
-  /** A socket that carries nothing else; null when no upstream can be asked now. `lost` tells whether the socket had opened. */
+  /** A socket without other subscriptions; null when no upstream is available. `lost` receives whether the socket had opened. */
   openProbe(lost: (wasOpen: boolean) => void): Link | null;
 }
 
-/** Probes at once, and of one owner. */
+/** Concurrent probes, in total and per owner. */
 const MAX_PROBES = 16;
 const MAX_PROBES_OF_ONE = 4;
-/** So often a connection has to break over the same subscription while the control lives. */
+/** Breaks of a connection over the same subscription, while the control lives, that condemn it. */
 const BREAKS = 2;
-/** How long the control has to outlive the probe: what breaks both may reach one of them first. */
+/** How long the control must outlive the probe: a cause that breaks both may reach one of them first. */
 const OUTLIVE_MS = 250;
 const PAUSE_MS = 500;
 const MAX_PAUSE_MS = 8_000;
@@ -198,18 +198,18 @@ export function createQuarantine({ clock, openProbe }: QuarantineParts): Quarant
   interface Entry {
     readonly candidate: Candidate;
     tries: number;
-    /** Breaks that the control outlived. */
+    /** Breaks that the control survived. */
     breaks: number;
     /** Monotonic milliseconds. */
     notBefore: number;
     isOver: boolean;
     probe: Link | null;
-    /** Ends what is in flight for it. */
+    /** Ends the current try. */
     stop(): void;
   }
   const waiting: Entry[] = [];
   const probing = new Map<string, number>();
-  /** By owner: until when, in monotonic milliseconds. */
+  /** By owner: end of the distrust, in monotonic milliseconds. */
   const distrusted = new Map<string, number>();
   let running = 0;
   let isClosed = false;
@@ -260,9 +260,9 @@ export function createQuarantine({ clock, openProbe }: QuarantineParts): Quarant
       entry.notBefore = clock.monotonic() + Math.min(MAX_PAUSE_MS, PAUSE_MS * 2 ** entry.tries);
       waiting.push(entry);
     };
-    const finish = (tell: () => void) => {
+    const finish = (report: () => void) => {
       entry.isOver = true;
-      tell();
+      report();
     };
     const judge = () =>
       done(() => {
@@ -297,7 +297,7 @@ export function createQuarantine({ clock, openProbe }: QuarantineParts): Quarant
     }
     control.subscribe({
       ...CONTROL,
-      // A node that refuses this one too is alive.
+      // A node that refuses this subscription is alive too.
       accepted: probe,
       refused: probe,
       notified: () => undefined,

@@ -11,36 +11,36 @@ export interface SubscriptionsParts {
   readonly outlet: Outlet;
   readonly price: (method: string) => Price;
   readonly maxSubscriptions: number;
-  /** Bytes of the parameters of one subscription. */
+  /** Largest size of the parameters of one subscription. */
   readonly maxParamsBytes: number;
-  /** Who holds them; undefined where nobody counts. */
+  /** Tenant that holds them; undefined when nothing is counted. */
   readonly tenant: Tenant | undefined;
   /** Bytes of notifications that may wait for the answer to their subscription. */
   readonly maxHeldBytes: number;
 }
 
-/** The subscriptions of one client, under ids of its own. */
+/** The subscriptions of one client, with ids per client. */
 export interface Subscriptions {
-  /** The calls of one message. */
+  /** Starts the calls of one message. */
   calls(): MessageCalls;
   end(): void;
 }
 
 export interface MessageCalls extends SocketCalls {
-  /** The message is answered: only now its client knows the numbers of its subscriptions, and notifications may follow. */
+  /** The message is answered: its client now knows the subscription numbers, and notifications may follow. */
   answered(): void;
 }
 
 export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
   const { outlet } = parts;
-  /** What ends each of them. */
+  /** Functions that end each subscription. */
   const own = new Map<number, () => void>();
   /** By method and params: a node gives the same call on the same socket the same number, and notifies it once. */
   const outcomes = new Map<string, Promise<SocketOutcome>>();
   let nextId = 1;
   let ended = false;
 
-  /** Any `…Unsubscribe` ends a subscription of any kind, as on a node: some clients send the same one for all. */
+  /** Any `…Unsubscribe` ends a subscription of any kind, as on a node: some clients use one method for all. */
   function unsubscribe({ params }: SocketCall): SocketOutcome {
     const [id] = Array.isArray(params) ? (params as unknown[]) : [];
     if (typeof id !== 'number')
@@ -77,7 +77,7 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
         gone = true;
         drop();
         leave();
-        // The client, or its interest, went before the upstream answered.
+        // The client or its subscription ended before the upstream answered.
         reject(new RpcError('unavailable'));
       });
       const call = {
@@ -99,7 +99,7 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
         lost: () => {
           drop();
           reject(new RpcError('unavailable'));
-          // There is no message for a subscription that ended; a client that reconnects learns why from the answer.
+          // The protocol has no message for a lost subscription; a client that reconnects gets the reason in the answer.
           outlet.close(1012, 'the subscription was lost');
         },
       };
@@ -110,7 +110,7 @@ export function createSubscriptions(parts: SubscriptionsParts): Subscriptions {
     return outcome;
   }
 
-  /** Throws GateRefusal when its project has too many. The returned function gives the place back. */
+  /** Throws GateRefusal when the project has too many. The returned function releases the place. */
   function holdPlace(bytes: number): () => void {
     if (bytes > parts.maxParamsBytes) {
       const details = `the parameters of a subscription have at most ${parts.maxParamsBytes} bytes`;
@@ -158,7 +158,7 @@ interface Held {
   release(): void;
 }
 
-/** Keeps notifications until they are released, and passes on those that come later. */
+/** Holds notifications until they are released, and forwards later ones. */
 function holdBack(outlet: Outlet, maxBytes: number): Held {
   let waiting: Buffer[] | null = [];
   let bytes = 0;
@@ -180,22 +180,22 @@ function withSubscriptionId(bytes: Buffer, at: JsonMember, id: Buffer): Buffer {
   return Buffer.concat([bytes.subarray(0, at.start), id, bytes.subarray(at.end)]);
 }
 
-/** The way to one client: a bounded queue. */
+/** The output to one client: a bounded queue. */
 export interface Outlet {
-  /** Answers false when the client is too slow or on its way out; nothing more is sent then. */
+  /** False when the client is too slow or closing; nothing more is sent then. */
   send(message: Buffer | string): boolean;
   close(code: number, reason: string): void;
-  /** Told that the socket has closed. */
+  /** Called when the socket has closed. */
   end(): void;
 }
 
-/** How long a client has to read what is queued and to answer the close. */
+/** How long a client has to read its queue and answer the close. */
 const FAREWELL_MS = 5_000;
 
-/** Smaller messages on an empty queue are with the system at once, and hardly ever wait. */
+/** Smaller messages on an empty queue go to the system at once and hardly ever wait. */
 const SMALL_BYTES = 16_384;
 
-/** What waits counts as answers that `tenant` holds. */
+/** Queued bytes count as answers held by `tenant`. */
 export function createOutlet(socket: WebSocket, clock: Clock, maxQueuedBytes: number, tenant?: Tenant): Outlet {
   const lease = tenant?.take('answerBytes', 0);
   let closing = false;
@@ -243,9 +243,9 @@ export function createOutlet(socket: WebSocket, clock: Clock, maxQueuedBytes: nu
   };
 }
 
-/** The way for notifications, which cost credits by their bytes. A client whose credits are used up is closed with 1008. */
+/** Output for notifications, which cost credits by their bytes. A client without credits is closed with 1008. */
 export function createPaidOutlet(outlet: Outlet, meter: StreamMeter, maxHeldBytes: number): Outlet {
-  /** Notifications that wait while the store is asked for the credits; null: it is not asked. */
+  /** Notifications that wait while credits are charged; null: no charge is in flight. */
   let held: Buffer[] | null = null;
   let heldBytes = 0;
 

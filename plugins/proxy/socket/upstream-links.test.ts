@@ -1,4 +1,4 @@
-/** Websockets to upstreams that open late or never, fall silent, fill up, or talk too early. */
+/** Websockets to upstreams that open late or never, are silent, fill up, or notify too early. */
 import assert from 'node:assert/strict';
 import { EventEmitter } from 'node:events';
 import { test } from 'node:test';
@@ -79,7 +79,7 @@ function startLink() {
   return { clock, socket, link, lost: () => lost };
 }
 
-test('a socket that does not open is given up, with what was to go over it', async () => {
+test('a socket that does not open is given up, with its pending subscriptions', async () => {
   const { clock, link, lost } = startLink();
   const { made } = subscription();
   link.subscribe(made);
@@ -87,7 +87,7 @@ test('a socket that does not open is given up, with what was to go over it', asy
   assert.deepEqual(lost(), [made]);
 });
 
-test('an upstream that is silent when the next ping is due is lost; one that says anything stays', async () => {
+test('an upstream that is silent when the next ping is due is lost; any message keeps it', async () => {
   for (const sign of [null, 'pong', 'message'] as const) {
     const { clock, socket, link, lost } = startLink();
     const { made } = subscription();
@@ -104,7 +104,7 @@ test('an upstream that is silent when the next ping is due is lost; one that say
   }
 });
 
-test('a socket that carries nothing is closed', async () => {
+test('a socket without subscriptions is closed', async () => {
   const { clock, socket, link, lost } = startLink();
   const { made } = subscription();
   link.subscribe(made);
@@ -116,7 +116,7 @@ test('a socket that carries nothing is closed', async () => {
   assert.deepEqual([lost(), socket.isOver], [[], true]);
 });
 
-test('notifications that come before the answer are kept for it, so many and no more', () => {
+test('notifications that precede the answer are held for it, up to a limit', () => {
   const { socket, link } = startLink();
   const { made, seen } = subscription();
   socket.emit('open');
@@ -133,7 +133,7 @@ test('notifications that come before the answer are kept for it, so many and no 
   assert.equal(seenOther.notified, 64);
 });
 
-test('a subscription that nobody wants any more when it is accepted is ended there', () => {
+test('a subscription that is no longer wanted when it is accepted is ended at the upstream', () => {
   const { socket, link } = startLink();
   const { made, seen } = subscription();
   socket.emit('open');
@@ -144,7 +144,7 @@ test('a subscription that nobody wants any more when it is accepted is ended the
   assert.deepEqual(socket.sent.at(-1), { jsonrpc: '2.0', id: 2, method: 'slotUnsubscribe', params: [9] });
 });
 
-test('subscriptions to which a node gives one number: each is notified once, and the last to leave ends it', () => {
+test('subscriptions with one number at a node: each is notified once, and the last one ends it', () => {
   const { socket, link } = startLink();
   const [one, two] = [subscription(), subscription()];
   socket.emit('open');
@@ -161,7 +161,7 @@ test('subscriptions to which a node gives one number: each is notified once, and
   assert.deepEqual(socket.sent.at(-1)?.params, [9]);
 });
 
-test('a subscription whose number was ended while it was asked for is asked for again', () => {
+test('a subscription whose number was ended during its call is requested again', () => {
   const { socket, link } = startLink();
   const [one, two] = [subscription(), subscription()];
   socket.emit('open');
@@ -177,7 +177,7 @@ test('a subscription whose number was ended while it was asked for is asked for 
   assert.deepEqual(two.seen, { accepted: 1, refused: 0, notified: 1 });
 });
 
-test('what comes for a number that is being ended is not kept for who gets it next, nor delivered a second time', () => {
+test('notifications of a number that is being ended are neither held for its next user nor delivered twice', () => {
   const { socket, link } = startLink();
   const [one, two, stuck, three] = [subscription(), subscription(), subscription(), subscription()];
   socket.emit('open');
@@ -196,7 +196,7 @@ test('what comes for a number that is being ended is not kept for who gets it ne
   assert.deepEqual([two.seen.notified, three.seen.notified], [1, 0]);
 });
 
-test('what is left in a socket that was cut is for nobody', () => {
+test('late messages of a cut socket are ignored', () => {
   const { socket, link } = startLink();
   const { made, seen } = subscription();
   socket.emit('open');
@@ -207,7 +207,7 @@ test('what is left in a socket that was cut is for nobody', () => {
   assert.equal(seen.notified, 0);
 });
 
-test('a subscription that moved and is not answered moves on', async () => {
+test('a subscription that moved and gets no answer moves again', async () => {
   const { parts, opened, clock } = startPool(['a', 'b']);
   const hub = createHub({ ...parts, metrics: createMetricsRegistry().scope('x') });
   let notified = 0;
@@ -257,7 +257,7 @@ function startPool(labels: readonly string[]) {
   return { clock, opened, parts, unwell, change: () => change() };
 }
 
-test('so many sockets to an upstream, and so many subscriptions on each', () => {
+test('sockets per upstream and subscriptions per socket are limited', () => {
   const { parts, opened } = startPool(['a']);
   const links = createLinks({ ...parts, isSuspect: () => false, lost: () => undefined });
   for (let i = 0; i < 6; i += 1) {
@@ -269,7 +269,7 @@ test('so many sockets to an upstream, and so many subscriptions on each', () => 
   assert.equal(links.place(new Set(['a'])).kind, 'none');
 });
 
-test('an upstream whose socket broke is left alone for a while', async () => {
+test('an upstream whose socket broke is cooling down', async () => {
   const { parts, opened, clock } = startPool(['a']);
   const links = createLinks({ ...parts, isSuspect: () => false, lost: () => undefined });
   const placement = links.place(new Set());
@@ -280,7 +280,7 @@ test('an upstream whose socket broke is left alone for a while', async () => {
   assert.equal(links.place(new Set()).kind, 'link');
 });
 
-test('subscriptions leave an upstream that is unwell while another one is fine', () => {
+test('subscriptions leave an unhealthy upstream when a healthy one exists', () => {
   const { parts, unwell, change } = startPool(['a', 'b']);
   const moved: string[] = [];
   const links = createLinks({ ...parts, isSuspect: () => false, lost: (label) => void moved.push(label) });
@@ -294,7 +294,7 @@ test('subscriptions leave an upstream that is unwell while another one is fine',
   assert.deepEqual(moved, ['a']);
 });
 
-test('a subscription has a time to be accepted in, and ends with the last who wants it', async () => {
+test('a subscription has a deadline for its acceptance, and ends with its last client', async () => {
   const { parts, opened, clock } = startPool(['a']);
   const hub = createHub({ ...parts, metrics: createMetricsRegistry().scope('x') });
   const told: string[] = [];
@@ -321,7 +321,7 @@ test('a subscription has a time to be accepted in, and ends with the last who wa
   assert.equal(socket.sent.at(-1)?.method, 'slotUnsubscribe');
 });
 
-/** A subscription that was unanswered when its link broke, and what its client hears. Calls `onProbe` for each pair of sockets that tries it alone. */
+/** A subscription that was unanswered when its link broke, and the messages to its client. Calls `onProbe` for each probe and control. */
 async function suspected(onProbe: (control: FakeSocket, probe: () => FakeSocket) => void, tries: number) {
   const { parts, opened, clock } = startPool(['a']);
   const hub = createHub({ ...parts, subscribeTimeoutMs: 600_000, metrics: createMetricsRegistry().scope('x') });
@@ -354,16 +354,16 @@ async function suspected(onProbe: (control: FakeSocket, probe: () => FakeSocket)
   return { heard, opened };
 }
 
-test('a subscription that breaks its own connections, and no other, is refused', async () => {
+test('a subscription that breaks only its own connections is refused', async () => {
   const { heard } = await suspected((_, probe) => probe().terminate(), 5);
   assert.deepEqual(heard, ['-32602']);
 });
 
-test('where every connection breaks, no subscription is to blame, and it comes back with the upstream', async () => {
+test('when every connection breaks, no subscription is to blame, and it returns with the upstream', async () => {
   let tries = 0;
   const { heard, opened } = await suspected((control, openProbe) => {
     tries += 1;
-    // The node goes: before the control is answered, with the control first, or with the probe first.
+    // The node stops: before the control is answered, with the control first, or with the probe first.
     if (tries % 3 === 0) return control.terminate();
     const probe = openProbe();
     if (tries > 12) return probe.accepts(0, 7);
@@ -377,7 +377,7 @@ test('where every connection breaks, no subscription is to blame, and it comes b
   assert.deepEqual(heard, ['accepted']);
 });
 
-test('what waits for a slow client is bounded; it has a while for its good-bye, and nothing follows that', async () => {
+test('the queue of a slow client is bounded; it has limited time for its close, and nothing follows that', async () => {
   const clock = createManualClock();
   const said: unknown[] = [];
   const socket = {

@@ -54,7 +54,7 @@ function inputOf({ lamports, solPrice, tokens }: Wallet): TableInput {
   };
 }
 
-test('the pages of any size are the whole list in order, each row once', () => {
+test('pages of any size give the whole list in order, each row once', () => {
   fc.assert(
     fc.property(wallet, fc.integer({ min: 1, max: 100 }), fc.boolean(), (given, limit, showNative) => {
       const input = inputOf(given);
@@ -111,7 +111,7 @@ test('the order is by value, then by mint, whatever order the node has', () => {
   );
 });
 
-test('single things are no balances, and only those that are held are shown', () => {
+test('NFTs are not balances, and only held ones are shown', () => {
   fc.assert(
     fc.property(wallet, (given) => {
       const { nfts, unknown } = buildTable(inputOf(given));
@@ -128,7 +128,7 @@ test('single things are no balances, and only those that are held are shown', ()
   );
 });
 
-test('amounts are exact as far as a number can be', () => {
+test('amounts are exact within the precision of a number', () => {
   const one = { mint: WRAPPED_SOL_MINT, program: 'spl-token' as const, isNft: false, isKnown: true, price: 2 };
   const table = buildTable(
     inputOf({

@@ -10,8 +10,8 @@ import { type ChainCall, refusedAs503 } from '../wallet-route.ts';
 
 export interface Tables {
   /**
-   * What a wallet (base58) holds. The first page is of now; further ones are of the moment of the first, so that they go together
-   * while its prices and amounts change. Requests at the same time share one reading.
+   * Holdings of a wallet (base58). The first page is current; further pages show the same moment, so that they fit together
+   * while prices and amounts change. Concurrent requests share one read.
    */
   read(wallet: string, options: { readonly page: number; readonly withZeros: boolean }): Promise<HoldingTable>;
 }
@@ -65,7 +65,7 @@ export function createTables(parts: TablesParts): Tables {
     if (table.unknown.length > 0) {
       unknownMints.add(table.unknown.length);
       const some = table.unknown.slice(0, 5);
-      parts.log.warn({ wallet, count: table.unknown.length, mints: some }, 'holdings of unknown mints are left out');
+      parts.log.warn({ wallet, count: table.unknown.length, mints: some }, 'holdings of unknown mints are omitted');
     }
     return table;
   }
@@ -101,15 +101,15 @@ export interface PricedHolding extends Holding {
   readonly value: number | null;
 }
 
-/** All that a wallet held at one moment, in the order of the pages. */
+/** All holdings of a wallet at one moment, in the order of the pages. */
 export interface HoldingTable {
   readonly lamports: bigint;
   /** Of SOL. */
   readonly solPrice: number | null;
   readonly rows: readonly PricedHolding[];
-  /** Single things, by mint. */
+  /** NFTs, by mint. */
   readonly nfts: readonly string[];
-  /** Mints of which nothing is known, not even the decimals: they can have no row. */
+  /** Mints without known decimals: they can have no row. */
   readonly unknown: readonly string[];
 }
 
@@ -122,10 +122,10 @@ export interface TableInput extends Holdings {
 
 type Known = Pick<MintFacts, 'decimals' | 'scale' | 'isNft'>;
 
-/** Known without asking for it. */
+/** Known without a look-up. */
 const WRAPPED_SOL: Known = { decimals: 9, scale: null, isNft: false };
 
-/** Priced ones by value, the dearest first, then the others; what is equal goes by mint, so that pages never depend on the node. */
+/** Priced ones by value, highest first, then the others; ties are ordered by mint, so that pages do not depend on the node. */
 export function buildTable({ lamports, tokens, facts, prices, atS }: TableInput): HoldingTable {
   const rows: PricedHolding[] = [];
   const nfts: string[] = [];
@@ -157,7 +157,7 @@ function compareRows(a: PricedHolding, b: PricedHolding): number {
 
 export type TokenProgramName = 'spl-token' | 'token-2022';
 
-/** All that a wallet holds of one mint. */
+/** The holding of a wallet in one mint. */
 interface Holding {
   /** Base58. */
   readonly mint: string;
@@ -168,7 +168,7 @@ interface Holding {
 
 interface Holdings {
   readonly lamports: bigint;
-  /** One per mint, in no order. */
+  /** One per mint, unordered. */
   readonly tokens: readonly Holding[];
 }
 
@@ -176,7 +176,7 @@ interface TokenAccount {
   readonly account: { readonly data: readonly [base64: string, encoding: string] };
 }
 
-/** Mint, owner and amount; the rest of a token account does not matter here. */
+/** Mint, owner and amount; the rest of a token account is not needed. */
 const HEAD_BYTES = 72;
 const AMOUNT_AT = 64;
 const PROGRAMS: readonly (readonly [TokenProgramName, string])[] = [
@@ -184,7 +184,7 @@ const PROGRAMS: readonly (readonly [TokenProgramName, string])[] = [
   ['token-2022', TOKEN_2022_PROGRAM],
 ];
 
-/** Reads the lamports and the token accounts of a wallet (base58), frozen ones too, and adds up those of one mint. */
+/** Reads the lamports and token accounts of a wallet (base58), including frozen ones, and sums those of one mint. */
 async function readHoldings(chain: ChainCall, wallet: string, commitment: string): Promise<Holdings> {
   const options = { encoding: 'base64', commitment, dataSlice: { offset: 0, length: HEAD_BYTES } };
   const [balance, ...accounts] = await Promise.all([
@@ -208,14 +208,14 @@ function sumByMint(program: TokenProgramName, accounts: readonly TokenAccount[])
   return Array.from(amounts, ([mint, amount]) => ({ mint, program, amount }));
 }
 
-/** There are more lamports than a number can count exactly. */
+/** Lamports can exceed 2^53. */
 function readLamports(text: string): bigint {
   const value = /"value"\s*:\s*(\d+)/.exec(text)?.[1];
   if (value === undefined) throw new TypeError('the answer to getBalance holds no value');
   return BigInt(value);
 }
 
-/** Facts of any number of mints. Throws what a caller is to be told. */
+/** Facts of any number of mints. Errors are meant for the caller. */
 export type LookUpFacts = (
   mints: readonly string[],
   options?: LookUpOptions,
@@ -223,7 +223,7 @@ export type LookUpFacts = (
 
 const MOST_AT_ONCE = 1_000;
 
-/** Asks for many mints in several look-ups, one after the other. */
+/** Splits many mints over several sequential look-ups. */
 export function createFactsLookUp(facts: TokenFacts | null): LookUpFacts {
   return async (mints, options) => {
     if (mints.length === 0) return new Map();

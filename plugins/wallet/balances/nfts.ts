@@ -11,7 +11,7 @@ import type { ChainCall } from '../wallet-route.ts';
 import type { LookUpFacts } from './holdings.ts';
 
 export interface NftReader {
-  /** The first hundred NFTs of a wallet by mint: tokens (their mints are given), and those of the sources. */
+  /** The first hundred NFTs of a wallet by mint: tokens (`mints`), and those of the sources. */
   read(wallet: string, mints: readonly string[]): Promise<readonly Nft[]>;
 }
 
@@ -81,7 +81,7 @@ const dressed = ({ uri, ...nft }: FoundNft, pictures: ReadonlyMap<string, string
 function tokenNft(mint: string, facts: MintFacts | null): FoundNft {
   return {
     ...{ mint, name: facts?.name ?? null, imageUri: facts?.logoUri ?? null, uri: null, collectionName: null },
-    // Whoever makes metadata can name any collection; only a verified one is true.
+    // Metadata can name any collection; only a verified one is trusted.
     ...{ collectionAddress: facts?.collection?.verified === true ? facts.collection.key : null, compressed: false },
   };
 }
@@ -89,7 +89,7 @@ function tokenNft(mint: string, facts: MintFacts | null): FoundNft {
 const TIMEOUT_MS = 5_000;
 const MAX_BYTES = 4_194_304;
 
-/** Compressed NFTs, whose owners no account tells: an asset API (`searchAssets`) that the operator names. */
+/** Compressed NFTs have no account: they are read from an asset API (`searchAssets`) configured by the operator. */
 export function compressedAssets(client: OutboundClient, url: string): NftSource {
   return {
     name: 'compressed',
@@ -130,7 +130,7 @@ const badAnswer = (reason: string) =>
 const part = (value: unknown, name: string): unknown => (isPlainObject(value) ? value[name] : undefined);
 const text = (value: unknown): string | null => (typeof value === 'string' && value !== '' ? value : null);
 
-/** Null for what is no compressed asset that is there, whatever was asked for. */
+/** Null for anything that is not an existing compressed asset. */
 function nftOf(item: unknown): FoundNft | null {
   const mint = text(part(item, 'id'));
   const isThere = part(part(item, 'compression'), 'compressed') === true && part(item, 'burnt') !== true;
@@ -155,7 +155,7 @@ interface RpcAccount {
   readonly data: readonly [base64: string, encoding: string];
 }
 
-/** Assets of Metaplex Core, which only a search through the accounts of their program finds. */
+/** Assets of Metaplex Core, found by searching the accounts of their program. */
 export function coreAssets(chain: ChainCall, commitment: string): NftSource {
   return {
     name: 'core',
@@ -173,7 +173,7 @@ export function coreAssets(chain: ChainCall, commitment: string): NftSource {
   };
 }
 
-/** Names of Core collections by address; empty where there is none. Errors: 503 when the upstream refuses. */
+/** Names of Core collections by address, empty without a name. Errors: 503 when the upstream refuses. */
 async function coreNames(
   chain: ChainCall,
   commitment: string,
@@ -203,11 +203,11 @@ function coreNftOf(mint: string, account: RpcAccount): FoundNft | null {
 }
 
 function rawOf({ owner, data }: RpcAccount) {
-  // An account that is there has lamports; how many does not matter.
+  // An existing account has lamports; the amount does not matter.
   return { owner, lamports: 1n, data: Buffer.from(data[0], 'base64') };
 }
 
-/** A row of the NFTs of a wallet. */
+/** An NFT row of a wallet. */
 export interface Nft {
   /** The mint, or the address of a Core asset or of a leaf. */
   readonly mint: string;
@@ -218,18 +218,18 @@ export interface Nft {
   readonly compressed: boolean;
 }
 
-/** NFTs of a wallet that are no tokens; with what their image and their collection's name are found by. */
+/** NFTs of a wallet that are not tokens, with references to their image and collection name. */
 export interface FoundNft extends Nft {
-  /** Of the JSON beside the chain. */
+  /** URI of the off-chain JSON. */
   readonly uri: string | null;
 }
 
-/** Where such NFTs are read. One that refuses costs its own rows only. */
+/** A source of such NFTs. When it refuses, only its own rows are missing. */
 export interface NftSource {
   readonly name: 'core' | 'compressed';
-  /** Of a wallet in base58. Errors: of its upstream. */
+  /** Of a wallet in base58. Errors: those of its upstream. */
   read(wallet: string): Promise<readonly FoundNft[]>;
 }
 
-/** Rows of an answer. */
+/** NFT rows of a response. */
 const MOST_NFTS = 100;

@@ -19,7 +19,7 @@ import { compressedAssets, coreAssets, createNftReader, type NftReader } from '.
 
 const ASSET_CONNECTIONS = 4;
 
-/** What a wallet holds now. */
+/** Current balances of a wallet. */
 export function balancesRoutes(ctx: PluginContext<WalletConfig>, { balances, commitment }: WalletConfig) {
   const { clock, log, metrics } = ctx;
   const chain = createChainCall(ctx.chain('main'));
@@ -40,7 +40,7 @@ export function balancesRoutes(ctx: PluginContext<WalletConfig>, { balances, com
   };
 }
 
-/** The operator named the address: it may be anywhere. */
+/** The operator configured the address: any network is allowed. */
 function openAssets({ outbound, id }: PluginContext<WalletConfig>, url: string) {
   const client = outbound.open({
     ...{ allowCidrs: ['0.0.0.0/0', '::/0'], allowHttp: true, allowPorts: null, caFile: null },
@@ -53,25 +53,25 @@ interface BalancesContext {
   readonly tables: Tables;
   readonly lookUp: LookUpFacts;
   readonly nfts: NftReader;
-  /** Another number whenever something else may be known of mints. */
+  /** Changes whenever facts of mints may have changed. */
   readonly factsRevision: () => number;
 }
 
-/** The answer that was made last of a table. */
+/** The last response made of a table. */
 interface Finished {
   readonly question: string;
   readonly revision: number;
   readonly bytes: Uint8Array;
 }
 
-/** GET balances: SOL, tokens by value, and NFTs where they are asked for. */
+/** GET balances: SOL, tokens by value, and NFTs on request. */
 function balancesRoute({ tables, lookUp, nfts, factsRevision }: BalancesContext): Route {
   const finished = new WeakMap<HoldingTable, Finished>();
   return defineRoute({
     ...WALLET_ROUTE,
     method: 'GET',
     path: '/v1/wallet/:wallet/balances',
-    summary: 'What a wallet holds now, with values in US dollars',
+    summary: 'Current balances of a wallet, with values in US dollars',
     params: walletParams,
     query: balancesQuery,
     replies: { 200: balancesReply, ...WALLET_REFUSALS },
@@ -115,7 +115,7 @@ const balancesQuery = Type.Object({
   limit: Type.Integer({ minimum: 1, maximum: 100, default: 100 }),
   showZeroBalance: Type.Boolean({ default: false }),
   showNative: Type.Boolean({ default: true, description: 'SOL as the first row of the first page' }),
-  showNfts: Type.Boolean({ default: false, description: 'up to 100 NFTs beside the first page' }),
+  showNfts: Type.Boolean({ default: false, description: 'up to 100 NFTs with the first page' }),
 });
 
 const balanceRow = Type.Object({
@@ -168,7 +168,7 @@ export interface PageQuery {
 
 const SOL_DECIMALS = 9;
 
-/** What a page shows: SOL stands before all rows and counts like one of them. */
+/** Rows of a page: SOL comes before all rows and counts as one. */
 export function cutPage({ rows }: HoldingTable, { page, limit, showNative }: PageQuery) {
   const before = showNative ? 1 : 0;
   const start = (page - 1) * limit;
@@ -180,7 +180,7 @@ export function cutPage({ rows }: HoldingTable, { page, limit, showNative }: Pag
   };
 }
 
-/** The row of SOL itself, also when there is none of it. */
+/** The row of SOL itself, also with a balance of zero. */
 export function solRow({ lamports, solPrice }: HoldingTable, facts: MintFacts | null): TokenBalance {
   const balance = Number(plainAmount(lamports, SOL_DECIMALS));
   return {
@@ -190,7 +190,7 @@ export function solRow({ lamports, solPrice }: HoldingTable, facts: MintFacts | 
   };
 }
 
-/** The row of a token. Wrapped SOL is called so, to be told from SOL. */
+/** The row of a token. Wrapped SOL has its own name, to distinguish it from SOL. */
 export function tokenRow(row: PricedHolding, facts: MintFacts | null): TokenBalance {
   const { mint, decimals, balance } = row;
   const isWrapped = mint === WRAPPED_SOL_MINT;
@@ -203,7 +203,7 @@ export function tokenRow(row: PricedHolding, facts: MintFacts | null): TokenBala
   };
 }
 
-/** Dollars of the rows together, without those that have no price. */
+/** Total value of the rows in US dollars, without unpriced ones. */
 export function totalValue(rows: readonly TokenBalance[]): number {
   return rows.reduce((sum, { usdValue }) => sum + (usdValue ?? 0), 0);
 }

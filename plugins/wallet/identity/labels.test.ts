@@ -37,7 +37,7 @@ function setUp(t: TestContext, files: Readonly<Record<string, readonly unknown[]
   return { labels, clock, log, write, folder };
 }
 
-test('later files win, the program’s own labels can be replaced, and clashes are told', async (t) => {
+test('later files win, built-in labels can be replaced, and conflicts are logged', async (t) => {
   const one = label({ name: 'first', source: 'list one' });
   const two = { ...one, name: 'second', source: 'list two' };
   const { labels, log } = setUp(t, { 'a.jsonl': [one], 'b.jsonl': [two, label({ address: SYSTEM, name: 'Ours' })] });
@@ -49,7 +49,7 @@ test('later files win, the program’s own labels can be replaced, and clashes a
   assert.deepEqual([clash?.fields['earlierSource'], clash?.fields['source']], ['list one', 'list two']);
 });
 
-test('lines that are no labels are skipped and counted', async (t) => {
+test('malformed lines are skipped and counted', async (t) => {
   const good = label();
   const bad = ['{', '7', '[]', 'null', { ...good, source: undefined }, label({ address: 'x' }), label({ tags: [1] })];
   const { labels, log } = setUp(t, { 'a.jsonl': ['', '# note', ...bad, good, label({ website: 5 })] });
@@ -59,7 +59,7 @@ test('lines that are no labels are skipped and counted', async (t) => {
   assert.deepEqual([told?.fields['malformed'], told?.fields['firstMalformedLine']], [bad.length + 1, 3]);
 });
 
-test('a file that changes is read again; one that goes leaves what was read', async (t) => {
+test('a changed file is reloaded; a removed one keeps the loaded labels', async (t) => {
   const [one, two] = [label(), label()];
   const { labels, clock, write, folder, log } = setUp(t, { 'a.jsonl': [one] });
   await labels.start();
@@ -74,7 +74,7 @@ test('a file that changes is read again; one that goes leaves what was read', as
   await untilAfter(clock, () => labels.find(one.address) !== null);
 });
 
-/** Lets time pass until something is so. */
+/** Advances time until a condition holds. */
 async function untilAfter(clock: ReturnType<typeof createManualClock>, isSo: () => boolean): Promise<void> {
   for (const startedMs = performance.now(); !isSo(); await setImmediate()) {
     await clock.advance(1_000);
@@ -82,7 +82,7 @@ async function untilAfter(clock: ReturnType<typeof createManualClock>, isSo: () 
   }
 }
 
-test('a file that is not there ends the start', async (t) => {
+test('a missing file ends the start', async (t) => {
   const { labels } = setUp(t, { 'a.jsonl': [] });
   const missing = setUp(t, { 'b.jsonl': [] });
   rmSync(join(missing.folder, 'b.jsonl'));
@@ -90,7 +90,7 @@ test('a file that is not there ends the start', async (t) => {
   await labels.start();
 });
 
-test('no more labels than may be', async (t) => {
+test('the number of labels is limited', async (t) => {
   const all = [label(), label(), label()];
   const { labels } = setUp(t, { 'a.jsonl': all }, 2);
   await labels.start();
@@ -100,7 +100,7 @@ test('no more labels than may be', async (t) => {
   );
 });
 
-test('no line makes it throw, and a label that is read comes back whole', () => {
+test('no line throws, and labels are read back completely', () => {
   fc.assert(fc.property(fc.oneof(fc.string(), fc.json()), (line) => void readLabel(line)));
   const text = fc.string({ minLength: 1, maxLength: 100 });
   const made = fc.record(

@@ -33,10 +33,10 @@ interface LabelsParts {
 }
 
 const CONFIG = 78;
-/** Clashes that are logged one by one after a reading. */
+/** Conflicts that are logged individually per load. */
 const LOGGED_CLASHES = 10;
 
-/** The labels of the program and of the operator's files, read again when one of these changes. */
+/** The built-in labels and those of the operator's files, reloaded when a file changes. */
 export function createLabels(parts: LabelsParts): Labels {
   const { clock, log, metrics } = parts;
   const paths = parts.files.map((file) => resolve(file));
@@ -57,12 +57,12 @@ export function createLabels(parts: LabelsParts): Labels {
       for (const label of file.labels) {
         const before = next.get(label.address);
         if (before !== undefined && before.name !== label.name && ++clashes <= LOGGED_CLASHES)
-          log.warn(clashFacts(before, label), 'two labels of one address: the later one counts');
+          log.warn(clashFacts(before, label), 'two labels of one address; the later one is used');
         next.set(label.address, label);
       }
       malformedLines.add(file.malformed);
       const { malformed, firstMalformedLine, leftOut } = file;
-      if (malformed > 0) log.warn({ path, malformed, firstMalformedLine }, 'lines of a label file are no labels');
+      if (malformed > 0) log.warn({ path, malformed, firstMalformedLine }, 'malformed lines in a label file');
       if (leftOut > 0) log.warn({ path, leftOut }, 'more labels than wallet.identity.maxLabels');
     }
     found = next;
@@ -76,7 +76,7 @@ export function createLabels(parts: LabelsParts): Labels {
       if (state !== seen) await read(state);
     } catch (error) {
       failures.add();
-      log.warn({ error: messageOf(error) }, 'a label file cannot be read; the labels read before stay');
+      log.warn({ error: messageOf(error) }, 'a label file cannot be read; the previous labels stay in use');
     }
   }
 
@@ -109,7 +109,7 @@ export function createLabels(parts: LabelsParts): Labels {
   };
 }
 
-/** Changes when one of the files does. */
+/** Changes when one of the files changes. */
 async function stateOf(paths: readonly string[]): Promise<string> {
   const stats = await Promise.all(paths.map((path) => stat(path, { bigint: true })));
   return stats.map(({ ino, size, mtimeNs }) => `${ino}:${size}:${mtimeNs}`).join();
@@ -124,7 +124,7 @@ function clashFacts(before: AddressLabel, label: AddressLabel) {
   return { address, name: label.name, source: label.source, earlierName: before.name, earlierSource: before.source };
 }
 
-/** What an operator, or the program itself, says of an address. */
+/** A label of an address, from the operator or built in. */
 export interface AddressLabel {
   /** Base58. */
   readonly address: string;
@@ -133,14 +133,14 @@ export interface AddressLabel {
   readonly category: string;
   readonly tags: readonly string[];
   readonly website?: string;
-  /** Where it comes from; never part of an answer. */
+  /** Source of the label; never returned. */
   readonly source: string;
 }
 
 const MAX_TEXT = 512;
 const MAX_TAGS = 64;
 
-/** A line of a label file. Null when it is malformed or says nothing of where it comes from. */
+/** A line of a label file. Null when it is malformed or names no source. */
 export function readLabel(line: string): AddressLabel | null {
   let value: unknown;
   try {
@@ -169,7 +169,7 @@ function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== '' && value.length <= MAX_TEXT;
 }
 
-/** Address, name, category. Persons and companies are not among them: who is behind an address is for operators to say. */
+/** Address, name, category. Only programs: labels of persons and companies come from operators. */
 const PROGRAMS: readonly (readonly [address: string, name: string, category: string])[] = [
   [SYSTEM_PROGRAM, 'System Program', 'Native'],
   [TOKEN_PROGRAM, 'Token Program', 'Native'],
@@ -193,7 +193,7 @@ const PROGRAMS: readonly (readonly [address: string, name: string, category: str
   [NAME_PROGRAM, 'SPL Name Service', 'Infrastructure'],
 ];
 
-/** Programs that everybody knows under one name. */
+/** Well-known programs. */
 function programLabels(): readonly AddressLabel[] {
   return PROGRAMS.map(([address, name, category]) => ({
     ...{ address, type: 'program', name, category, tags: [category] },
@@ -203,7 +203,7 @@ function programLabels(): readonly AddressLabel[] {
 
 interface LabelFile {
   readonly labels: readonly AddressLabel[];
-  /** Lines that are no label; empty ones and those that begin with `#` do not count. */
+  /** Malformed lines; empty lines and comments (`#`) do not count. */
   readonly malformed: number;
   /** Number of the first of them, from 1, or null. */
   readonly firstMalformedLine: number | null;
@@ -211,7 +211,7 @@ interface LabelFile {
   readonly leftOut: number;
 }
 
-/** Reads a label file line by line: a large one must not block the event loop. Rejects when it cannot be read. */
+/** Reads a label file line by line, so that a large one does not block the event loop. Rejects when it cannot be read. */
 async function readLabelFile(path: string, limit: number): Promise<LabelFile> {
   const labels: AddressLabel[] = [];
   let [malformed, leftOut, number] = [0, 0, 0];

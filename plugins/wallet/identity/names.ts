@@ -30,7 +30,7 @@ import {
 export interface Names {
   /** Addresses of names; null for a name that does not resolve. Throws RequestErrors for the caller. */
   resolve(names: readonly NameText[]): Promise<readonly (string | null)[]>;
-  /** Names of an address; null where they are not looked up. Never rejects. */
+  /** Names of an address; null when look-ups are disabled. Never rejects. */
   owned(address: string): Promise<readonly string[] | null>;
 }
 
@@ -69,7 +69,7 @@ const NO_NAMES: Names = {
   owned: () => Promise.resolve(null),
 };
 
-/** What a caller asks for: an address, or a name that has to be resolved. */
+/** Subject of a request: an address, or a name to resolve. */
 export type Subject =
   | { readonly kind: 'address'; readonly address: string }
   | { readonly kind: 'name'; readonly name: NameText; readonly given: string };
@@ -86,20 +86,20 @@ export function readSubject(given: unknown, where?: string): Subject {
   return { kind: 'address', address: given };
 }
 
-/** Names are resolved for a mainnet only. */
+/** Names are resolved only on mainnet. */
 function onlyOnMainnet(): RequestError {
   return new RequestError(400, 'Domain lookup is only available on mainnet');
 }
 
-/** A label as it is answered. */
+/** A label as returned. */
 export function identityOf({ address, type, name, category, tags, website }: AddressLabel) {
   return { address, type, name, category, tags, ...(website === undefined ? {} : { website }) };
 }
 
 interface NameResolver {
   /**
-   * The address (base58) of each name, null for those that stand for none. Rejects when the chain does not tell: an unknown answer is
-   * never "not resolved".
+   * The address (base58) of each name; null for names that do not resolve. Rejects when the chain does not answer: an unknown
+   * result is never reported as "not resolved".
    */
   resolve(names: readonly NameText[]): Promise<readonly (string | null)[]>;
 }
@@ -115,7 +115,7 @@ interface ResolverParts {
   readonly negativeCacheSeconds: number;
 }
 
-/** Which program keeps a name. */
+/** The program that holds a name. */
 type Registry = 'names' | 'srs';
 interface Asked {
   readonly name: NameText;
@@ -124,11 +124,11 @@ interface Asked {
 
 const MAX_CACHED = 20_000;
 const MOST_LABELS = 2;
-/** Names in one call, which takes 100 accounts: four for each. */
+/** Names per call of at most 100 accounts: four for each name. */
 const NAMES_PER_CALL = 25;
 const ACCOUNTS_PER_NAME = 4;
 
-/** Addresses of names, remembered for a while; look-ups of one name at the same time are one. */
+/** Resolves and caches names; concurrent look-ups of one name share a call. */
 function createNameResolver(parts: ResolverParts): NameResolver {
   const { reader, clock } = parts;
   const perf = { now: () => clock.monotonic() };
@@ -141,7 +141,7 @@ function createNameResolver(parts: ResolverParts): NameResolver {
     return parts.srs && labels.length === 1 ? 'srs' : null;
   }
 
-  /** The key holds the registry: what the old one said must not outlive the cut-off. */
+  /** The key contains the registry: results of the old registry must not outlive the cut-off. */
   const keyOf = ({ name, registry }: Asked): string => `${registry}:${name.labels.join('.')}`;
 
   function remember(asked: Asked, address: string | null): string | null {
@@ -172,7 +172,7 @@ function createNameResolver(parts: ResolverParts): NameResolver {
     return Promise.all(answers.map(addressOf));
   }
 
-  /** Starts the look-ups that are not in flight yet, several names in one call. */
+  /** Starts the look-ups that are not in flight yet, several names per call. */
   function begin(
     asked: readonly Asked[],
     read: (asked: readonly Asked[]) => Promise<readonly (string | null)[]>,
@@ -185,7 +185,7 @@ function createNameResolver(parts: ResolverParts): NameResolver {
         const answer = answers
           .then((addresses) => remember(one, addresses[at] ?? null))
           .finally(() => inFlight.delete(key));
-        // Callers that still wait get the error; there may be none left.
+        // Waiting callers get the error; there may be none left.
         answer.catch(() => undefined);
         inFlight.set(key, answer);
       }
@@ -204,7 +204,7 @@ function createNameResolver(parts: ResolverParts): NameResolver {
       const missing = new Map<string, Asked>();
       for (const one of asked) {
         const key = one === null ? '' : keyOf(one);
-        // Taken at once: it may be forgotten while others are asked for.
+        // Read now: the entry may expire while other names are looked up.
         const remembered = known.get(key);
         if (remembered !== undefined) answers.set(key, remembered.address);
         else if (one !== null && !inFlight.has(key)) missing.set(key, one);
@@ -227,7 +227,7 @@ const TOKEN_ACCOUNT_BYTES = 165;
 
 /** Holder of the only token of a mint, 32 bytes; null without a holder or when more than one token exists. */
 async function findHolder(reader: AccountReader, mint: Uint8Array): Promise<Uint8Array | null> {
-  // For a mint that does not exist nodes return an error.
+  // Nodes return an error for a mint that does not exist.
   const [account] = await reader.accounts([mint]);
   if (account === undefined || account === null || !isTokenProgram(account.owner)) return null;
   const options = { commitment: 'confirmed' };
@@ -238,7 +238,7 @@ async function findHolder(reader: AccountReader, mint: Uint8Array): Promise<Uint
   const [holder] = await reader.accounts([only]);
   if (holder === undefined || holder === null || !isTokenProgram(holder.owner)) return null;
   const { data } = holder;
-  // It may have been sold between the calls.
+  // The token may have been sold between the calls.
   const holds = data.length >= TOKEN_ACCOUNT_BYTES && amountOf(data) === 1n;
   return holds && Buffer.compare(data.subarray(0, 32), mint) === 0 ? data.subarray(32, 64) : null;
 }
@@ -251,7 +251,7 @@ function isTokenProgram(owner: string): boolean {
   return owner === TOKEN_PROGRAM || owner === TOKEN_2022_PROGRAM;
 }
 
-/** Names are kept on mainnet; the programs of the test clusters hold copies that mean nothing. */
+/** Names live on mainnet; the programs of the test clusters hold meaningless copies. */
 const TEST_CLUSTERS: ReadonlySet<string> = new Set([
   'EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG',
   '4uhcVJyU9pJkvQyS88uRDiswHXSCkY3zQawwpjk2NsNY',

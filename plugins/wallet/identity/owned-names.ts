@@ -38,10 +38,10 @@ interface OwnedNamesParts {
 }
 
 const MAX_CACHED = 10_000;
-/** Addresses whose names are looked for at once: a scan of a program is dear for the upstream. */
+/** Concurrent look-ups: scanning a program is expensive for the upstream. */
 const MAX_IN_FLIGHT = 8;
 
-/** What an address owns in the registry, and holds as tokens. */
+/** Names that an address owns in the registry or holds as tokens. */
 export function createOwnedNames(parts: OwnedNamesParts): OwnedNames {
   const { reader, clock, log } = parts;
   const perf = { now: () => clock.monotonic() };
@@ -74,7 +74,7 @@ export function createOwnedNames(parts: OwnedNamesParts): OwnedNames {
       failures.add();
       log.debug(
         { code: codeOf(error) ?? (error instanceof RequestError ? error.details : 'unknown') },
-        'names not read',
+        'names could not be read',
       );
       known.set(address, { names: null }, { ttl: ttlMs(parts.negativeCacheSeconds) });
       return null;
@@ -99,7 +99,7 @@ export function createOwnedNames(parts: OwnedNamesParts): OwnedNames {
   };
 }
 
-/** lru-cache takes 0 for "for ever". */
+/** lru-cache reads 0 as "forever". */
 const ttlMs = (seconds: number): number => Math.max(1, seconds * 1_000);
 
 async function ownedDomains(reader: AccountReader, address: string): Promise<readonly Uint8Array[]> {
@@ -130,7 +130,7 @@ function sortNames(
     if (text === null) continue;
     const name = `${text}.${suffix}`;
     names.add(name);
-    // A favourite that was transferred away is not among the names and no longer counts.
+    // A favourite that was transferred away is not among the names and is ignored.
     if (liked !== null && sameBytes(liked, domain)) first = name;
   }
   const rest = [...names].filter((name) => name !== first).sort();
@@ -149,7 +149,7 @@ function within<T>(clock: Clock, ms: number, work: Promise<T>): Promise<T | null
 
 /** Names that an address holds as tokens. */
 interface NameTokens {
-  /** Their accounts in the registry. */
+  /** Accounts of these names in the registry. */
   find(address: string): Promise<readonly Uint8Array[]>;
 }
 
@@ -159,12 +159,12 @@ interface TokenAccount {
 
 const HEAD_BYTES = 72;
 const AMOUNT_AT = 64;
-/** Tokens of which an address holds one, looked at for names. */
+/** Tokens with a balance of one that are checked for names. */
 const MOST_TOKENS = 1_000;
 
 /**
- * A token of a name is called like the name, which proves nothing: whoever makes a token can call it so. That its mint is the one
- * derived from the name does. Without facts of tokens none are found.
+ * The symbol of a name token proves nothing, as any token can have it. Its mint being the one derived from the name does.
+ * Without facts of tokens none are found.
  */
 export function createNameTokens(reader: AccountReader, facts: TokenFacts | null): NameTokens {
   return {
@@ -184,7 +184,7 @@ export function createNameTokens(reader: AccountReader, facts: TokenFacts | null
   };
 }
 
-/** The mint of an account that holds exactly one unit. */
+/** The mint of an account with exactly one unit. */
 function singleMint(head: Buffer): string | null {
   return head.length >= HEAD_BYTES && head.readBigUInt64LE(AMOUNT_AT) === 1n ? encode32(head) : null;
 }
@@ -196,9 +196,9 @@ function domainOf(mint: string, name: string | null): Uint8Array | null {
   return Buffer.compare(nameMint(domain), decode32(mint) as Uint8Array) === 0 ? domain : null;
 }
 
-/** Reads of the chain for names. What a node refuses is a 503: nothing is known then of any name. */
+/** Chain reads for names. A refusal of the node becomes a 503: nothing is known then. */
 export interface AccountReader {
-  /** Accounts of 32-byte keys, in their order; all of one group of at most 100 are of the same moment. */
+  /** Accounts of 32-byte keys, in their order; each group of at most 100 is read at one slot. */
   accounts(keys: readonly Uint8Array[]): Promise<readonly (NameAccount | null)[]>;
   /** The newest final slot. */
   finalizedSlot(): Promise<number>;
@@ -239,19 +239,19 @@ export function createAccountReader(chain: ChainReader): AccountReader {
 }
 
 export interface SolRegistry {
-  /** Whether .sol names are no longer those of the old registry. Rejects when the chain does not answer. */
+  /** Whether .sol names have left the old registry. Rejects when the chain does not answer. */
   isCutOff(): Promise<boolean>;
 }
 
 const REMEMBERED_MS = 5_000;
 
-/** `.sol` names moved to another program at a final slot: from there on an old owner must not be taken for the present one. */
+/** `.sol` names moved to another program at a final slot: from there on an old owner must not be taken for the current one. */
 export function createSolRegistry(reader: AccountReader, clock: Clock, cutOffSlot: number | null): SolRegistry {
   let isPast = false;
   let asked: { readonly answer: Promise<boolean>; readonly untilMs: number } | null = null;
 
   async function ask(slot: number): Promise<boolean> {
-    // Final slots do not go back, so the answer stays once it is yes.
+    // Final slots do not decrease, so a positive result is permanent.
     isPast ||= (await reader.finalizedSlot()) >= slot;
     return isPast;
   }

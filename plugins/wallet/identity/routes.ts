@@ -7,7 +7,7 @@ import { NOT_FOUND, WALLET_REFUSALS, WALLET_ROUTE, walletParams } from '../walle
 import { createLabels, type Labels } from './labels.ts';
 import { createNames, identityOf, type Names, readSubject, type Subject } from './names.ts';
 
-/** Who is behind an address. */
+/** Identities of addresses. */
 export function identityRoutes(ctx: PluginContext<WalletConfig>, { identity }: WalletConfig) {
   const { clock, log, metrics } = ctx;
   const labels = createLabels({ ...identity, clock, log, metrics });
@@ -17,7 +17,7 @@ export function identityRoutes(ctx: PluginContext<WalletConfig>, { identity }: W
     routes: [identityRoute(context), batchIdentityRoute(context)],
     /** The label of an address (base58), or null. */
     labelOf: (address: string) => labels.find(address),
-    // Labels are read where requests are answered.
+    // Labels are loaded only in the API role.
     start: () => (ctx.roles.has('api') ? labels.start() : undefined),
     stop: () => labels.stop(),
   };
@@ -30,13 +30,13 @@ interface IdentityContext {
   readonly batchUnknown: 'short' | 'full';
 }
 
-/** GET identity: one address, or the one that a name stands for. */
+/** GET identity: of an address, or of the address that a name resolves to. */
 function identityRoute({ labels, names, unknownAs }: Omit<IdentityContext, 'batchUnknown'>): Route {
   return defineRoute({
     ...WALLET_ROUTE,
     method: 'GET',
     path: '/v1/wallet/:wallet/identity',
-    summary: 'Who is behind an address or a name',
+    summary: 'Identity of an address or a name',
     params: walletParams,
     documented: {
       params: { wallet: Type.String({ description: 'an address in base58, or a name such as toly.sol' }) },
@@ -47,7 +47,7 @@ function identityRoute({ labels, names, unknownAs }: Omit<IdentityContext, 'batc
       const address = await addressOf(names, subject);
       const label = labels.find(address);
       if (label !== null) {
-        // Programs own no names, and looking for them is dear for the upstream.
+        // Programs own no names, and the search is expensive for the upstream.
         const domainNames = label.type === 'program' ? [] : ((await names.owned(address)) ?? []);
         return json({ ...identityOf(label), ...(domainNames.length === 0 ? {} : { domainNames }) });
       }
@@ -68,16 +68,16 @@ async function addressOf(names: Names, subject: Subject): Promise<string> {
 
 const MOST = 100;
 
-/** POST batch-identity: one entry per input, in their order. */
+/** POST batch-identity: one entry per input, in the same order. */
 function batchIdentityRoute({ labels, names, batchUnknown }: Omit<IdentityContext, 'unknownAs'>): Route {
-  // Typed clients give up the whole batch where one of these is missing.
+  // Typed clients reject the whole batch when one of these is missing.
   const isFull = batchUnknown === 'full';
   const unknown = { type: 'unknown', ...(isFull ? { name: '', category: '', tags: [] } : {}) };
   return defineRoute({
     ...WALLET_ROUTE,
     method: 'POST',
     path: '/v1/wallet/batch-identity',
-    summary: `Who is behind each of up to ${MOST} addresses and names`,
+    summary: `Identities of up to ${MOST} addresses and names`,
     body: Type.Unknown(),
     documented: {
       body: Type.Object({

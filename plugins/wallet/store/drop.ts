@@ -10,9 +10,9 @@ import { readWalletById } from './wallets.ts';
 export interface DeleteOptions {
   /** Unix milliseconds. */
   readonly now: number;
-  /** The newest final slot; null where it is not known. */
+  /** The newest final slot; null when unknown. */
   readonly finalSlot: number | null;
-  /** Store transactions at most. */
+  /** Maximum number of store transactions. */
   readonly steps: number;
 }
 
@@ -24,12 +24,12 @@ const ACCOUNTS_AT_ONCE = 100;
 const WALLETS_AT_ONCE = 50;
 const PAIRS_AT_ONCE = 400;
 const KEY_WORDS = 8;
-/** Blocks that a process has applied by then read the followed wallets after the drop. */
+/** A process that applied this many more blocks has read the followed wallets after the drop. */
 const BLOCKS_BEHIND = 32;
 
 /**
- * Deletes what is stored of dropped wallets, in small store transactions. Transactions that another wallet or its token accounts show stay.
- * A wallet that is requested meanwhile is no longer dropped; its index starts from nothing. Returns the number of deleted rows.
+ * Deletes stored data of dropped wallets, in small store transactions. Transactions that another wallet or its token accounts use stay.
+ * A wallet that is requested in between is no longer dropped; its index starts from scratch. Returns the number of deleted rows.
  */
 export async function deleteDropped(store: Store, { now, finalSlot, steps }: DeleteOptions): Promise<number> {
   const dropped = await (store.read as Db)
@@ -54,7 +54,7 @@ export async function deleteDropped(store: Store, { now, finalSlot, steps }: Del
 /** The number of deleted rows; null when nothing more can be done now. */
 async function deleteStep(tx: StoreTx, id: number, finalSlot: number | null): Promise<number | null> {
   const db = tx.db as Db;
-  // One process at a time, as where a wallet is indexed: a transaction that is found unused stays so.
+  // One process at a time, as when indexing: a transaction found unused stays unused.
   await db.updateTable('wallet_state').set({ version: sql`version` }).where('id', '=', 1).execute();
   const wallet = await readWalletById(db, id);
   if (wallet === undefined || wallet.dropped_at === null) return null;
@@ -96,7 +96,7 @@ async function oldestTail(db: Db): Promise<number> {
   return row?.slot == null ? Number.POSITIVE_INFINITY : Number(row.slot);
 }
 
-/** Nothing of it is left: deletes the row too, except one that records a refusal. */
+/** All data is deleted: deletes the row too, except one that records a refusal. */
 async function forget(db: Db, { id, refused, dropped_slot }: WalletRow): Promise<void> {
   if (refused !== null) {
     await db.updateTable('wallet_wallets').set({ dropped_at: null, dropped_slot: null }).where('id', '=', id).execute();

@@ -13,10 +13,10 @@ interface RowRange {
   readonly order: 'asc' | 'desc';
 }
 
-/** Rows of an address in a range of the chain, those of the tail among them. Errors: those of the store. */
+/** Rows of an address in a range of the chain, including the tail. Errors: those of the store. */
 export type ReadRows = (a: number, range: RowRange) => Promise<readonly HistoryRow[]>;
 
-/** Every page runs these statements: they are compiled once. */
+/** Every page runs these statements, so they are compiled once. */
 export function createRowReader(store: Store): ReadRows {
   const readTail = rawQuery<Pick<TailPart, 'slot' | 'rows'>>(
     store,
@@ -43,7 +43,7 @@ export function createRowReader(store: Store): ReadRows {
   };
 }
 
-/** Both lists without repeats, where there is one in both that of the second; in the order asked for, which is that of the first. */
+/** Merges both lists without duplicates, in the order of the first; of a duplicate the entry of the second is kept. */
 export function unite<R extends HistoryRow>(
   first: readonly R[],
   second: readonly R[],
@@ -56,10 +56,10 @@ export function unite<R extends HistoryRow>(
   return [...rows.values()].sort((left, right) => sign * (left.n - right.n));
 }
 
-/** Rows that are looked at together where some of them exist already. */
+/** Rows per look-up of existing ones. */
 const ROWS_AT_ONCE = 2_048;
 
-/** Rows that are final. Where one exists its flags are added: an address can be a wallet and a token account of another one. */
+/** Final rows. Flags are added to existing rows: an address can be a wallet and a token account of another wallet. */
 export async function writeRows(tx: StoreTx, rows: readonly TailRow[]): Promise<void> {
   const list = sorted(rows);
   for (let from = 0; from < list.length; from += ROWS_AT_ONCE) {
@@ -91,7 +91,7 @@ export function withoutRepeats(rows: readonly TailRow[]): readonly TailRow[] {
   return [...distinct.values()];
 }
 
-/** Blocks that are merged at once at least: sorted rows of many blocks go into the table several times faster than those of one. */
+/** Smallest number of blocks per merge: sorted rows of many blocks are written several times faster than those of one. */
 const MERGED_BLOCKS = 32;
 
 /** Merges the tail of final blocks when there are enough of them; `merged` gets each row. Returns the number of rows. */
@@ -108,7 +108,7 @@ export async function mergeTail(
     .executeTakeFirstOrThrow();
   if (Number(blocks) < atLeast) return 0;
   let count = 0;
-  // Part by part: together they are in order as well, and only one is in memory.
+  // Part by part: the concatenation is ordered too, and only one part is in memory.
   for (const { part } of await final.select('part').distinct().orderBy('part').execute()) {
     const tail = await final.select(['slot', 'rows']).where('part', '=', part).orderBy('slot').execute();
     const rows = tail.flatMap(unpackTail);
@@ -134,10 +134,10 @@ interface TailPart {
   readonly rows: Uint8Array;
 }
 
-/** Six bytes of address, two of place, one of flags: sorted by address and place, so that one address is found by halving. */
+/** Six bytes of address, two of place, one of flags: sorted by address and place for binary search. */
 const RECORD_BYTES = 9;
 const A_BYTES = 6;
-/** A block is stored in parts of the addresses, so that a reader of one address does not load all of it. */
+/** A block is stored in parts of the address space, so that a reader of one address loads only one part. */
 const PART_NUMBERS = 2 ** 42;
 
 export const partOf = (a: number): number => Math.floor(a / PART_NUMBERS);
@@ -172,7 +172,7 @@ export function sorted(rows: readonly TailRow[]): TailRow[] {
   const order = orderOf(numbers);
   const list: TailRow[] = [];
   let before: TailRow | null = null;
-  // Those of an address come in ascending order mostly.
+  // Rows of one address mostly arrive in ascending order.
   let isInOrder = true;
   for (let at = 0; at < order.length; at += 1) {
     const row = rows[order[at] as number] as TailRow;
@@ -221,7 +221,7 @@ const DIGITS = 1 << DIGIT_BITS;
 const HALF_BITS = 2 ** (2 * DIGIT_BITS);
 
 /**
- * Places of numbers of 48 bits in ascending order; equal ones keep theirs. Counting digits is faster than comparing. Loops instead of
+ * Indexes of 48-bit numbers in ascending order; stable. A radix sort is faster than comparing. Loops instead of
  * callbacks: it runs over every row of every block.
  */
 export function orderOf(numbers: Float64Array): Uint32Array {
@@ -242,7 +242,7 @@ export function orderOf(numbers: Float64Array): Uint32Array {
 function byDigit(order: Uint32Array, half: Uint32Array, shift: number): Uint32Array<ArrayBuffer> {
   const count = order.length;
   const next = new Uint32Array(count);
-  // Where the numbers of each digit begin.
+  // Start index of each digit.
   const begins = new Uint32Array(DIGITS + 1);
   for (let at = 0; at < count; at += 1) {
     const digit = ((half[at] as number) >>> shift) & (DIGITS - 1);

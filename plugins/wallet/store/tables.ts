@@ -15,7 +15,7 @@ export interface WalletRow {
   /** Everything of it in [floor, head] is stored; both null before the first step. */
   floor: number | null;
   head: number | null;
-  /** Whether there is nothing below `floor`. */
+  /** Whether nothing exists below `floor`. */
   is_complete: number;
   /** Upstreams have no data below this slot; null when they do, or before that is known. */
   pruned_below: number | null;
@@ -24,24 +24,24 @@ export interface WalletRow {
   live_from: number | null;
   /** Version of the last change of `is_followed`. */
   follow_version: number;
-  /** Signatures that were stored so far. */
+  /** Signatures stored so far. */
   found: number;
   /** Message of the last failed step. */
   last_error: string | null;
-  /** Transactions that are stored for it, those of its token accounts included. */
+  /** Stored transactions of the wallet, including those of its token accounts. */
   stored: number;
   /** Transactions in final blocks since `rate_from` (unix seconds). */
   rate_from: number;
   rate_count: number;
-  /** Why it is not indexed: too many transactions a minute (`busy`), in all (`large`), or for the plans of its projects (`budget`). */
+  /** Why it is not indexed: too many transactions a minute (`busy`), in total (`large`), or for the plans of its projects (`budget`). */
   refused: WalletRefusal | null;
   /** Unix milliseconds. */
   refused_at: number | null;
-  /** Transactions a minute (`busy`), or in all. */
+  /** Transactions a minute (`busy`), or in total. */
   refused_size: number | null;
   /** Unix milliseconds: no project uses it any more, and its data is being deleted. */
   dropped_at: number | null;
-  /** The newest slot whose blocks may have brought rows of it. */
+  /** The newest slot whose blocks may have added rows of it. */
   dropped_slot: number | null;
 }
 
@@ -52,7 +52,7 @@ interface WantedRow {
   wallet: number;
   project: string;
   requested_at: number;
-  /** When this project was the first that asked; null for the others. */
+  /** Set when this project was the first that asked; null for the others. */
   started_at: number | null;
 }
 
@@ -103,7 +103,7 @@ export const endOf = (slot: number): number => (slot + 1) * PLACES;
 export const PROVISIONAL_PLACE = 49_152;
 
 /**
- * Addresses as numbers of 48 bits, so that a row of the history is a few bytes and nothing is looked up to write it. They are hashes
+ * Addresses as numbers of 48 bits, so that a row of the history takes a few bytes and writing it needs no look-up. They are hashes
  * with a seed of this store: collisions are rare and cannot be forced. Readers compare rows with their
  * transactions (`loadRows`).
  */
@@ -162,7 +162,7 @@ async function createTables(tx: StoreTx): Promise<void> {
     sql`CREATE TABLE wallet_tail (
       part ${int} NOT NULL, slot ${int} NOT NULL, rows ${blob} NOT NULL, PRIMARY KEY (part, slot))`,
     sql`CREATE TABLE wallet_transactions (n ${int} PRIMARY KEY, tag ${int} NOT NULL, signature ${blob} NOT NULL)`,
-    // The first bytes of the signature: a shorter key than all of it.
+    // The first bytes of the signature: a shorter key than the whole.
     sql`CREATE INDEX wallet_transactions_by_tag ON wallet_transactions (tag)`,
     sql`CREATE TABLE wallet_bodies (n ${int} PRIMARY KEY, body ${blob} NOT NULL)`,
     sql`CREATE TABLE wallet_times (slot ${int} PRIMARY KEY, time ${int} NOT NULL)`,

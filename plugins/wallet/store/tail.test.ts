@@ -20,7 +20,7 @@ const rowsOf = (slot: number) =>
     )
     .map((rows) => rows.map(({ a, place, flags }) => ({ a, n: positionOf(slot, place), flags })));
 
-test('counting digits gives the order that comparing gives, and keeps that of equal ones', () => {
+test('the radix sort gives the order of a comparison, and is stable', () => {
   fc.assert(
     fc.property(fc.array(number, { maxLength: 300 }), (numbers) => {
       const expected = numbers
@@ -31,7 +31,7 @@ test('counting digits gives the order that comparing gives, and keeps that of eq
   );
 });
 
-test('a block comes back from its parts, as a whole and by address', () => {
+test('a block is read back from its parts, as a whole and by address', () => {
   fc.assert(
     fc.property(rowsOf(77), (rows) => {
       const parts = packTail(77, rows);

@@ -6,12 +6,12 @@ import type { StoreTx } from '../../../src/ports/store.ts';
 import { decodeTransaction } from '../../../src/solana/decode/decode-block.ts';
 import { type Db, endOf, firstOf, PROVISIONAL_PLACE, positionOf, readKeyNumbers, slotOf } from './tables.ts';
 
-/** A transaction as it is kept. */
+/** A transaction as stored. */
 export interface StoredTransaction {
   readonly n: number;
   /** 64 bytes. */
   readonly signature: Uint8Array;
-  /** JSON text in the form of `getTransaction`; null where only the place is kept. */
+  /** JSON text in the form of `getTransaction`; null when only the position is stored. */
   readonly text: string | null;
   /** Unix seconds. */
   readonly time: number | null;
@@ -73,7 +73,7 @@ export async function findSignature(db: Db, signature: Uint8Array): Promise<numb
 /** Signatures as keys of maps. */
 export const signatureText = (signature: Uint8Array): string => Buffer.from(signature).toString('latin1');
 
-/** All positions of these transactions, by signature: two while the index has not processed a fork yet. */
+/** All positions of these transactions, by signature: two while the index has not processed a reorg yet. */
 export async function findPlaces(
   db: Db,
   signatures: readonly Uint8Array[],

@@ -12,10 +12,10 @@ export const readWallet = (db: Db, address: string): Promise<WalletRow | undefin
 export const readWalletById = (db: Db, id: number): Promise<WalletRow | undefined> =>
   db.selectFrom('wallet_wallets').selectAll().where('id', '=', id).executeTakeFirst();
 
-/** A wallet, and the newest slot that came with the blocks: both as they were at one moment. */
+/** A wallet and the newest live slot, read at one moment. */
 export type WalletNow = WalletRow & { readonly live_slot: number | null };
 
-/** Finds a wallet by its address, for requests: the statement is made once. Errors: those of the store. */
+/** Finds a wallet by its address, for requests; the statement is prepared once. Errors: those of the store. */
 export function createWalletReader(store: Store): (address: string) => Promise<WalletNow | undefined> {
   const read = rawQuery<WalletNow>(
     store,
@@ -43,7 +43,7 @@ interface Registration {
   readonly address: string;
   /** Unix milliseconds. */
   readonly now: number;
-  /** Stays followed without being asked for. */
+  /** Stays followed without requests. */
   readonly isPinned?: boolean;
 }
 
@@ -59,7 +59,7 @@ export async function registerWallet(tx: StoreTx, { key, address, now, isPinned 
     [[id, address, now, pinned, 1, 0, version, 0]],
     'ignore',
   );
-  // Seldom enough to do without the second one.
+  // Collisions are rare, so no second number is tried.
   if ((await readWalletById(db, id))?.address !== address)
     throw new CodedError('WALLET_NUMBER_TAKEN', 'another wallet has the number of this one');
   await db
@@ -131,7 +131,7 @@ export async function changedWallets(
 export const isJoined = ({ live_from, head }: Pick<WalletRow, 'live_from' | 'head'>): boolean =>
   live_from !== null && head !== null && head >= live_from - 1;
 
-/** An upstream that lacked the past of a wallet is asked again after this time. */
+/** An upstream that lacked the past of a wallet is called again after this time. */
 const PRUNED_MS = 600_000;
 
 /** Whether nothing more of the past can be expected: it is complete, or known to be pruned. `now` in unix milliseconds. */
@@ -149,28 +149,28 @@ export async function writeAccounts(tx: StoreTx, wallet: number, accounts: Itera
   if (rows.length > 0) await tx.insertMany('wallet_accounts', ['wallet', 'account', 'mint'], rows, 'ignore');
 }
 
-/** All token accounts that a wallet is known to have owned, or those of a mint. An account is named once for each of its mints. */
+/** All token accounts that a wallet is known to have owned, or those of a mint. An account is returned once per mint. */
 export async function readAccounts(db: Db, wallet: number, mint?: Uint8Array): Promise<OwnedAccount[]> {
   let query = db.selectFrom('wallet_accounts').select(['account', 'mint']).where('wallet', '=', wallet);
   if (mint !== undefined) query = query.where('mint', '=', Buffer.from(mint));
   return await query.orderBy('account').execute();
 }
 
-/** What one wallet may take up. */
+/** Limits of one wallet. */
 export interface WalletLimits {
-  /** In all. */
+  /** In total. */
   readonly transactions: number;
   readonly transactionsPerMinute: number;
   /** Unix milliseconds. */
   now(): number;
 }
 
-/** A rate is measured over as many transactions, which is a page of signatures: a burst of fewer is nothing. */
+/** A rate is measured over this many transactions, a page of signatures: shorter bursts do not count. */
 export const RATE_TRANSACTIONS = 1_000;
 const IDS_AT_ONCE = 400;
 
 /**
- * Counts what final blocks up to a slot brought to the followed wallets among `counts`, and drops those that have become too busy or too
+ * Counts the transactions that final blocks up to a slot added to the followed wallets among `counts`, and drops those that are too busy or
  * large; their row records why. Wallets pinned by the operator are only counted.
  */
 export async function countTransactions(

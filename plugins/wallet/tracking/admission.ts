@@ -9,22 +9,22 @@ import type { AskOptions, ChainHistory, Listed } from './chain-history.ts';
 import { notAWallet, overBudget, tooBusy, tooLarge } from './view.ts';
 
 /**
- * Decides which addresses are indexed for whom. An index costs disk for as long as it is used, so it is bounded three times: by the address
- * (programs and addresses that are too busy or too large are refused), by project (its plan's budgets), and in all.
+ * Decides which addresses are indexed for which projects. An index costs disk space while it is used, so there are limits per address
+ * (programs and addresses that are too busy or too large are refused), per project (budgets of its plan), and in total.
  */
 export interface WalletAdmission {
   /**
-   * Whether a caller may have an address indexed; `row` is what is known of it. Reads the upstream for an address that is not indexed.
+   * Checks whether a caller may have an address indexed; `row` is its known state. Calls the upstream for an address that is not indexed.
    * Errors: RequestError 400, 429 or 503; those of store and upstream.
    */
   check(row: WalletRow | undefined, address: string, caller: Caller | null, signal: AbortSignal): Promise<void>;
-  /** Counts a wallet for the caller's project, in the transaction that makes it known. Errors: RequestError 429, 503. */
+  /** Counts a wallet for the caller's project, in the transaction that registers it. Errors: RequestError 429, 503. */
   take(tx: StoreTx, id: number, caller: Caller, isStart: boolean): Promise<void>;
-  /** Refuses what is no wallet, or too busy, whether it is indexed or not. Errors: RequestError 400; those of the upstream. */
+  /** Refuses addresses that are not wallets or too busy, indexed or not. Errors: RequestError 400; those of the upstream. */
   checkAddress(address: string, signal: AbortSignal): Promise<void>;
   /** Whether indexing of a wallet may continue; drops it if not. */
   mayContinue(wallet: WalletRow): Promise<boolean>;
-  /** Drops wallets of projects that have more stored than their plans allow, largest first. Returns how many. */
+  /** Drops wallets of projects above their storage budget, largest first. Returns how many. */
   enforceBudgets(): Promise<number>;
 }
 
@@ -39,10 +39,10 @@ export interface AdmissionParts {
 }
 
 const MINUTE_MS = 60_000;
-/** A busy address is looked at again after this time, one that is too large much later. */
+/** A busy address is checked again after this time, one that is too large much later. */
 const BUSY_MS = 3_600_000;
 const LARGE_MS = 30 * 86_400_000;
-/** Addresses that the runtime itself owns or runs: nodes answer for some of them as if they did not exist. */
+/** Addresses owned or run by the runtime itself: nodes report some of them as nonexistent. */
 const NATIVE = new Set([
   '11111111111111111111111111111111',
   'AddressLookupTab1e1111111111111111111111111',
@@ -92,7 +92,7 @@ export function createAdmission(parts: AdmissionParts): WalletAdmission {
     if (NATIVE.has(address) || SYSVAR.test(address)) throw notAWallet();
     const ask: AskOptions = { commitment: 'confirmed', signal };
     const [account, page] = await Promise.all([
-      // A node that refuses this call does not block the address; the other bounds hold.
+      // A node that refuses this call does not block the address; the other limits apply.
       upstream.account(address, ask).catch(nullWhenRefused),
       upstream.signatures(address, { before: null }, ask),
     ]);
@@ -102,7 +102,7 @@ export function createAdmission(parts: AdmissionParts): WalletAdmission {
     if (rate !== null && rate > limits.transactionsPerMinute) throw tooBusy(rate);
   }
 
-  /** What was found out before still counts for a while. */
+  /** An earlier refusal stays valid for some time. */
   async function checkRefusal({ refused, refused_at, refused_size }: WalletRow, caller: Caller | null): Promise<void> {
     const [ageMs, size] = [clock.now() - (refused_at ?? 0), refused_size ?? 0];
     if (refused === 'busy' && ageMs < BUSY_MS && size > limits.transactionsPerMinute) throw tooBusy(size);
@@ -121,7 +121,7 @@ export function createAdmission(parts: AdmissionParts): WalletAdmission {
         'wallets',
         projectId,
         'WALLET_BUDGET',
-        `The plan has room for ${most} wallets; ones nobody asks for are let go`,
+        `The plan has room for ${most} wallets; unused wallets are dropped`,
         null,
       );
     if (mostStored !== null && stored + size >= mostStored)
@@ -166,7 +166,7 @@ export function createAdmission(parts: AdmissionParts): WalletAdmission {
     async check(row, address, caller, signal) {
       if (row?.is_pinned === 1 || row?.is_followed === 1) return;
       if (row !== undefined && row.refused !== null) await checkRefusal(row, caller);
-      // Before the upstream is asked anything.
+      // Before any upstream call.
       if (caller !== null) {
         await checkRoom(store.read as Db, caller, 0);
         await checkStarts(store.read as Db, caller);
@@ -246,7 +246,7 @@ async function projectsOf(db: Db, wallet: number): Promise<readonly string[]> {
   return rows.map(({ project }) => project);
 }
 
-/** Wallets that a project wants, and the transactions that are stored for them. One that several want counts for each. */
+/** Wallets used by a project, and their stored transactions. A wallet of several projects counts for each. */
 async function usedBy(db: Db, project: string): Promise<{ readonly wallets: number; readonly stored: number }> {
   const row = await db
     .selectFrom('wallet_projects')
@@ -257,7 +257,7 @@ async function usedBy(db: Db, project: string): Promise<{ readonly wallets: numb
   return { wallets: Number(row.wallets), stored: Number(row.stored ?? 0) };
 }
 
-/** What a project has of the budgets that this plugin counts. */
+/** Use of the budgets that this plugin counts. */
 async function storedUse(db: Db, plans: AccessPlans | null, project: string, now: number) {
   const limits = (await plans?.budgets(db as never, project)) ?? null;
   const { wallets, stored } = await usedBy(db, project);

@@ -24,7 +24,7 @@ export interface BackfillParts {
   readonly store: Store;
   readonly upstream: ChainHistory;
   readonly clock: Clock;
-  /** Calls of one lane share those to the upstream with the other lanes. */
+  /** Lanes share the calls to the upstream evenly. */
   readonly lane: string;
   /** Whether indexing may continue; drops the wallet if not. */
   mayContinue(wallet: WalletRow): Promise<boolean>;
@@ -38,7 +38,7 @@ type Step = 'done' | 'again' | 'later';
 /** The first piece is one page, so that the first response comes soon. */
 const FIRST_PIECE = 120;
 const PIECE = 400;
-/** Transactions per store transaction where a whole range must be there before it counts. */
+/** Transactions per store transaction when a range counts only as a whole. */
 const RANGE_PIECE = 400;
 
 interface Run extends BackfillParts {
@@ -50,7 +50,7 @@ interface Run extends BackfillParts {
 }
 
 /**
- * Brings the index of a wallet further, until all of it is there or `deadlineMs` (monotonic) has passed. Errors: those of upstream
+ * Extends the index of a wallet until it is complete or `deadlineMs` (monotonic) has passed. Errors: those of upstream
  * and store.
  */
 export async function backfillWallet(
@@ -81,7 +81,7 @@ export async function backfillWallet(
   return now !== undefined && now.is_followed === 1 && now.live_from !== null && !isJoined(now) ? 'later' : 'done';
 }
 
-/** Starts with the live range as covered, as far as it is final. The follower may be behind finality. */
+/** Starts with the final part of the live range as the covered range. The follower may be behind finality. */
 async function begin({ store, wallet, finalSlot }: Run): Promise<void> {
   await store.write(async (tx) => {
     const db = tx.db as Db;
@@ -105,7 +105,7 @@ async function begin({ store, wallet, finalSlot }: Run): Promise<void> {
   });
 }
 
-/** Stored rows stay, and count again once the range between is filled. */
+/** Stored rows stay, and count again when the range between is filled. */
 async function restart(run: Run): Promise<void> {
   await run.store.write(async (tx) => {
     await (tx.db as Db)
@@ -122,7 +122,7 @@ const needsHead = ({ wallet, finalSlot }: Run): boolean =>
 
 /**
  * Fills the range between `head` and the newest final slot; `head` moves when all of it is stored. False when the upstream has pruned a part
- * of it: the stored range does not join what it still has.
+ * of it, so that the stored range does not join the upstream's data.
  */
 async function extendHead(run: Run): Promise<boolean> {
   const { store, wallet, finalSlot, ask, upstream } = run;
@@ -158,7 +158,7 @@ async function extendHead(run: Run): Promise<boolean> {
   return true;
 }
 
-/** A newly found account: reads what it did in the range that is covered already. */
+/** A newly found account: reads its transactions in the range that is already covered. */
 async function fillAccount(run: Run, address: string, head: number): Promise<void> {
   const { upstream, ask, wallet } = run;
   const floor = wallet.is_complete === 1 ? 0 : (wallet.floor ?? 0);
@@ -181,7 +181,7 @@ async function fillAccount(run: Run, address: string, head: number): Promise<voi
   }
 }
 
-/** Fills from `floor` down. True at the beginning of the wallet, or when the upstream has nothing more. */
+/** Fills from `floor` down. True at the start of the wallet, or when the upstream has no more data. */
 async function extendDown(run: Run, deadlineMs: number): Promise<boolean> {
   const { wallet, clock, upstream, ask, store } = run;
   const gatherer = await downward(run);
@@ -243,7 +243,7 @@ async function downward(run: Run): Promise<Gatherer> {
     openList(address) {
       const before = cursorOf(address);
       return createAddressList({
-        // An account found on the way down may have been closed by others, without an entry in the wallet's own list.
+        // An account found further down may have been closed by others, without an entry in the wallet's own list.
         ...{ upstream, address, belowSlot: known.has(address) ? floor : (wallet.head as number) + 1, ask },
         before,
         // A node behind the covered range would leave a hole: an earlier run may have used one that was ahead.
@@ -257,7 +257,7 @@ async function downward(run: Run): Promise<Gatherer> {
 }
 
 /**
- * The oldest row of each address that its own list holds, if it has one from `floor` to `head`. What blocks brought above `head` may not be
+ * The oldest row of each address in its own list, if it has one from `floor` to `head`. Rows from blocks above `head` may not be
  * final: a node that does not know the cursor yet answers as at the end of the list.
  */
 async function oldestOf(db: Db, ids: readonly number[], floor: number, head: number) {
@@ -289,7 +289,7 @@ async function keep(
   const accounts = withAccounts ? gatherer.accounts : new Map();
   const isKept = await store.write(async (tx) => {
     const db = tx.db as Db;
-    // The lock of `keepBatch`, before the wallet is looked at: one that was dropped meanwhile stays as it is.
+    // The lock of `keepBatch`, before the wallet is read: a wallet that was dropped in between is not changed.
     await db.updateTable('wallet_state').set({ version: sql`version` }).where('id', '=', 1).execute();
     if ((await readWalletById(db, wallet.id))?.follow_version !== wallet.follow_version) return false;
     const shown = await keepBatch(tx, { wallet: wallet.id, transactions, accounts });
@@ -304,7 +304,7 @@ async function keep(
   if (isKept) run.kept(transactions.length);
 }
 
-/** Final transactions of a wallet as they were gathered, newest first. */
+/** Final transactions of a wallet as gathered, newest first. */
 interface Batch {
   readonly wallet: number;
   readonly transactions: readonly Gathered[];
@@ -312,7 +312,7 @@ interface Batch {
   readonly accounts: ReadonlyMap<string, OwnedAccount>;
 }
 
-/** Stores a batch. Returns how many of its transactions the wallet shows. */
+/** Stores a batch. Returns how many of its transactions belong to the wallet. */
 export async function keepBatch(tx: StoreTx, { wallet, transactions, accounts }: Batch): Promise<number> {
   // One process at a time, as with blocks: two must not assign the same provisional position.
   await (tx.db as Db).updateTable('wallet_state').set({ version: sql`version` }).where('id', '=', 1).execute();
@@ -359,7 +359,7 @@ async function place(
   for (const one of transactions) {
     const known = stored.get(signatureText(signatureOf(one)))?.find((n) => slotOf(n) === one.slot);
     const isProvisional = known !== undefined && placeOf(known) >= PROVISIONAL_PLACE;
-    // Either all of a slot take their real places or none: otherwise their order would break.
+    // Either all transactions of a slot get their real places or none: otherwise their order would break.
     if (isProvisional && one.order !== null) ordered.set(one.slot, one.order);
     if (one.place !== null && (!isProvisional || one.order !== null))
       placed.push({ n: positionOf(one.slot, one.place), one });

@@ -38,7 +38,7 @@ export interface AskOptions {
  * CHAIN_BAD_RESPONSE.
  */
 export interface ChainHistory {
-  /** Newest first; empty at the end. The node must have come to `minSlot`. */
+  /** Newest first; empty at the end. The node must have reached `minSlot`. */
   signatures(
     address: string,
     page: { readonly before: string | null; readonly minSlot?: number },
@@ -51,7 +51,7 @@ export interface ChainHistory {
    * `signatures`: it may be from an abandoned fork.
    */
   order(slot: number, options: AskOptions, signatures?: Iterable<string>): Promise<ReadonlyMap<string, number> | null>;
-  /** The newest slot of an upstream that histories are read from. */
+  /** The newest slot of an upstream that serves histories. */
   slot(options: AskOptions): Promise<number>;
   /** The first slot that the upstream has. */
   firstSlot(signal: AbortSignal): Promise<number>;
@@ -66,12 +66,12 @@ export interface ChainHistory {
     address: string,
     options: AskOptions,
   ): Promise<{ readonly isExecutable: boolean; readonly owner: string } | null>;
-  /** Accounts that the wallet owns now, of both token programs. The node must have come to `minSlot`. */
+  /** Current token accounts of the wallet, of both token programs. The node must have reached `minSlot`. */
   tokenAccounts(address: string, options: AskOptions & { readonly minSlot?: number }): Promise<readonly OwnedAccount[]>;
 }
 
 const PAGE_ENTRIES = 1_000;
-/** A version beyond the newest that exists would be refused by nodes. */
+/** Nodes refuse a version above the newest one. */
 const MOST_VERSION = 1;
 const ORDERS_KEPT = 256;
 const TOKEN_PROGRAMS = [
@@ -234,7 +234,7 @@ function listed(value: unknown): Listed {
   };
 }
 
-/** Also from the parsed form, which some nodes give whatever they are asked for. */
+/** Also from the parsed form, which some nodes return for any encoding. */
 function ownedAccount(value: unknown): OwnedAccount {
   const { pubkey, account } = (value ?? {}) as { pubkey?: unknown; account?: { data?: unknown } };
   const data = account?.data;

@@ -49,7 +49,7 @@ import {
 
 interface ViewParts extends TrackerParts {
   readonly recent: LRUCache<string, FetchedTransaction>;
-  /** Where transactions were last returned, while a fork could still move them. */
+  /** Positions at which transactions were last returned, while a reorg could still move them. */
   readonly shown: LRUCache<string, ShownPlace>;
   readonly transactionCache: TransactionCache;
   readonly readWallet: (address: string) => Promise<WalletNow | undefined>;
@@ -61,10 +61,10 @@ interface ViewParts extends TrackerParts {
 const POLL_MS = 40;
 const AGAIN_MS = 200;
 const EVERYTHING = Number.MAX_SAFE_INTEGER;
-/** Transactions above the stored part from which on they are stored. */
+/** Number of transactions above the stored part from which on they are stored. */
 const LONG_OVERLAY = 50;
 
-/** Where a response contained a transaction. Above `finalSlot` a fork may have changed everything since. */
+/** Position at which a response contained a transaction. Above `finalSlot` a reorg may have changed everything since. */
 export interface ShownPlace {
   readonly slot: number;
   readonly finalSlot: number;
@@ -98,7 +98,7 @@ export async function createView(
   const { store, clock, chain, readRows, readWallet } = parts;
   const db = store.read as Db;
   const deadlineMs = clock.monotonic() + parts.readThroughMs;
-  // Before any row is read: a row that becomes final later may be another one than was read.
+  // Read before any row: a row that becomes final later may differ from the one that was read.
   const finalSlot = chain.status().finalizedSlot ?? -1;
   let overlay: Promise<Overlay> | null = null;
   let isAboveRead = false;
@@ -119,7 +119,7 @@ export async function createView(
     }
   }
 
-  /** Reads what is above the stored part, up to at least `atLeast`; nothing when the live range is fresh enough. */
+  /** Reads the rows above the stored part, up to at least `atLeast`; none when the live range is fresh enough. */
   async function openOverlay(row: WalletNow, atLeast: number): Promise<Overlay> {
     const liveSlot = isJoined(row) ? row.live_slot : null;
     isAboveRead = liveSlot === null || liveSlot < atLeast || !isFresh(chain.status(), liveSlot);
@@ -128,7 +128,7 @@ export async function createView(
     const aboveSlot = liveSlot ?? (row.head as number);
     const found = await patiently(() => readOverlay(parts, row, key, { aboveSlot, atLeast }, signal));
     if ((await parts.upstream.firstSlot(signal)) > aboveSlot + 1) {
-      // The upstream has pruned a part of it meanwhile: the index has to restart above that.
+      // The upstream has pruned a part of it: the index has to restart above that.
       await store.write((tx) => parts.schedule(tx, row.id));
       throw beingIndexed(row.found);
     }
@@ -136,7 +136,7 @@ export async function createView(
     return found;
   }
 
-  /** Retries while upstreams are behind or on different forks; they mostly agree soon. Errors: 503 on timeout. */
+  /** Retries while upstreams are behind or on different forks, which is usually short. Errors: 503 on timeout. */
   async function patiently<T>(work: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
@@ -155,7 +155,7 @@ export async function createView(
     return overlay;
   };
 
-  /** Waits until everything up to a slot is known: nothing may be missing below a position. Errors: 503. */
+  /** Waits until everything up to a slot is known, so that nothing is missing below a position. Errors: 503. */
   async function reach(slot: number): Promise<void> {
     if (slot <= (await above(first)).upTo) return;
     const row = await until(async (covered) => covered.row);
@@ -163,7 +163,7 @@ export async function createView(
     await overlay;
   }
 
-  /** Stored rows without those of transactions read above: until the index processes a fork they are stored elsewhere too. */
+  /** Stored rows without those of transactions read above: until the index processes a reorg they are stored at other positions too. */
   async function withoutMoved(stored: readonly HistoryRow[], read: readonly ViewRow[]): Promise<readonly HistoryRow[]> {
     const signatures = read.flatMap(({ at }) => (at === undefined ? [] : [decode(at.signature) as Uint8Array]));
     if (stored.length === 0 || signatures.length === 0) return stored;
@@ -173,7 +173,7 @@ export async function createView(
 
   const first = await until(async ({ row }) => row);
   await above(first);
-  // The stored part must match what was read above.
+  // The stored part must match the rows read above.
   current = first;
 
   async function page(range: PageRange): Promise<ViewPage> {
@@ -210,10 +210,10 @@ export async function createView(
     let n = await placeNow(signature, bytes);
     const isProvisional = n !== null && placeOf(n) >= PROVISIONAL_PLACE;
     if (n !== null && (wanted === 'older' || isProvisional)) await reach(slotOf(n));
-    // No cursor any more once blocks or the overlay brought the real position: the page would repeat the transaction, or pass over its slot.
+    // Not a valid cursor once blocks or the overlay brought the real position: the page would repeat the transaction, or skip its slot.
     if (isProvisional) n = (await knownPlace(signature, bytes)) ?? n;
     if (wanted === 'older') return n;
-    // A fork moved or removed it: transactions of the other branch have not been returned yet.
+    // A reorg moved or removed it: transactions of the other branch have not been returned yet.
     const shown = parts.shown.get(signature);
     if (shown === undefined || (n !== null && slotOf(n) === shown.slot)) return n;
     // Cannot be found while the upstream is behind it.
@@ -221,7 +221,7 @@ export async function createView(
     return Math.min(n ?? EVERYTHING, endOf(shown.finalSlot) - 1);
   }
 
-  /** Without asking for the transaction. First what was read above: what is stored may be where it stood before a fork. */
+  /** Without fetching the transaction. Rows read above come first: stored positions may predate a reorg. */
   async function knownPlace(signature: string, bytes: Uint8Array): Promise<number | null> {
     const fresh = (await above(first)).rows.find(({ at }) => at?.signature === signature);
     return fresh?.n ?? (await findSignature(db, bytes));
@@ -236,7 +236,7 @@ export async function createView(
     const { slot } = fetched.block;
     const place = fetched.place ?? (await parts.upstream.order(slot, ask, [signature]))?.get(signature);
     if (place !== undefined) return positionOf(slot, place);
-    // Without a known place the order of the wallet's stored list counts.
+    // Without a known place the order of the wallet's stored list applies.
     await until(async ({ row, isPastKnown }) => isPastKnown || slot >= (row.floor as number) || null);
     return (await findSignature(db, bytes)) ?? positionOf(slot, PROVISIONAL_PLACE);
   }
@@ -294,7 +294,7 @@ export async function createView(
 
 const NOTHING: Omit<Overlay, 'upTo'> = { rows: [], accounts: new Map(), mints: new Map() };
 
-/** The node's error code for a slot that it has not come to. */
+/** The node's error code for a slot that it has not reached. */
 const MIN_CONTEXT_SLOT = -32016;
 
 const isBehind = (error: unknown): boolean =>
@@ -327,7 +327,7 @@ interface LoadParts {
 }
 
 /**
- * The transactions of rows of a wallet and its accounts, in their order. Leaves out what a fork removed meanwhile, and rows of
+ * The transactions of rows of a wallet and its accounts, in their order. Omits transactions that a reorg removed, and rows of
  * another address with the same number. Errors: those of store and upstream.
  */
 async function loadRows(parts: LoadParts, wallet: Uint8Array, rows: readonly ViewRow[]): Promise<Loaded[]> {
@@ -421,7 +421,7 @@ export function createPlaceResolver({ store, clock, upstream }: PlaceResolverPar
 interface TransactionCache {
   /** The cached transaction at a position, if it still has this signature. */
   take(n: number, signature: Uint8Array): LoadedTransaction | null;
-  /** For final transactions only: a fork may replace a transaction or change its outcome. */
+  /** For final transactions only: a reorg may replace a transaction or change its outcome. */
   put(loaded: LoadedTransaction, signature: Uint8Array, textLength: number): void;
 }
 
@@ -445,7 +445,7 @@ export function createTransactionCache(maxBytes: number): TransactionCache {
   };
 }
 
-/** What histories of wallets are read from. */
+/** Sources of wallet histories. */
 export interface TrackerParts {
   readonly store: Store;
   readonly clock: Clock;

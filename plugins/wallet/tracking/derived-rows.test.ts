@@ -1,4 +1,4 @@
-/** What is kept of transactions is what the transactions say, and goes when they do. */
+/** Cached rows match the transactions, and are removed with them. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { decode32, encode32, encode64 } from '../../../src/lib/base58.ts';
@@ -15,7 +15,7 @@ const WALLET = encode32(new Uint8Array(32).fill(1));
 const OTHER = encode32(new Uint8Array(32).fill(2));
 const FINAL_SLOT = 100;
 
-/** A payment to the wallet, as the store would give it. */
+/** A payment to the wallet, as read from the store. */
 function payment(slot: number, lamports: number): Loaded {
   const signature = encode64(new Uint8Array(64).fill(slot % 256).fill(lamports % 256, 32));
   const entry = { signature, slot, err: null, blockTime: 1_700_000_000 + slot };
@@ -24,7 +24,7 @@ function payment(slot: number, lamports: number): Loaded {
   return { n: positionOf(slot, 0), flags: 1, signature, slot, time: block.blockTime, tx, block };
 }
 
-/** A wallet over transactions that can be exchanged. `loads` counts what was read of them. */
+/** A wallet over replaceable transactions. `loads` counts reads of them. */
 function world(list: readonly Loaded[]) {
   const stored = new Map(list.map((one) => [one.n, one]));
   const loads: number[] = [];
@@ -38,14 +38,14 @@ function world(list: readonly Loaded[]) {
   return { stored, loads, view, rows: (): ViewRow[] => [...stored.keys()].map((n) => ({ n, flags: 1 })) };
 }
 
-test('what is final is read once; what may be taken back is read each time, and never told when it is gone', async () => {
+test('final rows are read once; revertible rows are read each time, and not returned after a revert', async () => {
   const { stored, loads, view, rows } = world([payment(99, 1), payment(100, 2), payment(101, 3), payment(102, 4)]);
   const read = createDerivedRows(1_000_000).of(transfersDigest);
   const amounts = async () =>
     (await read(view, rows())).flatMap(({ derived }) => derived.transfers.map(({ amount }) => Number(amount)));
   assert.deepEqual(await amounts(), [1, 2, 3, 4]);
   loads.length = 0;
-  // A fork: another transaction in the place of one, and none in that of the other.
+  // A reorg: one transaction is replaced, the other is removed.
   stored.set(positionOf(101, 0), payment(101, 33));
   const asked = rows();
   stored.delete(positionOf(102, 0));
@@ -60,7 +60,7 @@ test('what is final is read once; what may be taken back is read each time, and 
   assert.deepEqual(loads, [positionOf(101, 0), positionOf(102, 0)]);
 });
 
-test('another wallet, another kind and what is above the store have derivedRows of their own', async () => {
+test('another wallet, another kind and rows above the store have separate derived rows', async () => {
   const one = payment(50, 5);
   const { view, loads, rows } = world([one]);
   const derivedRows = createDerivedRows(1_000_000);
@@ -79,7 +79,7 @@ test('another wallet, another kind and what is above the store have derivedRows 
   assert.equal(loads.length, 4);
 });
 
-test('memory has its bound', async () => {
+test('memory is bounded', async () => {
   const { view, loads, rows } = world(Array.from({ length: 90 }, (_, at) => payment(at, 1 + at)));
   const read = createDerivedRows(20_000).of(historyRow);
   await read(view, rows());
@@ -97,7 +97,7 @@ const facts = (changes: Partial<MintFacts>): MintFacts => ({
   ...changes,
 });
 
-test('a transfer is told with what is known of its mint at that moment', () => {
+test('a transfer contains the facts of its mint known at that moment', () => {
   const of = { signature: 'S', slot: 5, time: 60 };
   const row = {
     direction: 'in',
@@ -114,7 +114,7 @@ test('a transfer is told with what is known of its mint at that moment', () => {
     JSON.parse(transferText(derived, transfer, time, known)) as Record<string, unknown>;
   assert.deepEqual(told(plain, null), { before: 1, symbol: null, behind: 2 });
   assert.deepEqual(told(plain, facts({ symbol: 'A"\\' })), { before: 1, symbol: 'A"\\', behind: 2 });
-  // What was kept holds for plain amounts alone.
+  // Cached rows are used for plain amounts only.
   const scale = { kind: 'multiplier', multiplier: 2, newMultiplier: 5, newFrom: 60 } as const;
   const head = { signature: 'S', timestamp: 60, direction: 'in', counterparty: OTHER, mint };
   const whole = { ...head, symbol: null, amount: 61.7, amountRaw: '1234', decimals: 2 };

@@ -21,13 +21,13 @@ export interface WithDerived<D extends DerivedRow> {
   readonly derived: D;
 }
 
-/** In the order of the rows, without those that `load` of the view leaves out. Errors: those of the view. */
+/** In the order of the rows, without those that `load` of the view omits. Errors: those of the view. */
 export type ReadDerived<D extends DerivedRow> = (
   view: WalletView,
   rows: readonly ViewRow[],
 ) => Promise<readonly WithDerived<D>[]>;
 
-/** DerivedRows in memory. Only what is final is kept: a fork may put another transaction into its place, or give it another outcome. */
+/** Derived rows in memory. Only final ones are cached: a reorg may replace a transaction or change its outcome. */
 export interface DerivedRows {
   of<D extends DerivedRow>(kind: DerivedKind<D>): ReadDerived<D>;
 }
@@ -39,7 +39,7 @@ interface Kept {
 }
 
 const ENTRY_BYTES = 300;
-/** Share of the memory that one wallet may take. */
+/** Largest share of the memory for one wallet. */
 const SHARE = 1 / 4;
 
 export function createDerivedRows(maxBytes: number): DerivedRows {
@@ -96,14 +96,14 @@ export interface WalkEnd {
   readonly reason: 'stopped' | 'scanned' | 'complete' | 'pruned';
   /** The last visited row. */
   readonly last: DerivedRow | null;
-  /** The first slot that the upstream has; null where that was not what ended it. */
+  /** The first slot of the upstream, if that ended the walk; else null. */
   readonly prunedBelow: number | null;
 }
 
 export interface WalkRange extends Omit<PageRange, 'limit'> {
-  /** Transactions that are visited at most. */
+  /** Maximum number of visited transactions. */
   readonly most: number;
-  /** How many will be needed, probably. */
+  /** Estimated number of transactions needed. */
   readonly expected: number;
 }
 

@@ -22,22 +22,22 @@ import { beingIndexed, type ViewRow } from './view.ts';
 export interface Gathered {
   readonly signature: string;
   readonly slot: number;
-  /** Place in the block; null when unknown: then the order of the list counts. */
+  /** Place in the block; null when unknown: the order of the list then applies. */
   place: number | null;
-  /** Places of all transactions of the block by signature (base58), where they had to be looked up and an upstream has them. */
+  /** Places of all transactions of the block by signature (base58), when they were looked up and an upstream has them. */
   order: ReadonlyMap<string, number> | null;
   readonly fetched: FetchedTransaction;
   readonly tx: NormalTransaction;
-  /** What it has to do with the wallet. */
+  /** Relation to the wallet. */
   readonly flags: number;
-  /** Token accounts (base58) that it touches as the wallet's. */
+  /** Token accounts (base58) of the wallet that it touches. */
   readonly accounts: readonly string[];
 }
 
-/** Reads the transactions of a wallet and its token accounts from the newest down. */
+/** Reads the transactions of a wallet and its token accounts, newest first. */
 export interface Gatherer {
   /**
-   * The next slots with at least `most` transactions, or all that is left; newest first. Token accounts found in them are read from then
+   * The next slots with at least `most` transactions, or the rest; newest first. Token accounts found in them are read from then
    * on as well. Empty at the end. Errors: those of the upstream, WALLET_NO_TRANSACTION.
    */
   next(most: number): Promise<readonly Gathered[]>;
@@ -75,7 +75,7 @@ export function createGatherer(options: GatherOptions): Gatherer {
     const text = encode32(owned.account);
     if (accounts.has(text)) return;
     accounts.set(text, owned);
-    // An account that owns itself, like vaults of some pools: its list is the wallet's.
+    // An account that owns itself, as some pool vaults do: its list is the wallet's.
     if (text !== address) lists.push(options.openList(text));
   }
 
@@ -84,7 +84,7 @@ export function createGatherer(options: GatherOptions): Gatherer {
     return entry === null || entry.slot <= aboveSlot ? null : entry.slot;
   }
 
-  /** Takes from all lists what is in `slot` or above. */
+  /** Takes the entries in `slot` or above from all lists. */
   async function takeDownTo(slot: number, wanted: Map<string, Wanted>, from: readonly AddressList[]): Promise<void> {
     await Promise.all(
       from.map(async (list) => {
@@ -123,7 +123,7 @@ export function createGatherer(options: GatherOptions): Gatherer {
           done.set(gathered.signature, gathered);
           for (const account of owned) add(account);
         }
-        // What a new account did above is part of this piece too.
+        // Transactions of a new account above the slot are part of this piece too.
         await takeDownTo(lowest, wanted, lists.slice(before));
       }
       return await inOrder(options, [...done.values()], [...wanted.keys()]);
@@ -197,16 +197,16 @@ interface AddressList {
 interface ListOptions {
   readonly upstream: ChainHistory;
   readonly address: string;
-  /** Entries from this slot on are passed over. */
+  /** Entries from this slot on are skipped. */
   readonly belowSlot: number;
-  /** A signature at or above `belowSlot` from which on the list is read; null for its top. */
+  /** A signature at or above `belowSlot` after which the list is read; null for its top. */
   readonly before: string | null;
   readonly minSlot?: number;
   readonly ask: AskOptions;
 }
 
 /**
- * A short page is not the end: some nodes return less. Only a page without anything new is. Nodes order the
+ * A short page is not the end: some nodes return fewer entries. Only a page without new entries is. Nodes order the
  * entries of one slot differently, so the lowest slot of a page is read again with the next page, which may come from another node.
  */
 export function createAddressList({ upstream, address, belowSlot, before, minSlot, ask }: ListOptions): AddressList {
@@ -215,7 +215,7 @@ export function createAddressList({ upstream, address, belowSlot, before, minSlo
   let taken = new Map<string, number>();
   let at = 0;
   let cursor = before;
-  /** A node that has not come to the cursor does not know it, and would answer as at the end of the list. */
+  /** A node that has not reached the cursor does not know it, and would answer as at the end of the list. */
   let cursorSlot = -1;
   let hasEnded = false;
 
@@ -246,19 +246,19 @@ export function createAddressList({ upstream, address, belowSlot, before, minSlo
     },
     take() {
       const entry = pending[at];
-      if (entry === undefined) throw new RangeError('the list has nothing left');
+      if (entry === undefined) throw new RangeError('the list is exhausted');
       at += 1;
       return entry;
     },
   };
 }
 
-/** An empty list, for an address that is covered already. */
+/** An empty list, for an address that is already covered. */
 export const emptyList = (address: string): AddressList => ({
   address,
   peek: async () => null,
   take() {
-    throw new RangeError('the list has nothing left');
+    throw new RangeError('the list is exhausted');
   },
 });
 
@@ -286,22 +286,22 @@ export function touchOf(tx: NormalTransaction, { keys }: Pick<ChainBlock, 'keys'
   };
 }
 
-/** What is above the stored part of a wallet. */
+/** Rows above the stored part of a wallet. */
 export interface Overlay {
-  /** Everything of the wallet up to this slot is known, and nothing above it is shown. */
+  /** The wallet is completely known up to this slot; nothing above it is returned. */
   readonly upTo: number;
   /** Newest first. */
   readonly rows: readonly ViewRow[];
   /** The same for the wallet's token accounts, by base58. */
   readonly accounts: ReadonlyMap<string, readonly ViewRow[]>;
-  /** Mints (base58) of the accounts that showed up. */
+  /** Mints (base58) of the accounts found. */
   readonly mints: ReadonlyMap<string, Uint8Array>;
 }
 
 export interface OverlayParts {
   readonly store: Store;
   readonly upstream: ChainHistory;
-  /** Transactions that may still be taken back, by signature. */
+  /** Transactions that may still be reverted, by signature. */
   readonly recent: LRUCache<string, FetchedTransaction>;
   readonly commitment: Commitment;
 }
@@ -309,17 +309,17 @@ export interface OverlayParts {
 export interface OverlayRange {
   /** Exclusive. */
   readonly aboveSlot: number;
-  /** The upstream must have come to this slot. */
+  /** Slot that the upstream must have reached. */
   readonly atLeast: number;
 }
 
 const PIECE = 200;
-/** Transactions that one request reads above the stored ones; with more it waits for the index. */
+/** Transactions that one request reads above the stored ones; beyond this it waits for the index. */
 const MOST = 2_000;
 
 /**
- * Reads everything of a wallet above a slot, from all its lists up to one and the same slot: lists that end at different slots would show
- * a transaction and lack an older one, and a client that continues after the first would never see the second. Errors: those of
+ * Reads all lists of a wallet above a slot, up to one common slot: with different ends a response could contain a transaction and lack an
+ * older one, which a client that continues after the first would never see. Errors: those of
  * upstream and store; WALLET_BEHIND, retryable; WALLET_NO_TRANSACTION when upstreams contradict each other, retryable; 503 when it is
  * too much for one request.
  */
@@ -341,7 +341,7 @@ export async function readOverlay(
       createAddressList({ upstream, address, belowSlot: upTo + 1, before: null, minSlot: upTo, ask }),
     async fetch(signature, _ask, slot) {
       const known = recent.get(signature);
-      // After a fork it may stand elsewhere.
+      // After a reorg it may be at another position.
       if (known?.block.slot === slot) return known;
       const fetched = await upstream.transaction(signature, ask);
       if (fetched === null) return null;
@@ -364,7 +364,7 @@ export async function readOverlay(
 }
 
 const behind = (): CodedError =>
-  new CodedError('WALLET_BEHIND', 'the upstream has not come to a slot that was shown already', { retryable: true });
+  new CodedError('WALLET_BEHIND', 'the upstream has not reached a slot that was already returned', { retryable: true });
 
 const contradicting = (): CodedError =>
   new CodedError('WALLET_NO_TRANSACTION', 'upstreams do not agree about the slot of a transaction', {

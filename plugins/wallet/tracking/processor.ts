@@ -18,7 +18,7 @@ import { touchOf } from './gather.ts';
 
 interface ProcessorParts {
   readonly random: Random;
-  /** Every address of every block, and not only the followed wallets. */
+  /** Match every address of every block instead of only the followed wallets. */
   readonly isFull: boolean;
   /** Called for each committed block. */
   matched(rows: number): void;

@@ -17,28 +17,28 @@ import {
 } from './create-view.ts';
 import { noChain, type WalletView } from './view.ts';
 
-/** Opens the histories of wallets. A wallet that is asked for is indexed from then on. */
+/** Opens the histories of wallets. A requested wallet is indexed from then on. */
 export interface Tracker {
   /** `key` and its base58. Errors: those of the store, and of the admission of a wallet that is not indexed yet. */
   open(key: Uint8Array, address: string, caller: Caller | null, signal: AbortSignal): Promise<WalletView>;
 }
 
-/** How exactly the time of the last request is kept. */
+/** Resolution of the time of the last request. */
 const ASKED_MS = 3_600_000;
 const SCHEDULED_MS = 1_000;
 const SCHEDULED_KEPT = 10_000;
-/** Pairs of project and wallet whose last request is written down. */
+/** Pairs of project and wallet whose last request time is cached. */
 const WANTED_KEPT = 20_000;
-/** Transactions whose place is remembered as it was shown, before they were final. */
+/** Transactions whose returned position is remembered until they are final. */
 const SHOWN_KEPT = 20_000;
 
 export function createTracker(parts: TrackerParts): Tracker {
   const { store, clock, schedule, admission } = parts;
-  // One half for what was fetched, one for what was stored.
+  // Half for fetched, half for stored transactions.
   const cacheBytes = Math.ceil(parts.cacheBytes / 2);
   const recent = new LRUCache<string, FetchedTransaction>({
     maxSize: cacheBytes,
-    // Text, and what is read from it.
+    // Text and decoded form.
     sizeCalculation: ({ text }) => text.length * 3 + 1_000,
   });
   const shown = new LRUCache<string, ShownPlace>({ max: SHOWN_KEPT });
@@ -57,14 +57,14 @@ export function createTracker(parts: TrackerParts): Tracker {
 
   const wanted = createLru<string, number>({ max: WANTED_KEPT });
 
-  /** Whether the caller's project counts as one that wants the wallet. */
+  /** Whether the caller's project is recorded as using the wallet. */
   function isWanted(id: number, caller: Caller | null): boolean {
     if (caller === null) return true;
     const last = wanted.get(`${caller.projectId} ${id}`);
     return last !== undefined && clock.monotonic() - last < ASKED_MS;
   }
 
-  /** What is known of the wallet, unless that has changed just now. `isStart`: this call starts its index. */
+  /** The row of the wallet, unless it has just changed. `isStart`: this call starts its index. */
   async function ensure(
     key: Uint8Array,
     address: string,
@@ -102,14 +102,14 @@ export function createTracker(parts: TrackerParts): Tracker {
 const needsWork = (row: WalletRow, now: number): boolean =>
   row.head === null || !isPastKnown(row, now) || (row.live_from !== null && !isJoined(row)) || row.is_followed === 0;
 
-/** Opens the history of a wallet for one request. Errors: 503 where nothing can be known; 400 and 429 for what is not indexed. */
+/** Opens the history of a wallet for one request. Errors: 503 when nothing can be known; 400 and 429 for wallets that are not admitted. */
 export type OpenWallet = (
   key: Uint8Array,
   address: string,
   call: Pick<CallContext, 'caller' | 'signal'>,
 ) => Promise<WalletView>;
 
-/** Without a chain every call is refused; what the upstream refuses is a 503. */
+/** Without a chain every call is refused; a refusal of the upstream becomes a 503. */
 export function createOpenWallet(chain: ChainReader | null, tracker: Tracker | null): OpenWallet {
   if (chain === null || tracker === null) return () => Promise.reject(noChain());
   return async (key, address, { caller, signal }) => {

@@ -26,7 +26,7 @@ interface UpkeepParts {
   readonly schedule: Schedule;
   readonly config: Pick<WalletConfig, 'follow' | 'idleDays' | 'full'>;
   readonly admission: WalletAdmission | null;
-  /** The newest final slot; null where it is not known. */
+  /** The newest final slot; null when unknown. */
   finalSlot(): number | null;
 }
 
@@ -133,7 +133,7 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
     });
   }
 
-  /** At the start as well: a process that never runs for an hour would never drop any. */
+  /** Also at the start: a process that never runs for an hour would otherwise never drop any. */
   function look(): void {
     dropIdle().catch((error) => log.warn({ err: messageOf(error) }, 'idle wallets could not be dropped'));
     cancel = clock.timeout(LOOK_MS, look);
@@ -156,10 +156,10 @@ export function createUpkeep(parts: UpkeepParts): Upkeep {
 
 const JOB_KIND = 'wallet.index';
 
-/** Time of one run of the job; the next wallet waits for as long. */
+/** Duration of one run of the job; then the next wallet gets its turn. */
 const TURN_MS = 3_000;
 const TIMEOUT_MS = 120_000;
-/** Short, because a request may wait for a wallet whose process was killed; two runs at once do no harm. */
+/** Short, because a request may wait for a wallet whose process was killed; concurrent runs are harmless. */
 const LEASE_MS = 10_000;
 /** Until the missing top may be final. */
 const FINALITY_MS = 2_000;
@@ -178,7 +178,7 @@ export function createIndexJob(
     kind: JOB_KIND,
     summary: 'reads the past of a wallet from the upstream',
     concurrency,
-    // Leaves a slot for another project.
+    // Leaves a slot for other projects.
     groupConcurrency: () => Math.max(1, concurrency - 1),
     timeoutMs: TIMEOUT_MS,
     leaseMs: LEASE_MS,
@@ -210,11 +210,11 @@ async function noteError(store: Store, id: number, message: string): Promise<voi
 /** Schedules indexing of a wallet (by number) in the transaction; a running job continues. */
 export type Schedule = (tx: StoreTx, id: number) => Promise<void>;
 
-/** Of wallets that the operator follows; project ids are UUIDs. */
+/** Group of wallets that the operator follows; project ids are UUIDs. */
 const OPERATOR_GROUP = 'operator';
 
 /**
- * A wallet has one job, which becomes due again: nothing is read twice at once. Its group is the first project that requested it, so that
+ * A wallet has one job, which becomes due again: nothing is read twice concurrently. Its group is the first project that requested it, so that
  * projects share the runner evenly.
  */
 export function createSchedule(

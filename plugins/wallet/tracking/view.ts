@@ -36,14 +36,14 @@ export interface PageRange {
 }
 
 export interface ViewPage {
-  /** Fewer than `limit` only where there are no more. */
+  /** Fewer than `limit` only at the end of the history. */
   readonly rows: readonly ViewRow[];
-  /** The slot below which the upstream has nothing, where that is what ended the page; null otherwise. */
+  /** The slot below which the upstream has no data, if that ended the page; else null. */
   readonly prunedBelow: number | null;
 }
 
 /**
- * The history of one wallet as one request sees it: the stored rows, and above them what is not final yet. Methods wait for data
+ * The history of one wallet for one request: the stored rows, and above them rows that are not final. Methods wait for data
  * that is being indexed. Errors: 503 on timeout.
  */
 export interface WalletView {
@@ -63,11 +63,10 @@ export interface WalletView {
   load(rows: readonly ViewRow[]): Promise<readonly Loaded[]>;
   /**
    * Position of any transaction; null when the chain does not know it. For `older` everything below it is
-   * known then. `newer` starts at the fork if one moved or removed it since it was last returned: no transaction is
-   * skipped, and one that landed again is returned again.
+   * known then. `newer` starts at the fork point if a reorg moved or removed it since it was last returned: no transaction is
    */
   locate(signature: string, wanted: 'older' | 'newer'): Promise<number | null>;
-  /** Waits until everything is stored; `prunedBelow` is set where the upstream lacks the rest. */
+  /** Waits until everything is stored; `prunedBelow` is set when the upstream lacks the rest. */
   whole(): Promise<{ readonly prunedBelow: number | null }>;
   /** Rows of a token account, stored or not final yet, newest first below a position. */
   accountRows(
@@ -106,7 +105,7 @@ export const tooBusy = (perMinute: number): RequestError =>
 export const tooLarge = (size: number): RequestError =>
   coded('WALLET_TOO_LARGE', 'Wallet too large', `The address has more than ${size} transactions`);
 
-/** What the plan of a project does not allow. */
+/** A limit of the project's plan. */
 export function overBudget(
   code: 'WALLET_BUDGET' | 'WALLET_TOO_MANY_NEW',
   details: string,
@@ -133,17 +132,17 @@ export const incompleteHistory = (firstSlot: number): RequestError =>
 /** An earlier page was newer than every upstream that answers now. */
 export const upstreamBehind = (): RequestError =>
   new RequestError(503, 'Service unavailable', {
-    details: 'The Solana upstream is behind what was asked for',
+    details: 'The Solana upstream is behind the requested slot',
     retryAfterS: RETRY_S,
   });
 
 export const noChain = (): RequestError =>
   new RequestError(503, 'Service unavailable', { details: 'no Solana upstream is configured' });
 
-/** How far the blocks may be behind the chain before the upstream is asked as well. */
+/** How far the follower may lag before the upstream is read as well. */
 const FRESH_MS = 2_000;
 
-/** Whether what came with the blocks up to a slot is all that there is, but for the last moments. */
+/** Whether the live range up to a slot is complete except for the last moments. */
 export function isFresh(status: ChainStatus, slot: number | null): boolean {
   const { tipSlot, stalled, slotMs } = status;
   return stalled === null && tipSlot !== null && slot !== null && msOfSlots(tipSlot - slot, slotMs) <= FRESH_MS;

@@ -23,9 +23,9 @@ export interface Report {
   readonly n: number;
   /** The other deliveries of the same request. */
   readonly members: readonly Member[];
-  /** The members, or that there are none, were stored before sending. */
+  /** The batch, or that there is no batch, was stored before sending. */
   readonly isFixed: boolean;
-  /** Of a first attempt, to be settled when its outcome is written. */
+  /** Charge of a first attempt, completed when its outcome is written. */
   readonly charge: Charge | null;
 }
 
@@ -35,19 +35,19 @@ export interface RunParts extends BatchParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly config: WebhooksConfig;
-  /** Null where nobody counts credits. */
+  /** Null: credits are not counted. */
   readonly charges: AccessCharges | null;
   /** Called with each attempt before its outcome is returned. */
   report(job: Job, report: Report): void;
 }
 
-/** Each delivery costs this, once, whatever its receiver says. */
+/** Charged once per delivery, whatever its receiver answers. */
 export const DELIVERY_PRICE = { product: 'webhooks', credits: 1 } as const;
-/** A delivery that was claimed but may not start yet is retried after about this time. */
+/** Delay before a claimed delivery that may not start yet is retried. */
 const RETRY_SOON_MS = 100;
 const STORE_PAUSE_MS = 1_000;
 
-/** Makes one attempt at a delivery and says what comes next. */
+/** Makes one attempt at a delivery and returns the next step. */
 export async function runDelivery(
   parts: RunParts,
   job: Job,
@@ -163,17 +163,17 @@ function outcomeOf({ clock, random, config }: RunParts, job: Job, hook: Webhook,
   return delayMs === null ? { kind: 'failed', error } : { kind: 'retry', runAt: now + delayMs, error };
 }
 
-/** Delay after a time-out or a 429 under the durable preset, at least. */
+/** Minimum delay after a timeout or a 429 with the durable preset. */
 const MIN_OVERLOAD_DELAY_MS = 60_000;
 
 export interface RetryHints {
   /** From `Retry-After`, or null. */
   readonly retryAfterMs: number | null;
-  /** The receiver was too slow or asked for less: time-out or 429. */
+  /** The receiver was too slow or asked for less: timeout or 429. */
   readonly overloaded: boolean;
 }
 
-/** Milliseconds until the next attempt, or null when `finishedAttempts` (this one included) used the preset up. */
+/** Milliseconds until the next attempt; null when `finishedAttempts` (including this one) exhausted the preset. */
 export function retryDelayMs(
   config: WebhooksConfig['retry'],
   preset: RetryPreset,
@@ -192,7 +192,7 @@ export function retryDelayMs(
   return Math.round(Math.min(Math.max(hints.retryAfterMs, stepMs), 2 * stepMs));
 }
 
-/** No attempt of any preset is planned further ahead. */
+/** Upper bound of the delay of any attempt in any preset. */
 export function longestDelayMs({ durable, compat }: WebhooksConfig['retry']): number {
   const longestStepMs = 1_000 * Math.max(0, ...compat.steps, ...durable.steps);
   return 2 * (1 + durable.jitter) * longestStepMs + MIN_OVERLOAD_DELAY_MS;
@@ -205,7 +205,7 @@ export interface Reports {
   take(jobId: number): Report | undefined;
 }
 
-/** Longer than writing an outcome takes, whatever goes wrong. */
+/** Longer than writing an outcome can take. */
 const REPORT_TTL_MS = 600_000;
 const SWEEP_AT = 1_024;
 
@@ -219,7 +219,7 @@ export function createReports(clock: Clock): Reports {
   return {
     get: (jobId) => reports.get(jobId)?.report,
     put(jobId, report) {
-      // An attempt after the first one proves that the one before was written, although its commit was never confirmed.
+      // A later attempt proves that the outcome of the one before was written, although its commit was never confirmed.
       forget(jobId, report.n > 1);
       const at = clock.monotonic();
       if (reports.size >= SWEEP_AT) {
@@ -241,7 +241,7 @@ export interface BatchParts {
   readonly clock: Clock;
 }
 
-/** A batch ready to be sent: its members without the leader, and the request body of all. */
+/** A batch ready to be sent: its members without the leader, and their common request body. */
 export interface Batch {
   readonly members: readonly Member[];
   readonly body: Buffer;
@@ -249,15 +249,15 @@ export interface Batch {
   readonly isFixed: boolean;
 }
 
-/** Discord takes no more embeds in one message. */
+/** Discord's limit of embeds in one message. */
 const MAX_EMBEDS = 10;
 
 export const batchLimit = (hook: Webhook): number =>
   formOf(hook.type) === 'discord' ? Math.min(hook.batchSize, MAX_EMBEDS) : hook.batchSize;
 
 /**
- * Takes further due deliveries of the webhook into the request of a first attempt, as many as fit. The batch is stored before it is sent,
- * so that each attempt sends the same bytes, in any process.
+ * Gathers further due deliveries of the webhook into the request of a first attempt, up to the limits. The batch is stored before it is sent,
+ * so that each attempt in any process sends the same bytes.
  */
 function gatherBatch({ store, outbox, clock }: BatchParts, job: Job, hook: Webhook, own: Buffer): Promise<Batch> {
   const form = (job.payload as DeliveryPayload).form;
@@ -267,7 +267,7 @@ function gatherBatch({ store, outbox, clock }: BatchParts, job: Job, hook: Webho
     const payloads = taken.map(({ payload }) => payload as DeliveryPayload);
     const source = { read: tx.db, dialect: tx.dialect };
     const elements = await readElements(source, [...new Set(payloads.map(({ signature }) => signature))]);
-    // A leader whose process died before sending still has a batch of its own.
+    // A leader whose process died before sending still has its batch.
     const leading = await readBatches(
       tx.db,
       tx.dialect,
@@ -293,7 +293,7 @@ function gatherBatch({ store, outbox, clock }: BatchParts, job: Job, hook: Webho
   });
 }
 
-/** The webhook wants smaller batches since this one was fixed: from now on each of its deliveries goes alone, with the attempts behind it. */
+/** The batch size was reduced since this batch was fixed: its deliveries are sent alone from now on, and keep their attempt count. */
 function dissolveBatch(
   { store, outbox }: BatchParts,
   job: Job,
@@ -308,7 +308,7 @@ function dissolveBatch(
   });
 }
 
-/** The batch that was fixed at an earlier attempt. Null: what it is made of is gone. */
+/** The batch fixed at an earlier attempt. Null: its deliveries no longer exist. */
 async function repeatBatch(
   { store }: BatchParts,
   job: Job,
@@ -332,19 +332,19 @@ export interface PreparedHook {
   readonly keys: readonly Buffer[];
 }
 
-/** What the deliveries of one claim need. */
+/** Data for the deliveries of one claim. */
 export interface Prepared {
-  /** By webhook id; a deleted webhook is missing. */
+  /** By webhook id; without deleted webhooks. */
   readonly hooks: ReadonlyMap<string, PreparedHook>;
   /** Of the deliveries that lead a batch. */
   readonly batches: ReadonlyMap<number, readonly Member[]>;
   /** Projects whose deliveries wait for credits. */
   readonly paused: ReadonlySet<string>;
-  /** The request body of a delivery; the same bytes for all webhooks and at every attempt. Undefined when its source is gone. */
+  /** The request body of a delivery: the same bytes for all webhooks and attempts. Undefined when its source is gone. */
   body(payload: DeliveryPayload): Buffer | undefined;
 }
 
-/** Recent bodies: they never change, and a waiting delivery is prepared again with each claim. */
+/** Recent bodies. They never change, and a waiting delivery is prepared with each claim. */
 export type BodyCache = LRUCache<string, Buffer>;
 
 const MAX_BODY_BYTES = 16 * 1024 * 1024;
@@ -374,7 +374,7 @@ export async function prepareDeliveries(
     pausedProjects(db),
   ]);
   const batching = new Set(hooks.filter(({ batchSize }) => batchSize > 1).map(({ id }) => id));
-  // A batch can be older than an edit that ended batches.
+  // A batch can predate an edit that disabled batches.
   const leaders = jobs.filter(({ again, group }) => again === true || batching.has(group)).map(({ id }) => id);
   const secrets = await readSecrets(
     db,
@@ -392,7 +392,7 @@ export async function prepareDeliveries(
   };
 }
 
-/** The bodies of the payloads by `elementKey`; those whose source is gone are missing. */
+/** The bodies of the payloads by `elementKey`, without those whose source is gone. */
 async function loadBodies(
   store: Store,
   bodies: BodyCache,

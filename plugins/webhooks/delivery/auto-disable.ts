@@ -14,16 +14,16 @@ export interface AutoDisableParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly rules: WebhooksConfig['autoDisable'];
-  /** What becomes of the deliveries that wait. */
+  /** Drops or holds the waiting deliveries. */
   becameInactive(tx: StoreTx, hook: Webhook): Promise<void>;
   readonly alerts: Pick<Alerts, 'disabled'>;
-  /** After the commit, once per transition. */
+  /** Called after the commit, once per transition. */
   disabled(reason: DisabledReason): void;
 }
 
 const HOUR_MINUTES = 60;
 
-/** Switches off the webhooks whose endpoint fails at a high rate or is gone; within a grace never. */
+/** Disables webhooks whose receiver fails at a high rate or is gone; never within a grace. */
 export async function disableFailing(
   parts: AutoDisableParts,
   tx: StoreTx,
@@ -38,7 +38,7 @@ export async function disableFailing(
     if (reason === null) continue;
     const version = await beginChange(tx);
     await recordChange(tx, { version, number, removed: [], added: [] }, now);
-    // Asked again behind the lock of all changes: somebody may have switched it off and on meanwhile.
+    // Checked again under the lock of all changes: the webhook may have been toggled since.
     const hook = await mayDisable(db, number, now);
     if (hook === null) continue;
     await updateHook(db, number, {
@@ -57,7 +57,7 @@ export async function disableFailing(
   }
 }
 
-/** The webhook as it is, unless it is off or in its grace. */
+/** The webhook; null when it is off or in its grace. */
 async function mayDisable(db: Db, number: number, now: number): Promise<Webhook | null> {
   const [hook] = await hooksByNumber(db, [number]);
   const isExempt = hook === undefined || !hook.active || (hook.graceUntil !== null && now < hook.graceUntil);
@@ -76,7 +76,7 @@ async function failureReason(
   const finished = window.succeeded + window.failed;
   const failing = finished >= rules.minFinished && window.failed / finished >= rules.failureRate;
   if (failing && now - window.lastSuccessAt >= rules.quietMinutes * MINUTE_MS) return 'failure_rate';
-  // Patient retries finish only after hours: a receiver that is dead for a day shows in its attempts.
+  // Durable retries finish only after hours: a receiver that is down for a day shows in the attempts.
   const day = await sumHealth(db, number, minute - rules.silentHours * HOUR_MINUTES + 1);
   const silent = day.attemptsOk === 0 && day.attemptsFailed >= rules.minFinished;
   return silent && (await firstAttemptMinute(db, number)) <= minute - rules.silentHours * HOUR_MINUTES + 1
@@ -84,7 +84,7 @@ async function failureReason(
     : null;
 }
 
-/** Only a record that covers the whole time can say that all of it failed. */
+/** Only a record of the whole period can show that every attempt in it failed. */
 async function firstAttemptMinute(db: Db, number: number): Promise<number> {
   const row = await db
     .selectFrom('webhook_health')

@@ -44,7 +44,7 @@ export function createDeliveryKind(kind: string, parts: JobKindParts): JobKind {
     concurrency: config.concurrency.global,
     groupConcurrency: pace.concurrency,
     groupAhead: pace.ahead,
-    // Two requests at most: the second follows a connection that failed at once.
+    // At most two requests: the second follows a connection that failed at once.
     timeoutMs: 2 * Math.max(config.retry.durable.timeoutMs, config.retry.compat.timeoutMs),
     longestDelayMs: longestDelayMs(config.retry),
     keepsTime: true,
@@ -67,7 +67,7 @@ export function createDeliveryKind(kind: string, parts: JobKindParts): JobKind {
   };
 }
 
-/** Looks up webhooks that were asked for, those of one turn in one query. What cannot be read now is asked for again by whoever needs it. */
+/** Loads requested webhooks, those of one turn of the event loop in one query. A failed read is requested again by the next caller. */
 export function createHookLoader(store: Store, learn: (hook: Webhook) => unknown): (webhookId: string) => void {
   const asked = new Set<string>();
   let isAnswering = false;
@@ -114,9 +114,7 @@ export function createDeliveryMetrics(metrics: Metrics): DeliveryMetrics {
     'blocked_addresses_total',
     'Attempts refused by the address rules of the outbound client',
   );
-  const disabled = children(
-    metrics.counter('auto_disabled_total', 'Webhooks that were disabled automatically', ['reason']),
-  );
+  const disabled = children(metrics.counter('auto_disabled_total', 'Webhooks disabled automatically', ['reason']));
   const duration = metrics.histogram('attempt_seconds', 'Duration of one attempt', SECONDS);
   const delay = metrics.histogram(
     'first_attempt_delay_seconds',

@@ -10,7 +10,7 @@ import { hooksById } from '../store/hooks.ts';
 import type { Db } from '../store/tables.ts';
 import type { Report, Reports } from './attempt.ts';
 
-/** A webhook one of whose deliveries failed for good, or whose receiver is gone. */
+/** A webhook with a permanently failed delivery, or whose receiver is gone. */
 export interface Suspect {
   readonly hook: Webhook;
   readonly gone: boolean;
@@ -54,7 +54,7 @@ export async function recordOutcomes(
       lastSuccessAt: ok ? now : 0,
     });
     const gone = report?.sent.verdict.gone === true || suspects.get(hook.id)?.gone === true;
-    // Counts of a whole day matter too, so that an attempt which will be repeated can be the last straw.
+    // The rule over a day counts attempts too, so an attempt that will be retried can disable the webhook.
     if (!ok) suspects.set(hook.id, { hook, gone });
   }
   await insertAttempts(tx, attempts);
@@ -78,7 +78,7 @@ async function finishBatches(
     if (report?.isFixed !== true) continue;
     const { members } = report;
     const isOver = outcome.kind === 'done' || outcome.kind === 'failed';
-    // One with an attempt behind it that has no batch goes alone anyway.
+    // A delivery without a batch that has been attempted is sent alone anyway.
     if (isOver || members.length === 0) over.push(job.id);
     if (!isOver || members.length === 0) continue;
     const end = outcome.kind === 'done' ? ({ state: 'done' } as const) : { state: outcome.kind, error: outcome.error };
@@ -88,7 +88,7 @@ async function finishBatches(
   await endBatches(tx, await dropMembers(outbox, tx, settled, reports));
 }
 
-/** A leader that is discarded because its webhook is off takes its members with it. Returns such leaders. */
+/** A leader discarded because its webhook is off takes its members with it. Returns such leaders. */
 async function dropMembers(
   outbox: Outbox,
   tx: StoreTx,
@@ -106,7 +106,7 @@ async function dropMembers(
   return [...batches.keys()];
 }
 
-/** A project without credits is paused as a whole: reported once, then checked every few seconds. */
+/** A project without credits is paused as a whole: logged once, then checked every few seconds. */
 async function recordPauses(
   { clock, alerts }: SettleParts,
   tx: StoreTx,

@@ -14,7 +14,7 @@ function make(ratePerSecond = 0): { pace: Pace; clock: ManualClock } {
   return { clock, pace: createPace({ clock, global: GLOBAL, perWebhook: 4, ratePerSecond }) };
 }
 
-test('a webhook that nobody knows goes one at a time and is not taken ahead; then as it asks', () => {
+test('an unknown webhook has one delivery in flight and is not claimed ahead; later as configured', () => {
   const { pace } = make();
   assert.deepEqual([pace.concurrency('a'), pace.ahead('a')], [1, false]);
   pace.learn(hookOf('a'));
@@ -27,7 +27,7 @@ test('a webhook that nobody knows goes one at a time and is not taken ahead; the
   assert.deepEqual([pace.concurrency('c'), pace.ahead('c')], [4, false]);
 });
 
-test('a struggling receiver gets one at a time until its next success', () => {
+test('a throttled receiver gets one delivery at a time until its next success', () => {
   const { pace } = make();
   pace.learn(hookOf('a'));
   pace.throttle('a');
@@ -37,7 +37,7 @@ test('a struggling receiver gets one at a time until its next success', () => {
   assert.equal(pace.concurrency('a'), 4);
 });
 
-test('the rate comes back with time, and never more than a second of it', async () => {
+test('the rate refills with time, up to one second of it', async () => {
   const { pace, clock } = make(10);
   pace.learn(hookOf('a'));
   for (let at = 0; at < 10; at += 1) {
@@ -51,7 +51,7 @@ test('the rate comes back with time, and never more than a second of it', async 
   assert.equal(pace.concurrency('a'), 4);
 });
 
-test('whatever happens, hanging receivers have a quarter of the slots, and doubtful ones three quarters', () => {
+test('hanging receivers have at most a quarter of the slots, and unproven ones three quarters', () => {
   const step = fc.record({
     kind: fc.constantFrom('enter', 'leave', 'throttle', 'succeeded', 'learn'),
     hook: fc.nat({ max: 11 }),
@@ -69,7 +69,7 @@ test('whatever happens, hanging receivers have a quarter of the slots, and doubt
           assert.equal(entered, room > 0, 'what is offered can be had, and nothing else');
           if (!entered) continue;
           running.push(id);
-          // Who was let in before it was known to be slow stays in.
+          // Deliveries that started before the receiver was known to be slow continue.
           const count = (want: readonly string[]) =>
             running.filter((one) => want.includes(standing.get(one) ?? 'unproven')).length;
           const own = standing.get(id) ?? 'unproven';

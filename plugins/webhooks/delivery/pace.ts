@@ -5,11 +5,11 @@ import { formOf, type Webhook } from '../model.ts';
 export interface Pace {
   /** Deliveries of a webhook that may be in flight now; 0 while its rate, or the share of its standing, is used up. */
   concurrency(webhookId: string): number;
-  /** Whether its deliveries may be claimed before they can start. */
+  /** Whether its deliveries may be claimed before a slot is free. */
   ahead(webhookId: string): boolean;
-  /** What a webhook asks for. */
+  /** Takes over the settings of a webhook. */
   learn(hook: Webhook): void;
-  /** A delivery wants to start. False: not now, it was claimed on older knowledge; true: `leave` has to follow. */
+  /** Starts a delivery. False: it was claimed on outdated state and must wait; true: `leave` must follow. */
   enter(webhookId: string): boolean;
   leave(webhookId: string): void;
   /** The receiver asked for less, or was too slow: one at a time until the next success. */
@@ -19,14 +19,14 @@ export interface Pace {
 
 export interface PaceOptions {
   readonly clock: Clock;
-  /** Deliveries of all webhooks at once. */
+  /** Deliveries in flight, of all webhooks. */
   readonly global: number;
   readonly perWebhook: number;
   /** 0 = no limit. */
   readonly ratePerSecond: number;
   /**
-   * Called with a webhook that is not loaded yet, so that it gets loaded. Until then its limit is one delivery, and that one may still be
-   * claimed by a process that has died: then no claim of this process would load it.
+   * Called with a webhook that is not loaded yet, so that it gets loaded. Until then its limit is one delivery, and that one may be
+   * claimed by a dead process, so that no claim of this process would load the webhook.
    */
   readonly unknown?: (webhookId: string) => void;
 }
@@ -34,26 +34,26 @@ export interface PaceOptions {
 interface HookState {
   tokens: number;
   at: number;
-  /** 1 until it is known what the webhook asks for. */
+  /** 1 until the settings of the webhook are known. */
   limit: number;
   isLearned: boolean;
   ahead: boolean;
-  /** What the receiver was last: `unproven` until its first answer. */
+  /** Last standing of the receiver: `unproven` until its first answer. */
   standing: 'unproven' | 'good' | 'throttled';
 }
 
-/** Forgetting a webhook among so many costs nothing but one burst. */
+/** Forgetting one of this many webhooks costs at most one burst. */
 const MAX_WEBHOOKS = 50_000;
-/** Share of all slots for receivers that hang, and for those together with receivers that have not answered yet. */
+/** Share of all slots for throttled receivers, and for these together with unproven ones. */
 const THROTTLED_SHARE = 1 / 4;
 const UNPROVEN_SHARE = 3 / 4;
 
 /**
- * Limits of sending: deliveries at once and per second of one webhook, one at a time for a struggling receiver, and a share of all slots
- * for those that hang, because each of their requests holds a slot until it times out.
+ * Limits of sending: deliveries in flight and per second of one webhook, one at a time for a throttled receiver, and a share of all slots
+ * for receivers that hang, because each of their requests holds a slot until it times out.
  */
 export function createPace({ clock, global, perWebhook, ratePerSecond, unknown }: PaceOptions): Pace {
-  // Its room is taken at once: only in the thread that delivers.
+  // The LRU allocates on creation, so it exists only in the delivering thread.
   const hooks = createLru<string, HookState>({ max: MAX_WEBHOOKS });
   const running = new Map<string, number>();
   const maxThrottled = Math.max(1, Math.floor(global * THROTTLED_SHARE));
@@ -72,7 +72,7 @@ export function createPace({ clock, global, perWebhook, ratePerSecond, unknown }
     return known;
   };
 
-  /** Slots that are left for webhooks of this standing. There are few that run, whatever the number of webhooks. */
+  /** Free slots for webhooks of this standing. Few webhooks run at a time, whatever their total number. */
   const roomOf = ({ standing }: HookState): number => {
     if (standing === 'good') return Number.POSITIVE_INFINITY;
     let throttled = 0;
@@ -103,9 +103,9 @@ export function createPace({ clock, global, perWebhook, ratePerSecond, unknown }
     learn({ id, type, ordered, batchSize }) {
       const known = knownOf(id);
       known.isLearned = true;
-      // Discord's own limits are narrow, and messages of a channel are read in order.
+      // Discord has low rate limits, and messages of a channel are read in order.
       known.limit = ordered || formOf(type) === 'discord' ? 1 : perWebhook;
-      // What goes into one request has to be free to be taken.
+      // Deliveries of a batch must be unclaimed to be gathered.
       known.ahead = batchSize === 1;
     },
     enter(id) {

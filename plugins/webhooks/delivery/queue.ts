@@ -22,20 +22,20 @@ interface DeliveryPageQuery {
   readonly limit: number;
 }
 
-/** Held deliveries: at most `limit`, the oldest first, made before `createdBefore` where it is given. */
+/** Held deliveries: at most `limit`, oldest first; with `createdBefore` only those created before it. */
 interface HeldQuery {
   readonly limit: number;
   /** Unix milliseconds. */
   readonly createdBefore?: number;
 }
 
-/** The deliveries of webhooks in the outbox of the kernel. */
+/** The deliveries of webhooks in the outbox. */
 export interface DeliveryQueue {
-  /** Adds deliveries that are missing; returns how many. */
+  /** Adds missing deliveries; returns how many. */
   enqueue(tx: StoreTx, jobs: readonly NewJob[]): Promise<number>;
-  /** Drops the never tried deliveries of a block that was rolled back; their keys are free again. */
+  /** Drops the unattempted deliveries of a reverted block and frees their keys. */
   forget(tx: StoreTx, chain: ChainId, slot: number): Promise<void>;
-  /** Records that the transaction of these deliveries is in another block now; returns how many there are. */
+  /** Records that the transaction of these deliveries is now in another block; returns the number of deliveries. */
   moveSlot(tx: StoreTx, chain: ChainId, keys: readonly string[], slot: number): Promise<number>;
   /** Discards the waiting deliveries of a webhook, except members of a batch. */
   discardWaiting(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
@@ -45,24 +45,24 @@ export interface DeliveryQueue {
   releaseMembers(tx: StoreTx, batches: ReadonlyMap<number, readonly number[]>): Promise<void>;
   /** Discards members of batches. */
   discardMembers(tx: StoreTx, ids: readonly number[], reason: string): Promise<void>;
-  /** Keeps the deliveries of a webhook that wait until they are released. */
+  /** Holds the waiting deliveries of a webhook until they are released. */
   holdWaiting(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
   /** Releases the deliveries of a webhook that are held for this reason; returns how many. */
   releaseHeld(tx: StoreTx, webhookId: string, reason: string): Promise<number>;
   /** Discards the oldest held deliveries of a webhook, except members of a batch; returns how many. */
   discardHeld(tx: StoreTx, webhookId: string, which: HeldQuery, reason: string): Promise<number>;
-  /** Deliveries of a webhook that are not finished, counted no further than `atMost`. */
+  /** Unfinished deliveries of a webhook, counted up to `atMost`. */
   countWaiting(tx: StoreTx, chain: ChainId, webhookId: string, atMost: number): Promise<number>;
-  /** All deliveries of a webhook that are stored and were not delivered, and the bytes of their elements. */
+  /** All stored, undelivered deliveries of a webhook, and the bytes of their elements. */
   stored(webhookId: string, tx?: StoreTx): Promise<{ readonly events: number; readonly bytes: number }>;
-  /** Deliveries of all webhooks that are not finished. */
+  /** Unfinished deliveries of all webhooks. */
   depth(atMost: number): Promise<number>;
   /** Newest first. */
   list(webhookId: string, query: DeliveryPageQuery): Promise<readonly Delivery[]>;
   get(webhookId: string, id: number): Promise<Delivery | null>;
   /** Makes finished deliveries pending again; returns how many. */
   requeueKeys(tx: StoreTx, chain: ChainId, keys: readonly string[]): Promise<number>;
-  /** Makes a finished delivery pending again, with a new series of attempts and all that it was sent with; false when it is not finished. */
+  /** Makes a finished delivery pending again, with new attempts and the other deliveries of its request; false when it is not finished. */
   resend(tx: StoreTx, hook: Webhook, id: number): Promise<boolean>;
 }
 
@@ -80,14 +80,14 @@ const STATUSES: Readonly<Record<JobState, DeliveryStatus>> = {
   failed: 'failed',
   discarded: 'discarded',
 };
-/** Rows that one statement changes. */
+/** Rows changed per statement. */
 const BATCH = 10_000;
-/** Of the outbox. */
+/** Page limit of the outbox. */
 const MAX_PAGE = 1_000;
-/** More than run of one webhook at once, or are claimed for it. */
+/** Above the number of deliveries of one webhook that are running or claimed. */
 const MAX_RUNNING = 1_000;
 const HELD: readonly JobState[] = ['held'];
-/** What stays stored until it is sent or too old. */
+/** States whose deliveries stay stored until they are sent or too old. */
 const UNDELIVERED: readonly JobState[] = ['pending', 'running', 'held', 'failed', 'discarded'];
 
 interface OutboxQueueParts {
@@ -107,7 +107,7 @@ export function createOutboxQueue({ outbox, enqueue, chains }: OutboxQueueParts)
       .sort((a, b) => b.id - a.id)
       .map(toDelivery);
 
-  /** Repeats a bounded change for each kind until no row is left; returns how many rows it changed. */
+  /** Repeats a bounded change for each kind until no row is left; returns the number of changed rows. */
   const inChunks = async (change: (kind: string, limit: number) => Promise<number>): Promise<number> => {
     let sum = 0;
     for (const kind of kinds) {
@@ -233,18 +233,18 @@ function toDelivery(row: OutboxRow): Delivery {
 
 /** What happens to waiting deliveries when their webhook changes. */
 export interface WaitingDeliveries {
-  /** Ends them, except what is being sent at this moment. */
+  /** Drops them, except those in flight. */
   drop(tx: StoreTx, webhookId: string, reason: string): Promise<void>;
-  /** The webhook is off: they are dropped, or kept where it wants that. */
+  /** The webhook is off: drops them, or holds them when it is configured so. */
   becameInactive(tx: StoreTx, hook: Webhook): Promise<void>;
-  /** The webhook is on: what was kept goes out, in the order of its blocks. */
+  /** The webhook is on: releases held deliveries, in the order of their blocks. */
   becameActive(tx: StoreTx, hook: Webhook): Promise<void>;
   /** Each delivery is sent alone, unless its batch is in flight. */
   dissolveBatches(tx: StoreTx, webhookId: string): Promise<void>;
 }
 
 export function createWaitingDeliveries(queue: DeliveryQueue, maxHeld: number): WaitingDeliveries {
-  /** Ends the batches of a webhook and gives what they held; one that is being sent shares the outcome of its request. */
+  /** Ends the idle batches of a webhook and returns their members; a batch in flight shares the outcome of its request. */
   const endIdleBatches = async (tx: StoreTx, webhookId: string): Promise<ReadonlyMap<number, readonly number[]>> => {
     const inFlight = await queue.inFlight(tx, webhookId);
     const idle = new Map([...(await batchesOf(tx, webhookId))].filter(([leader]) => !inFlight.has(leader)));
@@ -252,7 +252,7 @@ export function createWaitingDeliveries(queue: DeliveryQueue, maxHeld: number): 
     return idle;
   };
   const drop: WaitingDeliveries['drop'] = async (tx, webhookId, reason) => {
-    // First the waiting ones: after this no delivery can start.
+    // Waiting ones first: after this no delivery can start.
     await queue.discardWaiting(tx, webhookId, reason);
     const ended = await endIdleBatches(tx, webhookId);
     await queue.discardMembers(tx, [...ended.values()].flat(), reason);

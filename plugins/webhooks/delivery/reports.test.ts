@@ -13,7 +13,7 @@ function stage() {
   return { reports, settled, put };
 }
 
-test('a first attempt that has to be made again was never written: it is not charged', () => {
+test('a first attempt that is repeated was never written and is not charged', () => {
   const { reports, settled, put } = stage();
   put(1);
   put(1);
@@ -21,14 +21,14 @@ test('a first attempt that has to be made again was never written: it is not cha
   assert.notEqual(reports.take(1), undefined);
 });
 
-test('a second attempt says that the first one was written, although nobody heard of it', () => {
+test('a second attempt proves that the first one was written, although its commit was not confirmed', () => {
   const { settled, put } = stage();
   put(1);
   put(2);
   assert.deepEqual(settled, [true]);
 });
 
-test('what another process took over is charged there', async () => {
+test('a job that another process took over is charged there', async () => {
   const clock = createManualClock();
   const reports = createReports(clock);
   const settled: boolean[] = [];

@@ -11,13 +11,13 @@ export interface SendAgain {
   readonly kind: string;
   readonly hook: Webhook;
   readonly ids: readonly number[];
-  /** Each request gets a single attempt, behind what is new. */
+  /** Each request gets a single attempt, after new deliveries. */
   readonly once?: boolean;
 }
 
 /**
- * Makes finished deliveries pending again, and with them all that went in the same requests: the id of a request is made of everything
- * in it, and only the same request is one that its receiver knows. Returns how many became pending.
+ * Makes finished deliveries pending again, together with the other deliveries of their requests: the id of a request is derived from its
+ * whole content, and the receiver recognizes only an identical request. Returns how many became pending.
  */
 export async function sendAgain(
   outbox: Outbox,
@@ -37,7 +37,7 @@ export async function sendAgain(
     const rows = await outbox.list({ kind, ids: some, states: ['pending'] }, { limit: MAX_PAGE, tx });
     for (const { id } of rows) ready.add(id);
   }
-  // A batch whose leader was reverted, or is in flight alone, cannot be sent as it was.
+  // A batch whose leader was reverted, or is in flight alone, cannot be sent unchanged.
   const whole = fitting.filter(([leader]) => ready.has(leader));
   await reopenSent(
     tx,
@@ -55,7 +55,7 @@ export interface RecoverParts {
 
 export interface RecoverRange {
   readonly states: readonly ('done' | 'failed' | 'discarded')[];
-  /** Unix milliseconds, of the time at which deliveries were made. */
+  /** Unix milliseconds of creation. */
   readonly sinceMs: number;
   /** Exclusive. */
   readonly untilMs: number;
@@ -63,19 +63,19 @@ export interface RecoverRange {
 
 export interface Recovered {
   readonly queued: number;
-  /** That match and were beyond the bound of one call. */
+  /** Matching deliveries beyond the limit of one call. */
   readonly remaining: number;
 }
 
-/** Of the outbox. */
+/** Page limit of the outbox. */
 const MAX_PAGE = 1_000;
 const MAX_ROWS = 10_000;
-/** With all that was sent with them no more than the outbox changes at once. */
+/** With the other deliveries of their requests, no more than the outbox changes at once. */
 const BATCH = 100;
 
 /**
- * Makes finished deliveries of a webhook pending again, the oldest first, each for one attempt, behind what is new, with its old webhook-id;
- * what was sent with one of them goes again with it.
+ * Makes finished deliveries of a webhook pending again, oldest first, each for one attempt, after new deliveries, with the same webhook-id;
+ * the other deliveries of the same request are sent again too.
  * Errors: 409 when the webhook is off, 429 with too few credits for all of them.
  */
 export async function recoverDeliveries(parts: RecoverParts, hook: Webhook, range: RecoverRange): Promise<Recovered> {
@@ -105,7 +105,7 @@ export async function recoverDeliveries(parts: RecoverParts, hook: Webhook, rang
   return { queued, remaining: queued < MAX_ROWS ? 0 : Math.max(0, matching - queued) };
 }
 
-/** Throws 429 where a project cannot pay for so many deliveries. */
+/** Throws 429 when a project has too few credits for this number of deliveries. */
 export async function refuseUnpaid(charges: AccessCharges | null, projectId: string, count: number): Promise<void> {
   if (charges === null || count === 0) return;
   if ((await charges.left(projectId)) >= count * DELIVERY_PRICE.credits) return;

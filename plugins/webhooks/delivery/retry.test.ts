@@ -25,14 +25,14 @@ test('compat: three retries a second apart', () => {
   assert.equal(retryDelayMs(retry, 'compat', 4, calm, fixed(0)), null);
 });
 
-test('a slow or overloaded receiver gets a minute under durable', () => {
+test('a slow or overloaded receiver gets a minute with durable', () => {
   const hints = { retryAfterMs: null, overloaded: true };
   assert.equal(retryDelayMs(retry, 'durable', 1, hints, fixed(0.5)), 60_000);
   assert.equal(retryDelayMs(retry, 'durable', 2, hints, fixed(0.5)), 300_000);
   assert.equal(retryDelayMs(retry, 'compat', 1, hints, fixed(0.5)), 1_000);
 });
 
-test('Retry-After moves the delay within one and two steps, whatever it says', () => {
+test('Retry-After moves the delay between one and two steps, whatever its value', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 7 }),

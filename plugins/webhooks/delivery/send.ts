@@ -36,13 +36,13 @@ export type Send = (
   signal: AbortSignal | undefined,
 ) => Promise<Sent>;
 
-/** One request with headers that are ready. */
+/** One request with complete headers. */
 interface PostRequest {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: Uint8Array;
   readonly timeoutMs: number;
-  /** Whether a connection that fails at once is tried again, within the same attempt. */
+  /** Whether a connection that fails at once is retried within the same attempt. */
   readonly retriesAtOnce: boolean;
 }
 
@@ -50,7 +50,7 @@ export type Post = (posting: PostRequest, signal: AbortSignal | undefined) => Pr
 
 const KEPT_BYTES = 4_096;
 const READ_BYTES = 65_536;
-/** A connection that fails sooner than this was probably a stale one. */
+/** A connection that fails sooner than this was probably stale. */
 const AT_ONCE_MS = 1_000;
 
 export const userAgentOf = (version: string): string => `parhelion-webhooks/${version}`;
@@ -102,7 +102,7 @@ export function createSend({ post, clock, config, userAgent }: SendParts): Send 
   };
 }
 
-/** Discord verifies nothing. */
+/** Discord verifies no signatures. */
 function signatureHeaders(
   { type }: Webhook,
   keys: readonly Buffer[],
@@ -138,7 +138,7 @@ async function requestOnce(
   return judgeResponse(response);
 }
 
-/** What became of one attempt. */
+/** Outcome of one attempt. */
 interface Verdict {
   readonly status: number | null;
   /** Null on success. */
@@ -168,10 +168,10 @@ const FAILURES: Readonly<Record<OutboundFailure, Failure>> = {
   OUTBOUND_TOO_LARGE: 'connection',
 };
 
-/** A day: whoever says more is not believed. */
+/** A day: longer values are capped. */
 const MAX_WAIT_SECONDS = 86_400;
 
-/** Any 2xx is a success; a redirect is a failure like any other, because it is not followed. */
+/** Any 2xx is a success; a redirect counts as a failure, because it is not followed. */
 function judgeResponse({ status, headers, body }: OutboundResponse): Verdict {
   const ok = status >= 200 && status < 300;
   return {
@@ -186,7 +186,7 @@ function judgeResponse({ status, headers, body }: OutboundResponse): Verdict {
   };
 }
 
-/** Discord says in the body, in seconds with fractions, how long to wait: the longer of both counts. */
+/** Discord returns the wait in the body, in fractional seconds: the longer of body and header applies. */
 function retryAfterOf(header: string | undefined, body: Buffer | null): string | undefined {
   if (body === null || body.length === 0) return header;
   let seconds: unknown;
@@ -200,7 +200,7 @@ function retryAfterOf(header: string | undefined, body: Buffer | null): string |
   return header !== undefined && !(named < seconds) ? header : String(seconds);
 }
 
-/** Rethrows what is no failure of the guarded client: that is a bug and not the receiver's fault. */
+/** Rethrows errors that do not come from the guarded client: those are bugs, not failures of the receiver. */
 function judgeError(error: unknown): Verdict {
   const failure = FAILURES[codeOf(error) as OutboundFailure];
   if (failure === undefined) throw error;
@@ -216,7 +216,7 @@ function judgeError(error: unknown): Verdict {
   };
 }
 
-/** A connection that broke or was refused: worth one more try at once. */
+/** A connection that broke or was refused: retried once at once. */
 const isConnectionFailure = (error: unknown): boolean => {
   const code = codeOf(error);
   return code === 'OUTBOUND_CONNECT' || code === 'OUTBOUND_RESET';
@@ -226,7 +226,7 @@ const PREFIX = 'whsec_';
 const SECRET_BYTES = 32;
 const ID_DIGITS = 32;
 
-/** A signing secret of the Standard Webhooks form. */
+/** A signing secret in the Standard Webhooks format. */
 export function newSecret(random: Random): string {
   return PREFIX + Buffer.from(random.bytes(SECRET_BYTES)).toString('base64');
 }
@@ -236,14 +236,14 @@ export function secretKey(secret: string): Buffer {
   return Buffer.from(secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : secret, 'base64');
 }
 
-/** The receiver's key for leaving out duplicates: the same over attempts, restarts, forks and resends. */
+/** The receiver's key for deduplication: stable across attempts, restarts, reorgs and resends. */
 export function messageId(webhookId: string, signature: string): string {
   return `msg_${hash('sha256', `${webhookId}:${signature}`, 'hex').slice(0, ID_DIGITS)}`;
 }
 
 /**
- * Value of `webhook-signature`: one `v1` signature per key, newest first. `timestamp` is in unix seconds, and `body` the very
- * bytes that are sent.
+ * Value of `webhook-signature`: one `v1` signature per key, newest first. `timestamp` is in unix seconds; `body` is the exact
+ * bytes sent.
  */
 export function signBody(keys: readonly Buffer[], id: string, timestamp: number, body: Uint8Array): string {
   const prefix = `${id}.${timestamp}.`;

@@ -16,7 +16,7 @@ test('the published vector', () => {
   );
 });
 
-test('the id is made of webhook and transaction', () => {
+test('the id is derived from webhook and transaction', () => {
   const id = messageId('3f2b8a4e-1c5d-4e7a-9b60-0a1b2c3d4e5f', SIGNATURE);
   assert.equal(id, 'msg_faf93fd6d99fb1b3efca9ae40054c7d9');
   assert.equal(
@@ -25,7 +25,7 @@ test('the id is made of webhook and transaction', () => {
   );
 });
 
-test('an independent implementation accepts every body with each of the keys, and no changed one', () => {
+test('an independent implementation accepts every body with each of the keys, and no modified one', () => {
   const random = createSystemRandom();
   fc.assert(
     fc.property(fc.string({ minLength: 1 }), fc.integer({ min: 1, max: 4 }), (text, count) => {
@@ -47,7 +47,7 @@ test('an independent implementation accepts every body with each of the keys, an
   );
 });
 
-test('secrets have the form of the standard and 32 random bytes', () => {
+test('secrets have the format of the standard and 32 random bytes', () => {
   const secrets = Array.from({ length: 100 }, () => newSecret(createSystemRandom()));
   assert.equal(new Set(secrets).size, 100);
   for (const secret of secrets) {

@@ -31,7 +31,7 @@ const SYSTEM_PROGRAM = '1'.repeat(32);
 /** Base58 of 64 zero bytes. */
 const SIGNATURE = '1'.repeat(64);
 
-/** Sends a test transaction to a webhook, active or not: one attempt, not stored and not counted. */
+/** Sends a test transaction to a webhook, active or not: one attempt, neither stored nor counted. */
 export async function sendTestEvent(parts: TestEventParts, hook: Webhook, signal: AbortSignal): Promise<TestResult> {
   const { store, clock, random, send, builder } = parts;
   const now = clock.now();
@@ -54,7 +54,7 @@ export async function sendTestEvent(parts: TestEventParts, hook: Webhook, signal
   };
 }
 
-/** A transfer of one lamport between two addresses that belong to nobody, as a node reports it, in the form of the webhook. */
+/** A transfer of one lamport between two unused addresses, as a node reports it, in the form of the webhook. */
 function sampleElement(builder: BodyBuilder, hook: Webhook, now: number): string {
   const block = decodeBlock(0, sampleBlock(hook, now));
   const [transaction] = block.transactions;

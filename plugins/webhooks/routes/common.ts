@@ -9,7 +9,7 @@ const time = Type.String({ format: 'date-time' });
 const orNull = (schema: TSchema): TSchema => Type.Union([schema, Type.Null()]);
 
 export const errorReply = Type.Object({ error: Type.String(), code: Type.Integer() });
-/** How paths and bodies look; the handlers check them in their own words. */
+/** Patterns of paths and bodies; the handlers validate them with their own texts. */
 const PATHS = {
   webhookID: Type.String({ format: 'uuid', description: 'UUIDv4 of the webhook' }),
   deliveryId: Type.String({ pattern: '^[0-9]{1,15}$', description: 'id of the delivery' }),
@@ -96,15 +96,17 @@ export const gapReply = Type.Object({
   reason: literals(['pruned', 'too_old', 'hole', 'manual', 'skipped']),
   detectedAt: time,
   status: literals(['open', 'filling', 'filled', 'abandoned']),
-  filledTo: orNull(Type.Integer({ description: 'up to this slot it is filled' })),
+  filledTo: orNull(Type.Integer({ description: 'it is filled up to this slot' })),
   trouble: orNull(Type.String({ description: 'why it is not being filled' })),
 });
 
 export const missedReply = Type.Object({
   network: literals(['main', 'devnet']),
   fromSlot: Type.Integer(),
-  toSlot: Type.Integer({ description: 'inclusive; a replay of the range reads its blocks again' }),
-  events: Type.Integer({ description: 'that were not stored; those of a block that was read twice count twice' }),
+  toSlot: Type.Integer({ description: 'inclusive; a replay of the range delivers its events' }),
+  events: Type.Integer({
+    description: 'number of events that were not stored; events of a block that was read twice count twice',
+  }),
   reason: literals(['queue_full', 'plan_full']),
   since: time,
 });
@@ -135,19 +137,19 @@ const WRITE_CREDITS = 100;
 
 /** Create and edit. */
 export const WRITE_PRICE: Price = { product: 'webhooks', credits: WRITE_CREDITS, groups: ['das'] };
-/** Switching and deletion: whoever ran out of credits must be able to end what costs them. */
+/** Switching and deletion: a project without credits must be able to end its costs. */
 export const END_PRICE: Price = { ...WRITE_PRICE, neverRefused: true };
 /** Reading and delivery operations. */
 export const FREE_PRICE: Price = { product: 'webhooks', credits: 0, groups: ['das'] };
 
-/** What all routes of this plugin share. */
+/** Common members of all routes of this plugin. */
 export const COMMON = { tag: 'Webhooks', auth: 'key', errors: 'plain' } as const satisfies Partial<Route>;
 
 export const BAD_REPLIES = { 400: errorReply, 401: errorReply, 429: errorReply } as const;
 export const HOOK_REPLIES = { ...BAD_REPLIES, 404: errorReply } as const;
 
 export function callerOf(request: Pick<RouteRequest, 'caller'>): Caller {
-  // The gate lets nobody through without a key.
+  // The gate refuses calls without a key.
   if (request.caller === null) throw new RequestError(401, 'Invalid API key');
   return request.caller;
 }
@@ -160,7 +162,7 @@ export function hookIdOf({ params }: { readonly params: { readonly webhookID: st
   return id;
 }
 
-/** The object of an answer. */
+/** The response object of a webhook. */
 export function viewOf(
   hook: Webhook,
   addresses: readonly Uint8Array[],

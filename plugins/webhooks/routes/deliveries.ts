@@ -36,7 +36,7 @@ interface DeliveryRouteParts {
   readonly charges: AccessCharges | null;
 }
 
-/** Looking at deliveries, and sending one again. */
+/** Routes that read deliveries and resend one. */
 export function deliveryRoutes(parts: DeliveryRouteParts): readonly Route[] {
   return [listRoute(parts), getRoute(parts), ...resendRoutes(parts)];
 }
@@ -114,7 +114,7 @@ function getRoute({ context, queue }: DeliveryRouteParts): Route {
       const blobs = await readElements(context.store, [delivery.payload.signature]);
       const element = blobs.get(elementKey(delivery.payload));
       const head = stringify(deliveryView(delivery, attempts.get(delivery.id) ?? []));
-      // The element is ready text: it is put in as it was sent.
+      // The element is JSON text and is inserted as it was sent.
       return json(
         new JsonText(
           element === undefined ? head : `${head.slice(0, -1)},"body":${wrapElement(delivery.payload.form, element)}}`,
@@ -156,7 +156,7 @@ function resendRoutes({ context, queue, charges }: DeliveryRouteParts): readonly
   );
 }
 
-/** Events that were not stored, as the API shows them. */
+/** Missed ranges as the API shows them. */
 const missedView = ({ chain, fromSlot, toSlot, events, reason, since }: MissedRange) => ({
   ...{ network: chain, fromSlot, toSlot, events, reason },
   since: isoTime(since),
@@ -179,7 +179,7 @@ function deliveryView(delivery: Delivery, attempts: readonly Attempt[]): Record<
       durationMs: attempt.durationMs,
       statusCode: attempt.status,
       failure: attempt.failure,
-      // Bytes that are no UTF-8 become replacement characters.
+      // Bytes that are not UTF-8 become replacement characters.
       responseBody: attempt.excerpt === null ? null : new TextDecoder().decode(attempt.excerpt),
     })),
   };

@@ -43,10 +43,10 @@ import {
 
 const COLLECTION = '/v0/webhooks';
 const ONE = '/v0/webhooks/:webhookID';
-/** The list shows no more addresses than this per webhook; the single webhook shows all. */
+/** The list shows at most this many addresses per webhook; a single webhook shows all. */
 const LISTED_ADDRESSES = 100;
 
-/** The routes that manage webhooks themselves. */
+/** The routes that manage webhooks. */
 export function hookRoutes(context: ManageContext): readonly Route[] {
   return [
     createRoute(context),
@@ -115,7 +115,7 @@ function getRoute({ store, clock }: ManageContext): Route {
       const hook = await findHook(db, caller.projectId, hookIdOf(request));
       if (hook === null) throw notFound();
       const addresses = await readAddresses(db, hook.number);
-      // The list is what counts, should a write have come in between.
+      // The list decides, in case of a concurrent write.
       return json(viewOf({ ...hook, addressCount: addresses.length }, addresses, caller, clock.now()));
     },
   });
@@ -186,7 +186,7 @@ function removeRoute(context: ManageContext): Route {
   });
 }
 
-/** Only what ends a cost is never refused: the gate lets the call through, because it may switch off. */
+/** A call that ends a cost is never refused: the gate passes it, because it may switch off. */
 async function refuseWithoutCredits({ charges }: ManageContext, projectId: string): Promise<void> {
   if (charges === null || (await charges.left(projectId)) > 0) return;
   const details = 'Credits of this cycle are used up';
@@ -200,7 +200,7 @@ export function rotateRoute(context: ManageContext): Route {
     ...COMMON,
     method: 'POST',
     path: '/v0/webhooks/:webhookID/secret/rotate',
-    summary: 'Give a webhook a new signing secret; the old one signs too for a while',
+    summary: 'Give a webhook a new signing secret; the old one also signs until it expires',
     price: FREE_PRICE,
     params: hookParams,
     ...DOCUMENTED_PATHS,
@@ -240,7 +240,7 @@ export function testEventRoute(context: ManageContext, send: Send, builder: Body
     ...COMMON,
     method: 'POST',
     path: '/v0/webhooks/:webhookID/test',
-    summary: 'Send a test event to a webhook and return what the receiver answered',
+    summary: 'Send a test event to a webhook and return the response of the receiver',
     price: FREE_PRICE,
     params: hookParams,
     ...DOCUMENTED_PATHS,
@@ -268,7 +268,7 @@ export function testEventRoute(context: ManageContext, send: Send, builder: Body
 
 const PATH = '/v0/webhooks/:webhookID/addresses';
 
-/** Adding and removing addresses without sending the whole list. */
+/** Routes that add and remove addresses without sending the whole list. */
 export function addressRoutes(context: ManageContext): readonly Route[] {
   const add = defineRoute({
     ...COMMON,
@@ -321,7 +321,7 @@ export function addressRoutes(context: ManageContext): readonly Route[] {
       413: errorReply,
     },
     async handler(request) {
-      // Some proxies strip the body of a DELETE: an empty one must not mean "all".
+      // Some proxies strip the body of a DELETE: an empty body must not mean "all".
       const keys = addressesOf(request.body);
       const done = await dropAddresses(context, callerOf(request).projectId, hookIdOf(request), keys);
       const { webhookID, changed, unchanged, addressCount } = done;

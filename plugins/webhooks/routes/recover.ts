@@ -34,11 +34,11 @@ const STATES: Readonly<Record<string, RecoverRange['states']>> = {
 
 interface RecoverRouteParts extends RecoverParts {
   readonly context: ManageContext;
-  /** Null where the chain cannot be read again. */
+  /** Null when blocks cannot be replayed. */
   readonly replays: Replays | null;
 }
 
-/** Sending many deliveries again: those that are kept, or what the chain says happened. */
+/** Routes that send many deliveries again: stored ones, or events of replayed blocks. */
 export function recoverRoutes(parts: RecoverRouteParts): readonly Route[] {
   return [recoverRoute(parts), replayRoute(parts)];
 }
@@ -48,7 +48,7 @@ function recoverRoute(parts: RecoverRouteParts): Route {
     ...COMMON,
     method: 'POST',
     path: '/v0/webhooks/:webhookID/recover',
-    summary: 'Send failed and discarded deliveries of a time again',
+    summary: 'Send failed and discarded deliveries of a period again',
     price: FREE_PRICE,
     params: hookParams,
     ...DOCUMENTED_PATHS,
@@ -73,7 +73,7 @@ function replayRoute(parts: RecoverRouteParts): Route {
     ...COMMON,
     method: 'POST',
     path: '/v0/webhooks/:webhookID/replay',
-    summary: 'Send deliveries since a time again, or read a range of slots from the chain again',
+    summary: 'Send deliveries since a time again, or replay a range of slots',
     price: FREE_PRICE,
     params: hookParams,
     ...DOCUMENTED_PATHS,
@@ -102,7 +102,7 @@ function replayRoute(parts: RecoverRouteParts): Route {
       const price = (range.toSlot - range.fromSlot + 1) * context.config.replay.creditsPerSlot;
       const begin = () => replays.begin(context, projectId, id, range);
       const { id: replayId, fromSlot, toSlot } = await charged(parts, projectId, price, begin);
-      request.log.info({ webhook: id, fromSlot, toSlot }, 'a range of slots is read again for a webhook');
+      request.log.info({ webhook: id, fromSlot, toSlot }, 'replay of slots for a webhook started');
       return json({ replayId, fromSlot, toSlot }, 202);
     },
   });
@@ -127,7 +127,7 @@ async function recover(
   return await recoverDeliveries(parts, hook, { states, sinceMs, untilMs: untilOf(body['until'], now, sinceMs) });
 }
 
-/** Reserves the credits of a replay, and charges them when it was started. Errors: 429 with too few. */
+/** Reserves the credits of a replay, and charges them when it has started. Errors: 429 with too few. */
 async function charged<T>(
   { charges }: RecoverRouteParts,
   projectId: string,
@@ -165,7 +165,7 @@ function objectOf(body: unknown): Readonly<Record<string, unknown>> {
 
 const MAX_LIMIT = 100;
 
-/** The ranges of slots whose transactions no webhook has seen, or saw late. They are the same for all projects. */
+/** Ranges of slots whose transactions were not processed in time. They are the same for all projects. */
 export function gapsRoute(book: GapBook, processor: string): Route {
   return defineRoute({
     ...COMMON,

@@ -5,7 +5,7 @@ import type { StoreTx } from '../../../src/ports/store.ts';
 import { chainOf, WEBHOOK_TYPES } from '../model.ts';
 import type { Db } from './tables.ts';
 
-/** What one write did to the addresses of a webhook. A change without addresses says that the webhook itself changed. */
+/** The effect of one write on the addresses of a webhook. A change without addresses means that the webhook itself changed. */
 export interface Change {
   readonly version: number;
   readonly number: number;
@@ -13,12 +13,12 @@ export interface Change {
   readonly added: readonly Uint8Array[];
 }
 
-/** Changes older than this may be forgotten: an index that is further behind reloads everything. */
+/** Older changes may be deleted: an index that is further behind reloads everything. */
 export const CHANGES_KEPT_MS = 600_000;
 
 /**
- * Opens a write to webhooks: takes the next version. The row stays locked until the commit, so that writes of many processes
- * follow each other and versions become visible in their order.
+ * Opens a write to webhooks: takes the next version. The row stays locked until the commit, so that writes of several processes
+ * are serialized and versions become visible in order.
  */
 export async function beginChange(tx: StoreTx): Promise<number> {
   const row = await (tx.db as Db)
@@ -58,7 +58,7 @@ export async function currentVersion(db: Db): Promise<number> {
   return (await db.selectFrom('webhook_state').select('version').where('id', '=', 1).executeTakeFirstOrThrow()).version;
 }
 
-/** Waits for open writes and keeps new ones out until the transaction ends, so that many reads show one state. */
+/** Waits for open writes and blocks new ones until the transaction ends, so that all reads see one state. */
 export async function lockChanges(tx: StoreTx): Promise<number> {
   const row = await (tx.db as Db)
     .updateTable('webhook_state')
@@ -69,7 +69,7 @@ export async function lockChanges(tx: StoreTx): Promise<number> {
   return row.version;
 }
 
-/** The changes after `known` up to `version`, or null when some of them are no longer kept. */
+/** The changes after `known` up to `version`; null when some of them are no longer kept. */
 export async function changesSince(db: Db, known: number, version: number): Promise<readonly Change[] | null> {
   const rows = await db
     .selectFrom('webhook_changes')
@@ -104,7 +104,7 @@ function unpack(bytes: Uint8Array | null): Uint8Array[] {
   return keys;
 }
 
-/** Base58 addresses that active webhooks of a chain watch, each once, at most `limit`. */
+/** Base58 addresses that active webhooks of a chain watch, without duplicates, at most `limit`. */
 export async function watchedAddresses(db: Db, chain: ChainId, limit: number): Promise<readonly string[]> {
   const rows = await db
     .selectFrom('webhook_addresses')

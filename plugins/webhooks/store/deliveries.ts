@@ -6,8 +6,8 @@ import type { BodyForm, DeliveryPayload } from '../model.ts';
 import type { Db } from './tables.ts';
 
 /**
- * The element of one transaction in one form, shared by all deliveries that carry it. A transaction that lands again after a fork has one per
- * slot: deliveries that were tried repeat the bytes they sent.
+ * The element of one transaction in one form, shared by all its deliveries. A transaction that lands again after a reorg has one per
+ * slot: deliveries that were attempted repeat the bytes they sent.
  */
 export interface StoredElement {
   readonly signature: string;
@@ -15,7 +15,7 @@ export interface StoredElement {
   readonly chain: ChainId;
   readonly form: BodyForm;
   readonly json: string;
-  /** Deliveries that were made with it. */
+  /** Number of deliveries that reference it. */
   readonly refs: number;
 }
 
@@ -25,7 +25,7 @@ export const elementKey = (
   blob: Pick<StoredElement, 'signature' | 'slot' | 'chain'> & { readonly form: BodyForm },
 ): string => `${blob.chain}:${versionKey(blob.slot, blob.form)}:${blob.signature}`;
 
-/** A form of a transaction in one of the blocks that held it. */
+/** A form of a transaction in one of its blocks. */
 export const versionKey = (slot: number, form: BodyForm): string => `${slot}:${form}`;
 
 export async function insertElements(tx: StoreTx, blobs: readonly StoredElement[], now: number): Promise<void> {
@@ -47,7 +47,7 @@ export async function addRefs(tx: StoreTx, blob: StoredElement): Promise<void> {
     .execute();
 }
 
-/** The slots and forms in which elements of the given transactions are kept already, as `versionKey`s. */
+/** Slots and forms in which elements of the transactions are stored, as `versionKey`s. */
 export async function knownVersions(
   tx: StoreTx,
   chain: ChainId,
@@ -89,7 +89,7 @@ export async function readElements(
   return found;
 }
 
-/** Gives back references of forgotten deliveries, and removes the elements that nobody needs any more. */
+/** Releases references of deleted deliveries, and deletes unreferenced elements. */
 export async function releaseRefs(tx: StoreTx, chain: ChainId, signatures: readonly string[]): Promise<void> {
   const db = tx.db as Db;
   const counts = new Map<string, number>();
@@ -100,7 +100,7 @@ export async function releaseRefs(tx: StoreTx, chain: ChainId, signatures: reado
     if (group === undefined) bySize.set(count, [signature]);
     else group.push(signature);
   }
-  // The references of all slots and forms of a transaction are one sum: which of them gives one back does not matter.
+  // The references of all slots and forms of a transaction are summed: which of them is released does not matter.
   for (const [count, group] of bySize) {
     await sql`UPDATE webhook_elements SET refs = refs - ${count} WHERE chain = ${chain} AND signature IN (${sql.join(group)})
       AND (slot, form) = (SELECT slot, form FROM webhook_elements AS other
@@ -121,7 +121,8 @@ export interface Member {
 }
 
 /**
- * Stores the content of a batch, so that every attempt sends the same bytes. A leader without members is stored as its own member. What its deliveries were sent in before is forgotten.
+ * Stores the content of a batch, so that every attempt sends the same bytes. A leader without members is stored as its own member.
+ * Earlier batches of its deliveries are deleted.
  */
 export async function insertBatch(
   tx: StoreTx,
@@ -138,7 +139,7 @@ export async function insertBatch(
   );
 }
 
-/** The members of the batches that these deliveries lead, in their order; those of a delivery that goes alone are none. */
+/** The members of the batches that these deliveries lead, in their order; empty for a delivery that is sent alone. */
 export async function readBatches(
   db: Queries,
   dialect: StoreTx['dialect'],
@@ -162,7 +163,7 @@ export async function readBatches(
   return found;
 }
 
-/** Each delivery of these batches goes alone from now on. */
+/** Each delivery of these batches is sent alone from now on. */
 export async function endBatches(tx: StoreTx, leaderIds: readonly number[]): Promise<void> {
   if (leaderIds.length === 0) return;
   await (tx.db as Db)
@@ -171,7 +172,7 @@ export async function endBatches(tx: StoreTx, leaderIds: readonly number[]): Pro
     .execute();
 }
 
-/** These batches are finished; their content is kept for resends. */
+/** Marks these batches as finished; their content is kept for resends. */
 export async function keepSent(tx: StoreTx, leaderIds: readonly number[]): Promise<void> {
   if (leaderIds.length === 0) return;
   await moveRows(tx, 'webhook_batches', 'webhook_sent_batches', leaderIds);
@@ -201,12 +202,12 @@ function byLeader(rows: readonly { leader_id: number; job_id: number }[]): Reado
   return found;
 }
 
-/** Batches that were sent are to be sent again as they were. */
+/** Reopens sent batches, to be sent again unchanged. */
 export async function reopenSent(tx: StoreTx, leaderIds: readonly number[]): Promise<void> {
   if (leaderIds.length > 0) await moveRows(tx, 'webhook_sent_batches', 'webhook_batches', leaderIds);
 }
 
-/** Forgets the batches in which these deliveries were sent. */
+/** Deletes the batches in which these deliveries were sent. */
 export async function forgetSent(tx: StoreTx, ids: readonly number[]): Promise<void> {
   await (tx.db as Db).deleteFrom('webhook_sent_batches').where('leader_id', 'in', leadersOf(tx, ids)).execute();
 }
@@ -229,7 +230,7 @@ async function moveRows(tx: StoreTx, from: BatchTable, to: BatchTable, leaderIds
 
 const COLUMNS = ['job_id', 'leader_id', 'position', 'webhook_id', 'payload', 'created_at'] as const;
 
-/** The deliveries in the batches of a webhook, by the one that leads them; those that go alone are left out. */
+/** The deliveries in the batches of a webhook, by leader, without those that are sent alone. */
 export async function batchesOf(tx: StoreTx, webhookId: string): Promise<ReadonlyMap<number, readonly number[]>> {
   const rows = await (tx.db as Db)
     .selectFrom('webhook_batches')
@@ -252,7 +253,7 @@ export async function oldLeaders(db: Db, createdBefore: number, limit: number): 
   return rows.map((row) => row.leader_id);
 }
 
-/** One request that was made, or could not be made, for a delivery. */
+/** One request for a delivery, or a failed attempt to make one. */
 export interface Attempt {
   readonly jobId: number;
   /** Of the webhook. */

@@ -4,11 +4,11 @@ import type { Db } from './tables.ts';
 
 export const MINUTE_MS = 60_000;
 
-/** What happened to a webhook within one minute. */
+/** Results of a webhook within one minute. */
 export interface HealthDelta {
   readonly number: number;
   readonly minute: number;
-  /** Deliveries that came to an end. */
+  /** Finished deliveries. */
   readonly succeeded: number;
   readonly failed: number;
   readonly attemptsOk: number;
@@ -25,7 +25,7 @@ interface HealthSums {
   readonly lastSuccessAt: number;
 }
 
-/** Adds to the minute buckets; one statement for any number of webhooks. */
+/** Adds to the minute buckets, in one statement for any number of webhooks. */
 export async function addHealth(tx: StoreTx, deltas: readonly HealthDelta[]): Promise<void> {
   if (deltas.length === 0) return;
   const rows = deltas.map(

@@ -3,7 +3,7 @@ import type { Dialect, StoreTx } from '../../../src/ports/store.ts';
 import type { DisabledReason, OnInactive, RetryPreset, TxnStatus, Webhook, WebhookType } from '../model.ts';
 import type { Db, WebhookRow } from './tables.ts';
 
-/** What a caller may write; the rest of a row is bookkeeping of this folder. */
+/** Columns that callers may write; this folder maintains the others. */
 export type WebhookPatch = Partial<Omit<Webhook, 'number' | 'id' | 'projectId' | 'createdAt' | 'wallet'>>;
 
 export async function findHook(db: Db, projectId: string, id: string): Promise<Webhook | null> {
@@ -35,7 +35,7 @@ export async function countHooks(db: Db, projectId: string): Promise<number> {
   return Number(row?.count ?? 0);
 }
 
-/** Webhooks by number or by id, whosoever they are: for the block loop and the sender. */
+/** Webhooks of any project by number or id: for the block processor and the sender. */
 export async function hooksByNumber(db: Db, numbers: readonly number[]): Promise<readonly Webhook[]> {
   if (numbers.length === 0) return [];
   return (await db.selectFrom('webhooks').selectAll().where('number', 'in', numbers).execute()).map(fromRow);
@@ -73,7 +73,7 @@ export async function updateHook(db: Db, number: number, patch: WebhookPatch): P
   await db.updateTable('webhooks').set(toRow(patch)).where('number', '=', number).execute();
 }
 
-/** Removes the webhook and everything that belongs to it alone; its deliveries stay in the outbox until they are pruned. */
+/** Deletes the webhook and its data; its deliveries stay in the outbox until they are pruned. */
 export async function deleteHook(db: Db, number: number): Promise<void> {
   for (const table of [
     'webhook_addresses',
@@ -137,7 +137,7 @@ function toRow(patch: WebhookPatch): Partial<WebhookRow> {
   return row;
 }
 
-/** The secrets in force, newest first, of each of the webhooks. */
+/** The valid secrets of each of the webhooks, newest first. */
 export async function readSecrets(
   db: Db,
   dialect: Dialect,
@@ -151,7 +151,7 @@ export async function readSecrets(
     .selectAll()
     .where(inList(dialect, 'number', numbers))
     .execute();
-  // The one without an expiry is the newest whatever the clock said when it was made.
+  // The secret without an expiry is the newest, whatever the clock was when it was created.
   rows.sort((a, b) => Number(a.expires_at !== null) - Number(b.expires_at !== null) || b.created_at - a.created_at);
   for (const row of rows) {
     if (row.expires_at !== null && row.expires_at <= now) continue;
@@ -183,10 +183,10 @@ export async function retireSecrets(db: Db, number: number, now: number, expires
   return rows.length;
 }
 
-/** Bound parameters of one statement; PostgreSQL and SQLite take many more. */
+/** Bound parameters per statement; PostgreSQL and SQLite accept many more. */
 const CHUNK = 1_000;
 
-/** The 32-byte keys of a webhook in the order in which they were given. */
+/** The 32-byte keys of a webhook in their given order. */
 export async function readAddresses(db: Db, number: number, limit?: number): Promise<Buffer[]> {
   let query = db.selectFrom('webhook_addresses').select('address').where('number', '=', number).orderBy('position');
   if (limit !== undefined) query = query.limit(limit);
@@ -204,7 +204,7 @@ export async function readFirstAddresses(
   return found;
 }
 
-/** Which of the keys the webhook already watches, as latin1 strings of their bytes. */
+/** The keys that the webhook already watches, as latin1 strings of their bytes. */
 export async function presentAddresses(db: Db, number: number, keys: readonly Uint8Array[]): Promise<Set<string>> {
   const present = new Set<string>();
   for (let from = 0; from < keys.length; from += CHUNK) {
@@ -246,7 +246,7 @@ export async function clearAddresses(db: Db, number: number): Promise<void> {
   await db.deleteFrom('webhook_addresses').where('number', '=', number).execute();
 }
 
-/** A key as a string that can be a Map or Set key. */
+/** A key as a string for a Map or Set. */
 export const keyText = (key: Uint8Array): string => toBuffer(key).toString('latin1');
 
 const toBuffer = (key: Uint8Array): Buffer =>

@@ -2,18 +2,18 @@ import type { ChainId } from '../../../src/ports/chain.ts';
 import type { StoreTx } from '../../../src/ports/store.ts';
 import type { Db } from './tables.ts';
 
-/** Why an event was not stored: its webhook had too many that wait, or its project's plan has no room for more. */
+/** Why an event was not stored: its webhook had too many waiting events, or the plan of its project has no room. */
 export type MissReason = 'queue_full' | 'plan_full';
 
-/** Events of a webhook that were not stored. Their blocks can be read again. */
+/** Events of a webhook that were not stored. Their blocks can be replayed. */
 export interface MissedRange {
   readonly chain: ChainId;
   readonly fromSlot: number;
   /** Inclusive. */
   readonly toSlot: number;
-  /** Those of a block that a fork took away, or that was read twice, count twice. */
+  /** Events of a reverted block, or of a block that was read twice, count twice. */
   readonly events: number;
-  /** Of the newest. */
+  /** Reason of the newest event. */
   readonly reason: MissReason;
   /** Unix milliseconds. */
   readonly since: number;
@@ -27,14 +27,14 @@ export interface Missed {
   readonly reason: MissReason;
 }
 
-/** Slots between two events that are still one range: a minute. */
+/** Largest distance in slots between two events of one range: a minute. */
 const MAX_DISTANCE = 150;
-/** A range is no longer than a replay reads at once, at the longest slots there are. */
+/** Largest length of a range: what one replay reads, at the longest slots. */
 const MAX_LENGTH = 18_000;
-/** Ranges of a webhook; with more the nearest one grows. */
+/** Ranges per webhook; beyond that the nearest range grows. */
 const MAX_RANGES = 100;
 
-/** Notes events of a block that were not stored, in its transaction. */
+/** Records events of a block that were not stored, in its transaction. */
 export async function addMissed(
   tx: StoreTx,
   { chain, slot, now }: { readonly chain: ChainId; readonly slot: number; readonly now: number },
@@ -92,7 +92,7 @@ export async function readMissed(db: Db, number: number): Promise<readonly Misse
   }));
 }
 
-/** Forgets ranges that were read again, but not what was missed since `before` (unix milliseconds). */
+/** Deletes replayed ranges, but not events missed since `before` (unix milliseconds). */
 export async function forgetMissed(
   tx: StoreTx,
   read: {

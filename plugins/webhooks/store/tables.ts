@@ -61,7 +61,7 @@ interface Tables {
     excerpt: Uint8Array | null;
   };
   webhook_batches: BatchRow;
-  /** Finished batches: a delivery that is sent again goes with all of its batch, under the id that its receiver knows. */
+  /** Finished batches: a delivery that is sent again goes with its whole batch, under the id that its receiver knows. */
   webhook_sent_batches: BatchRow;
   webhook_pauses: { project_id: string; since: number };
   webhook_alerts: { number: number; failing_since: number | null; exhausted: number; exhausted_reported_at: number };
@@ -78,7 +78,7 @@ interface Tables {
     created_at: number;
     finished_at: number | null;
   };
-  /** Events that were not stored because there was no room: ranges of slots to replay. */
+  /** Events that were not stored for lack of room: ranges of slots to replay. */
   webhook_missed: {
     number: number;
     chain: string;
@@ -111,7 +111,7 @@ interface BatchRow {
   created_at: number;
 }
 
-/** The plugin's tables behind a query handle. */
+/** Query handle with the tables of the plugin. */
 export type Db = Queries<Tables>;
 
 async function createTables(tx: StoreTx): Promise<void> {
@@ -142,7 +142,7 @@ async function createTables(tx: StoreTx): Promise<void> {
     sql`CREATE TABLE webhook_elements (
       signature TEXT NOT NULL, slot ${int} NOT NULL, chain TEXT NOT NULL, form TEXT NOT NULL, json TEXT NOT NULL,
       refs ${int} NOT NULL, created_at ${int} NOT NULL)`,
-    // Not a clustered key: rows are long and appended, signatures come in no order.
+    // Not a clustered key: rows are long and appended, and signatures are unordered.
     sql`CREATE UNIQUE INDEX webhook_elements_key ON webhook_elements (signature, slot, chain, form)`,
     sql`CREATE TABLE webhook_attempts (
       job_id ${int} NOT NULL, started_at ${int} NOT NULL, n ${int} NOT NULL, number ${int} NOT NULL,

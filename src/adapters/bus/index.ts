@@ -6,9 +6,9 @@ import type { Log } from '../../ports/log.ts';
 import { CHANNEL, type Line, NOTIFY, type Parcel, postgresLine } from './postgres-line.ts';
 
 interface BusOptions {
-  /** Name that the threads of this process share; null when there is one thread only. */
+  /** Name that the threads of this process share; null when there is only one thread. */
   readonly channel: string | null;
-  /** `store.url` when other processes may be reached through it: only PostgreSQL carries messages. */
+  /** `store.url` when other processes can be reached through the store: only PostgreSQL carries messages. */
   readonly storeUrl: string | null;
   readonly clock: Clock;
   readonly random: Random;
@@ -17,19 +17,19 @@ interface BusOptions {
 
 const CARRIES = /^postgres(ql)?:/;
 
-/** The bus of a thread, over all the ways there are. */
+/** The bus of one thread, over all available lines. */
 export function openBus({ channel, storeUrl, clock, random, log }: BusOptions): Bus {
   const lines: Line[] = channel === null ? [] : [broadcastLine(channel)];
   if (storeUrl !== null && CARRIES.test(storeUrl)) lines.push(postgresLine({ url: storeUrl, clock, random, log }));
   return createBus(lines, log);
 }
 
-/** The bus of a command: it hears nothing, and what it tells goes to the daemons on the same database when it is closed. */
+/** The bus of a command. It receives nothing; on `close` it sends its messages to the daemons on the same database. */
 export function openTellingBus({ storeUrl, random, log }: Pick<BusOptions, 'storeUrl' | 'random' | 'log'>): Bus {
   return createBus(storeUrl !== null && CARRIES.test(storeUrl) ? [postgresLetter(storeUrl, random)] : [], log);
 }
 
-/** A line to the other threads of this process that open one of the same name. It keeps no thread alive. */
+/** A line to the other threads of this process that open a line of the same name. It does not keep the thread alive. */
 export function broadcastLine(name: string): Line {
   const channel = new BroadcastChannel(name);
   channel.unref();
@@ -47,8 +47,8 @@ export function broadcastLine(name: string): Line {
 const TIMEOUT_MS = 2_000;
 
 /**
- * A line for who has something to tell once and listens to nothing: what was sent goes to all processes on the database when the line is
- * closed. Without anything to tell it opens no connection; whatever goes wrong, it is lost.
+ * A line that only sends. Messages go to all processes on the database when the line is closed.
+ * Without messages it opens no connection. Messages are lost on any failure.
  */
 function postgresLetter(url: string, random: Random): Line {
   const parcels: Parcel[] = [];
@@ -64,7 +64,7 @@ function postgresLetter(url: string, random: Random): Line {
         connectionTimeoutMillis: TIMEOUT_MS,
         query_timeout: TIMEOUT_MS,
       });
-      // The call that fails says so too.
+      // The failing call reports the error too.
       client.on('error', () => undefined);
       const from = random.uuid();
       const texts = parcels.map(({ topic, message }) => JSON.stringify({ from, topic, message }));
@@ -72,7 +72,7 @@ function postgresLetter(url: string, random: Random): Line {
         await client.connect();
         await client.query(NOTIFY, [CHANNEL, texts]);
       } catch {
-        // Whoever listens also looks at the store now and then.
+        // Receivers also poll the store, so a lost message only delays them.
       } finally {
         await client.end().catch(() => undefined);
       }
@@ -81,8 +81,8 @@ function postgresLetter(url: string, random: Random): Line {
 }
 
 /**
- * A bus over any number of lines; without one it stays in this thread. What comes in over one line goes out over the others, so that the
- * threads of a process share its one way to other processes.
+ * A bus over any number of lines; without lines, messages stay in this thread. A message from one line is forwarded to the others, so that
+ * the threads of a process share one connection to other processes.
  */
 export function createBus(lines: readonly Line[], log: Log): Bus {
   const listeners = new Map<string, Set<(message: unknown) => void>>();
@@ -93,7 +93,7 @@ export function createBus(lines: readonly Line[], log: Log): Bus {
       try {
         listener(message);
       } catch (error) {
-        log.warn({ topic, error: messageOf(error) }, 'a listener of the bus threw');
+        log.warn({ topic, error: messageOf(error) }, 'a bus listener threw');
       }
     }
   };
@@ -116,7 +116,7 @@ export function createBus(lines: readonly Line[], log: Log): Bus {
         sendOver({ topic, message }, null);
         if (listeners.has(topic)) setImmediate(() => hand({ topic, message: JSON.parse(text) }));
       } catch (error) {
-        log.warn({ topic, error: messageOf(error) }, 'a message could not be put on the bus');
+        log.warn({ topic, error: messageOf(error) }, 'a message could not be sent on the bus');
       }
     },
     subscribe(topic, listener) {

@@ -11,7 +11,7 @@ export interface PostgresLineOptions {
   readonly log: Log;
 }
 
-/** A parcel with the mark of its sender: the server gives everybody everything, also their own. */
+/** A parcel with its sender: the server delivers every notification to all listeners, including the sender. */
 interface Notice {
   readonly from: string;
   readonly topic: string;
@@ -21,9 +21,9 @@ interface Notice {
 export const CHANNEL = 'parhelion_bus';
 /** Channel and texts; each text is a `Notice`. */
 export const NOTIFY = 'select pg_notify($1, t) from unnest($2::text[]) as t';
-/** The server takes less than 8,000 bytes. */
+/** The server accepts less than 8,000 bytes. */
 const MAX_BYTES = 7_900;
-/** Parcels that wait for the one under way; the oldest go first when there are more. */
+/** Parcels that wait while another send is in flight; beyond this the oldest are dropped. */
 const MAX_WAITING = 1_000;
 const BATCH = 100;
 const CONNECT_TIMEOUT_MS = 10_000;
@@ -32,8 +32,8 @@ const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 30_000;
 
 /**
- * A line to all processes on one PostgreSQL database, over LISTEN and NOTIFY on a connection of its own. It connects in the background
- * and again whenever the connection is lost; what is sent meanwhile is lost.
+ * A line to all processes on one PostgreSQL database, over LISTEN and NOTIFY on its own connection. It connects in the background
+ * and reconnects when the connection is lost; messages sent without a connection are lost.
  */
 export function postgresLine(options: PostgresLineOptions): Line {
   const { clock, random, log } = options;
@@ -62,13 +62,13 @@ export function postgresLine(options: PostgresLineOptions): Line {
       try {
         await client.query(NOTIFY, [CHANNEL, batch]);
       } catch (error) {
-        log.debug({ code: codeOf(error), lost: batch.length }, 'messages to other processes are lost');
+        log.debug({ code: codeOf(error), lost: batch.length }, 'messages to other processes were lost');
       }
     }
     isSending = false;
   }
 
-  /** Resolves when the connection is lost, or was never there. Returns whether it was. */
+  /** Resolves when the connection is lost or could not be opened. Returns whether it was open. */
   async function listenOnce(library: typeof pg): Promise<boolean> {
     const made = new library.Client({
       connectionString: options.url,
@@ -103,7 +103,7 @@ export function postgresLine(options: PostgresLineOptions): Line {
     let pauseMs = FIRST_PAUSE_MS;
     while (!ended.signal.aborted) {
       pauseMs = (await listenOnce(library)) ? FIRST_PAUSE_MS : Math.min(LONGEST_PAUSE_MS, pauseMs * 2);
-      // A random part, so that the processes of a server that came back do not come all at once.
+      // Random, so that all processes do not reconnect at the same moment after a server restart.
       await clock.sleep(pauseMs * (0.5 + random.float() / 2), ended.signal).catch(() => undefined);
     }
   }
@@ -140,7 +140,7 @@ export interface Parcel {
   readonly message: unknown;
 }
 
-/** A way to other buses. It never gives back what was sent over it, and loses what it cannot carry. */
+/** A transport to other buses. It never returns what was sent over it, and drops what it cannot carry. */
 export interface Line {
   send(parcel: Parcel): void;
   /** Called once, before anything is sent. */

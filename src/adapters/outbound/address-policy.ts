@@ -3,7 +3,7 @@ import { CodedError } from '../../lib/coded-error.ts';
 
 type Subnet = readonly [network: string, prefix: number];
 
-/** Ranges that are no public unicast addresses. Never add `::/8` to the second list: it would match every IPv4 address. */
+/** Ranges that are not public unicast addresses. Never add `::/8` to the second list: it would match every IPv4 address. */
 const FORBIDDEN_V4: readonly Subnet[] = [
   ['0.0.0.0', 8],
   ['10.0.0.0', 8],
@@ -40,17 +40,17 @@ const FORBIDDEN_V6: readonly Subnet[] = [
 ];
 
 /**
- * Where clouds keep what their instances may know, mostly credentials. Sources: the documentation of each provider on instance metadata.
+ * Where clouds serve instance metadata, mostly credentials. Sources: each provider's documentation on instance metadata.
  * 169.254.0.0/16 is link-local: AWS (also 169.254.170.2 for containers, 169.254.169.253 for names), Google, Azure, Oracle, DigitalOcean,
  * Hetzner, OpenStack, Tencent (169.254.0.23), IBM, Vultr, Scaleway (169.254.42.42).
  */
 const METADATA_V4: readonly Subnet[] = [
   ['169.254.0.0', 16],
-  // Azure WireServer: a public address by its number, reachable from every instance.
+  // Azure WireServer: a public address, reachable from every instance.
   ['168.63.129.16', 32],
-  // Alibaba Cloud: metadata, and its name servers beside it.
+  // Alibaba Cloud: metadata and its name servers.
   ['100.100.0.0', 16],
-  // Oracle Cloud, the older generation.
+  // Oracle Cloud, older generation.
   ['192.0.0.192', 32],
 ];
 const METADATA_V6: readonly Subnet[] = [
@@ -81,7 +81,7 @@ const METADATA: readonly Range[] = [
   ...METADATA_V6.map(([network, prefix]): Range => ({ family: 6, network, prefix })),
 ];
 
-/** An IPv4 range by itself, and embedded in IPv6: compatible, translated, NAT64, 6to4. */
+/** An IPv4 range, also embedded in IPv6: compatible, translated, NAT64, 6to4. */
 function notations([network, prefix]: Subnet): Range[] {
   const [a = 0, b = 0, c = 0, d = 0] = network.split('.').map(Number);
   const hex = `${((a << 8) | b).toString(16)}:${((c << 8) | d).toString(16)}`;
@@ -95,13 +95,13 @@ function notations([network, prefix]: Subnet): Range[] {
 }
 
 export interface AddressPolicy {
-  /** Whether a socket may be connected to this address. False for anything that is no IP address. */
+  /** Whether a socket may connect to this address. False for anything that is not an IP address. */
   permits(address: string): boolean;
-  /** Whether one of the allowed networks holds the address. */
+  /** Whether one of the allowed networks contains the address. */
   isListed(address: string): boolean;
 }
 
-/** Makes the check that every address passes before a socket connects to it. Error: CONFIG_INVALID for a bad CIDR. */
+/** Makes the check that every address passes before a socket connects. Error: CONFIG_INVALID for a bad CIDR. */
 export function createAddressPolicy(allowCidrs: readonly string[]): AddressPolicy {
   const allowed = allowCidrs.map(parseCidr);
   const forbidden = listOf(4, FORBIDDEN_V4);
@@ -132,7 +132,7 @@ interface PlainAddress {
   readonly family: 4 | 6;
 }
 
-/** Drops the zone and turns a v4-mapped address into its IPv4 form, so that one rule decides for both spellings. */
+/** Drops the zone and converts a v4-mapped address to IPv4, so that one rule covers both spellings. */
 function normalise(address: string): PlainAddress | null {
   const text = address.split('%', 1)[0] ?? '';
   const family = isIP(text);
@@ -143,7 +143,7 @@ function normalise(address: string): PlainAddress | null {
 }
 
 function mappedV4(text: string): string | null {
-  // The URL parser writes any IPv6 address in its one canonical form.
+  // The URL parser writes an IPv6 address in canonical form.
   const canonical = new URL(`http://[${text}]`).hostname.slice(1, -1);
   const match = /^::ffff:([0-9a-f]{1,4}):([0-9a-f]{1,4})$/.exec(canonical);
   if (match === null) return null;
@@ -164,7 +164,7 @@ function parseCidr(entry: string): Cidr {
   const plain = normalise(network);
   const width = plain?.family === 4 ? 32 : 128;
   const prefix = size === undefined ? width : /^\d{1,3}$/.test(size) ? Number(size) : -1;
-  // A mapped network has the prefix of the wrong family, and a zone belongs to one host only.
+  // A mapped network has a prefix length of the wrong family, and a zone is local to one host.
   const odd = plain === null || plain.text !== network || rest.length > 0 || prefix < 0 || prefix > width;
   if (odd) throw new CodedError('CONFIG_INVALID', `'${entry}' is not a network in CIDR notation`, { exitCode: 78 });
   return { ...plain, prefix };

@@ -28,7 +28,7 @@ import {
 interface OutboundParts {
   readonly clock: Clock;
   readonly log: Log;
-  /** Default: the system's own resolver. */
+  /** Default: the system resolver. */
   readonly lookup?: LookupAll;
 }
 
@@ -48,7 +48,7 @@ function openClient(policy: OutboundPolicy, clock: Clock, log: Log, lookup: Look
   const resolver = createResolver(lookup, addresses, clock);
   const ca = policy.caFile === null ? null : [...rootCertificates, readPem(policy.caFile)];
   const pools = createPools({ clock, maxConnections: policy.maxConnections, ca });
-  // The verdict on a URL depends on nothing but the policy, and the same few URLs come again and again.
+  // The verdict on a URL depends only on the policy, and the same few URLs recur.
   const targets = createLru<string, ParsedTarget>({ max: MAX_TARGETS });
   let closed = false;
 
@@ -111,7 +111,7 @@ function openClient(policy: OutboundPolicy, clock: Clock, log: Log, lookup: Look
   };
 }
 
-/** A shared look-up goes on for its other askers when this request has no time left. */
+/** A shared look-up continues for its other callers when this request has no time left. */
 function within<T>(work: Promise<T>, timeoutMs: number, clock: Clock): Promise<T> {
   return new Promise((resolve, reject) => {
     const cancel = clock.timeout(timeoutMs, () => reject(outboundError('OUTBOUND_TIMEOUT', { reason: 'DNS' })));
@@ -135,7 +135,7 @@ function readPem(path: string): string {
 type Headers = Parameters<NonNullable<Dispatcher.DispatchHandler['onResponseStart']>>[2];
 
 /**
- * One request and its answer on a pool. `remainingMs` is what is left of the deadline; it covers the wait for a socket,
+ * One request and its response on a pool. `remainingMs` is the rest of the deadline; it covers the wait for a socket,
  * connect, TLS, headers and body.
  */
 function exchange(
@@ -154,7 +154,7 @@ function exchange(
   });
 }
 
-/** A class, unlike the factories elsewhere: there is one for every request, and its methods then exist once. */
+/** A class, unlike the factories elsewhere: one instance per request, with its methods allocated once. */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly onDeadline = (): void => this.fail(outboundError('OUTBOUND_TIMEOUT'), true);
   private readonly request: OutboundRequest;
@@ -186,7 +186,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
     this.controller = controller;
-    // The deadline passed while the request waited for a socket: it is taken back before a byte is written.
+    // The deadline passed while the request waited for a socket: abort before a byte is written.
     if (this.isSettled) controller.abort(outboundError('OUTBOUND_TIMEOUT'));
   }
 
@@ -200,7 +200,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.seenBytes += chunk.length;
     const room = this.request.keepBytes - this.keptBytes;
     if (room > 0) {
-      // A copy: the parser reuses its memory.
+      // A copy: the parser reuses its buffer.
       const part = Buffer.from(chunk.subarray(0, room));
       this.kept ??= [];
       this.kept.push(part);
@@ -217,7 +217,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.fail(error, false);
   }
 
-  /** Whether this was the first end. */
+  /** Whether this call ended the request; false when it had ended before. */
   private finish(cutOff: boolean): boolean {
     if (this.isSettled) return false;
     this.isSettled = true;
@@ -236,7 +236,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   private fail(error: unknown, cutOff: boolean): void {
-    // Status and headers are there: what happened to the body later does not change what the other side said.
+    // Status and headers have arrived: a later failure of the body does not change them.
     if (this.headers !== null && this.request.bodyOptional === true) this.answer(cutOff, false);
     else if (this.finish(cutOff)) this.reject(toOutboundError(error));
   }
@@ -299,7 +299,7 @@ function outboundError(code: OutboundFailure, facts: Readonly<Record<string, unk
   return new CodedError(code, WORDS[code], { facts, retryable: code !== 'OUTBOUND_BAD_URL' });
 }
 
-/** Classifies whatever the HTTP client or the socket threw. */
+/** Classifies any error of the HTTP client or the socket. */
 function toOutboundError(error: unknown): CodedError {
   if (error instanceof CodedError) return error;
   const raw = codeOf(error) ?? codeOf((error as { cause?: unknown } | null)?.cause) ?? 'unknown';

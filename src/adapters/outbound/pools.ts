@@ -7,12 +7,12 @@ import type { ResolvedAddress, Target } from './resolver.ts';
 
 export interface PoolLease {
   readonly pool: Pool;
-  /** Must be called once per lease. */
+  /** Must be called exactly once per lease. */
   release(): void;
 }
 
 export interface Pools {
-  /** A pool whose sockets go to `addresses` and nowhere else. */
+  /** A pool whose sockets connect only to `addresses`. */
   lease(target: Target, addresses: readonly ResolvedAddress[]): PoolLease;
   close(): Promise<void>;
 }
@@ -26,7 +26,7 @@ interface Entry {
 export interface PoolsOptions {
   readonly clock: Clock;
   readonly maxConnections: number;
-  /** PEM texts of all trusted authorities, or null for the ones that Node brings. */
+  /** PEM texts of all trusted authorities; null for the defaults of Node. */
   readonly ca: readonly string[] | null;
 }
 
@@ -38,7 +38,7 @@ const MAX_HEADER_BYTES = 16_384;
 /** Idle pools beyond this number are closed at once. */
 const MAX_POOLS = 2_048;
 
-/** Keeps one pool per (scheme, host, port, vetted addresses); a pool at rest is closed. */
+/** Keeps one pool per (scheme, host, port, vetted addresses); an idle pool is closed. */
 export function createPools({ clock, maxConnections, ca }: PoolsOptions): Pools {
   const entries = new Map<string, Entry>();
   let cancelSweep: (() => void) | null = null;
@@ -73,7 +73,7 @@ export function createPools({ clock, maxConnections, ca }: PoolsOptions): Pools 
       connections: maxConnections,
       pipelining: 1,
       keepAliveTimeout: SOCKET_IDLE_MS,
-      // A receiver's own keep-alive hint must not hold sockets longer than that.
+      // A receiver's keep-alive hint must not hold sockets longer than this.
       keepAliveMaxTimeout: SOCKET_IDLE_MS,
       maxHeaderSize: MAX_HEADER_BYTES,
       headersTimeout: 0,
@@ -114,7 +114,7 @@ function keyOf({ origin }: Target, addresses: readonly ResolvedAddress[]): strin
   return key;
 }
 
-/** Connects to the vetted addresses: the socket's own look-up is answered from the list, so no second resolution happens. */
+/** Connects to the vetted addresses: the look-up of the socket is answered from the list, so no second resolution happens. */
 function vettedConnector(
   addresses: readonly ResolvedAddress[],
   ca: readonly string[] | null,
@@ -132,7 +132,7 @@ function vettedConnector(
   return (options, done) => {
     connect(options, (error, socket) => {
       if (error !== null) return done(error, null);
-      // Belt and braces: whatever the runtime did with the list, bytes go only to an address that was vetted.
+      // Defence in depth: whatever the runtime did with the list, bytes go only to a vetted address.
       if (isVetted(socket, addresses)) return done(null, socket);
       socket.destroy();
       done(new CodedError('OUTBOUND_BLOCKED_ADDRESS', 'the socket reached an address that was not vetted'), null);

@@ -10,13 +10,13 @@ export interface ResolvedAddress {
   readonly family: 4 | 6;
 }
 
-/** Looks a name up and gives all its addresses. Injected, so that tests can answer as a hostile name server would. */
+/** Resolves a name to all its addresses. Injected, so that tests can answer like a hostile name server. */
 export type LookupAll = (host: string) => Promise<readonly ResolvedAddress[]>;
 
 interface Resolver {
-  /** The addresses of a name that was resolved not long ago; null when it has to be asked for. */
+  /** Cached addresses of a name; null when it has to be resolved. */
   known(host: string): readonly ResolvedAddress[] | null;
-  /** All addresses of a name, every one of them permitted. Errors: OUTBOUND_DNS, OUTBOUND_BLOCKED_ADDRESS. */
+  /** All addresses of a name, each permitted by the policy. Errors: OUTBOUND_DNS, OUTBOUND_BLOCKED_ADDRESS. */
   resolve(host: string): Promise<readonly ResolvedAddress[]>;
 }
 
@@ -24,14 +24,14 @@ const KEEP_MS = 60_000;
 const KEEP_FAILURE_MS = 30_000;
 const TIMEOUT_MS = 5_000;
 const MAX_NAMES = 4_096;
-/** Look-ups occupy threads of a small pool and cannot be cancelled: further ones are refused rather than piled up. */
+/** Look-ups occupy threads of a small pool and cannot be cancelled: more than this are refused rather than queued. */
 const MAX_RUNNING = 256;
 
 type Kept =
   | { readonly until: number; readonly addresses: readonly ResolvedAddress[] }
   | { readonly until: number; readonly failure: string };
 
-/** Resolves each name once per minute at most, and shares a running look-up among its askers. */
+/** Resolves each name at most once per minute, and shares a running look-up among its callers. */
 export function createResolver(lookup: LookupAll, addresses: AddressPolicy, clock: Clock): Resolver {
   const kept = createLru<string, Kept>({ max: MAX_NAMES });
   const running = new Map<string, Promise<readonly ResolvedAddress[]>>();
@@ -46,7 +46,7 @@ export function createResolver(lookup: LookupAll, addresses: AddressPolicy, cloc
       throw dnsFailure(failure, error);
     }
     if (answer.length === 0) throw dnsFailure('no address');
-    // One forbidden address among good ones is an attack or a mistake: nothing is connected then, and nothing kept.
+    // A forbidden address among permitted ones is an attack or a mistake: connect to none of them and cache nothing.
     if (!answer.every(({ address }) => addresses.permits(address))) {
       throw new CodedError('OUTBOUND_BLOCKED_ADDRESS', 'the host resolves to an address that is not allowed');
     }
@@ -92,13 +92,13 @@ const dnsFailure = (why: string, cause?: unknown): CodedError =>
   new CodedError('OUTBOUND_DNS', `the host name could not be resolved (${why})`, { cause, retryable: true });
 
 export interface Target {
-  /** `http://host:port`, what a pool is opened for. */
+  /** `http://host:port`: key of a pool. */
   readonly origin: string;
   /** Path and query. */
   readonly path: string;
   /** A name, or an address without brackets. */
   readonly host: string;
-  /** The address itself, vetted, where the host is one; null for a name. */
+  /** The vetted address when the host is a literal; null for a name. */
   readonly literal: readonly ResolvedAddress[] | null;
   readonly secure: boolean;
 }
@@ -108,8 +108,8 @@ export type ParsedTarget =
   | { readonly ok: false; readonly code: 'OUTBOUND_BAD_URL' | 'OUTBOUND_BLOCKED_ADDRESS'; readonly reason: string };
 
 /**
- * Checks everything about a URL that can be known without a look-up. The WHATWG parser goes first: it writes every
- * spelling of an IPv4 address (`127.1`, `0x7f.1`, `2130706433`, full-width digits) in the one dotted form.
+ * Checks everything about a URL that needs no look-up. The WHATWG parser runs first: it normalises every
+ * spelling of an IPv4 address (`127.1`, `0x7f.1`, `2130706433`, full-width digits) to dotted decimal.
  */
 export function parseTarget(text: string, policy: OutboundPolicy, addresses: AddressPolicy): ParsedTarget {
   const bad = (reason: string): ParsedTarget => ({ ok: false, code: 'OUTBOUND_BAD_URL', reason });
@@ -127,7 +127,7 @@ export function parseTarget(text: string, policy: OutboundPolicy, addresses: Add
     return {
       ok: false,
       code: 'OUTBOUND_BLOCKED_ADDRESS',
-      reason: 'this origin is not one of those that are configured',
+      reason: 'the origin is not configured',
     };
 
   const host = url.hostname.replace(/^\[|\]$/g, '');
@@ -142,7 +142,7 @@ export function parseTarget(text: string, policy: OutboundPolicy, addresses: Add
   if (isLiteral && !addresses.permits(host)) return blocked(`address ${host}`);
   if (isLocalhost(host) && !addresses.permits('127.0.0.1') && !addresses.permits('::1')) return blocked(`host ${host}`);
   if (!secure && !policy.allowHttp) {
-    // Whether a name stays within the allowed networks shows only when it is resolved.
+    // Only resolution shows whether a name is within the allowed networks.
     const hopeless = isLiteral ? !addresses.isListed(host) : policy.allowCidrs.length === 0;
     if (hopeless) return bad(`http is not allowed, use https`);
   }

@@ -15,9 +15,9 @@ export interface WorkerOptions {
   /** Plain data for it, read there as `workerData`. */
   readonly data: unknown;
   readonly clock: Clock;
-  /** Takes whole lines of its log. */
+  /** Receives complete lines of its log. */
   readonly writeLog: (lines: string) => void;
-  /** Called once when the thread is gone, whatever the reason. */
+  /** Called once when the thread has ended, whatever the reason. */
   readonly gone?: () => void;
 }
 
@@ -42,18 +42,18 @@ export function startWorker(options: WorkerOptions): WorkerHandle {
     ended = reason;
     for (const { reject } of waiting.values()) reject(reason);
     waiting.clear();
-    if (!isEnding) failure.tell(reason);
+    if (!isEnding) failure.report(reason);
   };
-  worker.on('message', (told: Told) => {
-    if (told.kind === 'log') {
-      options.writeLog(told.lines);
-      worker.postMessage({ taken: told.lines.length } satisfies Taken);
-    } else if (told.kind === 'fatal') failure.tell(fromErrorData(told.error));
+  worker.on('message', (message: Told) => {
+    if (message.kind === 'log') {
+      options.writeLog(message.lines);
+      worker.postMessage({ taken: message.lines.length } satisfies Taken);
+    } else if (message.kind === 'fatal') failure.report(fromErrorData(message.error));
     else {
-      const asker = waiting.get(told.id);
-      waiting.delete(told.id);
-      if (told.kind === 'answer') asker?.resolve(told.value);
-      else asker?.reject(fromErrorData(told.error));
+      const asker = waiting.get(message.id);
+      waiting.delete(message.id);
+      if (message.kind === 'answer') asker?.resolve(message.value);
+      else asker?.reject(fromErrorData(message.error));
     }
   });
   worker.on('error', (error) => end(crashed(role, error)));
@@ -64,7 +64,7 @@ export function startWorker(options: WorkerOptions): WorkerHandle {
 
   return {
     role,
-    failed: failure.told,
+    failed: failure.reported,
     ask(command, timeoutMs, ...args) {
       return new Promise((resolve, reject) => {
         if (ended !== null) return reject(ended);
@@ -98,13 +98,13 @@ export function startWorker(options: WorkerOptions): WorkerHandle {
   };
 }
 
-/** The first reason counts; a promise that nobody looks at does no harm. */
+/** The first reason counts; an unobserved rejection is harmless. */
 function createFailure() {
-  let tell: (reason: unknown) => void = () => undefined;
-  const told = new Promise<unknown>((resolve) => {
-    tell = resolve;
+  let report: (reason: unknown) => void = () => undefined;
+  const reported = new Promise<unknown>((resolve) => {
+    report = resolve;
   });
-  return { told, tell };
+  return { reported, report };
 }
 
 function crashed(role: Role, error: unknown): CodedError {
@@ -114,7 +114,7 @@ function crashed(role: Role, error: unknown): CodedError {
 }
 
 /**
- * The loader of TypeScript that a source tree runs with does not reach into threads, so there a first line of JavaScript loads it
+ * The TypeScript loader of a source tree does not reach into threads, so a first line of JavaScript loads it
  * before the entry.
  */
 function startThread(entry: URL, workerData: unknown): Worker {

@@ -2,14 +2,14 @@ import type { MessagePort } from 'node:worker_threads';
 import { CodedError, codeOf, messageOf } from '../../lib/coded-error.ts';
 import type { WorkerCommands } from '../../ports/workers.ts';
 
-/** To the worker: a command to do. */
+/** To the worker: a command. */
 export interface Ask {
   readonly id: number;
   readonly command: string;
   readonly args: readonly unknown[];
 }
 
-/** To the worker: so many bytes of its log lines were taken. */
+/** To the worker: this many bytes of its log lines were written. */
 export interface Taken {
   readonly taken: number;
 }
@@ -18,12 +18,12 @@ export interface Taken {
 export type Told =
   | { readonly kind: 'answer'; readonly id: number; readonly value: unknown }
   | { readonly kind: 'error'; readonly id: number; readonly error: ErrorData }
-  /** It cannot go on. */
+  /** The worker cannot continue. */
   | { readonly kind: 'fatal'; readonly error: ErrorData }
-  /** Whole lines of its log. */
+  /** Complete lines of its log. */
   | { readonly kind: 'log'; readonly lines: string };
 
-/** An error as plain data: an instance would lose its code on the way. */
+/** An error as plain data: an Error instance loses its code on the way. */
 interface ErrorData {
   readonly code: string | null;
   readonly message: string;
@@ -50,12 +50,12 @@ export function fromErrorData(data: ErrorData): Error {
   return new CodedError(data.code, data.message, { retryable, facts, ...(exitCode === null ? {} : { exitCode }) });
 }
 
-/** Characters of lines that the main thread has not written yet; more are dropped while it does not come to it. */
+/** Characters of lines that the main thread has not written yet; more are dropped. */
 const MAX_WAITING = 4_194_304;
 
 /**
- * Where the log of a worker goes: to the main thread, which alone writes to the output, so that lines of several threads never mix. Lines of
- * one turn of the event loop go together.
+ * Sends the log of a worker to the main thread, which alone writes to the output, so that lines of several threads never mix. Lines of
+ * one turn of the event loop are sent together.
  */
 export function createLogRelay(port: MessagePort): { write(line: string): void } {
   let lines = '';
@@ -80,7 +80,7 @@ export function createLogRelay(port: MessagePort): { write(line: string): void }
         return;
       }
       if (dropped > 0) {
-        lines += `${JSON.stringify({ level: 'warn', msg: `${dropped} lines of the log were dropped` })}\n`;
+        lines += `${JSON.stringify({ level: 'warn', msg: `${dropped} log lines were dropped` })}\n`;
         dropped = 0;
       }
       lines += line;
@@ -91,20 +91,20 @@ export function createLogRelay(port: MessagePort): { write(line: string): void }
   };
 }
 
-/** Does what the main thread asks for, on the other side of `port`; `fatal` is what ends the daemon. */
+/** Executes the commands of the main thread, which has the other end of `port`; `fatal` is the error that ends the daemon. */
 export function serveCommands(port: MessagePort, commands: WorkerCommands, fatal: Promise<unknown>): void {
-  const tell = (told: Told) => port.postMessage(told);
+  const send = (message: Told) => port.postMessage(message);
 
   async function answer({ id, command, args }: Ask): Promise<void> {
     try {
       const run = commands[command as keyof WorkerCommands] as (...args: readonly unknown[]) => Promise<unknown>;
-      tell({ kind: 'answer', id, value: await run(...args) });
+      send({ kind: 'answer', id, value: await run(...args) });
     } catch (error) {
-      tell({ kind: 'error', id, error: toErrorData(error) });
+      send({ kind: 'error', id, error: toErrorData(error) });
     }
   }
   port.on('message', (message: Ask | Taken) => {
     if ('command' in message) void answer(message);
   });
-  void fatal.then((error) => tell({ kind: 'fatal', error: toErrorData(error) }));
+  void fatal.then((error) => send({ kind: 'fatal', error: toErrorData(error) }));
 }

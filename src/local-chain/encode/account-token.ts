@@ -5,7 +5,7 @@ import type { VmAccount } from '../vm/vm.ts';
 import { type ByteReader, byteReader } from './byte-reader.ts';
 
 const ACCOUNT_STATES = ['uninitialized', 'initialized', 'frozen'];
-/** Where the extensions begin, whatever the account is. */
+/** Offset of the extensions in any account. */
 const EXTENSIONS_AT = 166;
 const MULTISIG_SIGNERS = 11;
 const NO_KEY = '11111111111111111111111111111111';
@@ -65,7 +65,7 @@ function optionalKey(data: Uint8Array, at: number): string | null {
 
 interface Extension {
   readonly name: string;
-  /** Without it the extension has no state to show. */
+  /** Without it the extension has no state. */
   readonly state?: (read: ByteReader) => unknown;
 }
 
@@ -113,7 +113,7 @@ function confidentialAccount(read: ByteReader) {
   };
 }
 
-/** Extensions of mints and token accounts by their numbers. */
+/** Extensions of mints and token accounts by number. */
 const EXTENSIONS: readonly Extension[] = [
   { name: 'uninitialized' },
   {
@@ -206,7 +206,7 @@ const EXTENSIONS: readonly Extension[] = [
   { name: 'permissionedBurnConfig', state: (read) => ({ authority: read.keyOrNone() }) },
 ];
 
-/** Extensions in the order in which they are stored; nothing where there are none, or where the list is broken. */
+/** Extensions in stored order; empty when there are none, or when the list is malformed. */
 function extensionsInfo(data: Uint8Array): { extensions?: unknown[] } {
   const extensions: unknown[] = [];
   const reader = byteReader(data.subarray(EXTENSIONS_AT));

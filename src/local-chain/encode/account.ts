@@ -12,7 +12,7 @@ export interface AccountFormat {
   readonly slice: { readonly offset: number; readonly length: number } | null;
 }
 
-/** What `encoding` and `dataSlice` ask for. */
+/** The format requested by `encoding` and `dataSlice`. */
 export function accountFormatOf(
   config: Partial<Pick<AccountConfig, 'encoding' | 'dataSlice'>> | undefined,
   standard: AccountEncoding = 'binary',
@@ -22,7 +22,7 @@ export function accountFormatOf(
   return { encoding, slice: { offset: small(dataSlice.offset), length: small(dataSlice.length) } };
 }
 
-/** An account as the node writes it; null for none. Throws -32600 for more bytes than base58 text is given for. */
+/** An account in Agave's form; null when it does not exist. Throws -32600 for data above the base58 limit. */
 export function accountJson(account: VmAccount | null, format: AccountFormat, context: ParseContext) {
   if (account === null) return null;
   return {
@@ -35,7 +35,7 @@ export function accountJson(account: VmAccount | null, format: AccountFormat, co
   };
 }
 
-/** The same for a notification, which cannot fail: what is too long for base58 text says so in its place. */
+/** The same for a notification, which cannot fail: data above the base58 limit is replaced by a message. */
 export function accountNotification(account: VmAccount, format: AccountFormat, context: ParseContext) {
   const { encoding, slice } = format;
   const bytes = Math.min(slice?.length ?? Number.POSITIVE_INFINITY, account.data.length - (slice?.offset ?? 0));
@@ -66,17 +66,17 @@ function dataJson(account: VmAccount, { encoding, slice }: AccountFormat, contex
 }
 
 const MAGIC = 0xfd2fb528;
-/** One segment, and an 8-byte content size: a reader knows the whole size before the first block. */
+/** One segment, and an 8-byte content size, so that a reader knows the whole size before the first block. */
 const DESCRIPTOR = 0b1110_0000;
 const MAX_BLOCK_BYTES = 128 * 1024;
-/** A run shorter than this is cheaper inside of the block around it. */
+/** A shorter run is cheaper inside the block around it. */
 const MIN_RUN_BYTES = 16;
 const RAW = 0;
 const RUN = 1;
 
 /**
- * A Zstandard frame (RFC 8878) of stored blocks, and of runs of one byte, which is what most of a large account is. Node 20
- * has no compressor of its own, and nobody pays for the bytes of a local chain.
+ * A Zstandard frame (RFC 8878) of stored blocks, and of runs of one byte, which are most of a large account. Node 20
+ * has no compressor, and size does not matter on a local chain.
  */
 export function zstdFrame(data: Uint8Array): Buffer {
   const head = Buffer.alloc(13);
@@ -92,7 +92,7 @@ export function zstdFrame(data: Uint8Array): Buffer {
   return Buffer.concat(parts);
 }
 
-/** The parts of the data in order; no data is one empty block. */
+/** The parts of the data in order; empty data is one empty block. */
 function blocks(data: Uint8Array): { type: number; from: number; to: number }[] {
   const found: { type: number; from: number; to: number }[] = [];
   let stored = 0;

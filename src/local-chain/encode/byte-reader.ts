@@ -3,7 +3,7 @@ import { exact } from '../ledger/record.ts';
 
 export type ByteReader = ReturnType<typeof byteReader>;
 
-/** Reads little-endian fields one after the other. Throws RangeError at the end of the bytes. */
+/** Reads consecutive little-endian fields. Throws RangeError at the end of the bytes. */
 export function byteReader(bytes: Uint8Array) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   let at = 0;
@@ -18,7 +18,7 @@ export function byteReader(bytes: Uint8Array) {
   const u64 = (): bigint => view.getBigUint64(take(8), true);
   const raw = (size: number): Uint8Array => bytes.subarray(take(size), at);
   const list = <T>(count: number, item: () => T): T[] => {
-    // Each item has a byte at least: a length that lies must not make a long list.
+    // Each item has at least one byte: a false length must not allocate a long list.
     if (count > bytes.length - at) throw new RangeError('the bytes end too early');
     return Array.from({ length: count }, item);
   };
@@ -30,7 +30,7 @@ export function byteReader(bytes: Uint8Array) {
     u64,
     f64: (): number => view.getFloat64(take(8), true),
     bool: (): boolean => u8() === 1,
-    /** A number where that is exact. */
+    /** A number when exact, else a bigint. */
     amount: (): number | bigint => exact(u64()),
     time: (): number | bigint => exact(view.getBigInt64(take(8), true)),
     key,
@@ -50,7 +50,7 @@ export function byteReader(bytes: Uint8Array) {
     text: (): string => utf8(raw(Number(u64()))),
     /** u32 length, then UTF-8. */
     shortText: (): string => utf8(raw(u32())),
-    /** Seven bits of each byte, low ones first. */
+    /** Seven bits per byte, low bits first. */
     varint(): bigint {
       let value = 0n;
       for (let shift = 0n; shift < 64n; shift += 7n) {

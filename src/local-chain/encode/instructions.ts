@@ -13,7 +13,7 @@ interface CompiledInstruction {
   readonly data: Uint8Array | string;
 }
 
-/** What a parser makes of an instruction; null where it does not know it. */
+/** Parses an instruction; null when it is unknown. */
 type InstructionParser = (data: Uint8Array, accounts: readonly string[]) => unknown;
 
 interface KnownProgram {
@@ -21,7 +21,7 @@ interface KnownProgram {
   readonly parse: InstructionParser;
 }
 
-/** An instruction for `jsonParsed`: parsed where the program and the instruction are known here, else its bare parts. */
+/** An instruction for `jsonParsed`: parsed when the program and the instruction are known here, else its parts. */
 export function parseInstruction(item: CompiledInstruction, keys: readonly string[], stackHeight: number | null) {
   const programId = keys[item.programIdIndex] ?? '';
   const accounts = item.accounts.map((index) => keys[index] ?? '');
@@ -43,7 +43,7 @@ export function parseInner(
   }));
 }
 
-/** Instruction data is anybody's: what ends too early is shown unparsed. */
+/** Instruction data may contain any bytes: truncated data is shown unparsed. */
 function tryParse(parse: InstructionParser, data: Uint8Array, accounts: readonly string[]): unknown {
   try {
     return parse(data, accounts);
@@ -126,7 +126,7 @@ const parseLookupTable = shapeParser([
   { type: 'closeLookupTable', accounts: `${TABLE} recipient` },
 ]);
 
-/** A memo is its text; bytes that are no UTF-8 are shown unparsed. */
+/** A memo is its text; invalid UTF-8 is shown unparsed. */
 function parseMemo(data: Uint8Array): string | null {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(data);
@@ -141,7 +141,7 @@ interface Shape {
   info(keys: readonly string[], read: ByteReader): Record<string, unknown>;
 }
 
-/** By instruction number. Fields are read in the order in which they are written here. */
+/** By instruction number. Fields are read in the order in which they are listed. */
 const SHAPES: readonly Shape[] = [
   {
     type: 'createAccount',
@@ -240,7 +240,7 @@ const SHAPES: readonly Shape[] = [
   },
 ];
 
-/** System program. Throws RangeError where the data ends too early. */
+/** System program. Throws RangeError when the data is too short. */
 function parseSystem(data: Uint8Array, accounts: readonly string[]) {
   const read = byteReader(data);
   const shape = SHAPES[read.u32()];

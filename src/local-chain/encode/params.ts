@@ -3,12 +3,12 @@ import type { Commitment } from '../ledger/types.ts';
 import { invalidParams } from './rpc-error.ts';
 
 /**
- * Parameters are read by the rules, and refused in the words, of the library that a node reads them with (serde): clients and
- * their authors look for these words. Each reader throws -32602.
+ * Parameters are parsed by the rules, and refused with the texts, of serde, which Agave uses: clients and
+ * their authors look for these texts. Each reader throws -32602.
  */
 export type Read<T> = (value: unknown) => T;
 
-/** A whole number from 0 to 2^64 - 1: a bigint where a number would not be exact. */
+/** An integer from 0 to 2^64 - 1: a bigint when a number is not exact. */
 export type Unsigned = number | bigint;
 
 const U64_MAX = 0xffff_ffff_ffff_ffffn;
@@ -34,7 +34,7 @@ export function list<T>(read: Read<T>): Read<readonly T[]> {
   return (value) => (Array.isArray(value) ? value.map(read) : refuse(value, 'a sequence'));
 }
 
-/** A variant by its name, or `{"name": content}`. Variants without content are named by `null`. */
+/** A variant by its name, or `{"name": content}`. Variants without content have the reader `null`. */
 function choice<V extends Readonly<Record<string, Read<unknown> | null>>>(variants: V) {
   type Choice = { [K in keyof V & string]: { kind: K; content: V[K] extends Read<infer T> ? T : null } }[keyof V &
     string];
@@ -64,7 +64,7 @@ function name<K extends string>(...names: readonly K[]): Read<K> {
 
 interface Field<T> {
   readonly read: Read<T>;
-  /** What stands for a missing one; without it the field is required. */
+  /** Default of a missing field; without it the field is required. */
   readonly missing?: () => T;
 }
 
@@ -73,10 +73,10 @@ export type Struct<F extends Fields> = { readonly [K in keyof F]: F[K] extends F
 
 const required = <T>(read: Read<T>): Field<T> => ({ read });
 const maybe = <T>(read: Read<T>): Field<T | undefined> => ({ read: optional(read), missing: () => undefined });
-/** A field that a client may leave out, but not set to null. */
+/** A field that a client may omit, but not set to null. */
 const or = <T>(read: Read<T>, value: T): Field<T> => ({ read, missing: () => value });
 
-/** An object; names that it does not know are passed over. A plain one may come as the list of its fields, too. */
+/** An object; unknown names are ignored. A plain one may also be a list of its fields. */
 function struct<F extends Fields>(title: string, fields: F, { flat = false } = {}): Read<Struct<F>> {
   const names = Object.keys(fields);
   return (value) => {
@@ -106,7 +106,7 @@ function fromList<F extends Fields>(title: string, fields: F, values: readonly u
   return Object.fromEntries(names.map((key, index) => [key, fields[key]!.read(values[index])])) as Struct<F>;
 }
 
-/** The first of two forms that fits. */
+/** The first of two forms that matches. */
 function either<A, B>(title: string, first: Read<A>, second: Read<B>): Read<A | B> {
   return (value) => {
     for (const read of [first, second]) {
@@ -118,7 +118,7 @@ function either<A, B>(title: string, first: Read<A>, second: Read<B>): Read<A | 
   };
 }
 
-/** Never fails: what does not fit counts as left out, as in a struct that is merged into another. */
+/** Never fails: a mismatch counts as missing, as in a struct that is merged into another. */
 function lenient<T>(read: Read<T>): Read<T | undefined> {
   return (value) => {
     try {
@@ -158,7 +158,7 @@ function floatText(value: number): string {
   return Math.abs(value) >= 1e16 ? value.toExponential() : `${value}.0`;
 }
 
-/** Whether a node reads it as an integer: what needs more than 64 bits is a floating point number to it. */
+/** Whether Agave reads it as an integer: beyond 64 bits it is a floating point number there. */
 function isInteger(value: unknown): value is Unsigned {
   if (typeof value === 'bigint') return value >= -(1n << 63n) && value <= U64_MAX;
   return Number.isInteger(value) && Math.abs(value as number) <= Number.MAX_SAFE_INTEGER;
@@ -174,7 +174,7 @@ function oneOf(names: readonly string[]): string {
   return quoted.length === 2 ? quoted.join(' or ') : `one of ${quoted.join(', ')}`;
 }
 
-/** The configuration objects of a node's methods, by the names that its errors call them. */
+/** The configuration objects of Agave's methods, by the names in its errors. */
 
 const commitmentLevel: Read<Commitment> = name('processed', 'confirmed', 'finalized');
 const accountEncoding = name('binary', 'base58', 'base64', 'jsonParsed', 'base64+zstd');
@@ -183,7 +183,7 @@ export type AccountEncoding = ReturnType<typeof accountEncoding>;
 export type WireEncoding = ReturnType<typeof transactionEncoding>;
 
 const flat = { flat: true };
-/** A commitment inside of another configuration: what is not one counts as none. */
+/** A commitment inside another configuration: an invalid one counts as absent. */
 const inner = or<Commitment | undefined>(lenient(commitmentLevel), undefined);
 const context = { commitment: inner, minContextSlot: maybe(u64) };
 const slice = struct('UiDataSliceConfig', { offset: required(usize), length: required(usize) });
@@ -319,7 +319,7 @@ export const signatureSubscribeConfig = struct(
   flat,
 );
 
-/** What a node checks after it has read the parameters. Each throws -32602 in the node's words. */
+/** Checks after the parameters were parsed. Each throws -32602 with Agave's text. */
 
 export function pubkey(value: string, prefix = 'Invalid param: '): string {
   return fixedBase58(value, 32, 44, prefix);
@@ -337,7 +337,7 @@ function fixedBase58(value: string, bytes: number, most: number, prefix: string)
   return value;
 }
 
-/** For methods that only know sealed blocks. */
+/** For methods that know only sealed blocks. */
 export function sealedOnly<C extends ContextConfig>(config: C | undefined): C | undefined {
   const commitment: Commitment | undefined = config?.commitment;
   if (commitment === 'processed') throw invalidParams('Method does not support commitment below `confirmed`');
@@ -349,12 +349,12 @@ export function atMost<T>(values: readonly T[], most: number): readonly T[] {
   return values;
 }
 
-/** A number that is known to be small by now. */
+/** A number that was checked to be small. */
 export function small(value: Unsigned): number {
   return Number(value);
 }
 
-/** Bytes of base58 text, or the node's description of its fault. */
+/** Bytes of base58 text, or Agave's description of the error. */
 export function base58Bytes(text: string): Uint8Array | string {
   const bytes = decode(text);
   if (bytes !== null) return bytes;
@@ -364,7 +364,7 @@ export function base58Bytes(text: string): Uint8Array | string {
   return `InvalidCharacter { character: '${character}', index: ${index} }`;
 }
 
-/** Bytes of base64 text in its only form, or the node's description of its fault. */
+/** Bytes of canonical base64 text, or Agave's description of the error. */
 export function base64Bytes(text: string): Uint8Array | string {
   const bytes = Buffer.from(text, 'base64');
   if (bytes.toString('base64') === text) return bytes;

@@ -11,7 +11,7 @@ function lockup(read: ByteReader): Info {
   return { unixTimestamp: read.time(), epoch: read.amount(), custodian: read.key() };
 }
 
-/** Parts of a lockup that are to change. */
+/** The changed parts of a lockup. */
 function lockupChange(read: ByteReader): Info {
   const unixTimestamp = read.option(read.time);
   const epoch = read.option(read.amount);
@@ -121,7 +121,7 @@ function stateUpdate(read: ByteReader): Info {
   };
 }
 
-/** Each slot is the distance to the one before. */
+/** Each slot is stored as the distance to the one before. */
 function compactUpdate(read: ByteReader): Info {
   const rooted = read.u64();
   let slot = rooted === NO_ROOT ? 0n : rooted;
@@ -150,7 +150,7 @@ export const parseVote = shapeParser([
     type: 'initialize',
     accounts: 'voteAccount rentSysvar clockSysvar node',
     fields(read) {
-      // The first key says who signs as the node, which the accounts say too.
+      // The first key is the signing node, which the accounts contain too.
       read.key();
       return { authorizedVoter: read.key(), authorizedWithdrawer: read.key(), commission: read.u8() };
     },

@@ -27,7 +27,7 @@ const OF_ACCOUNT = new Set(['accountOwner', 'closeAccount']);
 const BATCH = 255;
 
 const amount: FieldReader = (read) => ({ amount: read.u64().toString() });
-/** Amount and decimals of a `...Checked` instruction; the mint is not looked at. */
+/** Amount and decimals of a `...Checked` instruction; the mint is not read. */
 const checked: FieldReader = (read) => {
   const raw = read.u64();
   return { tokenAmount: plainAmount(raw, read.u8()) };
@@ -46,7 +46,7 @@ const multisig =
 
 function setAuthority(read: ByteReader, keys: readonly string[]): Info {
   const authorityType = AUTHORITY_TYPES[read.u8()];
-  if (authorityType === undefined) throw new RangeError('an authority that nobody knows');
+  if (authorityType === undefined) throw new RangeError('unknown authority type');
   const subject = OF_ACCOUNT.has(authorityType) ? 'account' : 'mint';
   return { [subject]: keys[0], authorityType, newAuthority: read.optionalKey() };
 }
@@ -57,7 +57,7 @@ function extensionTypes(read: ByteReader): string[] {
   return names;
 }
 
-/** Both token programs. Throws RangeError where the data ends too early. */
+/** Both token programs. Throws RangeError when the data is too short. */
 export function parseToken(data: Uint8Array, keys: readonly string[]): unknown {
   const read = byteReader(data);
   const number = read.u8();
@@ -75,7 +75,7 @@ export function parseToken(data: Uint8Array, keys: readonly string[]): unknown {
   return showAs(Array.isArray(shape) ? shape[read.u8()] : (shape as Shape), read, keys);
 }
 
-/** Instructions of the same program, each with the number of its accounts and of its bytes. */
+/** Instructions of the same program, each with its number of accounts and of bytes. */
 function parseBatch(read: ByteReader, keys: readonly string[]): unknown {
   const instructions: unknown[] = [];
   let from = 0;
@@ -95,7 +95,7 @@ type ExtensionShapes = readonly (Shape | undefined)[];
 
 const ACCOUNT_STATES = ['uninitialized', 'initialized', 'frozen'];
 
-/** Names of extensions by their numbers, as instructions show them. */
+/** Names of extensions by number, as shown in instructions. */
 const TYPE_NAMES = [
   'uninitialized',
   'transferFeeConfig',
@@ -130,16 +130,16 @@ const TYPE_NAMES = [
 
 function extensionTypeName(number: number): string {
   const name = TYPE_NAMES[number];
-  if (name === undefined) throw new RangeError('an extension that nobody knows');
+  if (name === undefined) throw new RangeError('unknown extension');
   return name;
 }
 
-/** Leaves out what is null. */
+/** Omits null members. */
 function present(info: Info): Info {
   return Object.fromEntries(Object.entries(info).filter(([, value]) => value !== null));
 }
 
-/** An extension that points from a mint to an account: `name` is what the account is called. */
+/** An extension that points from a mint to an account: `name` is the member name of the account. */
 function pointer(kind: string, name: string): ExtensionShapes {
   return [
     {
@@ -301,7 +301,7 @@ function metadataField(read: ByteReader): string {
   return field === FIELDS.length ? read.shortText() : (FIELDS[field] ?? '');
 }
 
-/** Instructions of the interfaces for metadata and groups: eight bytes of a hash say which one it is. */
+/** Instructions of the interfaces for metadata and groups, identified by eight bytes of a hash. */
 const INTERFACE_SHAPES = new Map<string, Shape>([
   [
     discriminator('spl_token_metadata_interface:initialize_account'),

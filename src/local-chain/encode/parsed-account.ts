@@ -8,7 +8,7 @@ import { type ByteReader, byteReader } from './byte-reader.ts';
 
 const MULTISIG_BYTES = 355;
 
-/** What is known beside the account that is shown. */
+/** Additional facts about the displayed account. */
 export interface ParseContext extends TokenContext {
   /** The account's own address. */
   readonly address: string;
@@ -19,7 +19,7 @@ interface Program {
   readonly parse: (data: Uint8Array, address: string) => AccountInfo | null;
 }
 
-/** Programs whose accounts a node shows parsed, beside the token programs. */
+/** Programs whose accounts Agave shows parsed, in addition to the token programs. */
 const PROGRAMS: Readonly<Record<string, Program>> = {
   [SYSTEM_PROGRAM]: { name: 'nonce', parse: (data) => (data.length === NONCE_BYTES ? nonceInfo(data) : null) },
   AddressLookupTab1e1111111111111111111111111: { name: 'address-lookup-table', parse: tableInfo },
@@ -30,7 +30,7 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
   Vote111111111111111111111111111111111111111: { name: 'vote', parse: voteInfo },
 };
 
-/** `data` of an account for `jsonParsed`, or null where the node cannot parse it either. */
+/** `data` of an account for `jsonParsed`; null when Agave cannot parse it either. */
 export function parseAccount(account: VmAccount, context: ParseContext) {
   const { data, owner } = account;
   const found = isTokenProgram(owner)
@@ -47,7 +47,7 @@ function parseTokenData(account: VmAccount, context: ParseContext): AccountInfo 
   return data.length === MULTISIG_BYTES ? { type: 'multisig', info: multisigInfo(data) } : null;
 }
 
-/** Anybody may write anything into accounts of some programs: what ends too early is shown as it is. */
+/** Accounts of some programs may contain any bytes: truncated data is shown unparsed. */
 function parseNative(owner: string, data: Uint8Array, address: string) {
   const program = Object.hasOwn(PROGRAMS, owner) ? PROGRAMS[owner] : undefined;
   if (program === undefined) return null;
@@ -59,13 +59,13 @@ function parseNative(owner: string, data: Uint8Array, address: string) {
   }
 }
 
-/** What an account of the chain's own programs holds; `info` is absent where there is nothing to tell. */
+/** Content of an account of a native program; `info` is absent when there is none. */
 export interface AccountInfo {
   readonly type: string;
   readonly info?: unknown;
 }
 
-/** Buffers and program data: the bytes behind this many are the program. */
+/** Buffers and program data: size of the header before the program. */
 const BUFFER_HEAD = 37;
 const PROGRAM_DATA_HEAD = 45;
 const NO_AUTHORITY = 32;
@@ -114,7 +114,7 @@ function stakeInfo(data: Uint8Array): AccountInfo | null {
     activationEpoch: read.u64().toString(),
     deactivationEpoch: read.u64().toString(),
   };
-  // A rate that no program looks at any more.
+  // A rate that programs no longer use.
   read.f64();
   return { type: 'delegated', info: { meta, stake: { delegation, creditsObserved: read.amount() } } };
 }
@@ -138,7 +138,7 @@ function voteInfo(data: Uint8Array, address: string): AccountInfo | null {
     epoch: read.amount(),
     authorizedVoter: read.key(),
   }));
-  // 32 voters of the past with their epochs, a place in that ring and whether it is empty: not kept any more.
+  // 32 previous voters with their epochs, an index into that ring and an empty flag: no longer stored.
   if (!isNewest) read.raw(32 * 48 + 9);
   const epochCredits = read.list(Number(read.u64()), () => ({
     epoch: read.amount(),
@@ -174,7 +174,7 @@ function newestHead(read: ByteReader) {
   };
 }
 
-/** Collectors of before there were any: the account itself, and its node. */
+/** Collectors for versions without them: the account itself, and its node. */
 function olderHead(read: ByteReader, address: string, nodePubkey: string) {
   return {
     inflationRewardsCollector: address,
@@ -186,7 +186,7 @@ function olderHead(read: ByteReader, address: string, nodePubkey: string) {
   };
 }
 
-/** What validators say of themselves: JSON text behind a list of keys. */
+/** Validator info: JSON text after a list of keys. */
 function configInfo(data: Uint8Array): AccountInfo | null {
   const read = byteReader(data);
   const keys = read.list(read.u8(), () => ({ pubkey: read.key(), signer: read.bool() }));
@@ -237,7 +237,7 @@ function tableInfo(data: Uint8Array): AccountInfo | null {
   };
 }
 
-/** Slots of which the history sysvar says whether they have a block. */
+/** Number of slots covered by the history sysvar. */
 const HISTORY_SLOTS = 1024 * 1024;
 
 interface Sysvar {
@@ -325,7 +325,7 @@ const SYSVARS: Readonly<Record<string, Sysvar>> = {
   },
 };
 
-/** Null for an address that is no sysvar. Throws RangeError where the data end too early. */
+/** Null for an address that is not a sysvar. Throws RangeError when the data is too short. */
 function sysvarInfo(address: string, data: Uint8Array) {
   const sysvar = Object.hasOwn(SYSVARS, address) ? SYSVARS[address] : undefined;
   return sysvar === undefined ? null : { type: sysvar.type, info: sysvar.info(byteReader(data)) };

@@ -33,7 +33,7 @@ export function invalidParams(message: string): CodedError {
   return rpcError(RPC.invalidParams, message);
 }
 
-/** The error object for anything thrown: the simulator's own refusals are wrong parameters, the rest is a defect. */
+/** The error object for any error: refusals of the simulator are invalid params, the rest are internal errors. */
 export function toErrorObject(error: unknown): RpcErrorObject {
   if (!(error instanceof CodedError)) {
     return { code: RPC.internal, message: `Internal error: ${error instanceof Error ? error.message : String(error)}` };

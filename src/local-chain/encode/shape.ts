@@ -7,17 +7,17 @@ export type FieldReader = (read: ByteReader, keys: readonly string[]) => Info;
 /** How one instruction of a program is shown. */
 export interface Shape {
   readonly type: string;
-  /** Names of its accounts in order; `?name` is shown where there is one, `~name` is null where there is none. */
+  /** Names of its accounts in order; `?name` is shown when present, `~name` is null when absent. */
   readonly accounts: string;
-  /** Name of the authority behind those accounts: a multisig, where signers follow it. */
+  /** Name of the authority after those accounts: a multisig when signers follow it. */
   readonly authority?: string;
-  /** What its data hold, read in the order of the bytes. */
+  /** Fields of its data, in the order of the bytes. */
   readonly fields?: FieldReader;
 }
 
 export type InstructionParser = (data: Uint8Array, keys: readonly string[]) => { type: string; info?: unknown } | null;
 
-/** The parser of a program whose instructions begin with their number, a u32 or one byte. */
+/** The parser of a program whose instructions start with their number, a u32 or one byte. */
 export function shapeParser(shapes: readonly (Shape | undefined)[], tag: 'u32' | 'u8' = 'u32'): InstructionParser {
   return (data, keys) => {
     const read = byteReader(data);
@@ -25,7 +25,7 @@ export function shapeParser(shapes: readonly (Shape | undefined)[], tag: 'u32' |
   };
 }
 
-/** Null for no shape, and where an account is missing that has to be there. */
+/** Null without a shape, and when a required account is missing. */
 export function showAs(shape: Shape | undefined, read: ByteReader, keys: readonly string[]) {
   if (shape === undefined || keys.length === 0) return null;
   const accounts = namedAccounts(shape, keys);

@@ -11,15 +11,15 @@ export type BlockDetails = 'full' | 'accounts' | 'signatures' | 'none';
 export interface BlockOptions {
   readonly encoding: TransactionEncoding;
   readonly details: BlockDetails;
-  /** Newest message version the client knows; null = it named none. */
+  /** Newest message version that the client accepts; null = none given. */
   readonly maxVersion: number | null;
   readonly rewards: boolean;
 }
 
-/** How deep an instruction of the message itself runs. */
+/** Stack height of an instruction of the message itself. */
 const OUTER = 1;
 
-/** A block as `getBlock` answers it. Throws -32015 for a versioned transaction that the client does not know. */
+/** A block as in `getBlock`. Throws -32015 for a versioned transaction that the client does not accept. */
 export function blockJson(block: LedgerBlock, options: BlockOptions) {
   const { encoding, details, maxVersion } = options;
   const transactions =
@@ -105,7 +105,7 @@ function parsedJson(record: TransactionRecord) {
   };
 }
 
-/** With parsed keys a node leaves `loadedAddresses` out: the keys carry their source. */
+/** With parsed keys Agave omits `loadedAddresses`: the keys contain their source. */
 function parsedMeta({ meta, keys }: TransactionRecord) {
   const { loadedAddresses: _, ...rest } = meta;
   return {

@@ -3,10 +3,10 @@ import { CodedError } from '../../lib/coded-error.ts';
 import type { Vm, VmAccount } from '../vm/vm.ts';
 import type { UiTokenAmount } from './types.ts';
 
-/** Larger accounts cannot hold tokens, and reading one copies all of it. */
+/** Larger accounts cannot be token accounts, and reading one copies all of it. */
 const LARGE_BYTES = 16_384;
 
-/** Owners of what the engine and the genesis bring along. */
+/** Owners of the accounts of engine and genesis. */
 const GENESIS_OWNERS = [
   '11111111111111111111111111111111',
   'NativeLoader1111111111111111111111111111111',
@@ -16,7 +16,7 @@ const GENESIS_OWNERS = [
   'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA',
 ];
 
-/** What is known of an account without reading it again. */
+/** Cached facts of an account. */
 interface Known {
   readonly state: TokenState | null;
   readonly size: number;
@@ -25,7 +25,7 @@ interface Known {
 
 export type Accounts = ReturnType<typeof createAccounts>;
 
-/** The engine's accounts by base58 key, with what is known of their token content so that large ones are not read again. */
+/** The engine's accounts by base58 key, with cached token content so that large ones are not read again. */
 export function createAccounts(vm: Vm) {
   const known = new Map<string, Known>();
   // The engine lists accounts by owner only.
@@ -44,16 +44,16 @@ export function createAccounts(vm: Vm) {
   }
   return {
     get,
-    /** Bytes of an account's data, as of the last look for a large one; null where there is none. */
+    /** Size of an account's data, for a large account as of the last read; null when it does not exist. */
     size(key: string): number | null {
       return vm.balance(keyBytes(key)) === 0n ? null : ((known.get(key) ?? read(key))?.size ?? null);
     },
-    /** An account whose data is cheap to read; null for a large one, too. */
+    /** An account that is cheap to read; null for a large one too. */
     small(key: string): VmAccount | null {
       return (known.get(key) ?? read(key))?.isLarge === true ? null : get(key);
     },
     balance: (key: string): bigint => vm.balance(keyBytes(key)),
-    /** Token content of an account; `written` = it may have changed since the last look. */
+    /** Token content of an account; `written`: it may have changed since the last read. */
     token(key: string, written: boolean): TokenState | null {
       const found = known.get(key);
       if (found?.isLarge === true) return null;
@@ -64,11 +64,11 @@ export function createAccounts(vm: Vm) {
       known.delete(key);
       seen.add(key);
     },
-    /** Notes accounts that a transaction may have made. */
+    /** Registers accounts that a transaction may have created. */
     see(keys: Iterable<string>): void {
       for (const key of keys) seen.add(key);
     },
-    /** Lamports of every account, in no order. */
+    /** Lamports of every account, unordered. */
     balances(): [string, bigint][] {
       for (const owner of GENESIS_OWNERS) for (const key of vm.programAccounts(keyBytes(owner)).keys()) seen.add(key);
       return [...seen].flatMap((key): [string, bigint][] => {
@@ -107,7 +107,7 @@ export function isTokenProgram(owner: string): boolean {
   return owner === TOKEN_PROGRAM || owner === TOKEN_2022_PROGRAM;
 }
 
-/** Token accounts have 165 bytes, or more with a kind byte behind them; a mint never has the same length. */
+/** Token accounts have 165 bytes, or more with a type byte after them; a mint never has this length. */
 export function isTokenAccount(account: VmAccount): boolean {
   if (!isTokenProgram(account.owner)) return false;
   const { data } = account;
@@ -160,7 +160,7 @@ const SCALED_UI_AMOUNT = 25;
 const MAX_POWER = 19;
 const SECONDS_PER_YEAR = 31_556_736;
 
-/** Amount of a mint's token as a node shows it, with interest and scaling applied at `unixSeconds`. */
+/** Amount of a mint's token as Agave shows it, with interest and scaling applied at `unixSeconds`. */
 export function uiAmountOf(amount: bigint, mint: VmAccount | null, unixSeconds: number): UiTokenAmount {
   const decimals = mint?.data[44] ?? 0;
   const scaled = mint === null ? null : scaledText(amount, decimals, mint.data, unixSeconds);
@@ -168,7 +168,7 @@ export function uiAmountOf(amount: bigint, mint: VmAccount | null, unixSeconds: 
   return { amount: amount.toString(), decimals, uiAmount: Number(scaled), uiAmountString: scaled };
 }
 
-/** Amount without a look at the mint. Nobody divides by more than 64 bits hold. */
+/** Amount without reading the mint. The divisor is limited to what 64 bits hold. */
 export function plainAmount(amount: bigint, decimals: number): UiTokenAmount {
   const uiAmount = decimals > MAX_POWER ? null : Number(amount) / 10 ** decimals;
   return { amount: amount.toString(), decimals, uiAmount, uiAmountString: plainText(amount, decimals) };

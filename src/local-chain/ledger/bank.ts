@@ -32,19 +32,19 @@ export interface BankOptions {
   readonly maxBlocks: number;
 }
 
-/** Landed (also with an error of its own), or refused without a trace. */
+/** Landed (also with an error), or refused without a trace. */
 export type Submission =
   | { readonly landed: true; readonly record: TransactionRecord }
   | { readonly landed: false; readonly err: TransactionError };
 
-/** What a node still shows of the branch that a fork has left, so and so many times per method. */
+/** The blocks of the old branch that are still served after a fork, a limited number of times per method. */
 export interface OldBranch {
   readonly bank: Bank;
   readonly times: number;
   readonly served: Map<string, number>;
 }
 
-/** The parts that several files of the ledger work on. Its changing fields are the last five. */
+/** State shared by several files of the ledger. The last five fields are mutable. */
 export interface Bank {
   readonly options: BankOptions;
   readonly vm: Vm;
@@ -54,9 +54,9 @@ export interface Bank {
   branch: number;
   pending: Pending;
   fixtures: number;
-  /** Answers are given as of so many slots ago: a node that is behind (0 but for the time of one call under a fault). */
+  /** Responses are this many slots old: a lagging node (0 except during one call under a fault). */
   lagSlots: number;
-  /** The branch that the last fork has left, while it is still shown. */
+  /** The old branch of the last fork, while it is still served. */
   old: OldBranch | null;
 }
 
@@ -89,7 +89,7 @@ export function createBank(options: BankOptions): Bank {
   return bank;
 }
 
-/** Makes `slot` the one under construction, with clock and slot hashes of the engine as programs see them in it. */
+/** Opens `slot`: sets clock and slot hashes of the engine as programs see them in it. */
 export function openSlot(bank: Bank, slot: number): void {
   const tip = bank.state.tip();
   bank.pending = newPending(slot, 0);
@@ -99,7 +99,7 @@ export function openSlot(bank: Bank, slot: number): void {
   for (const listener of bank.listeners) listener.slotOpened?.(slot, tip.slot);
 }
 
-/** A slot that waits for its first transaction has no time yet: it is that of the transaction. */
+/** An empty slot has no time yet: its first transaction determines the time. */
 export function refreshClock(bank: Bank): void {
   if (bank.pending.records.length > 0) return;
   const tip = bank.state.tip();
@@ -107,7 +107,7 @@ export function refreshClock(bank: Bank): void {
   bank.vm.setClock(bank.pending.slot, bank.pending.time);
 }
 
-/** Checks a transaction as a cluster would (duplicate, recent blockhash or nonce) and runs it in the open slot. */
+/** Checks a transaction like a cluster (duplicate, recent blockhash or nonce) and runs it in the open slot. */
 export function submit(bank: Bank, transaction: DecodedTransaction): Submission {
   if (bank.state.record(transaction.signatures[0]!) !== undefined) {
     return { landed: false, err: 'AlreadyProcessed' };
@@ -116,7 +116,7 @@ export function submit(bank: Bank, transaction: DecodedTransaction): Submission 
   return run(bank, transaction);
 }
 
-/** Whether the blockhash, or the nonce that stands for it, is still good on top of `block` with its accounts. */
+/** Whether the blockhash, or the nonce in its place, is still valid on top of `block` with its accounts. */
 export function isFresh(
   bank: Bank,
   transaction: DecodedTransaction,
@@ -129,7 +129,7 @@ export function isFresh(
   );
 }
 
-/** Runs a transaction in the open slot without asking how old it is: a fork runs dropped ones again by decree. */
+/** Runs a transaction in the open slot without checking its age: a fork runs dropped ones again. */
 export function run(bank: Bank, transaction: DecodedTransaction): Submission {
   refreshClock(bank);
   const { accounts, pending } = bank;
@@ -156,7 +156,7 @@ export function run(bank: Bank, transaction: DecodedTransaction): Submission {
   return { landed: true, record: land(bank, makeRecord(input, accounts), written) };
 }
 
-/** Sysvars have setters of their own, and the engine lets no transaction write a program: neither takes part in rollback. */
+/** Sysvars have special setters, and the engine lets no transaction write a program: neither takes part in rollback. */
 function keepState(bank: Bank, key: string): void {
   const { preImages } = bank.pending;
   if (preImages.has(key)) return;
@@ -194,7 +194,7 @@ export function seal(bank: Bank): LedgerBlock {
   };
   const finalizedBefore = state.finalized();
   state.append(block);
-  // Settled before anybody hears of the block: a listener may read at every commitment.
+  // Updated before listeners are called: they may read at every commitment.
   bank.pending = newPending(block.slot + 1, block.time);
   for (const listener of bank.listeners) listener.sealed?.(block);
   settle(bank, finalizedBefore);
@@ -210,13 +210,13 @@ function settle(bank: Bank, before: LedgerBlock): void {
   finalized.written.clear();
 }
 
-/** Leaves `count` slots without a block. */
+/** Skips `count` slots. */
 export function skip(bank: Bank, count: number): void {
   if (bank.pending.records.length > 0) seal(bank);
   moveTo(bank, bank.pending.slot + count);
 }
 
-/** Moves the open slot, with what was set by hand in it. */
+/** Moves the open slot, including accounts that were set in it. */
 export function moveTo(bank: Bank, slot: number): void {
   const { preImages, written } = bank.pending;
   openSlot(bank, slot);
@@ -271,18 +271,18 @@ export function newPending(slot: number, time: number): Pending {
   return { slot, time, records: [], written: new Set(), preImages: new Map() };
 }
 
-/** Notes what an account is before the block's first write to it. */
+/** Records the state of an account before the block's first write to it. */
 function keepPreImage(images: PreImages, key: string, read: () => VmAccount | null): void {
   if (!images.has(key)) images.set(key, { state: read(), overwritten: false });
 }
 
-/** Marks a key as set by hand: blocks keep what rollback needs, but show the newest state to readers of older states. */
+/** Marks a key as set directly: blocks keep what rollback needs, but readers of older states see the newest state. */
 function markOverwritten(images: PreImages, key: string): void {
   const image = images.get(key);
   if (image !== undefined) images.set(key, { ...image, overwritten: true });
 }
 
-/** The oldest noted state of a key in `blocks` (ascending); undefined where none wrote it. */
+/** The oldest recorded state of a key in `blocks` (ascending); undefined when none wrote it. */
 export function imageIn(blocks: readonly Pick<LedgerBlock, 'preImages'>[], key: string): VmAccount | null | undefined {
   for (const block of blocks) {
     const image = block.preImages.get(key);
@@ -295,7 +295,7 @@ export const SYSTEM_PROGRAM = '11111111111111111111111111111111';
 export const NONCE_BYTES = 80;
 const ADVANCE_NONCE = 4;
 
-/** The nonce account that a transaction's first instruction advances, or null where it advances none. */
+/** The nonce account that the first instruction of a transaction advances; null without one. */
 function nonceKeyOf(message: MessageParts): string | null {
   const first = message.instructions[0];
   if (first === undefined || message.staticKeys[first.programIdIndex] !== SYSTEM_PROGRAM) return null;
@@ -316,14 +316,14 @@ export function genesisHashOf(seed: string): string {
   return encode32(createHash('sha256').update(`parhelion local chain\0${seed}`).digest());
 }
 
-/** The one key pair that everybody knows: its lamports are worth nothing by design. */
+/** A publicly known key pair: its lamports are worthless by design. */
 export function faucetKeypair(): Keypair {
   return Keypair.fromSeed(createHash('sha256').update('parhelion local faucet').digest());
 }
 
 /**
- * SHA-256(previous hash ‖ slot u64 LE ‖ branch u32 LE ‖ first signatures in order). The branch number keeps two branches
- * from ever sharing a hash.
+ * SHA-256(previous hash ‖ slot u64 LE ‖ branch u32 LE ‖ first signatures in order). The branch number prevents two branches
+ * from sharing a hash.
  */
 function blockhashOf(previous: string, slot: number, branch: number, signatures: readonly string[]): string {
   const head = Buffer.alloc(12);
@@ -334,7 +334,7 @@ function blockhashOf(previous: string, slot: number, branch: number, signatures:
   return encode32(hash.digest());
 }
 
-/** Where block times come from; unix seconds. */
+/** Source of block times, in unix seconds. */
 export type TimeSource =
   | { readonly kind: 'wall' }
   | { readonly kind: 'virtual'; readonly genesisTime?: number; readonly slotSeconds?: number };
@@ -342,7 +342,7 @@ export type TimeSource =
 const DEFAULT_GENESIS_TIME = 1_700_000_000;
 const DEFAULT_SLOT_SECONDS = 0.4;
 
-/** Block time by height. `moveTo` only ever moves time forward, and all later blocks with it. */
+/** Block time by height. `moveTo` only moves time forward, including all later blocks. */
 export function createChainTime(source: TimeSource, nowMs: () => number) {
   let offsetSeconds = 0;
   const base = (height: number): number =>
@@ -358,7 +358,7 @@ export function createChainTime(source: TimeSource, nowMs: () => number) {
   };
 }
 
-/** An account as callers give it. */
+/** An account as given by callers. */
 export interface AccountInput {
   readonly lamports: number | bigint;
   readonly data: Uint8Array;

@@ -2,7 +2,7 @@ import { CodedError } from '../../lib/coded-error.ts';
 import type { LedgerBlock, TransactionRecord } from './types.ts';
 
 const RECENT_HASHES = 151;
-/** Pruning block by block would move the whole list each time. */
+/** Pruning each block separately would shift the whole list each time. */
 const PRUNE_SLACK = 256;
 
 export interface ChainStateOptions {
@@ -12,7 +12,7 @@ export interface ChainStateOptions {
 
 export type ChainState = ReturnType<typeof createChainState>;
 
-/** Blocks of the current branch with their indexes by slot, hash, signature and address. Knows nothing of execution. */
+/** Blocks of the current branch with their indexes by slot, hash, signature and address, independent of execution. */
 export function createChainState(genesis: LedgerBlock, options: ChainStateOptions) {
   let blocks: LedgerBlock[] = [genesis];
   const bySlot = new Map([[genesis.slot, genesis]]);
@@ -38,7 +38,7 @@ export function createChainState(genesis: LedgerBlock, options: ChainStateOption
     blocks: (): readonly LedgerBlock[] => blocks,
     block: (slot: number): LedgerBlock | undefined => bySlot.get(slot),
     firstAvailable: (): number => firstAvailable,
-    /** Newest block with `finalityDepth` blocks above it; the oldest one until there are so many. */
+    /** Newest block with `finalityDepth` blocks above it; the oldest one while there are fewer. */
     finalized: (): LedgerBlock => blocks[Math.max(0, blocks.length - 1 - options.finalityDepth)]!,
     append(block: LedgerBlock): void {
       blocks.push(block);
@@ -48,7 +48,7 @@ export function createChainState(genesis: LedgerBlock, options: ChainStateOption
       if (old !== undefined) heightByHash.delete(old.blockhash);
       if (blocks.length > options.maxBlocks + PRUNE_SLACK) prune(blocks[blocks.length - options.maxBlocks]!.slot);
     },
-    /** Takes the newest block away together with its transactions. */
+    /** Removes the newest block and its transactions. */
     dropNewest(): LedgerBlock {
       if (blocks.length < 2) throw new CodedError('LOCAL_FORK_DEPTH', 'the oldest block cannot be dropped');
       const block = blocks.pop()!;
@@ -75,7 +75,7 @@ function createTransactionIndex() {
   return {
     transactionCount: (): number => count,
     record: (signature: string): TransactionRecord | undefined => bySignature.get(signature),
-    /** Oldest first, the slot under construction included. */
+    /** Oldest first, including the slot under construction. */
     recordsOf: (address: string): readonly TransactionRecord[] => byAddress.get(address) ?? [],
     addRecord(record: TransactionRecord): void {
       count += 1;

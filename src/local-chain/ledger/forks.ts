@@ -7,7 +7,7 @@ import type { ForkReport, ForkRequest, LedgerBlock, TransactionRecord } from './
 const MAX_FILL_BLOCKS = 64;
 const MAX_STEPS = 10_000;
 
-/** Drops the newest blocks with everything they did and grows another branch from their parent. */
+/** Drops the newest blocks with all their effects and builds another branch from their parent. */
 export function fork(bank: Bank, request: ForkRequest): ForkReport {
   const { depth, extraBlocks = 1, gap = 0, servesOld = 0 } = request;
   for (const [name, value] of [
@@ -36,13 +36,13 @@ export function fork(bank: Bank, request: ForkRequest): ForkReport {
     for (const record of records) replay(bank, record);
     return seal(bank);
   });
-  // The slots of a chain never go back for long: the new branch ends above the old one.
+  // A chain's slots do not go back for long: the new branch ends above the old one.
   if (oldTip.slot - bank.pending.slot > MAX_FILL_BLOCKS) moveTo(bank, oldTip.slot);
   while (bank.state.tip().slot <= oldTip.slot) added.push(seal(bank));
   return reportOf(bank, ancestor, dropped, added);
 }
 
-/** Takes `depth` blocks away, newest first, and puts every account back. Answers them oldest first. */
+/** Removes `depth` blocks, newest first, and restores every account. Returns them oldest first. */
 function rollBack(bank: Bank, depth: number): LedgerBlock[] {
   restore(bank, bank.pending);
   const dropped: LedgerBlock[] = [];
@@ -58,7 +58,7 @@ function restore(bank: Bank, block: Pick<LedgerBlock, 'preImages'>): void {
   for (const [key, image] of block.preImages) bank.accounts.set(key, image.state);
 }
 
-/** Which records go into which new block: one block later than before, so that every one of them changes its slot. */
+/** Assigns records to new blocks, one block later than before, so that every record changes its slot. */
 function planReplay(
   dropped: readonly LedgerBlock[],
   replayed: NonNullable<ForkRequest['replay']>,
@@ -108,7 +108,7 @@ function summary(block: LedgerBlock) {
   };
 }
 
-/** The chain as it is now, kept apart from what happens to it. Only blocks and their transactions are: accounts are not. */
+/** A snapshot of the current blocks and transactions, without accounts. */
 function keepBranch(bank: Bank, times: number): OldBranch {
   const [first, ...rest] = bank.state.blocks();
   if (first === undefined) throw new TypeError('a chain has a first block');
@@ -122,7 +122,7 @@ function keepBranch(bank: Bank, times: number): OldBranch {
   return { bank: { ...bank, state, pending, listeners: new Set() }, times, served: new Map() };
 }
 
-/** The bank that answers this call: the old one until it has answered the method often enough. */
+/** The bank for this call: the old one until it has answered the method often enough. */
 export function bankFor(bank: Bank, method: string): Bank {
   const { old } = bank;
   if (old === null) return bank;

@@ -16,7 +16,7 @@ export interface BalanceSheet {
   readonly tokens: readonly (TokenState | null)[];
 }
 
-/** Reads the sheet; `after` the run only what may have been written is read anew. */
+/** Reads the sheet; `after` the run only accounts that may have been written are read again. */
 export function readBalances(accounts: Accounts, keys: ResolvedKeys, after: boolean): BalanceSheet {
   return {
     lamports: keys.all.map((key) => accounts.balance(key)),
@@ -82,7 +82,7 @@ export function innerJson(outcome: VmOutcome) {
   );
 }
 
-/** The engine conserves lamports apart from the fee, so the fee is what is missing afterwards. */
+/** The engine conserves lamports apart from the fee, so the fee is the difference. */
 function chargedFee(keys: readonly string[], before: readonly bigint[], after: readonly bigint[]): bigint {
   const seen = new Set<string>();
   let fee = 0n;
@@ -108,7 +108,7 @@ export function tokenBalances(
   });
 }
 
-/** What a node has kept of a transaction does not tell an amount of 0 from none. */
+/** Agave does not store whether an amount of 0 was present. */
 function stored(balances: readonly TokenBalanceEntry[]): TokenBalanceEntry[] {
   return balances.map((balance) => {
     const { uiTokenAmount } = balance;
@@ -116,7 +116,7 @@ function stored(balances: readonly TokenBalanceEntry[]): TokenBalanceEntry[] {
   });
 }
 
-/** A number where it is exact, else a bigint, which the JSON writer prints as a bare integer. */
+/** A number when exact, else a bigint, which the JSON writer prints as a bare integer. */
 export function exact(value: bigint): number | bigint {
   return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : value;
 }
@@ -130,7 +130,7 @@ const MEMO_PROGRAMS = new Set([
   'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr',
 ]);
 
-/** `[bytes] text` of each memo instruction, joined the way signature lists show them; null without any. */
+/** `[bytes] text` of each memo instruction, joined as in signature lists; null without any. */
 export function memoOf(message: MessageParts, keys: readonly string[]): string | null {
   const memos = message.instructions
     .filter((item) => MEMO_PROGRAMS.has(keys[item.programIdIndex] ?? ''))
@@ -143,7 +143,7 @@ const WRITE_LOCK_UNITS = 300;
 const DATA_BYTES_PER_UNIT = 4;
 const PAGE_BYTES = 32 * 1024;
 const PAGE_UNITS = 8;
-/** Bytes that each loaded account counts with, beside its data. */
+/** Overhead that each loaded account counts, in addition to its data. */
 const ACCOUNT_BYTES = 64;
 const TABLE_BYTES = 8_248;
 const UPGRADEABLE_LOADER = 'BPFLoaderUpgradeab1e11111111111111111111111';
@@ -154,7 +154,7 @@ const CHECKER_UNITS: Readonly<Record<string, number>> = {
   Secp256r1SigVerify1111111111111111111111111: 4_800,
 };
 
-/** What a transaction takes of a block's limit. */
+/** Cost of a transaction toward a block's limit. */
 function costOf(message: MessageParts, writable: number, computeUnits: number, loadedBytes: number): number {
   let units = SIGNATURE_UNITS * message.header.numRequiredSignatures + WRITE_LOCK_UNITS * writable + computeUnits;
   let dataBytes = 0;
@@ -165,7 +165,7 @@ function costOf(message: MessageParts, writable: number, computeUnits: number, l
   return units + Math.floor(dataBytes / DATA_BYTES_PER_UNIT) + PAGE_UNITS * Math.ceil(loadedBytes / PAGE_BYTES);
 }
 
-/** Bytes of all accounts that a transaction loads: the data of upgradeable programs counts too, and each lookup table. */
+/** Bytes of all accounts that a transaction loads, including the data of upgradeable programs and each lookup table. */
 export function loadedBytes(accounts: Accounts, message: MessageParts, keys: readonly string[]): number {
   const counted = new Set<string>();
   let total = TABLE_BYTES * message.lookups.length;
@@ -194,8 +194,8 @@ export interface ResolvedKeys {
 }
 
 /**
- * All keys of a message in the order in which instructions count them. Entries that no table holds are left out: the engine
- * refuses such a transaction, so nobody counts in the result.
+ * All keys of a message in the order used by instructions. Omits entries missing in the tables: the engine
+ * refuses such a transaction, so the result is not used.
  */
 export function resolveKeys(message: MessageParts, account: (key: string) => VmAccount | null): ResolvedKeys {
   const loaded = { writable: [] as string[], readonly: [] as string[] };
@@ -227,14 +227,14 @@ function entries(data: Uint8Array, indexes: readonly number[]): string[] {
 
 type Lookup = (key: string) => VmAccount | null;
 
-/** A transaction whose programs or accounts cannot be loaded lands all the same: it costs its fee and does nothing. */
+/** A transaction whose programs or accounts cannot be loaded still lands: it costs its fee and does nothing. */
 const LOADING_ERRORS = new Set([
   'ProgramAccountNotFound',
   'InvalidProgramForExecution',
   'MaxLoadedAccountsDataSizeExceeded',
 ]);
 
-/** Errors of a transaction that no block may hold, whoever sends it: a node refuses the call. */
+/** Errors of a transaction that no block may contain: Agave refuses the call. */
 const SANITIZE_ERRORS = new Set([
   'SanitizeFailure',
   'UnsupportedVersion',
@@ -256,7 +256,7 @@ export function isSanitizeError(err: TransactionError): boolean {
   return typeof err === 'string' ? SANITIZE_ERRORS.has(err) : err['DuplicateInstruction'] !== undefined;
 }
 
-/** The engine does not tell a program that is absent from an account that is none. */
+/** The engine does not distinguish a missing program from an account that is not a program. */
 export function nodeError(
   err: TransactionError | null,
   message: MessageParts,
@@ -272,7 +272,7 @@ export function nodeError(
   return err;
 }
 
-/** Takes the fee of a transaction that was not run. False where the payer cannot pay it. */
+/** Charges the fee of a transaction that was not run. False when the payer cannot pay it. */
 export function payFee(accounts: Accounts, message: MessageParts): boolean {
   const key = message.staticKeys[0]!;
   const payer = accounts.get(key);
@@ -282,7 +282,7 @@ export function payFee(accounts: Accounts, message: MessageParts): boolean {
   return true;
 }
 
-/** Moves the nonce of a failed transaction on: whoever sends it again does not pay again. */
+/** Advances the nonce of a failed transaction, so that sending it again does not cost again. */
 export function advanceNonce(accounts: Accounts, nonceKey: string, blockhash: string): void {
   const account = accounts.get(nonceKey);
   if (account === null) return;
@@ -314,7 +314,7 @@ const BUILTIN_UNITS = 3_000n;
 const PROGRAM_UNITS = 200_000n;
 const MICRO = 1_000_000n;
 
-/** Lamports that a message will cost: its signatures, those of precompiles, and the priority fee. */
+/** Fee of a message in lamports: its signatures, those of precompiles, and the priority fee. */
 export function feeOf(message: MessageParts): number {
   let signatures = BigInt(message.header.numRequiredSignatures);
   for (const item of message.instructions) {
@@ -323,13 +323,13 @@ export function feeOf(message: MessageParts): number {
   return Number(signatures * LAMPORTS_PER_SIGNATURE + priorityFeeOf(message));
 }
 
-/** Version 1 names the whole fee in its header; ComputeBudget instructions do nothing there. */
+/** Version 1 has the total fee in its header; ComputeBudget instructions have no effect there. */
 function priorityFeeOf(message: MessageParts): bigint {
   if (message.version === 1) return message.config?.priorityFee ?? 0n;
   return (unitLimitOf(message) * unitPriceOf(message) + MICRO - 1n) / MICRO;
 }
 
-/** Micro-lamports per compute unit that a message offers. */
+/** Micro-lamports per compute unit offered by a message. */
 export function unitPriceOf(message: MessageParts): bigint {
   if (message.version === 1) {
     const limit = BigInt(message.config?.computeUnitLimit ?? 0);

@@ -13,7 +13,7 @@ import type {
   UnplacedRecord,
 } from './types.ts';
 
-/** Puts a recorded transaction into the open slot without running it; its meta is served unchanged. */
+/** Adds a recorded transaction to the open slot without running it; its meta is served unchanged. */
 export function appendRecorded(bank: Bank, recorded: RecordedTransaction): TransactionRecord {
   const transaction = decodeTransaction(wireOf(recorded.transaction));
   const meta = recorded.meta as TransactionMeta | null;
@@ -22,7 +22,7 @@ export function appendRecorded(bank: Bank, recorded: RecordedTransaction): Trans
   }
   const signature = transaction.signatures[0]!;
   if (bank.state.record(signature) !== undefined) {
-    throw new CodedError('LOCAL_BAD_TRANSACTION', `transaction ${signature} is in the ledger already`);
+    throw new CodedError('LOCAL_BAD_TRANSACTION', `transaction ${signature} is already in the ledger`);
   }
   const loaded = meta.loadedAddresses ?? { writable: [], readonly: [] };
   const keys = [...transaction.staticKeys, ...loaded.writable, ...loaded.readonly];
@@ -40,7 +40,7 @@ export function appendRecorded(bank: Bank, recorded: RecordedTransaction): Trans
   return land(bank, record, []);
 }
 
-/** Wire bytes of a recorded transaction in any form that `getTransaction` gives, parsed ones excepted. */
+/** Wire bytes of a recorded transaction in any form of `getTransaction` except parsed ones. */
 function wireOf(recorded: RecordedTransaction['transaction']): Uint8Array {
   if (typeof recorded === 'string') return Buffer.from(recorded, 'base64');
   try {

@@ -26,7 +26,7 @@ export interface InnerInstructionJson {
   readonly stackHeight: number | null;
 }
 
-/** `meta` as a node sends it, lamports as bigint where a number would not be exact. */
+/** `meta` as sent by Agave, lamports as bigint when a number is not exact. */
 export interface TransactionMeta {
   readonly err: TransactionError | null;
   readonly status: { readonly Ok: null } | { readonly Err: TransactionError };
@@ -57,16 +57,16 @@ export interface TransactionRecord {
   readonly meta: TransactionMeta;
   readonly memo: string | null;
   readonly recorded: boolean;
-  /** Place in its block. */
+  /** Position in its block. */
   readonly index: number;
 }
 
 export type UnplacedRecord = Omit<TransactionRecord, 'index'>;
 
-/** What an account was before a block touched it first; `state` null = there was none. */
+/** State of an account before a block's first write to it; `state` null: it did not exist. */
 export interface PreImage {
   readonly state: VmAccount | null;
-  /** Set by hand since: rollback still needs `state`, but readers of older states see what was set. */
+  /** Set directly since: rollback still needs `state`, but readers of older states see the new one. */
   readonly overwritten: boolean;
 }
 
@@ -81,7 +81,7 @@ export interface LedgerBlock {
   /** Unix seconds. */
   readonly time: number;
   readonly records: readonly TransactionRecord[];
-  /** Accounts that its transactions wrote. Emptied, like `preImages`, once the block is finalized. */
+  /** Accounts written by its transactions. Emptied, like `preImages`, when the block is finalized. */
   readonly written: Set<string>;
   readonly preImages: PreImages;
 }
@@ -104,7 +104,7 @@ export interface JsonTransaction {
   };
 }
 
-/** A recorded transaction as `getTransaction` (encoding base64 or json) answers it. */
+/** A recorded transaction as returned by `getTransaction` (encoding base64 or json). */
 export interface RecordedTransaction {
   /** base64 wire bytes, the pair [text, "base64"], or the object of encoding `json`. */
   readonly transaction: string | readonly [string, string] | JsonTransaction;
@@ -113,19 +113,19 @@ export interface RecordedTransaction {
 }
 
 export interface ForkRequest {
-  /** Newest blocks to drop. */
+  /** Number of newest blocks to drop. */
   readonly depth: number;
-  /** Which dropped transactions run again: all, none, in reverse order, or those with these signatures. */
+  /** Dropped transactions to run again: all, none, in reverse order, or those with these signatures. */
   readonly replay?: 'all' | 'none' | 'reverse' | readonly string[];
-  /** Blocks that the new branch has beyond `depth`. */
+  /** Blocks of the new branch in addition to `depth`. */
   readonly extraBlocks?: number;
-  /** Slots that the new branch leaves out after the common ancestor. */
+  /** Slots that the new branch skips after the common ancestor. */
   readonly gap?: number;
-  /** How many more calls of each method that reads blocks are answered from the old branch: a node that notices late. */
+  /** Number of further calls of each method that reads blocks that are answered from the old branch: a node that notices late. */
   readonly servesOld?: number;
 }
 
-/** What a fork did: the ground truth for tests. */
+/** Result of a fork: the ground truth for tests. */
 export interface ForkReport {
   readonly commonAncestor: number;
   readonly dropped: readonly { readonly slot: number; readonly blockhash: string; readonly signatures: string[] }[];
@@ -134,16 +134,16 @@ export interface ForkReport {
   readonly moved: readonly { readonly signature: string; readonly from: number; readonly to: number }[];
 }
 
-/** What the ledger tells its listeners, synchronously and in this order. */
+/** Events of the ledger, called synchronously and in this order. */
 export interface LedgerListener {
-  /** A transaction ran in the slot under construction; `written` are the accounts that it changed. */
+  /** A transaction ran in the slot under construction; `written`: the accounts that it changed. */
   executed?(record: TransactionRecord, written: readonly string[]): void;
-  /** A slot is under construction from now on. */
+  /** A slot is now under construction. */
   slotOpened?(slot: number, parentSlot: number): void;
   sealed?(block: LedgerBlock): void;
   finalized?(block: LedgerBlock): void;
   /** An account was set without a transaction. */
   accountSet?(key: string): void;
-  /** Before the new branch is built. */
+  /** Called before the new branch is built. */
   rolledBack?(ancestor: LedgerBlock): void;
 }

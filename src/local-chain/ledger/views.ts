@@ -5,12 +5,12 @@ import type { Commitment, LedgerBlock } from './types.ts';
 
 const CLOCK = 'SysvarC1ock11111111111111111111111111111111';
 
-/** Account state as of a commitment. */
+/** Account state at a commitment. */
 export interface AccountView {
-  /** Slot that the answers belong to. */
+  /** Slot of the responses. */
   readonly slot: number;
   get(key: string): VmAccount | null;
-  /** What the account was then, where something has written it since; undefined where it is as the engine has it now. */
+  /** The earlier state of an account that was written since; undefined when the engine's state applies. */
   older(key: string): VmAccount | null | undefined;
   ofProgram(program: string): Map<string, VmAccount>;
 }
@@ -29,14 +29,14 @@ function newestOf(bank: Bank, commitment: Commitment): number {
 }
 
 /**
- * The engine holds only the newest state; what later blocks have written is looked up in their pre-images, oldest first.
+ * The engine holds only the newest state; accounts written by later blocks are looked up in their pre-images, oldest first.
  */
 export function viewOf(bank: Bank, commitment: Commitment): AccountView {
   const slot = slotOf(bank, commitment);
   return viewAt(bank, slot, commitment !== 'processed');
 }
 
-/** State as of the end of `slot`, which must not be below the finalized one. */
+/** State at the end of `slot`, which must not be below the finalized one. */
 export function viewAt(bank: Bank, slot: number, sealedOnly: boolean): AccountView {
   const later: Pick<LedgerBlock, 'preImages'>[] = blocksAbove(bank, slot);
   if (sealedOnly) later.push(bank.pending);
@@ -61,7 +61,7 @@ export function viewAt(bank: Bank, slot: number, sealedOnly: boolean): AccountVi
   };
 }
 
-/** The clock as it was in a sealed slot: the engine's own is that of the open slot. */
+/** The clock of a sealed slot: the engine's is that of the open slot. */
 function clockAt(bank: Bank, slot: number): VmAccount | null | undefined {
   const block = bank.state.block(slot);
   const newest = block === undefined ? null : bank.accounts.get(CLOCK);

@@ -9,7 +9,7 @@ export type Maybe<R extends readonly Read<unknown>[]> = {
   -readonly [K in keyof R]?: R[K] extends Read<infer T> ? T | undefined : never;
 };
 
-/** A method with `required` parameters, then `optional` ones: a node counts and refuses them in these words. */
+/** A method with `required` parameters, then `optional` ones: counted and refused like in Agave. */
 export function method<const R extends readonly Read<unknown>[], const O extends readonly Read<unknown>[]>(
   required: R,
   optional: O,
@@ -18,7 +18,7 @@ export function method<const R extends readonly Read<unknown>[], const O extends
   return (node, params) => run(node, ...(readParams(required, optional, params) as [...Values<R>, ...Maybe<O>]));
 }
 
-/** Reads the parameters of one call: `undefined` = none were sent. Throws -32602. */
+/** Reads the parameters of one call: `undefined` = not sent. Throws -32602. */
 export function readParams(
   required: readonly Read<unknown>[],
   optional: readonly Read<unknown>[],
@@ -66,7 +66,7 @@ function unexpectedParams(message: string, data: string): Error {
   return rpcError(RPC.invalidParams, `Invalid parameters: ${message}`, data);
 }
 
-/** A value as a node prints it in the data of such an error. */
+/** A value as Agave prints it in the data of such an error. */
 function debugText(value: unknown): string {
   if (value === null) return 'Null';
   if (typeof value === 'string') return `String(${JSON.stringify(value)})`;

@@ -51,7 +51,7 @@ export const accountMethods: Methods = {
   getMultipleAccounts: method([list(text)], [accountConfig], (node, addresses, config) => {
     const keys = atMost(addresses, 100).map((address) => pubkey(address));
     const { slot, accounts } = bankOf(node, config);
-    // Only here a node takes base64 where nobody names an encoding.
+    // Only here Agave defaults to base64.
     const format = accountFormatOf(config, 'base64');
     return inContext(
       slot,

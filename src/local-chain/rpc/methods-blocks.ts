@@ -27,7 +27,7 @@ import { contextSlot, inContext, type LocalNode, type Methods } from './node.ts'
 
 const MAX_RANGE_SLOTS = 500_000;
 const MAX_SIGNATURES = 1000;
-/** Blocks whose transactions a node has at hand; older ones it looks for in its history, when asked to. */
+/** Blocks whose transactions a node caches; it searches its history for older ones only on request. */
 const STATUS_BLOCKS = 300;
 
 export const blockMethods: Methods = {
@@ -134,7 +134,7 @@ function signatureInfo(node: LocalNode, record: TransactionRecord) {
   };
 }
 
-/** How far a transaction has got; confirmations are counted in blocks above its own. */
+/** Confirmation state of a transaction; confirmations are counted in blocks above its own. */
 export function statusOf(node: LocalNode, record: TransactionRecord | undefined) {
   if (record === undefined || record.slot > slotOf(node.bank, 'processed')) return null;
   const { state } = node.bank;
@@ -175,7 +175,7 @@ function newestSealed(node: LocalNode, config: ContextConfig | undefined): numbe
   return contextSlot(node, sealedOnly(config));
 }
 
-/** A name that a node keeps for old clients. */
+/** A name that Agave accepts for old clients. */
 function encodingOf(encoding: WireEncoding = 'json'): TransactionEncoding {
   return encoding === 'binary' ? 'base58' : encoding;
 }

@@ -26,16 +26,16 @@ const STAKE_LAMPORTS = 999_999_997_717_120;
 const MIN_DELEGATION_LAMPORTS = 1_000_000_000;
 const MAX_LEADERS = 5_000;
 const MAX_SAMPLES = 720;
-/** How often a node would write one down. */
+/** Interval of a node's snapshots. */
 const SNAPSHOT_SLOTS = 100;
 const SAMPLE_SECONDS = 60;
-/** Places of `getBlockCommitment`: how much stake has voted on a block so and so many times, the last one for roots. */
+/** Length of the list in `getBlockCommitment`: stake by number of confirmations, the last entry for roots. */
 const LOCKOUTS = 32;
 const INFLATION = { initial: 0.08, terminal: 0.015, taper: 0.15, foundation: 0.05, foundationTerm: 7 };
 const SLOTS_PER_YEAR = 78_892_314.984;
 
 /**
- * What a cluster of one node says about itself: that node leads every slot, holds all stake and votes at once. Its identity and
+ * Facts of a cluster of one node: it leads every slot, holds all stake and votes at once. Its identity and
  * its vote account are addresses without a key pair.
  */
 export const nodeMethods: Methods = {
@@ -149,12 +149,12 @@ function epochOf(slot: number): number {
   return Math.floor(slot / SLOTS_PER_EPOCH);
 }
 
-/** The newest epoch whose leaders are known: the one after the current. */
+/** The newest epoch with known leaders: the one after the current. */
 function scheduledEpoch(node: LocalNode): number {
   return epochOf(node.bank.pending.slot) + 1;
 }
 
-/** A local chain has one address for everything; what it does not listen on is null. */
+/** A local chain has one address for everything; services that it lacks are null. */
 function clusterNode(node: LocalNode) {
   return {
     clientId: 'Agave',

@@ -58,7 +58,7 @@ export const sendMethods: Methods = {
     });
     const preflight = simulate(node, bank, transaction, { verifySignatures: !skip, anyHash: skip });
     if (!skip && preflight.outcome.err !== null) throw preflightFailure(preflight);
-    // What becomes of it is for the caller to find out, by the signature.
+    // The caller finds out the result by the signature.
     node.submit(transaction);
     return transaction.signatures[0];
   }),

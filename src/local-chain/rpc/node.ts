@@ -5,22 +5,22 @@ import type { Commitment, LedgerBlock } from '../ledger/types.ts';
 import { type AccountView, slotOf, viewAt } from '../ledger/views.ts';
 import type { DecodedTransaction } from '../vm/transaction.ts';
 
-/** The one place where the simulator says what it is: no client can take this for a validator. */
+/** The only place where the simulator identifies itself: no client can mistake it for a validator. */
 export const API_VERSION = '0.0.0-parhelion-local';
 
-/** What the methods work on. */
+/** Dependencies of the methods. */
 export interface LocalNode {
   readonly bank: Bank;
   readonly genesisHash: string;
-  /** No slot timer: each transaction makes its block, and time does not pass for those who wait. */
+  /** No slot timer: each transaction makes its block, and time does not pass in between. */
   readonly sealsEach: boolean;
   /** Runs a transaction and, without a slot timer, seals its block. */
   submit(transaction: DecodedTransaction): Submission;
-  /** A real transfer from the faucet; answers its signature. */
+  /** A real transfer from the faucet; returns its signature. */
   airdrop(address: string, lamports: bigint): string;
 }
 
-/** A method gets what its caller sent, `undefined` where it sent no parameters, and answers plain data (bigints allowed). */
+/** A method gets the caller's params, `undefined` when not sent, and returns plain data (bigints allowed). */
 export type Method = (node: LocalNode, params: unknown) => unknown;
 export type Methods = Readonly<Record<string, Method>>;
 
@@ -33,18 +33,18 @@ export function inContext<T>(slot: number, value: T): Answer<T> {
   return { context: { slot, apiVersion: API_VERSION }, value };
 }
 
-/** The state of the chain that a call is answered from: a node's bank at the asked commitment. */
+/** The state of the chain for a call: a node's bank at the requested commitment. */
 export interface BankView {
   readonly commitment: Commitment;
   readonly slot: number;
-  /** The newest block at or below `slot`: its hash is the newest that transactions may name there. */
+  /** The newest block at or below `slot`: its hash is the newest that transactions may use there. */
   readonly block: LedgerBlock;
-  /** Blocks up to the slot, the one under construction counted. */
+  /** Blocks up to the slot, including the one under construction. */
   readonly height: number;
   readonly accounts: AccountView;
 }
 
-/** Newest bank of the asked commitment (default `finalized`), checked against `minContextSlot`. Throws -32016. */
+/** Newest bank of the requested commitment (default `finalized`), checked against `minContextSlot`. Throws -32016. */
 export function bankOf(node: LocalNode, config: ContextConfig | undefined): BankView {
   const commitment = config?.commitment ?? 'finalized';
   const slot = contextSlot(node, config);
@@ -61,8 +61,8 @@ export function bankOf(node: LocalNode, config: ContextConfig | undefined): Bank
 }
 
 /**
- * The bank for blockhashes and trial runs. Without a slot timer no wait would ever make a block final, so there the newest
- * block counts, at the slot of the asked commitment.
+ * The bank for blockhashes and simulations. Without a slot timer waiting never makes a block final, so the newest
+ * block is used, at the slot of the requested commitment.
  */
 export function sendingBank(node: LocalNode, config: ContextConfig | undefined): BankView {
   const asked = bankOf(node, config);
@@ -70,7 +70,7 @@ export function sendingBank(node: LocalNode, config: ContextConfig | undefined):
   return { ...bankOf(node, { commitment: 'confirmed' }), slot: asked.slot };
 }
 
-/** Newest slot of the asked commitment, checked against `minContextSlot`. Throws -32016. */
+/** Newest slot of the requested commitment, checked against `minContextSlot`. Throws -32016. */
 export function contextSlot(node: LocalNode, config: ContextConfig | undefined): number {
   const slot = slotOf(node.bank, config?.commitment ?? 'finalized');
   const wanted = config?.minContextSlot;

@@ -18,7 +18,7 @@ export interface ServedCall {
   readonly body: unknown;
 }
 
-/** Answers a whole HTTP call; the plain one is `answerPlainly`, and a fault layer may stand before it. */
+/** Answers a whole HTTP call; the default is `answerPlainly`, and a fault layer may precede it. */
 export type Responder = (call: ServedCall) => void | Promise<void>;
 
 interface RpcServer {
@@ -27,7 +27,7 @@ interface RpcServer {
   stop(): Promise<void>;
 }
 
-/** Listens on loopback only; there is no option for another address. */
+/** Listens on loopback only; no option changes the address. */
 export async function startRpcServer(
   port: number,
   respond: Responder,
@@ -40,7 +40,7 @@ export async function startRpcServer(
   try {
     await listen(server, port);
   } catch (error) {
-    // Another run may hold the fixed port: a free one, which the caller shows, is better than no chain.
+    // Another run may use the fixed port: a free one, which the caller prints, is better than no chain.
     if (port === 0 || codeOf(error) !== 'EADDRINUSE') throw error;
     await listen(server, 0);
   }
@@ -50,7 +50,7 @@ export async function startRpcServer(
     port: address.port,
     stop: () =>
       new Promise((resolve) => {
-        // Calls in flight get their answer; a client that keeps one open does not hold up the end.
+        // Calls in flight get their answer; a client that keeps its connection open does not delay the stop.
         const timer = setTimeout(() => server.closeAllConnections(), GOODBYE_MS);
         server.close(() => {
           clearTimeout(timer);
@@ -118,7 +118,7 @@ export function end(
   response.end(text);
 }
 
-/** Sends what `answerBody` gave: the empty text where nobody waits for an answer. */
+/** Sends the result of `answerBody`; an empty text when there is no response. */
 export function endJson(response: ServerResponse, answers: RpcResponse | readonly RpcResponse[] | null): void {
   end(response, 200, answerText(answers), JSON_TYPE);
 }
@@ -127,7 +127,7 @@ export function answerText(answers: RpcResponse | readonly RpcResponse[] | null)
   return answers === null ? '' : `${stringify(answers)}\n`;
 }
 
-/** Answers a body of calls: one, or a batch in the order of its items. Null where nobody waits for an answer. */
+/** Answers a body: one call, or a batch in the order of its items. Null when there is no response. */
 export function answerBody(node: LocalNode, methods: Methods, body: unknown): RpcResponse | RpcResponse[] | null {
   if (!Array.isArray(body)) return answerItem(node, methods, body);
   const answers = body.flatMap((item) => answerItem(node, methods, item) ?? []);
@@ -145,15 +145,15 @@ export function answerItem(node: LocalNode, methods: Methods, item: unknown): Rp
   }
 }
 
-/** Whole numbers that a double may not hold, and strings, which are passed over. */
+/** Integers that a double may not hold exactly, and strings, which are skipped. */
 const LONG_INTEGERS = /"(?:[^"\\]|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g;
 
-/** Parses JSON text; whole numbers that a double does not hold become bigints. Throws SyntaxError. */
+/** Parses JSON text; integers that a double cannot hold exactly become bigints. Throws SyntaxError. */
 export function readJson(text: string): unknown {
   if (!/\d{16}/.test(text)) return JSON.parse(text);
   const mark = `\u0000${text.length}:`;
   const marked = text.replace(LONG_INTEGERS, (token) => {
-    // Leading zeros are no JSON: they stay as they are and fail below.
+    // Leading zeros are not JSON: they stay unchanged and fail below.
     const rounds = token[0] !== '"' && !/^-?0/.test(token) && !Number.isSafeInteger(Number(token));
     return rounds ? JSON.stringify(mark + token) : token;
   });
@@ -166,10 +166,10 @@ export function readJson(text: string): unknown {
 
 export interface RpcRequest {
   readonly id: unknown;
-  /** A request without an id: nobody waits for an answer. */
+  /** A request without an id: it has no response. */
   readonly isNotification: boolean;
   readonly method: string;
-  /** A list, an object, or undefined for none. */
+  /** A list, an object, or undefined without params. */
   readonly params: unknown;
 }
 
@@ -180,7 +180,7 @@ export type RpcResponse = { readonly jsonrpc?: '2.0'; readonly id: unknown } & (
 
 const MEMBERS = new Set(['jsonrpc', 'id', 'method', 'params']);
 
-/** Whether a body has the outer form of a call: a node takes anything else as text that it cannot parse. */
+/** Whether a body has the outer form of a call: a node reports anything else as a parse error. */
 function isCall(value: unknown): boolean {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   const { id } = value as { id?: unknown };
@@ -203,7 +203,7 @@ export function readRequest(value: unknown): RpcRequest {
 
 const UNSUPPORTED_VERSION = 'Unsupported JSON-RPC protocol version';
 
-/** Answers one request; nothing it throws leaves it. */
+/** Answers one request; never throws. */
 export function answer(node: LocalNode, methods: Methods, request: RpcRequest): RpcResponse {
   const { id } = request;
   try {
@@ -221,7 +221,7 @@ export function failure(id: unknown, thrown: unknown): RpcResponse {
   return error.message === UNSUPPORTED_VERSION ? { error, id } : { jsonrpc: '2.0', error, id };
 }
 
-/** The id of a request whose form is wrong, as far as it has one. */
+/** The id of a malformed request, if it has one. */
 export function idOf(value: unknown): unknown {
   return isCall(value) ? ((value as { id?: unknown }).id ?? null) : null;
 }
@@ -231,7 +231,7 @@ export function parseError(): CodedError {
 }
 
 /**
- * A second door for WebSockets at port + 1 where the port is a fixed one: web3.js looks there when nobody names an address.
+ * A second listener for WebSockets at port + 1 when the port is fixed: the default of web3.js.
  * A taken port is reported and otherwise harmless: `port` is null then.
  */
 export async function startSocketPort(

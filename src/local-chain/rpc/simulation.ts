@@ -17,20 +17,20 @@ import { type DecodedTransaction, decodeTransaction } from '../vm/transaction.ts
 import type { TransactionError, VmAccount, VmOutcome, VmSimulation } from '../vm/vm.ts';
 import type { BankView, LocalNode } from './node.ts';
 
-/** What a node says of a run that has no effect. */
+/** The result of a run without effect. */
 export interface Simulation {
   readonly outcome: VmOutcome;
   readonly keys: ResolvedKeys;
-  /** Accounts after the run; empty where it failed. */
+  /** Accounts after the run; empty when it failed. */
   readonly accounts: ReadonlyMap<string, VmAccount>;
-  /** Null where nobody would have paid one. */
+  /** Null when no fee would be charged. */
   readonly fee: number | null;
   readonly loadedBytes: number;
-  /** Null where the transaction was not even looked at. */
+  /** Null when the transaction was not checked. */
   readonly balances: { readonly before: BalanceSheet; readonly after: BalanceSheet } | null;
 }
 
-/** Errors that come before anything is loaded or paid. */
+/** Errors before anything is loaded or paid. */
 const UNPAID = new Set([
   'AccountNotFound',
   'InsufficientFundsForFee',
@@ -40,11 +40,11 @@ const UNPAID = new Set([
 
 interface SimulationOptions {
   readonly verifySignatures: boolean;
-  /** Any blockhash counts as good. */
+  /** Accept any blockhash. */
   readonly anyHash: boolean;
 }
 
-/** Runs a transaction on the accounts of an older bank, too. Throws -32602 for one that no block may hold. */
+/** Runs a transaction, also on the accounts of an older bank. Throws -32602 for one that no block may contain. */
 export function simulate(
   node: LocalNode,
   bank: BankView,
@@ -55,7 +55,7 @@ export function simulate(
   refreshClock(node.bank);
   return withAccounts(node, bank, [...keys.all, ...transaction.lookups.map((lookup) => lookup.accountKey)], () => {
     const { accounts, vm } = node.bank;
-    // The engine checks signatures first, so that one run tells both.
+    // The engine checks signatures first, so one run reports both.
     const run = vm.simulate(transaction, verifySignatures);
     const err = nodeError(run.err, transaction, keys.all, accounts.get);
     if (err !== null && isSanitizeError(err)) throw invalidTransaction(errorText(err));
@@ -84,7 +84,7 @@ function earlyError(node: LocalNode, bank: BankView, transaction: DecodedTransac
   return isFresh(node.bank, transaction, bank.block, bank.accounts.get) ? null : 'BlockhashNotFound';
 }
 
-/** The engine knows the newest state only: what the accounts were then is lent to it for one run. */
+/** The engine knows only the newest state: older accounts are written to it for one run. */
 function withAccounts<T>(node: LocalNode, bank: BankView, keys: readonly string[], run: () => T): T {
   const { accounts } = node.bank;
   const lent = new Map<string, VmAccount | null>();
@@ -130,7 +130,7 @@ function withoutFee(before: BalanceSheet, fee: number): BalanceSheet {
   };
 }
 
-/** The sentence a node has for each error of a transaction. */
+/** Agave's text for each transaction error. */
 const TRANSACTION_SENTENCES: Readonly<Record<string, string>> = {
   AccountInUse: 'Account in use',
   AccountLoadedTwice: 'Account loaded twice',
@@ -225,7 +225,7 @@ const INSTRUCTION_SENTENCES: Readonly<Record<string, string>> = {
   BuiltinProgramsMustConsumeComputeUnits: 'Builtin programs must consume compute units',
 };
 
-/** One line for an error as a node prints it. */
+/** One line for an error, as Agave prints it. */
 export function errorText(error: TransactionError): string {
   if (typeof error === 'string') return TRANSACTION_SENTENCES[error] ?? error;
   const [index, detail] = (error['InstructionError'] as [number, unknown] | undefined) ?? [];
@@ -257,9 +257,9 @@ const LEGACY_BYTES = 1232;
 const LARGEST_BYTES = 4096;
 const BASE58_CHARACTERS = 1683;
 
-/** Wire bytes of a transaction or message; faults of the text in the node's words. Throws -32602. */
+/** Wire bytes of a transaction or message; errors in Agave's words. Throws -32602. */
 function wireBytes(text: string, encoding: 'base58' | 'base64', what: string): Uint8Array {
-  // Two characters show a version byte from 1 on: only such transactions may be longer than a packet.
+  // Two characters show a version byte from 1 on: only such transactions may exceed a packet.
   const mayBeLarge = encoding === 'base64' && text.length >= 2 && text.slice(0, 2) >= 'gQ';
   const mostBytes = mayBeLarge ? LARGEST_BYTES : LEGACY_BYTES;
   const most = encoding === 'base58' ? BASE58_CHARACTERS : Math.ceil(mostBytes / 3) * 4;
@@ -290,7 +290,7 @@ export function transactionOf(text: string, encoding: WireEncoding = 'base58'): 
   }
 }
 
-/** From version 1 on the version comes first, the signatures last, and the decoder says what is wrong. */
+/** From version 1 on the version comes first and the signatures last, and the decoder reports the error. */
 function isLarge(bytes: Uint8Array): boolean {
   return (bytes[0] ?? 0) > 0x80;
 }
@@ -299,13 +299,13 @@ function invalidTransaction(reason: string): Error {
   return invalidParams(`invalid transaction: ${reason}`);
 }
 
-/** Bytes of one message. What comes behind it is passed over, as by a node. */
+/** Bytes of one message. Trailing bytes are ignored, as by a node. */
 export function messageBytes(text: string): Uint8Array {
   const bytes = wireBytes(text, 'base64', MESSAGE);
   return isLarge(bytes) ? bytes : bytes.subarray(0, walk(bytes, MESSAGE, walkMessage));
 }
 
-/** Follows the bytes only as far as to say where they fail, and in which words. Answers where they end. */
+/** Parses only to find where and how the bytes fail. Returns their end. */
 function walk(bytes: Uint8Array, what: string, run: (reader: Reader) => void): number {
   const reader = new Reader(bytes);
   try {

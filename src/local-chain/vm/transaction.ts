@@ -42,7 +42,7 @@ export interface DecodedTransaction extends MessageParts {
 }
 
 /**
- * Decodes wire bytes. The engine aborts the whole process on bytes that do not decode, so only what comes back from a full
+ * Decodes wire bytes. The engine aborts the whole process on bytes that do not decode, so only the output of a full
  * decode-and-encode round trip, byte for byte, ever reaches it. Throws LOCAL_BAD_TRANSACTION.
  */
 export function decodeTransaction(bytes: Uint8Array): DecodedTransaction {
@@ -72,7 +72,7 @@ export function decodeTransaction(bytes: Uint8Array): DecodedTransaction {
 /** From version 1 on, which web3.js does not know. */
 const isMessageFirst = (bytes: Uint8Array): boolean => (bytes[0] ?? 0) > 0x80;
 
-/** There is one form of each version 1 transaction, and our own decoder checks all of its rules. */
+/** A version 1 transaction has exactly one form, and our own decoder checks all of its rules. */
 function decodeVersion1(bytes: Uint8Array): DecodedTransaction {
   if (bytes.length > MAX_VERSION_1_BYTES) {
     throw bad(`transaction too large: ${bytes.length} bytes (max: ${MAX_VERSION_1_BYTES} bytes)`);
@@ -102,7 +102,7 @@ function decodeVersion1(bytes: Uint8Array): DecodedTransaction {
   };
 }
 
-/** The parts of a message without its signatures, or null where the bytes are none that the engine knows. */
+/** The parts of a message without its signatures; null when the engine does not accept the bytes. */
 export function decodeMessage(bytes: Uint8Array): MessageParts | null {
   try {
     if (!isMessageFirst(bytes)) return messageParts(VersionedMessage.deserialize(bytes));
@@ -113,7 +113,7 @@ export function decodeMessage(bytes: Uint8Array): MessageParts | null {
   }
 }
 
-/** The parts of a message, or null for a version that web3.js does not know. */
+/** The parts of a message; null for a version that web3.js does not know. */
 function messageParts(message: VersionedMessage): MessageParts | null {
   const { version } = message;
   if (version !== 'legacy' && version !== 0) return null;
@@ -136,7 +136,7 @@ function messageParts(message: VersionedMessage): MessageParts | null {
   };
 }
 
-/** Whether the static key at `index` may be written, by the header alone. */
+/** Whether the static key at `index` is writable, according to the header alone. */
 export function isStaticWritable(message: MessageParts, index: number): boolean {
   const { numRequiredSignatures, numReadonlySignedAccounts, numReadonlyUnsignedAccounts } = message.header;
   return index < numRequiredSignatures

@@ -3,7 +3,7 @@ import { encode32 } from '../../lib/base58.ts';
 import { CodedError, messageOf } from '../../lib/coded-error.ts';
 import type { DecodedTransaction } from './transaction.ts';
 
-/** An account as the engine holds it. `data` is a copy. */
+/** An account in the engine. `data` is a copy. */
 export interface VmAccount {
   readonly lamports: bigint;
   readonly data: Uint8Array;
@@ -31,18 +31,18 @@ export interface VmOutcome {
 }
 
 export interface VmSimulation extends VmOutcome {
-  /** Accounts after the run; empty where it failed. */
+  /** Accounts after the run; empty when it failed. */
   readonly accounts: ReadonlyMap<string, VmAccount>;
 }
 
-/** The guard around the engine: the only way to it, and no input of a caller can abort the process through it. */
+/** The guard around the engine and the only way to it: no input of a caller can abort the process. */
 export type Vm = Awaited<ReturnType<typeof createVm>>;
 
 const ZERO_KEY = new Uint8Array(32);
 export const MAX_RENT_EPOCH = 18446744073709551615n;
 const EPOCH_SLOTS = 432_000;
 
-/** Starts an engine without a chain: no blockhash check and no history of its own, because the ledger keeps both. */
+/** Starts an engine without a chain: no blockhash check and no history, because the ledger has both. */
 export async function createVm() {
   const native = await loadNative();
   const engine = new native.LiteSvm();
@@ -54,7 +54,7 @@ export async function createVm() {
   return { ...accountAccess(native, engine), ...execution(engine), ...sysvars(native, engine) };
 }
 
-/** The engine's own airdrop wallet has a random key: with it no two chains of one seed would be equal. */
+/** The engine's airdrop wallet has a random key: with it chains of one seed would differ. */
 function removeAirdropAccount(native: Native, engine: Litesvm.LiteSvm): void {
   for (const item of engine.getProgramAccounts(ZERO_KEY)) {
     if (!item.account().executable())
@@ -64,7 +64,7 @@ function removeAirdropAccount(native: Native, engine: Litesvm.LiteSvm): void {
 
 function accountAccess(native: Native, engine: Litesvm.LiteSvm) {
   return {
-    /** Lamports of an account, 0 where there is none. Cheap, whatever the size of the account. */
+    /** Lamports of an account, 0 when it does not exist. Cheap, whatever the size of the account. */
     balance: (key: Uint8Array): bigint => engine.getBalance(checked(key)) ?? 0n,
     /** A copy of an account, or null. Costly for large accounts. */
     account(key: Uint8Array): VmAccount | null {
@@ -103,7 +103,7 @@ function execution(engine: Litesvm.LiteSvm) {
       const answer = engine.sendVersionedTransaction(transaction.bytes);
       return 'err' in answer ? outcome(answer.meta(), toTransactionError(answer.err())) : outcome(answer, null);
     },
-    /** Runs without effect. `verify` = check the signatures. */
+    /** Runs without effect. `verify`: check the signatures. */
     simulate(transaction: DecodedTransaction, verify: boolean): VmSimulation {
       engine.setSigverify(verify);
       try {
@@ -117,7 +117,7 @@ function execution(engine: Litesvm.LiteSvm) {
         engine.setSigverify(true);
       }
     },
-    /** For histories built in bulk by tests only. */
+    /** Only for histories that tests build in bulk. */
     setSignatureCheck: (on: boolean): void => engine.setSigverify(on),
   };
 }
@@ -177,7 +177,7 @@ function outcome(meta: Litesvm.TransactionMetadata, err: TransactionError | null
 
 export type Native = typeof import('litesvm/dist/internal.js');
 
-/** Every method that the guard calls: the entry is no documented API, so a changed release must fail at start and not later. */
+/** Every method that the guard calls: the entry is not a documented API, so a changed release must fail at the start. */
 const METHODS = [
   'setSigverify',
   'setBlockhashCheck',
@@ -196,7 +196,7 @@ const METHODS = [
   'withNativeMints',
 ] as const;
 
-/** Loads the native engine. Throws LOCAL_ENGINE_MISSING (exit 78) where it is absent, does not load or lacks a method. */
+/** Loads the native engine. Throws LOCAL_ENGINE_MISSING (exit 78) when it is missing, does not load or lacks a method. */
 async function loadNative(): Promise<Native> {
   let native: Native;
   try {
@@ -220,12 +220,12 @@ function missing(reason: string, cause?: unknown): CodedError {
   );
 }
 
-/** A transaction error as a Solana node writes it in JSON. */
+/** A transaction error in Agave's JSON form. */
 export type TransactionError = string | Readonly<Record<string, unknown>>;
 
 const words = (text: string): readonly string[] => text.trim().split(/\s+/);
 
-/** Names of the fieldless errors by number; a test compares both lists with the engine's own. */
+/** Names of the fieldless errors by number; a test compares both lists with the engine's. */
 export const TRANSACTION_ERRORS = words(`
   AccountInUse AccountLoadedTwice AccountNotFound ProgramAccountNotFound InsufficientFundsForFee InvalidAccountForFee
   AlreadyProcessed BlockhashNotFound CallChainTooDeep MissingSignatureForFee InvalidAccountIndex SignatureFailure
@@ -249,7 +249,7 @@ export const INSTRUCTION_ERRORS = words(`
   MaxAccountsDataAllocationsExceeded MaxAccountsExceeded MaxInstructionTraceLengthExceeded
   BuiltinProgramsMustConsumeComputeUnits BorshIoError`);
 
-/** Turns the engine's error into the node's JSON. Fieldless errors become strings; those transactions do not land. */
+/** Converts the engine's error to Agave's JSON. Fieldless errors become strings; those transactions do not land. */
 function toTransactionError(error: unknown): TransactionError {
   if (typeof error === 'number') return name(TRANSACTION_ERRORS, error);
   const native = error as { index?: number; accountIndex?: number; err?: () => unknown; constructor: { name: string } };

@@ -2,7 +2,7 @@ import { type ByteReader, createByteReader } from '../byte-reader.ts';
 import { attempt, nullableKey } from './decoded.ts';
 import { type Extension, findExtension } from './token.ts';
 
-/** How amounts of a mint are shown other than by its decimals. Times are unix seconds, rates basis points a year. */
+/** How amounts of a mint are shown in addition to its decimals. Times are unix seconds, rates basis points per year. */
 type AmountScale =
   | {
       readonly kind: 'interest';
@@ -20,7 +20,7 @@ type AmountScale =
 
 const KEY_BYTES = 32;
 
-/** The scale of a Token-2022 mint; null for mints whose amounts are plain. */
+/** The scale of a Token-2022 mint; null for mints with plain amounts. */
 export function readAmountScale(extensions: readonly Extension[]): AmountScale | null {
   const interest = findExtension(extensions, 'InterestBearingConfig');
   if (interest !== null) return attempt(() => readInterest(createByteReader(interest, KEY_BYTES))).value;
@@ -38,7 +38,7 @@ function readMultiplier(reader: ByteReader): AmountScale {
   return { kind: 'multiplier', multiplier, newMultiplier, newFrom };
 }
 
-/** A time: more than 2^53 seconds are as good as for ever. */
+/** A time: values above 2^53 seconds are effectively infinite. */
 const i64 = (reader: ByteReader): number => Number(BigInt.asIntN(64, reader.u64()));
 const i16 = (reader: ByteReader): number => (reader.u16() << 16) >> 16;
 
@@ -49,12 +49,12 @@ function f64(reader: ByteReader): number {
 
 const YEAR_S = 60 * 60 * 24 * 365.24;
 const ONE_IN_BASIS_POINTS = 10_000;
-/** More places than this are not written, and not needed: beyond is below the precision of a double. */
+/** Maximum number of decimals written: more are below the precision of a double. */
 const MOST_PLACES = 100;
-/** From here on doubles are written with an exponent. */
+/** From here on doubles are formatted with an exponent. */
 const EXPONENT_FROM = 1e21;
 
-/** Raw units as a decimal number in text without zeros at its end: exact for every amount. */
+/** Raw units as a decimal text without trailing zeros: exact for every amount. */
 export function plainAmount(raw: bigint, decimals: number): string {
   const sign = raw < 0n ? '-' : '';
   const digits = (raw < 0n ? -raw : raw).toString().padStart(decimals + 1, '0');
@@ -62,14 +62,14 @@ export function plainAmount(raw: bigint, decimals: number): string {
 }
 
 /**
- * An amount as people see it, with the interest or the multiplier of its mint at a time in unix seconds. `scale` null: plain. A scale
- * that leads to no number gives the plain amount.
+ * A displayed amount, with the interest or the multiplier of its mint at a time in unix seconds. `scale` null: plain. A scale
+ * without a finite result gives the plain amount.
  */
 export function uiAmount(raw: bigint, decimals: number, scale: AmountScale | null, atS: number): string {
   if (scale === null) return plainAmount(raw, decimals);
   const scaled = Number(raw) * (scale.kind === 'interest' ? interest(scale, atS) : multiplier(scale, atS));
   if (!Number.isFinite(scaled)) return plainAmount(raw, decimals);
-  // The program drops what is less than one raw unit of a multiplied amount, and keeps it for interest.
+  // The program drops fractions of a raw unit of a multiplied amount, and keeps them for interest.
   const units = scale.kind === 'multiplier' ? Math.trunc(scaled) : scaled;
   return fixed(units / 10 ** decimals, decimals);
 }
@@ -109,7 +109,7 @@ interface TransferFee {
 interface TransferFeeConfig {
   readonly feeAuthority: string | null;
   readonly withdrawAuthority: string | null;
-  /** Raw units that the mint itself holds back. */
+  /** Raw units withheld in the mint itself. */
   readonly withheld: bigint;
   readonly older: TransferFee;
   readonly newer: TransferFee;
@@ -129,7 +129,7 @@ export function readTransferFeeConfig(extensions: readonly Extension[]): Transfe
   }).value;
 }
 
-/** What of `amount` raw units is held back from a transfer in `epoch`: rounded up, and never more than the maximum. */
+/** The fee withheld from a transfer of `amount` raw units in `epoch`: rounded up, and at most the maximum. */
 export function transferFee(config: TransferFeeConfig, amount: bigint, epoch: bigint): bigint {
   const { basisPoints, maximum } = epoch >= config.newer.epoch ? config.newer : config.older;
   const fee = (amount * BigInt(basisPoints) + BASIS_POINTS - 1n) / BASIS_POINTS;

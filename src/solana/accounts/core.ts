@@ -24,7 +24,7 @@ interface CoreCollection {
   readonly plugins: readonly CorePlugin[];
 }
 
-/** First bytes of the accounts, for filters too. */
+/** First bytes of the accounts, also used in filters. */
 export const CORE_KEY = { asset: 1, collection: 5 } as const;
 
 /** Reads an asset. */
@@ -67,13 +67,13 @@ function readCollection(reader: ByteReader, data: Uint8Array): CoreCollection {
   return { updateAuthority, name, uri, numMinted, currentSize, plugins: readCorePlugins(reader, data) };
 }
 
-/** A plugin of a Core asset or collection, by its entry in the account's registry; its body is not read. */
+/** A plugin of a Core asset or collection, from the account's registry; its body is not read. */
 interface CorePlugin {
   readonly type: number;
-  /** Null for types that are not known. */
+  /** Null for unknown types. */
   readonly name: CorePluginName | null;
   readonly authority: 'none' | 'owner' | 'updateAuthority' | { readonly address: string };
-  /** Where its body begins in the account's data. */
+  /** Offset of its body in the account's data. */
   readonly offset: bigint;
 }
 
@@ -105,7 +105,7 @@ const ENTRY_BYTES = 10;
 
 type CorePluginName = (typeof PLUGIN_NAMES)[number];
 
-/** The plugins in the registry that the header behind the asset points to. A damaged registry counts as none: no answer depends on it. */
+/** The plugins in the registry referenced by the header after the asset. A damaged registry counts as empty: no response depends on it. */
 function readCorePlugins(reader: ByteReader, data: Uint8Array): readonly CorePlugin[] {
   try {
     if (reader.left === 0 || reader.u8() !== KEY.header) return [];

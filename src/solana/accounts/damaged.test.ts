@@ -12,7 +12,7 @@ const record = <T extends object>(model: { [K in keyof T]: fc.Arbitrary<T[K]> })
   fc.record<T>(model, { noNullPrototype: true });
 const key = fc.uint8Array({ minLength: 32, maxLength: 32 }).map((bytes) => encode32(bytes));
 const u64 = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n });
-/** Zeros at the end are padding, so a text that ends with one could not come back. */
+/** Trailing zeros are padding, so a text that ends with a zero would not be restored. */
 const text = (maxLength: number) =>
   fc.string({ maxLength, unit: 'grapheme' }).map((value) => value.replace(/\0+$/, ''));
 
@@ -51,7 +51,7 @@ const fields: fc.Arbitrary<MetadataFields> = record({
 
 const account = (data: Uint8Array, owner = METADATA_PROGRAM) => ({ owner, lamports: 1n, data });
 
-test('metadata comes back as it was written, padded or not, however much room is behind it', () => {
+test('metadata is read back, padded or not, whatever the free space after it', () => {
   fc.assert(
     fc.property(fields, fc.boolean(), fc.integer({ min: 0, max: 100 }), (given, padded, room) => {
       const { data } = writeMetadata(given, padded);
@@ -61,13 +61,13 @@ test('metadata comes back as it was written, padded or not, however much room is
   );
 });
 
-test('a cut or a wrong byte in the tail leaves the head, and of the tail only what stands before it', () => {
+test('a cut or a wrong byte in the tail keeps the head, and the parts of the tail before it', () => {
   const damage = record({ at: fc.nat(), cut: fc.boolean() });
   fc.assert(
     fc.property(fields, damage, (given, { at, cut }) => {
       const { data, tailAt, partsAt } = writeMetadata(given, false);
       const [offset, part] = partsAt[at % partsAt.length]!;
-      // No presence is above one.
+      // A presence byte is at most one.
       const bytes = cut
         ? data.subarray(0, offset)
         : Buffer.concat([data.subarray(0, offset), Buffer.of(9), data.subarray(offset + 1)]);
@@ -87,7 +87,7 @@ test('a cut or a wrong byte in the tail leaves the head, and of the tail only wh
   );
 });
 
-test('a cut in the head is malformed', () => {
+test('a truncated head is malformed', () => {
   fc.assert(
     fc.property(fields, fc.nat(), (given, at) => {
       const { data, tailAt } = writeMetadata(given, false);
@@ -97,7 +97,7 @@ test('a cut in the head is malformed', () => {
   );
 });
 
-test('nothing there, somebody else’s, and something else are told apart', () => {
+test('missing, foreign and other accounts are distinguished', () => {
   const data = Buffer.alloc(679, 4);
   assert.equal(decodeMetadata(account(Buffer.alloc(0))).reason, 'missing');
   assert.equal(decodeMetadata(account(Buffer.alloc(679))).reason, 'missing');
@@ -107,7 +107,7 @@ test('nothing there, somebody else’s, and something else are told apart', () =
   assert.equal(decodeMetadata(account(Buffer.alloc(679, 6))).reason, 'foreign');
 });
 
-test('no bytes make a decoder throw', () => {
+test('arbitrary bytes never throw', () => {
   const owner = fc.constantFrom(TOKEN_PROGRAM, TOKEN_2022_PROGRAM, METADATA_PROGRAM, CORE_PROGRAM, SYSTEM_PROGRAM);
   const length = fc.oneof(fc.constantFrom(82, 165, 355, 607, 679), fc.integer({ min: 0, max: 700 }));
   const bytes = fc
@@ -146,14 +146,14 @@ test('no bytes make a decoder throw', () => {
   );
 });
 
-test('an account of several signers is no token account, and what was never initialised is nothing', () => {
+test('a multisig account is not a token account, and uninitialized accounts are refused', () => {
   const data = Buffer.alloc(355, 1);
   data[165] = 2;
   assert.equal(decodeTokenAccount(account(data, TOKEN_2022_PROGRAM)).value, null);
   assert.equal(decodeTokenAccount(account(Buffer.alloc(165), TOKEN_PROGRAM)).reason, 'foreign');
   assert.equal(decodeMint(account(Buffer.alloc(82), TOKEN_PROGRAM)).reason, 'foreign');
   assert.equal(decodeMint(account(Buffer.alloc(0), TOKEN_PROGRAM)).reason, 'missing');
-  // What fills up the shorter base is part of the form.
+  // The padding of the shorter base is part of the form.
   const mint = Buffer.alloc(170);
   mint[45] = 1;
   mint[165] = 1;
@@ -162,7 +162,7 @@ test('an account of several signers is no token account, and what was never init
   assert.equal(decodeMint(account(mint, TOKEN_2022_PROGRAM)).value, null);
 });
 
-test('what is a single thing', () => {
+test('which mints are NFTs', () => {
   const one = { decimals: 0, supply: 1n };
   const many = { decimals: 6, supply: 1n };
   assert.deepEqual(

@@ -1,25 +1,25 @@
 import { encode32 } from '../../lib/base58.ts';
 import { type ByteReader, LayoutError } from '../byte-reader.ts';
 
-/** An account as the chain keeps it. */
+/** An account as stored on the chain. */
 export interface RawAccount {
-  /** The program that it belongs to, base58. */
+  /** Owner program, base58. */
   readonly owner: string;
   readonly lamports: bigint;
   readonly data: Uint8Array;
 }
 
-/** What an account holds, or why it does not hold what was looked for. */
+/** The decoded content of an account, or the reason why it cannot be decoded. */
 export type Decoded<T> =
   | { readonly value: T; readonly reason: null }
-  /** `missing`: there is nothing; `foreign`: another program's or another kind of account; `malformed`: damaged. */
+  /** `missing`: the account does not exist; `foreign`: another program or kind of account; `malformed`: damaged. */
   | { readonly value: null; readonly reason: UndecodedReason };
 
 export type UndecodedReason = 'missing' | 'foreign' | 'malformed';
 
 export const undecoded = (reason: UndecodedReason): Decoded<never> => ({ value: null, reason });
 
-/** Runs a reader of bytes; a layout that does not fit is `malformed`, any other error a bug that goes on. */
+/** Runs a reader of bytes; a wrong layout is `malformed`, any other error is a bug and rethrown. */
 export function attempt<T>(read: () => T): Decoded<T> {
   try {
     return { value: read(), reason: null };
@@ -34,13 +34,13 @@ const KEY_BYTES = 32;
 /** 32 bytes as base58. */
 export const keyText = (reader: ByteReader): string => encode32(reader.key());
 
-/** A key that 32 zero bytes mean to be absent. */
+/** A key; 32 zero bytes mean that it is absent. */
 export function nullableKey(reader: ByteReader): string | null {
   const bytes = reader.key();
   return bytes.every((byte) => byte === 0) ? null : encode32(bytes);
 }
 
-/** A key behind a u32 that says whether it is there; its place is kept either way. */
+/** A key preceded by a u32 presence flag; its bytes are always present. */
 export function optionalKey(reader: ByteReader): string | null {
   const tag = presence(reader);
   const key = reader.bytes(KEY_BYTES);
@@ -54,7 +54,7 @@ export function presence(reader: ByteReader): boolean {
   return tag === 1;
 }
 
-/** A u32 length and UTF-8; what is no UTF-8 is replaced, zeros at the end are padding. */
+/** A u32 length and UTF-8; invalid UTF-8 is replaced, trailing zeros are padding. */
 export function text(reader: ByteReader): string {
   const bytes = reader.blob();
   let end = bytes.length;

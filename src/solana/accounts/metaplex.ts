@@ -2,7 +2,7 @@ import { METADATA_PROGRAM, SYSTEM_PROGRAM } from '../addresses.ts';
 import { type ByteReader, createByteReader, LayoutError } from '../byte-reader.ts';
 import { attempt, type Decoded, keyText, type RawAccount, text, undecoded } from './decoded.ts';
 
-/** A Metaplex metadata account. Keys are base58; texts are without the zeros that fill them up, blanks are kept. */
+/** A Metaplex metadata account. Keys are base58; texts are without padding zeros, blanks are kept. */
 export interface Metadata extends MetadataTail {
   readonly updateAuthority: string;
   readonly mint: string;
@@ -26,14 +26,14 @@ interface Creator {
 const METADATA_KEY = 4;
 const CREATOR_BYTES = 34;
 
-/** Reads an account of the metadata program. What is closed, or was never written, is `missing`. */
+/** Reads an account of the metadata program. A closed or unwritten account is `missing`. */
 export function decodeMetadata(account: RawAccount): Decoded<Metadata> {
   const { owner, lamports, data } = account;
   if (lamports === 0n || owner === SYSTEM_PROGRAM || data.length === 0) return undecoded('missing');
   return owner === METADATA_PROGRAM ? decodeMetadataBytes(data) : undecoded('foreign');
 }
 
-/** The same for the bytes alone: some other programs write this layout too. Who names the account decides whether to believe it. */
+/** The same for the bytes alone: some other programs use this layout too. The caller decides whether to trust the account. */
 export function decodeMetadataBytes(data: Uint8Array): Decoded<Metadata> {
   if (data.length === 0 || data[0] === 0) return undecoded('missing');
   if (data[0] !== METADATA_KEY) return undecoded('foreign');
@@ -56,12 +56,12 @@ function readMetadata(data: Uint8Array): Metadata {
   };
 }
 
-/** What was added to metadata accounts over the years: missing in old ones, damaged in some. */
+/** Later additions to metadata accounts: missing in old ones, damaged in some. */
 interface MetadataTail {
   readonly tokenStandard: TokenStandard | null;
   readonly collection: { readonly key: string; readonly verified: boolean } | null;
   readonly uses: { readonly method: UseMethod; readonly remaining: bigint; readonly total: bigint } | null;
-  /** Size of a sized collection; 0 where the program no longer counts. */
+  /** Size of a sized collection; 0 when the program no longer counts. */
   readonly collectionDetails: { readonly version: 1 | 2; readonly size: bigint } | null;
   readonly programmableConfig: { readonly ruleSet: string | null } | null;
 }
@@ -89,8 +89,8 @@ const NO_TAIL: MetadataTail = {
 const UNUSED_BYTES = 8;
 
 /**
- * Reads the tail as the program does: the first three parts stand or fall together, and behind the first part that cannot be read
- * nothing counts. Never throws.
+ * Reads the tail like the program: the first three parts are valid only together, and everything after the first unreadable part is
+ * ignored. Never throws.
  */
 function readMetadataTail(reader: ByteReader): MetadataTail {
   let tail = NO_TAIL;
@@ -138,7 +138,7 @@ type Edition =
 
 const KEY = { none: 0, print: 1, masterV1: 2, masterV2: 6 } as const;
 
-/** Reads the edition account of a mint, of both lengths. */
+/** Reads the edition account of a mint, in both lengths. */
 export function decodeEdition({ owner, lamports, data }: RawAccount): Decoded<Edition> {
   if (lamports === 0n || data.length === 0 || data[0] === KEY.none) return undecoded('missing');
   if (owner !== METADATA_PROGRAM) return undecoded('foreign');
@@ -162,8 +162,8 @@ const NFT_STANDARDS = new Set<string>([
 ]);
 
 /**
- * Whether a mint is a single thing: there is one indivisible unit of it, or its Metaplex metadata says so. What is called a
- * `FungibleAsset` is a heap of equal things, also while there is only one.
+ * Whether a mint is an NFT: its supply is one indivisible unit, or its Metaplex metadata says so. A
+ * `FungibleAsset` is a set of equal things, even with a supply of one.
  */
 export function isNft(
   mint: { readonly decimals: number; readonly supply: bigint },

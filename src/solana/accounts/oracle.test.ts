@@ -36,7 +36,7 @@ const programId = (text: string) => (text === TOKEN_PROGRAM ? TOKEN_PROGRAM_ID :
 const name = (bytes: Uint8Array | null) => (bytes === null ? null : encode32(bytes));
 const anywhere = new PublicKey(new Uint8Array(32));
 
-/** Extensions of random types and lengths, as they stand in an account. */
+/** Extensions of random types and lengths, as in an account. */
 const extensions = fc.array(
   fc.record({ type: fc.integer({ min: 1, max: 40 }), value: fc.uint8Array({ maxLength: 80 }) }),
   { maxLength: 6 },
@@ -54,11 +54,11 @@ function withExtensions(
     return Buffer.concat([head, extension.value]);
   });
   const data = Buffer.concat([base, Buffer.alloc(165 - base.length), Buffer.of(type), ...parts]);
-  // Both programs take 355 bytes for an account of several signers.
+  // Both programs read 355 bytes as a multisig account.
   return data.length === 355 ? Buffer.concat([data, Buffer.alloc(1)]) : data;
 }
 
-test('mints are what the published client reads', () => {
+test('mints match the published client', () => {
   const mint = fc.record({
     program,
     authority: fc.option(key),
@@ -102,7 +102,7 @@ test('mints are what the published client reads', () => {
   );
 });
 
-test('token accounts are what the published client reads', () => {
+test('token accounts match the published client', () => {
   const account = fc.record({
     program,
     mint: key,
@@ -167,7 +167,7 @@ test('token accounts are what the published client reads', () => {
   );
 });
 
-test('addresses are those of web3.js and the published client', () => {
+test('addresses match web3.js and the published client', () => {
   const metadataProgram = new PublicKey('metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s');
   const derived = (...seeds: Uint8Array[]) =>
     PublicKey.findProgramAddressSync(
@@ -194,7 +194,7 @@ test('addresses are those of web3.js and the published client', () => {
   );
 });
 
-test('the fee of a transfer is that of the published client', () => {
+test('the fee of a transfer matches the published client', () => {
   const fee = fc.record({
     epoch: fc.bigInt({ min: 0n, max: 20n }),
     maximum: u64,
@@ -242,7 +242,7 @@ test('scaled amounts agree with the published client to within one raw unit', ()
   const amount = fc.bigInt({ min: 0n, max: 2n ** 50n });
   const near = (text: string, theirs: string, decimals: number) => {
     const [ours, other] = [Number(text), Number(theirs)];
-    // A little more than the unit: the difference of two decimal fractions is not exact.
+    // Slightly more than the unit: the difference of two decimal fractions is not exact.
     const slack = 1.000001 * Number(`1e-${decimals}`) + Math.abs(other) * 1e-12;
     assert.ok(Math.abs(ours - other) <= slack, `${text} is not ${theirs}`);
     assert.doesNotMatch(text, /e|\.\d*0$|\.$/);

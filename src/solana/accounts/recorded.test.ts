@@ -16,9 +16,9 @@ const DECODERS: Readonly<Record<string, (account: RawAccount) => { readonly valu
   coreAsset: decodeCoreAsset,
   coreCollection: decodeCoreCollection,
 };
-/** Which decoder takes an account of which kind. */
+/** Decoder by kind of account. */
 const TAKES: Readonly<Record<string, string>> = { mint2022: 'mint', masterEditionV2: 'edition' };
-/** The library behind the expectations writes nobody as the key of 32 zeros. */
+/** The library behind the expectations writes an absent key as 32 zeros. */
 const NOBODY = '11111111111111111111111111111111';
 
 const somebody = (key: string) => (key === NOBODY ? null : key);
@@ -31,7 +31,7 @@ suite('recorded accounts', { skip: skipWithoutFixtures }, () => {
     return found;
   };
 
-  test('each account is read by its own decoder and refused by all others', () => {
+  test('each account is read by its decoder and refused by all others', () => {
     for (const { pubkey, kind, account } of all)
       for (const [name, decode] of Object.entries(DECODERS)) {
         const isIts = name === (TAKES[kind] ?? kind);
@@ -191,7 +191,7 @@ suite('recorded accounts', { skip: skipWithoutFixtures }, () => {
     }
   });
 
-  test('names that were seen: with a blank at the end, with an emoji, empty', () => {
+  test('observed names: with a blank at the end, with an emoji, empty', () => {
     const names = ofKind('metadata').map(({ account }) => decodeMetadata(account).value?.name ?? '');
     assert.ok(names.includes('Pudgy '));
     assert.ok(names.includes(''));

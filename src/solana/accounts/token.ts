@@ -24,7 +24,7 @@ export interface Mint {
   readonly extensions: readonly Extension[];
 }
 
-/** Reads a mint. One that was never initialised is no mint: `foreign`. */
+/** Reads a mint. An uninitialized one is `foreign`. */
 export function decodeMint({ owner, data }: Pick<RawAccount, 'owner' | 'data'>): Decoded<Mint> {
   if (!hasForm('mint', owner, data)) return undecoded(data.length === 0 ? 'missing' : 'foreign');
   const read = attempt(() => {
@@ -47,7 +47,7 @@ interface TokenAccount {
   readonly delegate: string | null;
   readonly delegatedAmount: bigint;
   readonly isFrozen: boolean;
-  /** Lamports that belong to the account itself when it holds wrapped SOL; null for all others. */
+  /** Lamports reserved for the account itself when it holds wrapped SOL; null for all others. */
   readonly nativeReserve: bigint | null;
   readonly closeAuthority: string | null;
   /** Empty for SPL Token. */
@@ -56,7 +56,7 @@ interface TokenAccount {
 
 const STATE = { uninitialized: 0, frozen: 2 } as const;
 
-/** Reads a token account. One that was never initialised is none: `foreign`. */
+/** Reads a token account. An uninitialized one is `foreign`. */
 export function decodeTokenAccount({ owner, data }: Pick<RawAccount, 'owner' | 'data'>): Decoded<TokenAccount> {
   if (!hasForm('account', owner, data)) return undecoded(data.length === 0 ? 'missing' : 'foreign');
   const read = attempt(() => readBase(data));
@@ -88,20 +88,20 @@ function readBase(data: Uint8Array) {
   };
 }
 
-/** Bytes of a mint and of a token account without extensions, and of an account of several signers. */
+/** Sizes of a mint and a token account without extensions, and of a multisig account. */
 const MINT_BYTES = 82;
 const TOKEN_ACCOUNT_BYTES = 165;
 const MULTISIG_BYTES = 355;
-/** Behind the longer of the two stands which one it is; then the extensions. */
+/** After the longer base comes the account type, then the extensions. */
 const ACCOUNT_TYPE_OFFSET = 165;
 const ACCOUNT_TYPE = { mint: 1, account: 2 } as const;
 
-/** Whether a program keeps tokens in the layout of SPL Token. */
+/** Whether a program uses the account layout of SPL Token. */
 function isTokenProgram(program: string): boolean {
   return program === TOKEN_PROGRAM || program === TOKEN_2022_PROGRAM;
 }
 
-/** Whether the bytes have the form of a mint or of a token account of this program. Says nothing of their content. */
+/** Whether the bytes have the size and type of a mint or token account of this program. Does not check their content. */
 function hasForm(kind: 'mint' | 'account', program: string, data: Uint8Array): boolean {
   const baseBytes = kind === 'mint' ? MINT_BYTES : TOKEN_ACCOUNT_BYTES;
   if (!isTokenProgram(program)) return false;
@@ -109,16 +109,16 @@ function hasForm(kind: 'mint' | 'account', program: string, data: Uint8Array): b
   if (program !== TOKEN_2022_PROGRAM || data.length <= ACCOUNT_TYPE_OFFSET || data.length === MULTISIG_BYTES)
     return false;
   if (data[ACCOUNT_TYPE_OFFSET] !== ACCOUNT_TYPE[kind]) return false;
-  // A shorter base is filled up, so that both kinds have their type at one place.
+  // A shorter base is padded, so that both kinds have their type at one offset.
   return data.subarray(baseBytes, ACCOUNT_TYPE_OFFSET).every((byte) => byte === 0);
 }
 
 /** One extension of a Token-2022 mint or account. */
 export interface Extension {
   readonly type: number;
-  /** The name of the type; null for types that are not known. */
+  /** The name of the type; null for unknown types. */
   readonly name: ExtensionName | null;
-  /** A view on the account's data. */
+  /** A view of the account's data. */
   readonly value: Uint8Array;
 }
 
@@ -160,8 +160,8 @@ type ExtensionName = (typeof EXTENSION_NAMES)[number];
 const HEAD_BYTES = 4;
 
 /**
- * The extensions behind the base of a Token-2022 mint or account, in their order. Type 0 ends the list; so does a record that passes the
- * end of the data, and what was read before it counts. Empty for accounts without extensions.
+ * The extensions after the base of a Token-2022 mint or account, in order. Type 0 ends the list, and so does a record that exceeds the
+ * data; earlier records are returned. Empty for accounts without extensions.
  */
 export function readExtensions(data: Uint8Array): readonly Extension[] {
   const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
@@ -182,13 +182,13 @@ export function findExtension(extensions: readonly Extension[], name: ExtensionN
   return extensions.find((extension) => extension.name === name)?.value ?? null;
 }
 
-/** Where a Token-2022 mint says that its metadata is. Keys are base58. */
+/** Address of the metadata of a Token-2022 mint. Keys are base58. */
 interface MetadataPointer {
   readonly authority: string | null;
   readonly metadataAddress: string | null;
 }
 
-/** The pointer of a mint; null when it has none. */
+/** The pointer of a mint; null without one. */
 export function readMetadataPointer(extensions: readonly Extension[]): MetadataPointer | null {
   const value = findExtension(extensions, 'MetadataPointer');
   if (value === null) return null;
@@ -208,7 +208,7 @@ export interface TokenMetadata {
   readonly additional: readonly (readonly [key: string, value: string])[];
 }
 
-/** The least that a pair of texts takes: two lengths. */
+/** Minimum size of a pair of texts: two lengths. */
 const PAIR_BYTES = 8;
 
 /** Reads the value of the extension `TokenMetadata`. */

@@ -3,10 +3,10 @@ import { createLru } from '../../lib/lru.ts';
 import type { Poseidon } from '../merkle/poseidon.ts';
 import type { CompressedAccount } from './events.ts';
 
-/** Owners and trees come again and again, and a keccak is as dear as a Poseidon here. */
+/** Owners and trees recur, and a keccak costs as much as a Poseidon here. */
 const KNOWN_KEYS = 50_000;
 
-/** As the parameters of `AccountHasher.hash`. */
+/** The parameters of `AccountHasher.hash`. */
 interface HashedAccount {
   readonly account: CompressedAccount;
   readonly tree: Uint8Array;
@@ -16,13 +16,13 @@ interface HashedAccount {
 
 export interface AccountHasher {
   /**
-   * The leaf of a compressed account. `tree` is the Merkle tree also where the account still waits in a queue; V1 writes leaf index and
-   * lamports little-endian, V2 big-endian. Errors: POSEIDON_INPUT_TOO_LARGE for an address or data hash that is no field element.
+   * The leaf of a compressed account. `tree` is the Merkle tree, also while the account is queued; V1 encodes leaf index and
+   * lamports little-endian, V2 big-endian. Errors: POSEIDON_INPUT_TOO_LARGE for an address or data hash that is not a field element.
    */
   hash(account: CompressedAccount, tree: Uint8Array, leafIndex: number, version: 1 | 2): Uint8Array;
-  /** The same for many, two at a time; null where a field is no field element. */
+  /** The same for many, two at a time; null when a field is not a field element. */
   hashAll(accounts: readonly HashedAccount[]): (Uint8Array | null)[];
-  /** What stands for a spent account of a V2 tree. */
+  /** Replaces the leaf of a spent account of a V2 tree. */
   nullifier(hash: Uint8Array, leafIndex: number, txHash: Uint8Array): Uint8Array;
 }
 
@@ -63,7 +63,7 @@ export function createAccountHasher(poseidon: Poseidon): AccountHasher {
     try {
       poseidon.hash(inputs, Buffer.concat(lists.flat()), 0, results, 0, lists.length);
     } catch {
-      // One of them spoils the others.
+      // A single invalid list fails the batch.
       return lists.map(digestOrNull);
     }
     return lists.map((_, i) => results.subarray(32 * i, 32 * (i + 1)));
@@ -92,7 +92,7 @@ function number32(value: number, version: 1 | 2): Uint8Array {
   return bytes;
 }
 
-/** A u64 in the last eight bytes, a tag before it that tells which optional part it is. */
+/** A u64 in the last eight bytes, preceded by a tag that identifies the optional part. */
 function number64(value: bigint, tag: number, version: 1 | 2): Uint8Array {
   const bytes = Buffer.alloc(8);
   if (version === 1) bytes.writeBigUInt64LE(value);
@@ -109,7 +109,7 @@ function tagged(eight: Uint8Array, tag: number): Uint8Array {
 
 const END = Uint8Array.of(0xff);
 
-/** keccak-256 of the parts and a closing byte, as a number below the prime: its first byte is zero. */
+/** keccak-256 of the parts and a closing byte, as a number below the prime: the first byte is zeroed. */
 export function hashToField(...parts: readonly Uint8Array[]): Uint8Array {
   const hash = keccak_256.create();
   for (const part of parts) hash.update(part);

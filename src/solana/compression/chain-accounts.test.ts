@@ -15,7 +15,7 @@ function genesisAccount(name: string): Buffer {
   return Buffer.from(account.data[0], 'base64');
 }
 
-test('trees as they were made', { skip }, () => {
+test('trees after their creation', { skip }, () => {
   const expected = {
     smt1: {
       ...{ type: 1, height: 26, rootHistoryCapacity: 2400, seq: 0n, nextIndex: 0n },
@@ -50,7 +50,7 @@ test('trees as they were made', { skip }, () => {
   }
 });
 
-test('other accounts are no trees', { skip }, () => {
+test('other accounts are not trees', { skip }, () => {
   assert.equal(readTreeAccount(genesisAccount('oq1')), null);
   assert.equal(readTreeAccount(new Uint8Array(703)), null);
   assert.equal(readTreeAccount(new Uint8Array(10_000)), null);

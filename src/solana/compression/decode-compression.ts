@@ -30,8 +30,8 @@ const TRANSFER2 = 101;
 const NOTHING: Decoded = { events: [], faults: [] };
 
 /**
- * The events of a transaction for compressed accounts. Programs are believed, not requests: only what they emit counts. Never throws:
- * what should be an event and cannot be read is a fault, and the rest is read all the same.
+ * The events of a transaction for compressed accounts. Only what programs emit counts, not what is requested. Never throws:
+ * an unreadable event is a fault, and the others are still read.
  */
 export function decodeCompression(transaction: NormalTransaction, table: KeyTable, ids: ProgramIds): Decoded {
   if (ids.compression < 0 || transaction.error !== null || !transaction.keys.includes(ids.compression)) return NOTHING;
@@ -46,7 +46,7 @@ export function decodeCompression(transaction: NormalTransaction, table: KeyTabl
   return { events, faults };
 }
 
-/** V2: what is inserted into queues. */
+/** V2: values inserted into queues. */
 function readQueued(group: InstructionGroup, table: KeyTable, ids: ProgramIds): Decoded {
   const patterns = findPatterns(group.map((step) => classify(step, ids)));
   const part = (at: number) => {
@@ -60,7 +60,10 @@ function readQueued(group: InstructionGroup, table: KeyTable, ids: ProgramIds): 
   );
 }
 
-/** V1: what a noop repeats, one or two calls of Solana's system program after the compression program; or right after it, a tree event. */
+/**
+ * V1: an event repeated by a noop, one or two calls of Solana's system program after the compression program, or a tree event directly
+ * after it.
+ */
 function readNoops(group: InstructionGroup, table: KeyTable, ids: ProgramIds): Decoded {
   const found = group.flatMap((step, at) => {
     if (step.program !== ids.compression) return [];
@@ -117,7 +120,7 @@ function classify({ program, accounts, data }: Step, ids: ProgramIds): StepClass
 const BATCH_KINDS = { 3: 'append', 4: 'batchNullify', 5: 'addressAppend' } as const;
 const LEAF_BYTES = 32 + 8 + 32 + 8;
 
-/** Reads what the compression program tells of a change in a tree, from the data of a noop. Errors: LayoutError. */
+/** Reads a tree change emitted by the compression program, from the data of a noop. Errors: LayoutError. */
 function readTreeEvent(data: Uint8Array): NullifyEvent | IndexedEvent | BatchEvent {
   const reader = createByteReader(data);
   const tag = reader.u8();
@@ -132,7 +135,7 @@ function readTreeEvent(data: Uint8Array): NullifyEvent | IndexedEvent | BatchEve
   }
   const kind = BATCH_KINDS[tag as keyof typeof BATCH_KINDS] as BatchEvent['kind'] | undefined;
   if (kind === undefined) throw new LayoutError(`unknown tree event ${tag}`, 0);
-  // Numbers and size of the batch, which the indexes tell as well.
+  // Numbers and size of the batch, which the indexes contain as well.
   reader.bytes(3 * 8);
   return {
     kind,
@@ -146,7 +149,7 @@ function readTreeEvent(data: Uint8Array): NullifyEvent | IndexedEvent | BatchEve
   };
 }
 
-/** Trees of an event that could not be read: its second field is one in every kind. */
+/** The tree of an unreadable event: the second field of every kind. */
 function treeOfEvent(data: Uint8Array): Uint8Array | null {
   return data.length >= 33 ? data.subarray(1, 33) : null;
 }
@@ -161,7 +164,7 @@ function readLeaf(reader: ByteReader): IndexedLeaf {
 
 const NO_HASH = new Uint8Array(32);
 
-/** Reads the event that a V1 call leaves in the data of a noop. Errors: LayoutError. */
+/** Reads the event of a V1 call from the data of a noop. Errors: LayoutError. */
 function readV1Event(data: Uint8Array): TransactionEvent {
   const reader = createByteReader(data);
   const inputs = reader.list(reader.key, 32);
@@ -199,7 +202,7 @@ function readV1Event(data: Uint8Array): TransactionEvent {
   };
 }
 
-/** Newer programs end with the wallets of associated token accounts; anything else at the end is none of ours. */
+/** Newer programs append the wallets of associated token accounts; other trailing data is not ours. */
 function readWallets(reader: ByteReader): ReadonlyMap<number, Uint8Array> {
   try {
     const wallets = reader.list(() => [reader.u8(), reader.key()] as const, 33);

@@ -1,26 +1,26 @@
 import { type ByteReader, LayoutError } from '../byte-reader.ts';
 
-/** Types of trees, with the numbers that API and programs use. */
+/** Types of trees, with the numbers used by API and programs. */
 export const TREE_TYPE = { stateV1: 1, addressV1: 2, stateV2: 3, addressV2: 4 } as const;
 
-/** What one call of the system program did to trees and queues. Keys and hashes are 32 bytes, views on the block's bytes. */
+/** Effects of one call of the system program on trees and queues. Keys and hashes are 32 bytes, views of the block's bytes. */
 export interface TransactionEvent {
   readonly kind: 'transaction';
-  /** 1: told by a noop; 2: by what is inserted into queues, also for trees of the first kind. */
+  /** 1: emitted through a noop; 2: read from queue insertions, also for V1 trees. */
   readonly version: 1 | 2;
   /** Hashes of the accounts that were spent. */
   readonly inputs: readonly SpentInput[];
   readonly outputs: readonly CreatedOutput[];
   readonly newAddresses: readonly NewAddress[];
-  /** Zero where nothing needs it. */
+  /** Zero when unused. */
   readonly txHash: Uint8Array;
-  /** Trees of inputs that came through the CPI context, whose queue index cannot be known. */
+  /** Trees of inputs from the CPI context, whose queue index is unknown. */
   readonly missesQueueIndexes: readonly Uint8Array[];
 }
 
 export interface SpentInput {
   readonly hash: Uint8Array;
-  /** Where the nullifier waits; null for trees without queues. */
+  /** Position of the queued nullifier; null for trees without queues. */
   readonly queued: { readonly tree: Uint8Array; readonly leafIndex: number; readonly queueIndex: bigint | null } | null;
 }
 
@@ -30,12 +30,12 @@ export interface CreatedOutput {
   readonly leafIndex: number;
   /** A V1 tree, or the output queue of a V2 tree. */
   readonly treeOrQueue: Uint8Array;
-  /** Tree that the event names for it, null when it names none. */
+  /** Tree that the event names for it; null when absent. */
   readonly tree: Uint8Array | null;
   readonly treeType: number;
-  /** Sequence number of the V1 tree after this leaf; null where leaves wait in a queue. */
+  /** Sequence number of the V1 tree after this leaf; null when leaves are queued. */
   readonly seq: bigint | null;
-  /** Wallet of the associated token account, where the event tells it. */
+  /** Wallet of the associated token account, if the event contains it. */
   readonly wallet: Uint8Array | null;
 }
 
@@ -88,14 +88,14 @@ export interface BatchEvent {
 
 export type CompressionEvent = TransactionEvent | NullifyEvent | IndexedEvent | BatchEvent;
 
-/** An instruction that should have been an event and is none: the trees among its accounts can no longer be trusted. */
+/** An instruction that should be a readable event: the trees among its accounts can no longer be trusted. */
 export interface DecodeFault {
   readonly reason: string;
   /** Keys of the instruction's accounts, or of the trees that it names. */
   readonly trees: readonly Uint8Array[];
 }
 
-/** What a program keeps in a compressed account. */
+/** Program data of a compressed account. */
 interface AccountData {
   /** 8 bytes. */
   readonly discriminator: Uint8Array;
@@ -111,13 +111,13 @@ export interface CompressedAccount {
   readonly data: AccountData | null;
 }
 
-/** An account as instructions and events carry it: its tree, or its output queue, is an index into a list of keys. */
+/** An account in instructions and events: its tree or output queue is an index into a list of keys. */
 export interface PackedOutput {
   readonly account: CompressedAccount;
   readonly treeIndex: number;
 }
 
-/** Least bytes of a list item. */
+/** Minimum size of a list item. */
 export const OUTPUT_BYTES = 43;
 
 export function readAccount(reader: ByteReader): CompressedAccount {
@@ -133,7 +133,7 @@ export function readOutput(reader: ByteReader): PackedOutput {
   return { account: readAccount(reader), treeIndex: reader.u8() };
 }
 
-/** The key that an index means. Errors: LayoutError. */
+/** The key at an index. Errors: LayoutError. */
 export function keyAt(keys: readonly Uint8Array[], index: number): Uint8Array {
   const key = keys[index];
   if (key === undefined) throw new LayoutError(`there is no account ${index} of ${keys.length}`);

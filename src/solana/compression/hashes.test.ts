@@ -45,7 +45,7 @@ test('an account of both versions', () => {
   );
 });
 
-test('what is absent is left out, and every part counts', () => {
+test('absent parts are omitted, and every part affects the hash', () => {
   const tree = keyWith(0, 9);
   const full = {
     owner: keyWith(1, 1),
@@ -68,7 +68,7 @@ test('what is absent is left out, and every part counts', () => {
   assert.equal(new Set(hashes).size, hashes.length);
 });
 
-test('many accounts at once hash as each alone; one with a field that is too large spoils no other', () => {
+test('a batch of accounts gives the same hashes as single calls; a too large field does not affect the others', () => {
   const account = (lamports: bigint, address: Uint8Array | null) => ({
     owner: keyWith(1, 1),
     lamports,

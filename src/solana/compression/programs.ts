@@ -11,7 +11,7 @@ const SOLANA_SYSTEM = '11111111111111111111111111111111';
 /** The account-compression program of Light Protocol. */
 const ACCOUNT_COMPRESSION = 'compr6CUsB5m2jS4Y3831ztGSTnDpnKJTKS95d64XVq';
 
-/** Ids of the programs that matter in the key table of one block; -1 for those that do not occur. */
+/** Ids of the relevant programs in the key table of one block; -1 for absent ones. */
 export interface ProgramIds {
   readonly compression: number;
   readonly lightSystem: number;
@@ -70,7 +70,7 @@ export function instructionGroups(transaction: NormalTransaction): readonly Inst
   return transaction.instructions.map((outer, i) => [step(outer), ...(inner.get(i) ?? []).map(step)]);
 }
 
-/** The keys behind ids; accounts that the message does not have are left as empty keys, which match nothing. */
+/** The keys of ids; accounts missing in the message become empty keys, which match nothing. */
 export function keysOf(ids: readonly number[], table: KeyTable): readonly Uint8Array[] {
   return ids.map((id) => (id < 0 ? new Uint8Array(0) : table.bytes(id)));
 }

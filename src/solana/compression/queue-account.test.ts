@@ -1,4 +1,4 @@
-/** Accounts of queues: recorded ones, and made-up lives of queues whose batches take turns. */
+/** Accounts of queues: recorded ones, and generated histories of queues whose batches take turns. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { gunzipSync } from 'node:zlib';
@@ -19,10 +19,10 @@ const BATCHES = 2;
 const ROOTS = 3;
 const BLOOM_BITS = 64;
 
-/** What the chain of the part with this number is here. */
+/** The chain of the part with this number in this test. */
 const chainOf = (number: number): Buffer => Buffer.alloc(32, number + 1);
 
-/** The account after such a life: a batch is used again, and its chains are cleared, with the first value that comes when it is in the tree. */
+/** The account after such a history: with the first value after a batch is in the tree, the batch is reused and its chains are cleared. */
 function accountOf({ isTree, parts, partSize, inserted, done }: Life): Buffer {
   const batchSize = parts * partSize;
   const storeBytes = 16 + 32 * parts;
@@ -35,7 +35,7 @@ function accountOf({ isTree, parts, partSize, inserted, done }: Life): Buffer {
     data.writeBigUInt64LE(BigInt(value), at + 8 * i);
   for (let store = 0; store < BATCHES; store += 1) {
     const batch = at + 56 + 96 * store;
-    // The last round in which this batch got anything.
+    // The last round in which this batch got values.
     const rounds = Math.ceil((inserted - store * batchSize) / (BATCHES * batchSize));
     const first = (store + BATCHES * Math.max(0, rounds - 1)) * parts;
     const values = Math.min(batchSize, Math.max(0, inserted - first * partSize));
@@ -43,7 +43,7 @@ function accountOf({ isTree, parts, partSize, inserted, done }: Life): Buffer {
     data.writeBigUInt64LE(BigInt(values % partSize), batch);
     data.writeBigUInt64LE(BigInt(full), batch + 16);
     data.writeBigUInt64LE(BigInt(Math.min(full, Math.max(0, done - first))), batch + 24);
-    // What the record says of its start is not to be relied on.
+    // The start in the record is not reliable.
     data.writeBigUInt64LE(BigInt(store * batchSize + (isTree ? 1 : 0)), batch + 72);
     const head = stores + store * storeBytes;
     data.writeBigUInt64LE(BigInt(Math.ceil(values / partSize)), head);
@@ -63,13 +63,13 @@ const lives = fc
   })
   .map(({ ahead, ...life }): Life => {
     const full = Math.floor(life.inserted / life.partSize);
-    // A batch is used again only when all of it is in the tree.
+    // A batch is reused only when all of it is in the tree.
     const batchSize = life.parts * life.partSize;
     const isReused = Math.max(0, Math.ceil(life.inserted / batchSize) - BATCHES);
     return { ...life, done: Math.max(isReused * life.parts, Math.max(0, full - ahead)) };
   });
 
-test('parts that wait are found with their places and chains, however often the batches were used', () => {
+test('waiting parts are found with their positions and chains, however often the batches were reused', () => {
   fc.assert(
     fc.property(lives, (life) => {
       const account = accountOf(life);
@@ -104,7 +104,7 @@ test('recorded accounts are measured to their last byte', { skip: skipWithoutFix
   }
 });
 
-test('no bytes make it fail', () => {
+test('arbitrary bytes never throw', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 1_000 }), fc.boolean(), (bytes, isTree) => {
       bytes.set(Buffer.from(isTree ? 'BatchMta' : 'queueacc').subarray(0, bytes.length));

@@ -1,4 +1,4 @@
-/** Recorded transactions of the Light programs: what was emitted is read, and every account hashes to its leaf. */
+/** Recorded transactions of the Light programs: events are read, and every account hashes to its leaf. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { listFixtures, readJsonFixture, skipWithoutFixtures } from '../../../test/helpers/fixtures.ts';
@@ -55,7 +55,7 @@ const text = (bytes: Uint8Array | null) => (bytes === null ? null : encode32(byt
 const names =
   skip === false ? listFixtures(`${FOLDER}/expected`).map((path) => path.split('/').at(-1)!.slice(0, -5)) : [];
 
-test('recordings are there', { skip }, () => assert.equal(names.length, 8));
+test('recordings exist', { skip }, () => assert.equal(names.length, 8));
 
 for (const name of names) {
   test(`${name}: events, accounts and hashes`, () => {
@@ -135,7 +135,7 @@ for (const name of names) {
     assert.deepEqual(batches, wanted);
   });
 
-  test(`${name}: damaged instructions give the same, or a fault, and never throw`, () => {
+  test(`${name}: damaged instructions give the same result or a fault, and never throw`, () => {
     const { read, recorded } = load(name);
     for (const transaction of recorded.slice(0, 12)) {
       const whole = JSON.stringify(transaction);
@@ -152,7 +152,7 @@ interface Recorded {
   readonly meta: { readonly innerInstructions: readonly { readonly instructions: { data: string }[] }[] };
 }
 
-/** Cuts off or changes characters of one inner instruction; what stays is base58. */
+/** Truncates or changes characters of one inner instruction; the rest stays base58. */
 function damaged(transaction: Recorded, round: number): Recorded {
   const all = transaction.meta.innerInstructions.flatMap(({ instructions }) => instructions);
   const one = all[round % Math.max(1, all.length)];

@@ -1,7 +1,7 @@
 import { type ByteReader, createByteReader, LayoutError } from '../byte-reader.ts';
 import { OUTPUT_BYTES, type PackedOutput, readAccount, readOutput } from './events.ts';
 
-/** The part of an instruction of the light-system program that the queues need. */
+/** The part of a light-system instruction that the queues need. */
 export interface SystemInstruction {
   /** Index of each input's tree into the instruction's accounts from `accountsFrom` on, in order. */
   readonly inputTrees: readonly number[];
@@ -12,7 +12,7 @@ export interface SystemInstruction {
 const PROOF_BYTES = 128;
 const NEW_ADDRESS_BYTES = 36;
 const ASSIGNED_ADDRESS_BYTES = 38;
-/** How the instruction begins that anybody may send; the others are for programs. */
+/** Discriminator of the instruction that any account may send; the others are for programs. */
 export const INVOKE = '1a10a90715caf219';
 const KINDS = {
   [INVOKE]: 'invoke',
@@ -42,16 +42,16 @@ export function readSystemInstruction(data: Uint8Array): SystemInstruction {
   };
 }
 
-/** What somebody asks of the program directly. */
+/** A direct request to the program. */
 export interface Invocation {
   readonly inputs: number;
   readonly outputs: number;
-  /** That go into the program's pool, or come out of it. */
+  /** Lamports that enter the program's pool, or leave it. */
   readonly lamports: bigint;
   readonly isCompress: boolean;
 }
 
-/** Reads the instruction `INVOKE`; null where the bytes are none. */
+/** Reads the instruction `INVOKE`; null for other bytes. */
 export function readInvocation(data: Uint8Array): Invocation | null {
   try {
     const reader = createByteReader(data, 12);
@@ -113,7 +113,7 @@ interface Header {
   readonly accountsFrom: number;
 }
 
-/** How many accounts stand before the trees depends on what the call does. */
+/** The number of accounts before the trees depends on the call. */
 function readHeader(reader: ByteReader): Header {
   const mode = reader.u8();
   reader.u8();
@@ -127,7 +127,7 @@ function readHeader(reader: ByteReader): Header {
   return { invokingProgram, accountsFrom: mode === 0 ? 11 : 6 + optional };
 }
 
-/** Accounts that keep their address, each with what it was and what it becomes. */
+/** Accounts that keep their address, each with its old and new content. */
 function readInfos(reader: ByteReader, owner: Uint8Array): Omit<SystemInstruction, 'accountsFrom'> {
   const inputTrees: number[] = [];
   const outputs: PackedOutput[] = [];

@@ -9,7 +9,7 @@ export interface TokenAccount {
   readonly amount: bigint;
   readonly delegate: Uint8Array | null;
   readonly state: 'initialized' | 'frozen';
-  /** Extensions as they are, null when there are none. */
+  /** Extensions, unparsed; null without any. */
   readonly tlv: Uint8Array | null;
 }
 
@@ -27,8 +27,8 @@ export function isTokenAccount(account: CompressedAccount, tokenProgram: Uint8Ar
 }
 
 /**
- * Reads the data. Whatever follows the known fields is kept as `tlv`: new extensions must not stop an indexer. Null when not even the
- * fixed part is there.
+ * Reads the data. Bytes after the known fields are kept as `tlv`: new extensions must not stop an indexer. Null when the
+ * fixed part is incomplete.
  */
 export function readTokenAccount(data: Uint8Array): TokenAccount | null {
   const reader = createByteReader(data);
@@ -48,7 +48,7 @@ export function readTokenAccount(data: Uint8Array): TokenAccount | null {
   }
 }
 
-/** Nothing or a zero: none. A one stands before the rest; anything else is part of what we do not know. */
+/** Empty or zero: null. A one precedes the rest; anything else belongs to an unknown extension. */
 function restOf(data: Uint8Array, from: number): Uint8Array | null {
   const rest = data.subarray(from);
   if (rest.length === 0 || (rest.length === 1 && rest[0] === 0)) return null;

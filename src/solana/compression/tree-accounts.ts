@@ -1,7 +1,7 @@
 import { createByteReader } from '../byte-reader.ts';
 import { TREE_TYPE } from './events.ts';
 
-/** What the account of a tree tells beside its roots. Keys are 32 bytes. */
+/** Content of the account of a tree, without its roots. Keys are 32 bytes. */
 interface TreeAccount {
   /** `TREE_TYPE`. */
   readonly type: number;
@@ -9,17 +9,17 @@ interface TreeAccount {
   readonly rootHistoryCapacity: number;
   readonly seq: bigint;
   readonly nextIndex: bigint;
-  /** Whoever may use the tree: a group of programs. Trees of other groups are foreign. */
+  /** The group of programs that may use the tree. Trees of other groups are foreign. */
   readonly owner: Uint8Array;
-  /** Queue of the tree; V2 address trees are their own and have none here. */
+  /** Queue of the tree; null for V2 address trees, which are their own queue. */
   readonly queue: Uint8Array | null;
-  /** Where a full tree goes on. */
+  /** Successor of a full tree. */
   readonly nextTree: Uint8Array | null;
-  /** Where the root of a sequence number lies in the account: `rootsOffset + 32 * (seq % rootHistoryCapacity)`. */
+  /** Offset of the root at a sequence number: `rootsOffset + 32 * (seq % rootHistoryCapacity)`. */
   readonly rootsOffset: number;
 }
 
-/** So many bytes from the start of an account are enough. */
+/** Bytes from the start of an account that suffice to read it. */
 export const TREE_HEADER_BYTES = 704;
 
 const STATE_V1 = 'ac2bacba1d49db54';
@@ -40,24 +40,24 @@ export const TREE_DISCRIMINATORS: readonly Uint8Array[] = [STATE_V1, ADDRESS_V1,
   Uint8Array.from(Buffer.from(hex, 'hex')),
 );
 
-/** Where the account of a tree of this type (`TREE_TYPE`) keeps its sequence number, a little-endian u64, and its oldest root. */
+/** Offsets of the sequence number (little-endian u64) and of the oldest root in the account of a tree of this type (`TREE_TYPE`). */
 export function rootPlaces(type: number): { readonly seqOffset: number; readonly rootsOffset: number } {
   return type === TREE_TYPE.stateV1 || type === TREE_TYPE.addressV1
     ? { seqOffset: V1_SEQUENCE, rootsOffset: V1_ROOTS }
     : { seqOffset: V2_SEQUENCE, rootsOffset: V2_ROOTS };
 }
 
-/** Owner, program owner, forester and seven numbers stand before the keys of queue and next tree. */
+/** Owner, program owner, forester and seven numbers precede the keys of queue and next tree. */
 const QUEUE_IN_METADATA = 3 * 32 + 7 * 8;
 
-/** The tree of an output queue, by the start of the queue's account; null when it is no such account. */
+/** The tree of an output queue, from the start of the queue's account; null for other accounts. */
 export function readQueueAccount(data: Uint8Array): Uint8Array | null {
   if (data.length < 8 + METADATA_BYTES || !Buffer.from(data.buffer, data.byteOffset, 8).equals(OUTPUT_QUEUE))
     return null;
   return Uint8Array.from(createByteReader(data, 8 + QUEUE_IN_METADATA).key());
 }
 
-/** Reads the header of a tree account by its discriminator; null when it is no tree of a known kind, or too short. */
+/** Reads the header of a tree account by its discriminator; null when it is not a tree of a known kind, or too short. */
 export function readTreeAccount(data: Uint8Array): TreeAccount | null {
   if (data.length < TREE_HEADER_BYTES) return null;
   const kind = Buffer.from(data.buffer, data.byteOffset, 8).toString('hex');
@@ -96,30 +96,30 @@ function keyOrNull(key: Uint8Array): Uint8Array | null {
   return key.some((byte) => byte !== 0) ? key : null;
 }
 
-/** A part of a queue that is full and not in the tree yet: one proof will bring it there. */
+/** A part of a queue that is full and not in the tree yet: one proof will append it. */
 interface FullPart {
-  /** Place of its first value in the queue, counted from 0 over the queue's whole life. */
+  /** Index of its first value in the queue, counted from 0 over the queue's lifetime. */
   readonly from: number;
   readonly size: number;
-  /** Which of the account's stores of chains, and which chain in it. */
+  /** Index of the store of chains in the account, and of the chain in it. */
   readonly store: number;
   readonly place: number;
 }
 
-/** What the account of a queue tells beside its values. V2 state trees hold their queue of nullifiers, V2 address trees that of addresses. */
+/** Content of the account of a queue, without its values. V2 state trees contain their nullifier queue, V2 address trees their address queue. */
 export interface QueueHeader {
-  /** Values that were ever put in. */
+  /** Number of values ever queued. */
   readonly nextIndex: number;
   /** Ascending by `from`. */
   readonly fullParts: readonly FullPart[];
-  /** Where the stores of chains lie in the account, and how long they are together. */
+  /** Offset of the stores of chains in the account, and their total length. */
   readonly storesOffset: number;
   readonly storesBytes: number;
   /** Bytes of one store: u64 length, u64 capacity, then 32 bytes for each chain. */
   readonly storeBytes: number;
 }
 
-/** So many bytes from the start of an account are enough. */
+/** Bytes from the start of an account that suffice to read it. */
 export const QUEUE_HEADER_BYTES = 552;
 
 const TREE_BATCHES = 264;
@@ -128,11 +128,11 @@ const OUTPUT_BATCHES = 232;
 const BATCH_BYTES = 96;
 const VECTOR_HEAD = 16;
 const HASH_BYTES = 32;
-/** More than any deployment has; a header that says more is no header. */
+/** More than any deployment has; a header with more is invalid. */
 const MOST_BATCHES = 8;
 const MOST_VALUES = 2 ** 20;
 
-/** Reads the header of an output queue, or of the queue that a V2 tree is itself; null when it is neither. */
+/** Reads the header of an output queue, or of the queue inside a V2 tree; null when it is neither. */
 export function readQueueHeader(data: Uint8Array): QueueHeader | null {
   if (data.length < QUEUE_HEADER_BYTES) return null;
   const kind = Buffer.from(data.buffer, data.byteOffset, 8);
@@ -165,8 +165,8 @@ export function readQueueHeader(data: Uint8Array): QueueHeader | null {
 }
 
 /**
- * Batches take turns, so the first place of what a batch holds follows from how many values there were. The start index of its record
- * does not tell: it stays what it was when the batch of an input queue is used again, and that of addresses counts from 1.
+ * Batches take turns, so the first index of a batch follows from the number of queued values. The start index in its record
+ * is not usable: it is not updated when the batch of an input queue is reused, and that of addresses counts from 1.
  */
 function roundStart(store: number, count: number, batchSize: number, nextIndex: number): number | null {
   const first = store * batchSize;
@@ -182,7 +182,7 @@ function partsOf(store: number, from: number, size: number, inserted: number, fu
   });
 }
 
-/** The chain of a full part, from the bytes at `storesOffset`; null when they do not hold it. */
+/** The chain of a full part, from the bytes at `storesOffset`; null when they do not contain it. */
 export function chainOfPart(
   stores: Uint8Array,
   { storeBytes }: QueueHeader,

@@ -13,7 +13,7 @@ import {
 } from './events.ts';
 import { readSystemInstruction, type SystemInstruction } from './system-instruction.ts';
 
-/** Accounts that stand before the trees and queues in `InsertIntoQueues`. */
+/** Accounts before the trees and queues in `InsertIntoQueues`. */
 const FIRST_TREE = 2;
 
 interface EventParts {
@@ -21,7 +21,7 @@ interface EventParts {
   readonly system: { readonly data: Uint8Array; readonly keys: readonly Uint8Array[] };
 }
 
-/** Puts the two instructions of a pattern together. Errors: LayoutError. */
+/** Combines the two instructions of a pattern. Errors: LayoutError. */
 export function readV2Event({ insert, system }: EventParts): TransactionEvent {
   const queues = readInsertIntoQueues(createByteReader(insert.data));
   const call = readSystemInstruction(system.data);
@@ -39,7 +39,7 @@ export function readV2Event({ insert, system }: EventParts): TransactionEvent {
   };
 }
 
-/** The trees that the queue part names, for when the other part cannot be read. Null when this one cannot either. */
+/** The trees named in the queue part, when the other part cannot be read. Null when this part cannot be read either. */
 export function treesOfInsert(data: Uint8Array): readonly Uint8Array[] | null {
   try {
     const { outputSequences, inputSequences, addressSequences } = readInsertIntoQueues(createByteReader(data));
@@ -49,7 +49,7 @@ export function treesOfInsert(data: Uint8Array): readonly Uint8Array[] | null {
   }
 }
 
-/** Queue indexes go to the inputs of trees with queues, in the order in which the system instruction has them. */
+/** Queue indexes belong to the inputs of trees with queues, in the order of the system instruction. */
 function spentInputs(
   queues: InsertIntoQueues,
   call: SystemInstruction,
@@ -97,7 +97,7 @@ function createdOutputs(
   });
 }
 
-/** The addresses of a tree with a queue get its numbers one after the other; other trees have no such record. */
+/** New addresses of a tree with a queue get consecutive numbers; other trees have no such record. */
 function newAddresses({ addresses, addressSequences }: InsertIntoQueues, trees: readonly Uint8Array[]): NewAddress[] {
   const queued = addressSequences.filter(({ treeType }) => treeType === TREE_TYPE.addressV2);
   const next = counters(queued);
@@ -109,7 +109,7 @@ function newAddresses({ addresses, addressSequences }: InsertIntoQueues, trees: 
 
 const LAST_U64 = 2n ** 64n - 1n;
 
-/** Counts on from the sequence number of each tree; null for a tree without a record, or with one that says none. */
+/** Continues the sequence number of each tree; null for a tree without a record, or with an empty one. */
 function counters(records: readonly SequenceRecord[]): (tree: Uint8Array) => bigint | null {
   const state = records.map(({ tree, seq }) => ({ tree, seq }));
   return (tree) => {
@@ -120,10 +120,10 @@ function counters(records: readonly SequenceRecord[]): (tree: Uint8Array) => big
   };
 }
 
-/** What an instruction is, as far as the V2 reading is concerned. */
+/** Kind of an instruction in the V2 reading. */
 export type StepClass = 'solana' | 'light' | 'insert' | 'transfer2' | 'registry' | 'other';
 
-/** Positions in a list of instructions that make one event together. */
+/** Positions in a list of instructions that together form one event. */
 interface Pattern {
   readonly insert: number;
   readonly system: number;
@@ -132,8 +132,8 @@ interface Pattern {
 }
 
 /**
- * Finds each `InsertIntoQueues` and the call of the light-system program that executed it: backwards from it, the first one beyond a call
- * of Solana's system program. Calls of the light-system program before that only prepared a context. In the order of execution.
+ * Finds each `InsertIntoQueues` and the call of the light-system program that executed it: the first one before it and before a call
+ * of Solana's system program. Calls of the light-system program before that only prepared a context. In order of execution.
  */
 export function findPatterns(steps: readonly StepClass[]): readonly Pattern[] {
   const found: Pattern[] = [];
@@ -149,7 +149,7 @@ export function findPatterns(steps: readonly StepClass[]): readonly Pattern[] {
   return found.reverse();
 }
 
-/** `end` is where the search goes on: an insert that ends this pattern begins the next. */
+/** `end` is where the search continues: an insert that ends this pattern starts the next. */
 function walkBack(
   steps: readonly StepClass[],
   insert: number,
@@ -182,7 +182,7 @@ interface SequenceRecord {
   readonly seq: bigint;
 }
 
-/** What the system program asks of the compression program. Small indexes are into the instruction's accounts from the third on. */
+/** Arguments of the system program for the compression program. Small indexes refer to the instruction's accounts from the third on. */
 interface InsertIntoQueues {
   readonly txHash: Uint8Array;
   readonly leaves: readonly { readonly accountIndex: number; readonly hash: Uint8Array }[];
@@ -201,14 +201,14 @@ interface InsertIntoQueues {
   readonly inputSequences: readonly SequenceRecord[];
   readonly addressSequences: readonly SequenceRecord[];
   readonly leafIndexes: readonly number[];
-  /** Outputs that came through the CPI context, before those of the system instruction. */
+  /** Outputs from the CPI context, before those of the system instruction. */
   readonly contextOutputs: readonly PackedOutput[];
 }
 
 /** Errors: LayoutError. */
 function readInsertIntoQueues(reader: ByteReader): InsertIntoQueues {
   reader.bytes(ANCHOR_BYTES);
-  // Whether a program invoked it, a bump, and four counts that the lists tell again.
+  // Whether a program invoked it, a bump, and four counts that the lists repeat.
   reader.bytes(6);
   const txHash = reader.key();
   const leaves = reader.list(() => ({ accountIndex: reader.u8(), hash: reader.key() }), 33, reader.u8());

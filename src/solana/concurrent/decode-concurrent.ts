@@ -11,7 +11,7 @@ export interface ConcurrentDecoded {
   readonly faults: readonly ConcurrentFault[];
 }
 
-/** First bytes of the calls that change a tree; each calls the noop and does nothing else in between. Other calls tell nothing. */
+/** Discriminators of calls that change a tree; each calls the noop and nothing else. Other calls emit no change. */
 const CHANGES: Readonly<Record<string, ChangeEvent['kind']>> = {
   bf0b7707b46bdc6e: 'start',
   daf8c0375bcd7a0a: 'prepared',
@@ -23,8 +23,8 @@ const CLOSE = '320edb6b4e671067';
 const NOTHING: ConcurrentDecoded = { events: [], faults: [] };
 
 /**
- * The changes of concurrent trees in a transaction. Anyone may call the noop and claim anything: only what follows a call that always
- * tells, about the tree of that call, is believed. Never throws: what cannot be read is a fault.
+ * The changes of concurrent trees in a transaction. Any program may call the noop with any data, so only a noop that follows a call that
+ * always emits a change, for the tree of that call, is trusted. Never throws: unreadable data is a fault.
  */
 export function decodeConcurrent(
   transaction: NormalTransaction,
@@ -72,7 +72,7 @@ function readCall(
   }
 }
 
-/** What was said before the call about this leaf: a schema that hashes to it. Who said so does not matter then. */
+/** A schema emitted before the call whose hash is this leaf. The emitting program is then irrelevant. */
 function assetOf(leaf: Uint8Array, group: InstructionGroup, call: number, ids: ConcurrentIds): LeafSchema | null {
   if (leaf.every((byte) => byte === 0)) return null;
   for (let at = call - 1; at >= 0; at -= 1) {
@@ -84,7 +84,7 @@ function assetOf(leaf: Uint8Array, group: InstructionGroup, call: number, ids: C
   return null;
 }
 
-/** Application data of other programs may look like anything. */
+/** Application data of other programs can have any form. */
 function tryRead(data: Uint8Array): LeafSchema | null {
   try {
     const application = readApplicationData(data);
@@ -95,7 +95,7 @@ function tryRead(data: Uint8Array): LeafSchema | null {
   }
 }
 
-/** A change of a tree as its program tells it. */
+/** A change of a tree as emitted by its program. */
 export interface ChangeLog {
   readonly tree: Uint8Array;
   /** Levels below the root. */
@@ -111,7 +111,7 @@ export interface ChangeLog {
 const CHANGE_LOG = 0;
 const APPLICATION_DATA = 1;
 const NODE_BYTES = 32 + 4;
-/** The programs allow no higher trees; indexes of nodes are 32 bits. */
+/** Limit of the programs; node indexes are 32 bits. */
 const MAX_HEIGHT = 30;
 
 /** Reads a change from the data of a noop. Errors: LayoutError, also when the nodes are not the path of the leaf. */
@@ -128,7 +128,7 @@ export function readChangeLog(data: Uint8Array): ChangeLog {
   const height = nodes.length - 1;
   if (height < 1 || height > MAX_HEIGHT) throw new LayoutError(`a path of ${nodes.length} nodes`, 34);
   if (leafIndex >= 2 ** height) throw new LayoutError(`there is no leaf ${leafIndex} in a tree of height ${height}`);
-  // Nodes are numbered as in a heap: the root is 1, the leaves begin at 2^height.
+  // Nodes are numbered as in a heap: the root is 1, the leaves start at 2^height.
   nodes.forEach(({ index }, level) => {
     if (index !== Math.floor((2 ** height + leafIndex) / 2 ** level))
       throw new LayoutError(`node ${index} is not on the path of leaf ${leafIndex}`);
@@ -138,7 +138,7 @@ export function readChangeLog(data: Uint8Array): ChangeLog {
   return { tree, height, seq, leafIndex, path, root };
 }
 
-/** The bytes that a program gave to be logged; null when the noop is something else. Errors: LayoutError. */
+/** The bytes that a program logged; null when the noop has another purpose. Errors: LayoutError. */
 export function readApplicationData(data: Uint8Array): Uint8Array | null {
   if (data[0] !== APPLICATION_DATA) return null;
   const reader = createByteReader(data, 1);
@@ -150,34 +150,34 @@ function requireVersion(version: number): void {
   if (version !== 0) throw new LayoutError(`unknown version ${version}`, 1);
 }
 
-/** What happened to a concurrent tree. */
+/** An event of a concurrent tree. */
 export type ConcurrentEvent = ChangeEvent | CloseEvent;
 
-/** A leaf was set. Keys and hashes are 32 bytes, views on the block's bytes. */
+/** A leaf was set. Keys and hashes are 32 bytes, views of the block's bytes. */
 export interface ChangeEvent extends ChangeLog {
   /**
-   * `start`: the tree was made and is empty; `prepared`: it was made with leaves that no event tells; `change`: one leaf was appended or
+   * `start`: the tree was created empty; `prepared`: it was created with leaves that no event contains; `change`: one leaf was appended or
    * replaced.
    */
   readonly kind: 'start' | 'prepared' | 'change';
-  /** What Bubblegum keeps in this leaf; null when the leaf was emptied or belongs to another program. */
+  /** The asset that Bubblegum stores in this leaf; null when the leaf was emptied or belongs to another program. */
   readonly asset: LeafSchema | null;
 }
 
-/** The tree is no more. */
+/** The tree was closed. */
 interface CloseEvent {
   readonly kind: 'close';
   readonly tree: Uint8Array;
 }
 
-/** A call that must have told of a change, and did not in a way that can be read: its tree can no longer be trusted. */
+/** A call that must have emitted a readable change and did not: its tree can no longer be trusted. */
 interface ConcurrentFault {
   readonly reason: string;
-  /** 32 bytes; null where the call names no tree. */
+  /** 32 bytes; null when the call names no tree. */
   readonly tree: Uint8Array | null;
 }
 
-/** What a leaf of a Bubblegum tree stands for. Keys and hashes are 32 bytes. */
+/** Content of a leaf of a Bubblegum tree. Keys and hashes are 32 bytes. */
 export interface LeafSchema {
   readonly version: 1 | 2;
   readonly id: Uint8Array;
@@ -197,12 +197,12 @@ export interface LeafSchema {
 const LEAF_EVENT = 1;
 
 /**
- * Reads Bubblegum's event from application data; null when it is of another program, for anyone may write there. Only a schema whose
- * `hashLeaf` is the leaf of a tree is one. Errors: LayoutError.
+ * Reads Bubblegum's event from application data; null when it is of another program. Any program may log such data: a schema is valid only if
+ * its `hashLeaf` is the leaf of a tree. Errors: LayoutError.
  */
 export function readLeafEvent(data: Uint8Array): LeafSchema | null {
   if (data[0] !== LEAF_EVENT) return null;
-  // Kind and version of the event; what matters is the version of the schema.
+  // Kind and version of the event; only the version of the schema matters.
   const reader = createByteReader(data, 2);
   const variant = reader.u8();
   if (variant > 1) throw new LayoutError(`unknown leaf schema ${variant}`, 2);
@@ -225,7 +225,7 @@ function readSchema(reader: ByteReader, version: 1 | 2): LeafSchema {
   };
 }
 
-/** The leaf that a schema makes. */
+/** The leaf of a schema. */
 export function hashLeaf({ version, nonce, more, ...schema }: LeafSchema): Uint8Array {
   const number = new Uint8Array(8);
   new DataView(number.buffer).setBigUint64(0, nonce, true);

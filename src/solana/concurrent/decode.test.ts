@@ -40,7 +40,7 @@ function read(transaction: object) {
 const isChange = (event: ConcurrentEvent): event is ChangeEvent => event.kind !== 'close';
 const empty = zeroHashes(createKeccakPairs(), 30);
 
-test('recorded: 50 changes of 16 trees, all folding up, no fault', { skip }, () => {
+test('recorded: 50 changes of 16 trees, all verified, no fault', { skip }, () => {
   const decoded = bubblegumScenarios().flatMap(({ transactions }) => transactions.map(read));
   assert.deepEqual(
     decoded.flatMap(({ faults }) => faults),
@@ -81,11 +81,11 @@ test('recorded: the first change of a tree folds with empty siblings', { skip },
 
 const tree = new Uint8Array(32).fill(77);
 
-test('a noop that nobody must believe changes nothing', () => {
+test('an untrusted noop changes nothing', () => {
   const model = createModelTree(tree, 3);
   const other = createModelTree(new Uint8Array(32).fill(78), 3);
   const told = other.set(0, new Uint8Array(32).fill(1));
-  // A call that tells nothing, followed by a claim.
+  // A call without a change, followed by a forged event.
   assert.deepEqual(
     read(treeTransaction(5, 1, [{ call: 'verifyLeaf', tree, told: model.set(2, Buffer.alloc(32, 9)) }])),
     {
@@ -93,7 +93,7 @@ test('a noop that nobody must believe changes nothing', () => {
       faults: [],
     },
   );
-  // A call for one tree, a claim about another.
+  // A call for one tree, an event about another.
   const foreign = read(treeTransaction(5, 1, [{ call: 'append', tree, told }]));
   assert.deepEqual(foreign.events, []);
   assert.match(foreign.faults[0]!.reason, /another tree/);
@@ -115,7 +115,7 @@ test('a schema belongs to a leaf only when it hashes to it', () => {
   assert.equal((wrong.events[0] as ChangeEvent).asset, null);
 });
 
-test('the calls that tell of changes are named as Anchor names them', () => {
+test('discriminators of calls with changes match their Anchor names', () => {
   const named = (name: string) => createHash('sha256').update(`global:${name}`).digest('hex').slice(0, 16);
   assert.deepEqual(
     [CALLS.start, CALLS.prepared, CALLS.append, CALLS.replace, CALLS.close, CALLS.verifyLeaf],
@@ -139,7 +139,7 @@ test('damaged data is a fault or the same change, and never throws', () => {
       flipped[at]! ^= bits;
       const { events, faults } = read(treeTransaction(1, 1, [{ call: 'append', tree, told: flipped }]));
       assert.equal(events.length + faults.length, 1);
-      // Hashes and the sequence number may be anything; whether they fit is for the one that keeps the tree.
+      // Hashes and the sequence number may be anything; the tree code checks them.
       for (const event of events.filter(isChange)) {
         assert.equal(event.leafIndex, good.leafIndex);
         assert.equal(event.height, good.height);
@@ -148,7 +148,7 @@ test('damaged data is a fault or the same change, and never throws', () => {
   );
 });
 
-test('random bytes are no change and no schema', () => {
+test('random bytes are neither a change nor a schema', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 400 }), (bytes) => {
       for (const parse of [() => readChangeLog(bytes), () => readLeafEvent(Uint8Array.of(1, 1, 1, ...bytes))])
@@ -161,7 +161,7 @@ test('random bytes are no change and no schema', () => {
   );
 });
 
-test('asset ids and points of the curve are those of web3.js', () => {
+test('asset ids and points of the curve match web3.js', () => {
   const program = new PublicKey('BGUMAp9Gq7iTEuizy4pqaxsTyUCBK68MDfK752saRPUY');
   fc.assert(
     fc.property(

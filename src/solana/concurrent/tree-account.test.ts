@@ -5,7 +5,7 @@ import { createModelTree, treeAccount } from '../../../test/helpers/bubblegum.ts
 import { LayoutError } from '../byte-reader.ts';
 import { CONCURRENT_HEADER_BYTES, readConcurrentTree } from './tree.ts';
 
-test('the start of an account tells height, sequence number and where the root is', () => {
+test('the start of an account contains height, sequence number and the offset of the root', () => {
   const tree = createModelTree(new Uint8Array(32).fill(7), 5);
   for (let leaf = 0; leaf < 3; leaf++) tree.set(leaf, new Uint8Array(32).fill(leaf + 1));
   const bytes = treeAccount(tree);
@@ -16,7 +16,7 @@ test('the start of an account tells height, sequence number and where the root i
   assert.deepEqual([account.rootOffset(2n), account.rootOffset(4n)], [null, null]);
 });
 
-test('roots go round in the buffer', () => {
+test('roots wrap around in the buffer', () => {
   const bytes = treeAccount(createModelTree(new Uint8Array(32), 2));
   bytes.writeUInt32LE(8, 2);
   bytes.writeBigUInt64LE(21n, 56);
@@ -28,7 +28,7 @@ test('roots go round in the buffer', () => {
   assert.deepEqual(places, [80 + each, 80, 80 + 7 * each, 80 + 2 * each, null]);
 });
 
-test('anything else is no tree', () => {
+test('other accounts are not trees', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 120 }), fc.boolean(), (bytes, marked) => {
       if (marked) bytes.set([1, 0].slice(0, bytes.length));

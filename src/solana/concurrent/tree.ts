@@ -13,13 +13,13 @@ const COMPRESSION = [
   { program: MPL_COMPRESSION, noop: 'mnoopTCrg4p8ry25e4bcWA9XZjbNjMTfgYVGGEdRsf3' },
 ];
 
-/** Base58 ids of the programs that keep concurrent trees. */
+/** Base58 ids of the programs with concurrent trees. */
 export const CONCURRENT_PROGRAMS: readonly string[] = [SPL_COMPRESSION, MPL_COMPRESSION];
 
-/** Ids in the key table of one block of the programs that keep concurrent trees, each with the noop that it tells changes through. */
+/** Ids of these programs in the key table of one block, each with the noop through which it emits changes. */
 export type ConcurrentIds = readonly { readonly program: number; readonly noop: number }[];
 
-/** Finds the programs in a block; those that do not occur in it are left out. */
+/** Finds the programs in a block; omits those that do not occur. */
 export function createConcurrentFinder(): (keys: KeyTable) => ConcurrentIds {
   const known = COMPRESSION.map(({ program, noop }) => ({ program: keyOf(program), noop: keyOf(noop) }));
   return (keys) =>
@@ -34,28 +34,28 @@ function keyOf(text: string): Uint8Array {
   return key;
 }
 
-/** What the account of a concurrent tree tells. */
+/** Content of the account of a concurrent tree. */
 interface ConcurrentTreeAccount {
   readonly height: number;
-  /** Changes that the account remembers: `changeOffset` finds them. */
+  /** Number of changes that the account keeps: `changeOffset` finds them. */
   readonly bufferSize: number;
   readonly authority: Uint8Array;
   readonly creationSlot: bigint;
   /** Sequence number of the newest change. */
   readonly seq: bigint;
-  /** How many of the remembered changes are real. */
+  /** Number of kept changes that are set. */
   readonly changes: number;
-  /** Where the root lies that the tree had at a sequence number; null when the account no longer knows it. */
+  /** Offset of the root at a sequence number; null when the account no longer has it. */
   rootOffset(seq: bigint): number | null;
 }
 
-/** So many bytes from the start of an account are enough to read it. */
+/** Bytes from the start of an account that suffice to read it. */
 export const CONCURRENT_HEADER_BYTES = 80;
 
 const TREE_ACCOUNT = 1;
 const CHANGES_AT = 80;
 
-/** Reads the start of an account. Errors: LayoutError when it is no tree. */
+/** Reads the start of an account. Errors: LayoutError when it is not a tree. */
 export function readConcurrentTree(data: Uint8Array): ConcurrentTreeAccount {
   const reader = createByteReader(data);
   if (reader.u8() !== TREE_ACCOUNT || reader.u8() !== 0) throw new LayoutError('no concurrent tree', 0);
@@ -82,14 +82,14 @@ export function readConcurrentTree(data: Uint8Array): ConcurrentTreeAccount {
 
 const BUBBLEGUM = 'BGUMAp9Gq7iTEuizy4pqaxsTyUCBK68MDfK752saRPUY';
 
-/** The id of the asset with this number in a tree: an address that Bubblegum derives and that nobody has a key for. */
+/** The id of the asset with this number in a tree: an address derived by Bubblegum, without a private key. */
 export function assetId(tree: Uint8Array, nonce: bigint): Uint8Array {
   const number = Buffer.alloc(8);
   number.writeBigUInt64LE(nonce);
   return programAddress([Buffer.from('asset'), tree, number], knownKey(BUBBLEGUM));
 }
 
-/** The hash of concurrent trees in the form that tree code takes: keccak-256 of two children, any bytes are fine. */
+/** keccak-256 of two children in the interface of tree code; accepts any bytes. */
 export function createKeccakPairs(): Pick<Poseidon, 'hashPairs'> {
   return {
     hashPairs(src, srcAt, dst, dstAt, count) {

@@ -11,7 +11,7 @@ import { scanBlockAnswer } from './scan-block.ts';
 const good = entryOf({ message: sampleMessage() });
 const address = (byte: number): string => encode32(new Uint8Array(32).fill(byte));
 
-test('a block without transactions, time and height is a block', () => {
+test('a block without transactions, time and height is valid', () => {
   const block = decodeBlock(100, { ...blockOf([]), blockTime: null, blockHeight: null, rewards: [], news: 1 });
   assert.deepEqual(
     [block.transactions.length, block.keys.size, block.blockTime, block.blockHeight],
@@ -20,13 +20,13 @@ test('a block without transactions, time and height is a block', () => {
   assert.equal(decodeBlock(0, { ...blockOf([]), parentSlot: 0 }).parentSlot, 0);
 });
 
-test('rewards of unknown types, blocks without votes and transactions without fee and logs are blocks', () => {
+test('unknown reward types, blocks without votes and transactions without fee and logs are valid', () => {
   const reward = { pubkey: address(1), lamports: -7, postBalance: 1, commission: null };
   const rewards = [
     { ...reward, rewardType: 'VATDebit', commissionBps: 512 },
     { ...reward, rewardType: null },
   ];
-  // A fee payer that cannot pay: nothing is run, and nothing charged.
+  // A fee payer that cannot pay: nothing is run or charged.
   const meta = { err: 'InsufficientFundsForFee', fee: 0, logMessages: null, innerInstructions: null, rewards };
   const noOp = (byte: number) =>
     entryOf({
@@ -43,7 +43,7 @@ test('rewards of unknown types, blocks without votes and transactions without fe
   }
 });
 
-test('blocks that contradict themselves are refused', () => {
+test('inconsistent blocks are refused', () => {
   const bad: [string, unknown][] = [
     ['nothing', null],
     ['text', 'block'],
@@ -61,7 +61,7 @@ test('blocks that contradict themselves are refused', () => {
   assert.equal(decodeHeader(100, { ...blockOf([]), transactions: undefined }).slot, 100);
 });
 
-test('a signature twice makes the block bad, parsed and scanned', () => {
+test('a duplicate signature makes the block bad, parsed and scanned', () => {
   const withSignature = (byte: number) =>
     entryOf({ message: sampleMessage(), signatures: [new Uint8Array(64).fill(byte)] });
   const inner = { programIdIndex: 0, accounts: [0], data: '2' };
@@ -78,7 +78,7 @@ test('a signature twice makes the block bad, parsed and scanned', () => {
   assert.equal(decodeBlock(100, blockOf([withSignature(1), withSignature(2)])).transactions.length, 2);
 });
 
-test('a transaction whose meta cannot be used makes the block bad', () => {
+test('a transaction with unusable meta makes the block bad', () => {
   const uiTokenAmount = { amount: '1', decimals: 0 };
   const inner = { programIdIndex: 0, accounts: [0], data: '2' };
   const metas: [string, Record<string, unknown>][] = [
@@ -110,13 +110,13 @@ test('a transaction whose meta cannot be used makes the block bad', () => {
   assert.throws(() => decodeBlock(100, blockOf([null])), { code: 'CHAIN_BAD_TRANSACTION' });
 });
 
-test('inner instructions whose data is not base58 fail with a code where they are read', () => {
+test('inner instructions whose data is not base58 fail with a code when they are read', () => {
   const meta = { innerInstructions: [{ index: 0, instructions: [{ programIdIndex: 0, accounts: [], data: '0' }] }] };
   const block = decodeBlock(100, blockOf([entryOf({ message: sampleMessage(), meta })]));
   assert.throws(() => block.transactions[0]!.innerInstructions, { code: 'CHAIN_BAD_BLOCK' });
 });
 
-test('transactions in no known encoding are refused', () => {
+test('transactions in an unknown encoding are refused', () => {
   const wires: unknown[] = [
     undefined,
     null,
@@ -139,7 +139,7 @@ test('transactions in no known encoding are refused', () => {
   }
 });
 
-test('base64 with a foreign character or a missing one is refused', () => {
+test('base64 with an invalid or a missing character is refused', () => {
   const [text] = (good as { transaction: [string, string] }).transaction;
   for (const damaged of [`${text.slice(0, 40)}!${text.slice(41)}`, text.slice(0, -4), ` ${text}`]) {
     const entry = { ...good, transaction: [damaged, 'base64'] };
@@ -180,7 +180,7 @@ test('getTransaction without a slot is refused', () => {
   assert.equal(decodeTransaction({ ...good, slot: 5 }).transactions[0]!.index, 0);
 });
 
-test('answers are read as UTF-8 where they are not ASCII, and no message quotes what is not JSON', () => {
+test('answers that are not ASCII are read as UTF-8, and no message quotes invalid JSON', () => {
   fc.assert(
     fc.property(fc.anything({ values: [fc.string({ unit: 'grapheme' }), fc.integer()] }), (value) => {
       const text = JSON.stringify({ value });
@@ -195,7 +195,7 @@ test('answers are read as UTF-8 where they are not ASCII, and no message quotes 
   );
 });
 
-test('the key table gives ids in order of appearance, for bytes and text alike', () => {
+test('the key table assigns ids in order of appearance, for bytes and text alike', () => {
   const key = fc.oneof(
     fc.uint8Array({ minLength: 32, maxLength: 32 }),
     fc.nat(30).map((byte) => new Uint8Array(32).fill(byte)),
@@ -219,13 +219,13 @@ test('the key table gives ids in order of appearance, for bytes and text alike',
   );
 });
 
-test('20,000 keys that were arranged to collide get distinct ids', () => {
+test('20,000 deliberately colliding keys get distinct ids', () => {
   const table = createKeyTable(Uint32Array.of(1, 2, 3, 4), 16);
   const bytes = new Uint8Array(32);
   const view = new DataView(bytes.buffer);
   for (let pass = 0; pass < 2; pass++) {
     for (let number = 0; number < 20_000; number++) {
-      // The words of the quick hash stay zero.
+      // The words of the fast hash stay zero.
       view.setUint32(16, number, true);
       assert.equal(table.intern(view, 0), number);
     }

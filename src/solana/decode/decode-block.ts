@@ -13,11 +13,11 @@ import { eachTableKey, emptyLayout, repeatedSignature, type WireLayout, type Wir
 
 /**
  * Decodes the result of `getBlock` with full transaction details, in encoding base64, base58 or json: parsed, or as a scan of the
- * answer (`scanBlockAnswer`), which is several times quicker and makes the same block. The result is kept and must not be changed
+ * answer (`scanBlockAnswer`), which is several times faster and gives the same block. The result is kept and must not be changed
  * afterwards.
  * Throws CHAIN_BAD_TRANSACTION (facts {index, reason}) when the bytes of a transaction are malformed or of a version above
  * HIGHEST_WIRE_VERSION: only encoding json shows every version. Throws CHAIN_BAD_BLOCK (facts {slot, reason, index?}) when the block
- * contradicts itself or lacks what every block has.
+ * is inconsistent or lacks what every block has.
  */
 export function decodeBlock(slot: number, result: unknown): ChainBlock {
   if (result instanceof ScannedBlock) {
@@ -30,14 +30,14 @@ export function decodeBlock(slot: number, result: unknown): ChainBlock {
   return { ...header, ...decodeEntries(slot, entries, decode32(header.blockhash)!) };
 }
 
-/** What a node tells about one transaction. */
+/** One transaction as returned by a node. */
 interface RpcEntry {
   readonly transaction?: unknown;
   readonly meta?: unknown;
   readonly version?: unknown;
 }
 
-/** Decodes entries in order. `seed` is 32 bytes that were unknown when the transactions were written. */
+/** Decodes entries in order. `seed`: 32 bytes that were unknown when the transactions were created. */
 export function decodeEntries(
   slot: number,
   entries: readonly unknown[],
@@ -76,7 +76,7 @@ function decodeEntry(
   const version = versionOf(entry, layout);
   const writable = meta?.loadedAddresses?.writable ?? [];
   const readonly = meta?.loadedAddresses?.readonly ?? [];
-  // Versions this decoder does not know may load addresses by other means than lookups.
+  // Unknown versions may load addresses by other means than lookups.
   const isKnown = version === 'legacy' || version <= HIGHEST_WIRE_VERSION;
   if (isKnown && (writable.length !== layout.loadedWritable || readonly.length !== layout.loadedReadonly))
     throw badBlock(block.slot, 'meta.loadedAddresses does not fit the lookups', index);
@@ -105,7 +105,7 @@ function decodeEntry(
   });
 }
 
-/** Bytes tell their version themselves; JSON is told by the entry. */
+/** Bytes contain their version; for JSON the entry has it. */
 function versionOf(entry: RpcEntry, layout: WireLayout): TransactionVersion {
   if (Array.isArray(entry.transaction)) return layout.version < 0 ? 'legacy' : layout.version;
   return typeof entry.version === 'number' ? entry.version : 'legacy';
@@ -133,8 +133,8 @@ function internAll(
 }
 
 /**
- * Decodes the parsed result of `getTransaction` (encoding base64, base58 or json) as a block of one transaction. What the
- * node does not tell is empty: blockhash and previousBlockhash are '', blockHeight is null, parentSlot is the slot before, and the
+ * Decodes the parsed result of `getTransaction` (encoding base64, base58 or json) as a block of one transaction. Members that the
+ * answer lacks are empty: blockhash and previousBlockhash are '', blockHeight is null, parentSlot is the slot before, and the
  * transaction has index 0. Errors as `decodeBlock`.
  */
 export function decodeTransaction(result: unknown): ChainBlock {
@@ -147,7 +147,7 @@ export function decodeTransaction(result: unknown): ChainBlock {
     previousBlockhash: '',
     blockHeight: null,
     blockTime: Number.isSafeInteger(blockTime) ? (blockTime as number) : null,
-    // One transaction has too few keys to arrange collisions that matter.
+    // One transaction has too few keys for harmful collisions.
     ...decodeEntries(slot as number, [result], new Uint8Array(32).fill(1)),
   };
 }

@@ -66,7 +66,7 @@ interface ParsedTransaction {
   };
 }
 
-test('the same block as jsonParsed agrees in all that it shows', { skip }, () => {
+test('the same block as jsonParsed agrees in all members that it contains', { skip }, () => {
   const block = decoded('solders-getBlock-base64');
   const parsed = recordedBlock('solders-getBlock-json_parsed') as unknown as { transactions: ParsedTransaction[] };
   let compared = 0;
@@ -106,7 +106,7 @@ test('the same block as jsonParsed agrees in all that it shows', { skip }, () =>
   assert.ok(compared > 0);
 });
 
-test('jsonParsed is refused, because instructions cannot be had back from it', { skip }, () => {
+test('jsonParsed is refused, because instructions cannot be restored from it', { skip }, () => {
   assert.throws(() => decoded('solders-getBlock-json_parsed'), { code: 'CHAIN_BAD_TRANSACTION' });
 });
 

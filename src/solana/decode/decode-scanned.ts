@@ -8,7 +8,7 @@ import { walkWire } from './walk-wire.ts';
 import { base64Length } from './wire-bytes.ts';
 import { eachTableKey, emptyLayout, repeatedSignature, type WireLayout, type WireReader } from './wire-layout.ts';
 
-/** The block of a decoding under way. */
+/** The block being decoded. */
 interface Decoding {
   readonly scanned: ScannedBlock;
   readonly block: BlockParts;
@@ -19,8 +19,8 @@ interface Decoding {
 }
 
 /**
- * The same block as from the parsed answer, with each `meta` parsed when it is first asked for. Null when anything about the
- * transactions is wrong or unusual: the parsed answer tells what. Throws CHAIN_BAD_BLOCK for a bad header.
+ * The same block as from the parsed answer, with each `meta` parsed on first use. Null when anything about the
+ * transactions is wrong or unusual: parsing then finds the reason. Throws CHAIN_BAD_BLOCK for a bad header.
  */
 export function decodeScanned(slot: number, scanned: ScannedBlock): ChainBlock | null {
   const header = decodeHeader(slot, scanned.header);
@@ -53,7 +53,7 @@ export function decodeScanned(slot: number, scanned: ScannedBlock): ChainBlock |
   return { ...header, transactions, keys };
 }
 
-/** The bytes of all transactions one after the other; null when one is not base64. */
+/** The concatenated bytes of all transactions; null when one is not base64. */
 function wiresOf({ body, entries }: ScannedBlock): { bytes: Buffer; starts: Uint32Array } | null {
   const texts = entries.map(({ wireFrom, wireTo }) => body.toString('latin1', wireFrom, wireTo));
   let total = 0;
@@ -100,7 +100,7 @@ function decodeEntry(decoding: Decoding, layout: WireLayout, index: number): Nor
   });
 }
 
-/** Puts loaded addresses into the table and their ids into the list; false when one is no address. */
+/** Adds loaded addresses to the table and their ids to the list; false for an invalid address. */
 function intern({ scanned, texts, pool }: Decoding, range: TextRange): boolean {
   for (let number = 0; number < range.count; number++) {
     const at = (range.at + number) * 2;
@@ -111,7 +111,7 @@ function intern({ scanned, texts, pool }: Decoding, range: TextRange): boolean {
   return true;
 }
 
-/** Puts mints, programs and owners into the table; the distinct owners, or null when one of all these is no address. */
+/** Adds mints, programs and owners to the table; returns the distinct owners, or null for an invalid address. */
 function ownersOf(decoding: Decoding, { meta }: ScannedEntry): Uint32Array | null {
   const { preTokens, postTokens } = meta;
   if (preTokens.count + postTokens.count === 0) return decoding.noOwners;
@@ -132,9 +132,9 @@ function internTokens({ scanned, texts: ids, pool }: Decoding, { at, count }: Te
   return true;
 }
 
-/** Ids of address texts that lie in the bytes of an answer. */
+/** Ids of address texts in the bytes of an answer. */
 export interface TextIds {
-  /** The id of the text, put into the key table when it is new; -1 when it is no address. */
+  /** The id of the text, which is added to the key table when new; -1 when it is not an address. */
   idOf(from: number, length: number): number;
 }
 
@@ -143,14 +143,14 @@ const LONGEST = 44;
 const MOST_PLACES = 8_192;
 
 /**
- * Addresses recur in a block, so one that lies in the same place of the cache and reads the same is not decoded again. Texts that
- * push each other out only cost their decoding.
+ * Addresses recur in a block, so a text found at its cache slot is not decoded again. Texts that
+ * evict each other only cost their decoding.
  */
 function createTextIds(bytes: Buffer, keys: KeyTableBuilder, expectedTexts: number): TextIds {
   let places = 64;
   while (places < expectedTexts && places < MOST_PLACES) places *= 2;
   const mask = places - 1;
-  /** Where the text of a place begins; never 0, as an answer begins with a bracket. */
+  /** Offset of the text in each cache slot; never 0, as an answer starts with a bracket. */
   const starts = new Int32Array(places);
   const lengths = new Int32Array(places);
   const ids = new Int32Array(places);
@@ -185,13 +185,13 @@ function createTextIds(bytes: Buffer, keys: KeyTableBuilder, expectedTexts: numb
 
 const CHUNK_IDS = 8_192;
 
-/** Short lists of ids in few large arrays: an array of its own for each transaction costs more than filling it. */
+/** Short lists of ids in few large arrays: a separate array per transaction costs more than filling it. */
 class IdPool {
   private ids = new Uint32Array(CHUNK_IDS);
   private used = 0;
   private from = 0;
 
-  /** Begins a list of up to `most` ids. */
+  /** Starts a list of up to `most` ids. */
   begin(most: number): void {
     if (this.used + most > this.ids.length) {
       this.ids = new Uint32Array(Math.max(CHUNK_IDS, most));
@@ -210,7 +210,7 @@ class IdPool {
     this.ids[this.used++] = id;
   }
 
-  /** The list that was begun last. */
+  /** The list started last. */
   end(): Uint32Array {
     const { ids, from, used } = this;
     return new Uint32Array(ids.buffer, from * ids.BYTES_PER_ELEMENT, used - from);

@@ -14,7 +14,7 @@ const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString('hex');
 const key = fc.uint8Array({ minLength: 32, maxLength: 32 });
 const VOTE = Buffer.from('0761481d357474bb7c4d7624ebd3bdb3d8355e73d11043fc0da3538000000000', 'hex');
 
-/** Any transaction that the runtime could have accepted, with long data now and then. */
+/** Any transaction that the runtime could have accepted, sometimes with long data. */
 const transaction: fc.Arbitrary<TestTransaction> = fc
   .record({
     version: fc.constantFrom<'legacy' | 0>('legacy', 0),
@@ -52,7 +52,7 @@ const transaction: fc.Arbitrary<TestTransaction> = fc
     return { message, loaded, signatures };
   });
 
-test('what was written is what is read, alone and among others', () => {
+test('written transactions are read back, alone and among others', () => {
   fc.assert(
     fc.property(fc.array(transaction, { minLength: 1, maxLength: 4 }), (written) => {
       const block = decodeBlock(100, blockOf(written.map((one) => entryOf(one))));
@@ -95,7 +95,7 @@ test('what was written is what is read, alone and among others', () => {
   );
 });
 
-/** Runs a decode and answers its coded error, or what came out; anything else thrown fails the test. */
+/** Runs a decode and returns its coded error, or its result; any other error fails the test. */
 function outcome(work: () => unknown): unknown {
   try {
     return work();
@@ -105,7 +105,7 @@ function outcome(work: () => unknown): unknown {
   }
 }
 
-test('damaged wires give a coded error or a transaction, and never reach into their neighbours', () => {
+test('damaged wires give a coded error or a transaction, and never affect adjacent ones', () => {
   const damage = fc.record({
     at: fc.nat(),
     byte: fc.nat(255),
@@ -135,7 +135,7 @@ test('damaged wires give a coded error or a transaction, and never reach into th
   );
 });
 
-test('every proper beginning of a wire is refused', () => {
+test('every proper prefix of a wire is refused', () => {
   const lookups = [{ table: new Uint8Array(32).fill(4), writable: Uint8Array.of(1), readonly: Uint8Array.of(2, 3) }];
   const wire = wireOf({ message: sampleMessage({ version: 0, lookups }) });
   peekWire(wire);
@@ -161,7 +161,7 @@ test('unknown versions are refused as bytes, with the reason', () => {
   }
 });
 
-test('a message version that is unknown as bytes decodes from JSON', () => {
+test('a message version that is unknown as bytes is decoded from JSON', () => {
   const message = sampleMessage();
   const entry = {
     ...entryOf({ message }),
@@ -203,7 +203,7 @@ test('a vote is exactly one instruction of the Vote program', () => {
   }
 });
 
-test('an index behind static and loaded keys is refused', () => {
+test('an index beyond static and loaded keys is refused', () => {
   const lookups = [{ table: new Uint8Array(32).fill(4), writable: Uint8Array.of(1), readonly: Uint8Array.of(2) }];
   const loaded = { writable: [encode32(new Uint8Array(32).fill(5))], readonly: [encode32(new Uint8Array(32).fill(6))] };
   const messageWith = (index: number) =>
@@ -214,7 +214,7 @@ test('an index behind static and loaded keys is refused', () => {
   });
 });
 
-test('compact lengths: every value is read back; cut off, padded and too large ones are refused', () => {
+test('compact lengths: every value is read back; truncated, padded and too large ones are refused', () => {
   for (let value = 0; value <= 65_535; value++) {
     const bytes = compactLength(value);
     const reader = { bytes, at: 0, end: bytes.length };

@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import fc from 'fast-check';
 import { JsonCursor, Unusual } from './json-cursor.ts';
 
-/** Whether the walk takes the text as exactly one value. */
+/** Whether the walk accepts the text as exactly one value. */
 function isTaken(text: string): boolean {
   const cursor = new JsonCursor(Buffer.from(text));
   try {
@@ -25,7 +25,7 @@ function isJson(text: string): boolean {
   }
 }
 
-test('what JSON.stringify writes is taken', () => {
+test('output of JSON.stringify is accepted', () => {
   fc.assert(
     fc.property(fc.json({ stringUnit: 'binary' }), fc.constantFrom(0, 2), (text, indent) => {
       const spaced = JSON.stringify(JSON.parse(text), null, indent);
@@ -37,7 +37,7 @@ test('what JSON.stringify writes is taken', () => {
   );
 });
 
-test('nothing is taken that JSON.parse refuses', () => {
+test('everything that JSON.parse rejects is refused', () => {
   const pieces = [
     '{',
     '}',
@@ -88,7 +88,7 @@ test('nothing is taken that JSON.parse refuses', () => {
   assert.ok(taken > 100, `${taken}`);
 });
 
-test('numbers and strings are taken exactly as JSON.parse takes them', () => {
+test('numbers and strings are accepted exactly as by JSON.parse', () => {
   const number = fc.array(fc.constantFrom('0', '1', '9', '-', '+', '.', 'e', 'E', ' '), { minLength: 1, maxLength: 6 });
   const string = fc
     .array(fc.constantFrom('"', '\\', 'u', '0', 'f', 'G', 'n', '/', '\u001f', '\u0020', '\u0080', 'abcd', '😀'), {
@@ -104,7 +104,7 @@ test('numbers and strings are taken exactly as JSON.parse takes them', () => {
   );
 });
 
-test('every control character and every foreign byte ends a string or does not, wherever it stands', () => {
+test('control characters and non-ASCII bytes are handled at every position of a string', () => {
   for (let code = 0; code < 256; code++) {
     for (let before = 0; before < 9; before++) {
       const body = Buffer.concat([Buffer.from(`"${'x'.repeat(before)}`), Buffer.of(code), Buffer.from('yyyyyyy"')]);
@@ -122,7 +122,7 @@ test('every control character and every foreign byte ends a string or does not, 
   }
 });
 
-test('plain lists of numbers are counted as other lists are', () => {
+test('plain lists of numbers are counted like other lists', () => {
   const item = fc.oneof(
     fc.nat().map(String),
     fc.constantFrom('0', '-1', '1.5', ' 2', '3 ', '00', '', 'null', '1e3', '[1]'),

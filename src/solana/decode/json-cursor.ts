@@ -1,10 +1,10 @@
 /**
- * A strict walk over the bytes of a JSON text that makes no values. It accepts nothing that `JSON.parse` refuses; what it does not
- * want to deal with (names with escapes, deep nesting) it refuses as well, so that the caller takes the ordinary way. A class,
+ * A strict walk over the bytes of a JSON text that creates no values. It rejects everything that `JSON.parse` rejects, and also
+ * rare forms (names with escapes, deep nesting), so that the caller falls back to parsing. A class,
  * unlike the factories elsewhere, because its methods run for every value of every block.
  */
 
-/** Thrown at whatever is malformed or unusual; it never leaves the scan. */
+/** Thrown for malformed or rare forms; it never leaves the scan. */
 export class Unusual extends Error {}
 
 const QUOTE = 0x22;
@@ -20,7 +20,7 @@ const CLOSE_ARRAY = 0x5d;
 const OPEN_OBJECT = 0x7b;
 const CLOSE_OBJECT = 0x7d;
 const LETTER_U = 0x75;
-/** Of values inside values; real answers have about eight. */
+/** Nesting limit; real answers have about eight levels. */
 const MAX_DEPTH = 64;
 const MAX_INDEX = 65_535;
 
@@ -39,7 +39,7 @@ export class JsonCursor {
     throw new Unusual('not the usual form');
   }
 
-  /** The first byte of what follows, behind blanks. */
+  /** The next byte after whitespace. */
   peek(): number {
     const { bytes } = this;
     let byte = bytes[this.at]!;
@@ -48,7 +48,7 @@ export class JsonCursor {
     return byte;
   }
 
-  /** Enters an object; false when it is empty, and behind it then. */
+  /** Enters an object; false when it is empty, and was passed. */
   firstMember(): boolean {
     if (this.peek() !== OPEN_OBJECT) this.refuse();
     this.at++;
@@ -57,7 +57,7 @@ export class JsonCursor {
     return false;
   }
 
-  /** Behind the value of a member: false when it was the last one, and behind the object then. */
+  /** After the value of a member: false when it was the last one, and the object was passed. */
   nextMember(): boolean {
     const byte = this.peek();
     this.at++;
@@ -66,7 +66,7 @@ export class JsonCursor {
     return false;
   }
 
-  /** Passes over the name of a member and answers its number, or -1. `last` is the number of the name before it, -1 for none. */
+  /** Skips the name of a member and returns its number, or -1. `last` is the number of the name before it, -1 for none. */
   name(names: NameList, last: number): number {
     const guess = names.after(last);
     const size = names.lengthAt(this.view, this.at, guess);
@@ -80,7 +80,7 @@ export class JsonCursor {
     return found;
   }
 
-  /** Passes over the name of a member and gives it. */
+  /** Skips the name of a member and returns it. */
   nameText(): Buffer {
     if (this.peek() !== QUOTE) this.refuse();
     const { bytes } = this;
@@ -94,7 +94,7 @@ export class JsonCursor {
     return bytes.subarray(from, at);
   }
 
-  /** Enters an array; false when it is empty, and behind it then. */
+  /** Enters an array; false when it is empty, and was passed. */
   firstElement(): boolean {
     if (this.peek() !== OPEN_ARRAY) this.refuse();
     this.at++;
@@ -103,7 +103,7 @@ export class JsonCursor {
     return false;
   }
 
-  /** Behind an element: false when it was the last one, and behind the array then. */
+  /** After an element: false when it was the last one, and the array was passed. */
   nextElement(): boolean {
     const byte = this.peek();
     this.at++;
@@ -112,7 +112,7 @@ export class JsonCursor {
     return false;
   }
 
-  /** Passes over any value. */
+  /** Skips any value. */
   value(): void {
     const first = this.peek();
     if (first === QUOTE) this.string();
@@ -132,7 +132,7 @@ export class JsonCursor {
     this.depth--;
   }
 
-  /** Passes over an array of any values and answers how many there are. */
+  /** Skips an array of any values and returns their number. */
   elements(): number {
     let count = 0;
     for (let more = this.firstElement(); more; more = this.nextElement()) {
@@ -142,7 +142,7 @@ export class JsonCursor {
     return count;
   }
 
-  /** The same, quicker where all are whole numbers without blanks. */
+  /** The same, faster when all are integers without whitespace. */
   numbers(): number {
     const { bytes } = this;
     const from = this.at;
@@ -172,7 +172,7 @@ export class JsonCursor {
     return largest;
   }
 
-  /** Whether the value is `null`, and behind it then. */
+  /** Whether the value is `null`, which is then skipped. */
   isNull(): boolean {
     return this.peek() === 0x6e && this.literal('null');
   }
@@ -183,7 +183,7 @@ export class JsonCursor {
     return true;
   }
 
-  /** Passes over a number. */
+  /** Skips a number. */
   number(): void {
     const { bytes } = this;
     if (this.peek() === MINUS) this.at++;
@@ -228,7 +228,7 @@ export class JsonCursor {
     return value;
   }
 
-  /** Passes over a string and answers where its characters begin; they end one before `at`. */
+  /** Skips a string and returns the offset of its characters; they end one before `at`. */
   characters(): number {
     this.peek();
     const from = this.at + 1;
@@ -236,13 +236,13 @@ export class JsonCursor {
     return from;
   }
 
-  /** The characters of a string as they are written. */
+  /** The characters of a string, not unescaped. */
   text(): string {
     const from = this.characters();
     return this.bytes.toString('latin1', from, this.at - 1);
   }
 
-  /** Passes over a string. */
+  /** Skips a string. */
   string(): void {
     if (this.peek() !== QUOTE) this.refuse();
     this.at++;
@@ -252,7 +252,7 @@ export class JsonCursor {
     }
   }
 
-  /** Goes behind the next quote, backslash or control character, and answers which it is. */
+  /** Moves after the next quote, backslash or control character, and returns it. */
   private plain(): number {
     const { bytes, view } = this;
     let at = this.at;
@@ -260,7 +260,7 @@ export class JsonCursor {
       const four = view.getInt32(at, true);
       const quote = four ^ 0x22222222;
       const slash = four ^ 0x5c5c5c5c;
-      // The high bit of each byte that is a quote, a backslash, or below a blank; the lowest set one is always right.
+      // The high bit of each byte that is a quote, a backslash, or below a space; the lowest set one is always right.
       const found = ((quote - 0x01010101) & ~quote) | ((slash - 0x01010101) & ~slash) | ((four - 0x20202020) & ~four);
       if ((found & 0x80808080) !== 0) break;
     }
@@ -273,7 +273,7 @@ export class JsonCursor {
     }
   }
 
-  /** Behind a backslash. */
+  /** After a backslash. */
   private escape(): void {
     const { bytes } = this;
     const kind = bytes[this.at++]!;
@@ -295,11 +295,11 @@ function isHex(byte: number): boolean {
   return isDigit(byte) || ((byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x66);
 }
 
-/** The names of one kind of object, as they are written with quotes and colon, for comparing four bytes at a time. */
+/** The names of one kind of object, with quotes and colon, for comparing four bytes at a time. */
 export class NameList {
   readonly texts: readonly Buffer[];
   private readonly views: readonly DataView[];
-  /** Which name came after each one last time; number 0 is for the first of an object. */
+  /** The name that followed each name last time; number 0 is for the first of an object. */
   private readonly followers: Int32Array;
 
   constructor(names: readonly string[]) {
@@ -311,7 +311,7 @@ export class NameList {
     this.followers = new Int32Array(names.length + 1);
   }
 
-  /** The name that is likely to follow number `last` (-1: to come first). */
+  /** The name that probably follows number `last` (-1: comes first). */
   after(last: number): number {
     return this.followers[last + 1]!;
   }
@@ -320,7 +320,7 @@ export class NameList {
     this.followers[last + 1] = next;
   }
 
-  /** Length of name `number` with quotes and colon when it stands at `at`, else 0. */
+  /** Length of name `number` with quotes and colon if it is at `at`, else 0. */
   lengthAt(view: DataView, at: number, number: number): number {
     const name = this.views[number]!;
     const size = name.byteLength;

@@ -3,25 +3,25 @@ import type { KeyTable } from '../../ports/block.ts';
 import { createKeyHash, hashKey, hashView } from '../key-hash.ts';
 
 const WORDS = 8;
-/** Probes after which the keys look arranged, and the hash is changed for the strong one. */
+/** Probes after which collisions look deliberate, and the strong hash is used. */
 const MAX_PROBES = 64;
 
 /** The key table of a block while it is being filled. */
 export interface KeyTableBuilder extends KeyTable {
   /** The id of the 32 bytes at `at`; a new one when they were not seen before. */
   intern(view: DataView, at: number): number;
-  /** The id of a base58 address, or -1 when the text is none. */
+  /** The id of a base58 address; -1 when the text is not one. */
   internText(text: string): number;
 }
 
-/** Real blocks hold about this many distinct keys per transaction; the table grows when there are more. */
+/** Real blocks have about this many distinct keys per transaction; the table grows when there are more. */
 const KEYS_PER_TRANSACTION = 8;
 
-/** Room that a table for so many transactions begins with. */
+/** Initial capacity of a table for this many transactions. */
 export const expectedKeys = (transactions: number): number => transactions * KEYS_PER_TRANSACTION;
 
 /**
- * Makes an empty table. `seed` is four words that nobody could know when the keys were chosen: a block's hash is such a value.
+ * Makes an empty table. `seed`: four words that were unknown when the keys were chosen, such as a block's hash.
  */
 export function createKeyTable(seed: Uint32Array, expectedKeys: number): KeyTableBuilder {
   let hash = createKeyHash(seed, false);
@@ -33,7 +33,7 @@ export function createKeyTable(seed: Uint32Array, expectedKeys: number): KeyTabl
   const scratch = new DataView(new ArrayBuffer(WORDS * 4));
   const scratchBytes = new Uint8Array(scratch.buffer);
 
-  /** Looks for the key at `at`, whose hash is `code`, and answers its id, or -1 - slot of the place where it would go. */
+  /** Finds the key at `at` with the hash `code`. Returns its id, or -1 - slot of its place when it is new. */
   function locate(view: DataView, at: number, code: number): number {
     const mask = slots.length - 1;
     let slot = code & mask;

@@ -5,8 +5,8 @@ import type { KeyTableBuilder } from './key-table.ts';
 import { badBlock } from './response.ts';
 
 /**
- * Says what keeps `meta` from being used, or null when all that is read later has the expected shape. Token balances are checked
- * where their keys are read, and the base58 text of inner instructions where it is decoded.
+ * Returns why `meta` cannot be used; null when everything that is read later has the expected shape. Token balances are checked
+ * when their keys are read, and the base58 text of inner instructions when it is decoded.
  */
 export function faultOfMeta(given: unknown, keyCount: number, instructionCount: number): string | null {
   if (typeof given !== 'object' || given === null) return 'meta is missing';
@@ -49,7 +49,7 @@ function isIndex(value: unknown, bound: number): boolean {
 }
 
 /**
- * Decodes `meta.innerInstructions`, whose indexes have been checked. Throws CHAIN_BAD_BLOCK when the data of one is not base58.
+ * Decodes `meta.innerInstructions` with checked indexes. Throws CHAIN_BAD_BLOCK when instruction data is not base58.
  */
 export function innerGroupsOf(
   groups: readonly RpcInnerInstructions[] | null | undefined,
@@ -72,7 +72,7 @@ export function innerGroupsOf(
 /** The runtime allows 10 KiB of data, which is 14,000 characters; decoding cost grows with the square of the length. */
 const MAX_CHARACTERS = 32_768;
 
-/** The bytes of an instruction's base58 data, or null when it is none or too long. */
+/** The bytes of an instruction's base58 data; null when it is malformed or too long. */
 export function instructionData(text: unknown): Uint8Array | null {
   return typeof text === 'string' && text.length <= MAX_CHARACTERS ? decode(text) : null;
 }
@@ -80,8 +80,8 @@ export function instructionData(text: unknown): Uint8Array | null {
 type Balances = readonly RpcTokenBalance[] | null | undefined;
 
 /**
- * Puts mints, owners and programs into the table and adds the owners that are new to `owners`. False when a balance lacks what
- * is read later, or names what is no address.
+ * Adds mints, owners and programs to the table, and new owners to `owners`. False when a balance lacks a required
+ * member or contains an invalid address.
  */
 export function internTokenBalances(
   balances: Balances,
@@ -106,7 +106,7 @@ export function internTokenBalances(
   return true;
 }
 
-/** The balances of a transaction that `internTokenBalances` accepted. */
+/** The balances of a transaction accepted by `internTokenBalances`. */
 export function tokenBalancesOf(balances: Balances, keys: KeyTableBuilder): readonly TokenBalance[] {
   return (balances ?? []).map((balance) => ({
     accountIndex: balance.accountIndex,
@@ -118,7 +118,7 @@ export function tokenBalancesOf(balances: Balances, keys: KeyTableBuilder): read
   }));
 }
 
-/** Old blocks have an empty text where nothing is known. */
+/** Old blocks have an empty text for unknown values. */
 function isGiven(text: string | null | undefined): text is string {
   return typeof text === 'string' && text !== '';
 }

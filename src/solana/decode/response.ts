@@ -4,7 +4,7 @@ import { CodedError } from '../../lib/coded-error.ts';
 import type { BlockHeader } from '../../ports/block.ts';
 
 /**
- * Parses the body of a JSON-RPC answer. Pure ASCII, the usual case, skips the cost of UTF-8; only log messages can hold more.
+ * Parses the body of a JSON-RPC answer. Pure ASCII, the usual case, skips the cost of UTF-8; only log messages can contain more.
  * Throws CHAIN_BAD_RESPONSE when the body is not JSON.
  */
 export function decodeResponse(body: Buffer): unknown {
@@ -12,14 +12,14 @@ export function decodeResponse(body: Buffer): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    // The parser's message quotes the body, so it is not passed on.
+    // The message of the parser quotes the body and is therefore dropped.
     throw new CodedError('CHAIN_BAD_RESPONSE', `an answer of ${body.length} bytes is not JSON`, { retryable: true });
   }
 }
 
 /**
- * The header in a parsed `getBlock` result of any detail level. Throws CHAIN_BAD_BLOCK (facts {slot, reason}) when it lacks what
- * links blocks, or contradicts itself.
+ * The header in a parsed `getBlock` result of any detail level. Throws CHAIN_BAD_BLOCK (facts {slot, reason}) when it lacks
+ * members that link blocks, or is inconsistent.
  */
 export function decodeHeader(slot: number, result: unknown): BlockHeader {
   if (typeof result !== 'object' || result === null) throw badBlock(slot, 'the block is no object');
@@ -27,7 +27,7 @@ export function decodeHeader(slot: number, result: unknown): BlockHeader {
   if (!isHash(blockhash)) throw badBlock(slot, 'blockhash is missing');
   if (!isHash(previousBlockhash)) throw badBlock(slot, 'previousBlockhash is missing');
   if (!Number.isSafeInteger(parentSlot) || parentSlot! < 0) throw badBlock(slot, 'parentSlot is missing');
-  // The first block of a chain names itself as its parent.
+  // The first block of a chain is its own parent.
   if (parentSlot! >= slot && slot !== 0) throw badBlock(slot, `parentSlot ${parentSlot} is not below the slot`);
   return {
     slot,
@@ -50,7 +50,7 @@ export function badTransaction(index: number, reason: string): CodedError {
   });
 }
 
-/** CHAIN_BAD_BLOCK: the answer contradicts itself or lacks what every block has. `index` names the transaction, if one. */
+/** CHAIN_BAD_BLOCK: the answer is inconsistent or lacks what every block has. `index`: the transaction, if any. */
 export function badBlock(slot: number, reason: string, index?: number): CodedError {
   const where = index === undefined ? '' : `, transaction ${index}`;
   return new CodedError('CHAIN_BAD_BLOCK', `block ${slot}${where}: ${reason}`, {

@@ -34,7 +34,7 @@ function wholeForm(block: ChainBlock): unknown {
   };
 }
 
-/** The whole form, or the code of the error; inner instructions are only decoded where they are read. */
+/** The whole form, or the code of the error; inner instructions are decoded only when they are read. */
 function outcomeOf(make: () => ChainBlock): unknown {
   try {
     return wholeForm(make());
@@ -45,7 +45,7 @@ function outcomeOf(make: () => ChainBlock): unknown {
   }
 }
 
-/** Decodes both ways; returns whether the scan alone was enough. */
+/** Decodes both ways; returns whether the scan alone was sufficient. */
 function compare(slot: number, body: Buffer): boolean {
   const scanned = scanBlockAnswer(body);
   const expected = outcomeOf(() => parsed(slot, body));
@@ -62,7 +62,7 @@ function recorded(name: string): Buffer {
   return answer(given.result ?? given);
 }
 
-test('recorded blocks are the same scanned and parsed', { skip: skipWithoutFixtures }, () => {
+test('recorded blocks are equal scanned and parsed', { skip: skipWithoutFixtures }, () => {
   for (const name of ['mainnet-254170887-even', 'devnet-270893658', 'devnet-314167369', 'solders-getBlock-base64']) {
     const body = recorded(name);
     const { result } = JSON.parse(body.toString()) as { result: { parentSlot: number } };
@@ -78,7 +78,7 @@ test('blocks in other encodings are left to the parser', { skip: skipWithoutFixt
     assert.equal(scanBlockAnswer(recorded(name)), null);
 });
 
-test('a made-up block is the same scanned and parsed, wherever its bytes begin', () => {
+test('a generated block is equal scanned and parsed, at any offset of its bytes', () => {
   const { body, slot } = syntheticBlock({ seed: 3, transactions: 60, slot: 1000 });
   for (let shift = 0; shift < 5; shift++) {
     const room = Buffer.alloc(body.length + 8);
@@ -155,7 +155,7 @@ const messes: readonly Mess[] = [
   { blanks: 0.1, escapes: 0.002, order: 0.3, twice: 0.01, numbers: 0.02 },
 ];
 
-test('any block is the same scanned and parsed, however it is written, and bad ones get the same code', () => {
+test('any block is equal scanned and parsed, in any formatting, and bad ones give the same code', () => {
   let enough = 0;
   fc.assert(
     fc.property(fc.array(meta, { maxLength: 4 }), fc.constantFrom(...messes), fc.nat(), (metas, mess, seed) => {
@@ -168,7 +168,7 @@ test('any block is the same scanned and parsed, however it is written, and bad o
   assert.ok(enough > 60, `the scan was enough for ${enough} only`);
 });
 
-test('whatever byte is changed, put in or left out, scanned and parsed agree', () => {
+test('for any changed, inserted or removed byte, scanned and parsed agree', () => {
   const metas = [{}, { logMessages: ['Program "log"', 'é\u0001'], err: { a: [1] }, status: { Ok: null } }];
   const tokens = {
     preTokenBalances: [{ accountIndex: 0, mint: address(1), uiTokenAmount: { amount: '1', decimals: 0 } }],
@@ -186,7 +186,7 @@ test('whatever byte is changed, put in or left out, scanned and parsed agree', (
   );
 });
 
-test('what is no ordinary result is left to the parser', () => {
+test('unusual results are left to the parser', () => {
   const block = JSON.stringify(blockOf([]));
   const texts = [
     '',

@@ -2,15 +2,15 @@ import { JsonCursor, NameList, Unusual } from './json-cursor.ts';
 import { decodeResponse } from './response.ts';
 
 /**
- * Finds the parts of a `getBlock` answer (encoding base64) in its bytes without making values of them: most transactions of a
+ * Finds the parts of a `getBlock` answer (encoding base64) in its bytes without creating values: most transactions of a
  * block are only matched against addresses, and parsing their logs and balances is most of the cost of a block.
  */
 
 const MAX_HEADER_BYTES = 256;
 
 /**
- * Null when the answer is anything but a well-formed result of the usual form: then it has to be parsed, which also tells what is
- * wrong with it. The body is kept and must not be changed afterwards.
+ * Null when the answer is not a well-formed result of the usual form: the caller then parses it, which also finds the
+ * error. The body is kept and must not be changed afterwards.
  */
 export function scanBlockAnswer(body: Buffer): ScannedBlock | null {
   const scan: Scan = { cursor: new JsonCursor(body), names: createNames(), texts: [] };
@@ -50,7 +50,7 @@ function scanBlock(scan: Scan): ScannedBlock {
     const isNumber = isNumberStart(cursor.peek());
     const from = cursor.at;
     cursor.value();
-    // What links blocks are short texts and numbers: anything longer is none of these.
+    // The members that link blocks are short texts and numbers.
     const isShort = cursor.at - from <= MAX_HEADER_BYTES;
     if (isNumber && !isShort) cursor.refuse();
     header[name] = isShort ? decodeResponse(bytes.subarray(from, cursor.at)) : null;
@@ -91,13 +91,13 @@ function isNumberStart(byte: number): boolean {
   return byte === 0x2d || (byte >= 0x30 && byte <= 0x39);
 }
 
-/** Consecutive address texts in `ScannedBlock.texts`: number of the first one, and how many. */
+/** Consecutive address texts in `ScannedBlock.texts`: index of the first one, and their number. */
 export interface TextRange {
   readonly at: number;
   readonly count: number;
 }
 
-/** Where the parts of one transaction lie in the bytes of the answer. */
+/** Offsets of the parts of one transaction in the bytes of the answer. */
 export interface ScannedEntry {
   /** The base64 text between its quotes. */
   readonly wireFrom: number;
@@ -113,9 +113,9 @@ export interface ScannedMeta {
   /** Numbers of elements. */
   readonly preBalances: number;
   readonly postBalances: number;
-  /** Largest number of an account in token balances and inner instructions, -1 for none. */
+  /** Largest account index in token balances and inner instructions; -1 for none. */
   readonly largestIndex: number;
-  /** Largest number of an outer instruction that inner ones belong to, -1 for none. */
+  /** Largest index of an outer instruction with inner ones; -1 for none. */
   readonly largestGroup: number;
   readonly writable: TextRange;
   readonly readonly: TextRange;
@@ -124,14 +124,14 @@ export interface ScannedMeta {
   readonly postTokens: TextRange;
 }
 
-/** What a scan noted of a `getBlock` answer. Nothing but the header is a value yet. */
+/** The result of scanning a `getBlock` answer. Only the header has been parsed. */
 export class ScannedBlock {
   /** The whole answer. */
   readonly body: Buffer;
-  /** The members of the block but for its transactions. */
+  /** The members of the block except its transactions. */
   readonly header: Readonly<Record<string, unknown>>;
   readonly entries: readonly ScannedEntry[];
-  /** Start and length of each address text; a length of 0 where the member is missing, null or empty. */
+  /** Start and length of each address text; a length of 0 when the member is missing, null or empty. */
   readonly texts: readonly number[];
 
   constructor(
@@ -147,14 +147,14 @@ export class ScannedBlock {
   }
 }
 
-/** What the scan of one answer gathers. */
+/** State of the scan of one answer. */
 export interface Scan {
   readonly cursor: JsonCursor;
   readonly names: Names;
   readonly texts: number[];
 }
 
-/** The member names that a scan looks for; the last ones of a list are only named because they are common. */
+/** Member names that a scan searches; the last ones of a list are listed only because they are common. */
 function createNames() {
   return {
     answer: new NameList(['result', 'error', 'jsonrpc', 'id']),
@@ -188,7 +188,7 @@ const REQUIRED_OF_META = (1 << ERR) | (1 << FEE) | (1 << PRE_BALANCES) | (1 << P
 
 const NOTHING: TextRange = { at: 0, count: 0 };
 
-/** Passes over the `meta` of a transaction and checks all that is read of it later. */
+/** Skips the `meta` of a transaction and checks everything that is read later. */
 function scanMeta(scan: Scan): ScannedMeta {
   const { cursor } = scan;
   cursor.peek();
@@ -205,7 +205,7 @@ function scanMeta(scan: Scan): ScannedMeta {
       cursor.value();
       continue;
     }
-    // Of names that occur twice the last one counts: not worth a thought here.
+    // `JSON.parse` keeps the last of duplicate members: rare, so such an answer is parsed.
     if ((seen & (1 << name)) !== 0) cursor.refuse();
     seen |= 1 << name;
     if (name === ERR) {
@@ -263,7 +263,7 @@ function scanAddresses({ cursor, texts }: Scan): TextRange {
   return { at, count: texts.length / 2 - at };
 }
 
-/** The largest numbers of an account and of an outer instruction, -1 for none. */
+/** The largest indexes of an account and of an outer instruction; -1 for none. */
 function scanInner(scan: Scan): { readonly account: number; readonly group: number } {
   const { cursor } = scan;
   let largest = -1;
@@ -317,16 +317,16 @@ const UI_AMOUNT = 2;
 const PROGRAM = 3;
 const AMOUNT = 0;
 const DECIMALS = 1;
-/** All but owner and program. */
+/** All members except owner and program. */
 const REQUIRED_OF_BALANCE = (1 << ACCOUNT) | (1 << MINT) | (1 << UI_AMOUNT);
 
 export interface ScannedTokens {
   readonly texts: TextRange;
-  /** Largest number of an account, -1 for none. */
+  /** Largest account index; -1 for none. */
   readonly largest: number;
 }
 
-/** Passes over a list of token balances. */
+/** Skips a list of token balances. */
 function scanTokenBalances(scan: Scan): ScannedTokens {
   const { cursor, texts } = scan;
   const at = texts.length / 2;

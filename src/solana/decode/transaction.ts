@@ -16,14 +16,14 @@ import { innerGroupsOf, tokenBalancesOf } from './meta.ts';
 import { decodeResponse } from './response.ts';
 import { configOf, headerOf, instructionsOf, lookupsOf, signaturesOf, viewOf, type WireLayout } from './wire-layout.ts';
 
-/** What the transactions of a block share. */
+/** Common parts of the transactions of a block. */
 export interface BlockParts {
   readonly slot: number;
   readonly bytes: Uint8Array;
   readonly keys: KeyTableBuilder;
 }
 
-/** What is known of a transaction when its block has been decoded. */
+/** Parts of a transaction in a decoded block. */
 export interface TransactionParts {
   readonly index: number;
   readonly version: TransactionVersion;
@@ -32,12 +32,12 @@ export interface TransactionParts {
   readonly loadedWritableCount: number;
   readonly tokenOwners: Uint32Array;
   readonly isVote: boolean;
-  /** One of these two is given. */
+  /** Exactly one of these two is set. */
   readonly meta: RpcMeta | null;
   readonly metaText: MetaText | null;
 }
 
-/** Where the text of a `meta` that was checked and not parsed lies. */
+/** Position of the text of a `meta` that was checked but not parsed. */
 export interface MetaText {
   readonly body: Buffer;
   readonly from: number;
@@ -47,8 +47,8 @@ export interface MetaText {
 }
 
 /**
- * A transaction whose parts are made when they are first asked for: most transactions of a block are only matched against
- * addresses. A class, unlike the factories elsewhere, because its getters then exist once and not once per transaction.
+ * A transaction whose parts are created on first use: most transactions of a block are only matched against
+ * addresses. A class, unlike the factories elsewhere, so that its getters exist once and not per transaction.
  * Getters are not copied by spreading.
  */
 export class LeanTransaction implements NormalTransaction {
@@ -124,7 +124,7 @@ export class LeanTransaction implements NormalTransaction {
   }
 
   get error(): unknown {
-    // Often the only thing that is asked for.
+    // Often the only member that is read.
     return this.metaText?.hasError === false ? null : this.rpcMeta.err;
   }
 

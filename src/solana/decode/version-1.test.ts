@@ -35,7 +35,7 @@ const filled = (byte: number, length = 32): Uint8Array => new Uint8Array(length)
 const key = (byte: number): Address => getAddressDecoder().decode(filled(byte));
 const lifetime = { blockhash: key(9) as string as never, lastValidBlockHeight: 1n };
 
-/** An entry of a block around a wire, in an encoding that nodes use. */
+/** An entry of a block with a wire transaction, in an encoding of nodes. */
 function entryOf(transaction: unknown, keyCount: number): object {
   const balances = new Array<number>(keyCount).fill(1);
   const meta = { err: null, fee: 5_777, preBalances: balances, postBalances: balances, innerInstructions: [] };
@@ -45,7 +45,7 @@ function entryOf(transaction: unknown, keyCount: number): object {
 
 const encoded = (wire: Uint8Array) => entryOf([Buffer.from(wire).toString('base64'), 'base64'], wire[41]!);
 
-/** The transaction as a node shows it with encoding `json`. */
+/** The transaction in a node's encoding `json`. */
 function asJson(wire: Uint8Array): object {
   const { message, signatures } = byKit(wire);
   const config = { computeUnitLimit: null, heapSize: null, loadedAccountsDataSizeLimit: null, priorityFee: null };
@@ -81,11 +81,11 @@ interface Fields {
     readonly config: Readonly<Record<string, number | bigint | null>>;
     readonly instructions: readonly { program: number; accounts: number[]; data: string }[];
   };
-  /** hex; zeros where kit has none. */
+  /** hex; zeros when kit has none. */
   readonly signatures: readonly string[];
 }
 
-/** What kit calls the parts of a message. */
+/** Names of message parts in kit. */
 interface KitMessage {
   readonly header: Readonly<
     Record<'numSignerAccounts' | 'numReadonlySignerAccounts' | 'numReadonlyNonSignerAccounts', number>
@@ -101,7 +101,7 @@ interface KitMessage {
   }[];
 }
 
-/** What @solana/kit reads in the bytes. */
+/** The fields that @solana/kit decodes. */
 function byKit(wire: Uint8Array): Fields {
   const { messageBytes, signatures } = getTransactionCodec().decode(wire);
   const [message, end] = getCompiledTransactionMessageDecoder().read(messageBytes, 0) as unknown as [
@@ -136,7 +136,7 @@ function byKit(wire: Uint8Array): Fields {
   };
 }
 
-/** The same of a transaction that we decoded. */
+/** The same fields of a transaction that we decoded. */
 function byUs(tx: NormalTransaction, text: (id: number) => string): Fields {
   const { numRequiredSignatures, numReadonlySignedAccounts, numReadonlyUnsignedAccounts } = tx.header;
   const { priorityFee, computeUnitLimit, loadedAccountsDataSizeLimit, heapSize } = tx.config!;
@@ -179,7 +179,7 @@ const instruction: fc.Arbitrary<Instruction> = fc
   })
   .map(({ program, accounts, data }) => ({
     programAddress: key(program),
-    // At most ten signers beside the payer.
+    // At most ten signers in addition to the payer.
     accounts: accounts.map(({ byte, role }) => ({ address: key(byte), role: byte <= 10 ? role : role & 1 })),
     data,
   }));
@@ -207,7 +207,7 @@ const made = fc
   })
   .map(({ config, instructions, seed }) => wireByKit(config as Version1Config, instructions, seed));
 
-test('what kit encodes is read as the same fields, in every encoding of a node', () => {
+test('transactions encoded by kit are decoded to the same fields, in every encoding of a node', () => {
   fc.assert(
     fc.property(made, (wire) => {
       const expected = byKit(wire);
@@ -230,7 +230,7 @@ test('what kit encodes is read as the same fields, in every encoding of a node',
   );
 });
 
-test('what is accepted kit reads as the same fields, however the bytes were damaged', () => {
+test('kit decodes accepted transactions to the same fields, however the bytes were damaged', () => {
   const damage = fc.record({
     at: fc.nat(),
     byte: fc.nat(255),
@@ -285,7 +285,7 @@ const expectedInstructions = [
   { program: 4, accounts: [], data: '' },
 ];
 
-test('the bytes of kit', async () => {
+test('bytes encoded by kit', async () => {
   const message = pipe(
     emptyVersion1(),
     (m) => setTransactionMessageFeePayerSigner(payer, m),
@@ -321,7 +321,7 @@ test('the bytes of kit', async () => {
   assert.equal(form['signature'], encode64(Buffer.from(golden, 'base64').subarray(-128)));
 });
 
-test('the bytes of helius-sdk', async () => {
+test('bytes encoded by helius-sdk', async () => {
   const message = setTransactionMessageComputeUnitLimit(
     5_000,
     createTxMessage({ version: 1, feePayer: payer, lifetime, instructions }) as never,
@@ -349,7 +349,7 @@ const sample = wireByKit(
   [{ programAddress: key(20), accounts: [{ address: key(5), role: 1 }], data: filled(1, 4) }],
   1,
 );
-/** Changes the bytes, or answers others. */
+/** Changes the bytes, or returns others. */
 type Change = (wire: Buffer) => Buffer | undefined;
 /** Three keys; 8 + 4 + 4 bytes of config before the heap size. */
 const [HEAP, HEADERS, PAYLOAD] = [42 + 96 + 16, 42 + 96 + 20, 42 + 96 + 24];
@@ -398,7 +398,7 @@ const wrong: readonly (readonly [RegExp, Change])[] = [
   [/version 1 message behind its signatures/, (wire) => Buffer.concat([Buffer.of(1), filled(7, 64), wire])],
 ];
 
-test('what breaks a rule of the layout is refused with the rule as the reason', () => {
+test('a violation of the layout is refused with the rule as the reason', () => {
   peekWire(sample);
   for (const [reason, change] of wrong) {
     const wire = changed(change);
@@ -410,7 +410,7 @@ test('what breaks a rule of the layout is refused with the rule as the reason', 
   for (const bytes of [32, 33, 256]) peekWire(changed(heap(bytes * 1_024)));
 });
 
-test('as JSON, what does not fit is refused, and a fee beyond 2^53 is read as near as it can be', () => {
+test('as JSON, values that do not fit are refused, and a fee beyond 2^53 is read approximately', () => {
   const json = asJson(sample) as { message: { transactionConfig: object } };
   const withConfig = (config: object) =>
     entryOf({ ...json, message: { ...json.message, transactionConfig: config } }, 3);
@@ -432,7 +432,7 @@ test('as JSON, what does not fit is refused, and a fee beyond 2^53 is read as ne
   assert.equal(fee({}), null);
 });
 
-test('the raw element shows the config and no lookups', () => {
+test('the raw element contains the config and no lookups', () => {
   const block = decodeBlock(100, blockOf([encoded(sample)]));
   const { transaction, version } = rawTransaction(block.transactions[0]!, block) as {
     transaction: { message: Record<string, unknown> };

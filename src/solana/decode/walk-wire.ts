@@ -15,7 +15,7 @@ import {
 } from './wire-layout.ts';
 
 /**
- * One pass over the bytes of a transaction that checks every length and notes where things are. It makes no objects, because
+ * One pass over the bytes of a transaction that checks every length and records offsets. It creates no objects, because
  * it runs for every transaction of every block.
  */
 
@@ -24,11 +24,11 @@ const KEY_BYTES = 32;
 const MAX_KEYS = 256;
 const VERSIONED = 0x80;
 
-/** The highest version that is read from bytes. Later ones are only read from JSON. */
+/** The highest version that is decoded from bytes. Later ones are only decoded from JSON. */
 export const HIGHEST_WIRE_VERSION = 1;
 
 /**
- * Fills `layout` from the transaction between `reader.at` and `reader.end`, and answers null, or the reason why it is no legacy,
+ * Fills `layout` from the transaction between `reader.at` and `reader.end`. Returns null, or the reason why it is not a legacy,
  * version 0 or version 1 transaction. After null every index of an instruction is below the number of static and loaded keys.
  */
 export function walkWire(reader: WireReader, layout: WireLayout): string | null {
@@ -74,7 +74,7 @@ function walkMessage(reader: WireReader, layout: WireLayout): string | null {
   return largestIndex >= keys ? 'an index points behind the keys' : null;
 }
 
-/** The largest key index of all instructions, -1 when there is none, -2 when they are cut off. */
+/** The largest key index of all instructions; -1 without instructions, -2 when they are truncated. */
 function walkInstructions(reader: WireReader, layout: WireLayout): number {
   const count = readLength(reader);
   if (count < 0) return -2;
@@ -114,7 +114,7 @@ function walkLookups(reader: WireReader, layout: WireLayout): boolean {
   return true;
 }
 
-/** What a sender needs to know of a transaction that has not been executed. */
+/** The parts of a transaction that a sender needs before its execution. */
 export interface WirePeek {
   /** First signature, base58: the id of the transaction. */
   readonly signature: string;
@@ -125,12 +125,12 @@ export interface WirePeek {
   /** Recent blockhash or nonce, base58. */
   readonly recentBlockhash: string;
   readonly staticKeyCount: number;
-  /** 32 bytes, a view; RangeError behind the static keys. */
+  /** 32 bytes, a view; RangeError beyond the static keys. */
   staticKey(index: number): Uint8Array;
   readonly header: MessageHeader;
   /** Version 1 only. */
   readonly config: TransactionConfig | null;
-  /** Indexes may also point at keys that a lookup table holds. */
+  /** Indexes may also refer to keys of a lookup table. */
   readonly instructions: readonly NormalInstruction[];
 }
 

@@ -5,14 +5,14 @@ import { instructionData } from './meta.ts';
 import { badTransaction } from './response.ts';
 import { writeVersion1 } from './wire-layout.ts';
 
-/** The bytes of transactions, in whichever encoding the node sent them, one after the other in one buffer. */
+/** The concatenated bytes of transactions, in any encoding of the node. */
 
-/** A wire transaction never comes near this; it keeps a broken node from costing a long base58 run. */
+/** Wire transactions are far smaller; the limit keeps a faulty node from causing long base58 runs. */
 const MAX_BASE58_CHARACTERS = 32_768;
 
 export interface WireBytes {
   readonly bytes: Uint8Array;
-  /** Where each transaction begins; one more entry tells where the last one ends. */
+  /** Start of each transaction; one more entry contains the end of the last one. */
   readonly starts: Uint32Array;
 }
 
@@ -21,7 +21,7 @@ export function wireBytesOf(entries: readonly unknown[]): WireBytes {
   const sources = entries.map((entry, index) => sourceOf(entry as WireEntry | null, index));
   let total = 0;
   for (const source of sources) total += typeof source === 'string' ? Math.max(0, base64Length(source)) : source.length;
-  // A buffer of its own, not from the pool: views on it live as long as the block.
+  // Not from the pool: views of it live as long as the block.
   const bytes = Buffer.allocUnsafeSlow(total);
   const starts = new Uint32Array(entries.length + 1);
   let at = 0;
@@ -30,7 +30,7 @@ export function wireBytesOf(entries: readonly unknown[]): WireBytes {
     starts[index] = at;
     if (typeof source === 'string') {
       const length = base64Length(source);
-      // The decoder passes over characters outside the alphabet, so a short result means there were some.
+      // The decoder skips characters outside the alphabet, so a short result means that there were some.
       if (bytes.write(source, at, 'base64') !== length) throw badTransaction(index, 'not base64');
       at += length;
     } else {
@@ -67,7 +67,7 @@ function fromBase58(text: string, index: number): Uint8Array {
   return bytes;
 }
 
-/** Bytes that the text stands for; -1 for a length that no base64 text has. */
+/** Number of decoded bytes; -1 for an impossible base64 length. */
 export function base64Length(text: string): number {
   let characters = text.length;
   while (characters > 0 && characters > text.length - 2 && text.charCodeAt(characters - 1) === 0x3d) characters--;
@@ -75,14 +75,14 @@ export function base64Length(text: string): number {
 }
 
 /**
- * Writes a transaction that a node gave as JSON as bytes, so that every encoding takes the same path from there: version 1 in its
- * own layout, all others in that of version 0. Any message version that nodes can show as JSON can be read this way, also ones
- * this decoder does not know as bytes.
+ * Converts a transaction given as JSON to bytes, so that every encoding takes the same path: version 1 in its
+ * own layout, all others in that of version 0. Any message version that nodes can return as JSON can be read this way, also versions
+ * that this decoder does not know as bytes.
  */
 
 const MAX_U64 = 2n ** 64n - 1n;
 
-/** `version` is that of the answer. Bytes, or the reason why there are none. */
+/** `version` is that of the answer. Returns the bytes, or the reason for failure. */
 export function wireFromJson(transaction: unknown, version: unknown): Uint8Array | string {
   const { signatures, message } = (transaction ?? {}) as { signatures?: unknown; message?: Partial<RpcMessage> };
   if (!Array.isArray(signatures) || signatures.length === 0) return 'signatures are missing';
@@ -155,7 +155,7 @@ function configOf(config: RpcTransactionConfig): TransactionConfig | null {
   if (!fits(priorityFee, 2 ** 64)) return null;
   const fee = typeof priorityFee === 'number' ? BigInt(priorityFee) : null;
   return {
-    // A number holds no 64 bits: the largest fees were rounded up.
+    // A number cannot hold 64 bits: the largest fees were rounded up.
     priorityFee: fee !== null && fee > MAX_U64 ? MAX_U64 : fee,
     computeUnitLimit: u32(computeUnitLimit),
     loadedAccountsDataSizeLimit: u32(loadedAccountsDataSizeLimit),

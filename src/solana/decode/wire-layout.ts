@@ -1,6 +1,6 @@
 import type { AddressTableLookup, MessageHeader, NormalInstruction, TransactionConfig } from '../../ports/block.ts';
 
-/** Where the parts of a wire transaction lie. All offsets count from the start of the buffer that was walked. */
+/** Offsets of the parts of a wire transaction, from the start of the walked buffer. */
 export interface WireLayout {
   signaturesAt: number;
   signatureCount: number;
@@ -11,13 +11,13 @@ export interface WireLayout {
   keysAt: number;
   keyCount: number;
   blockhashAt: number;
-  /** Version 1: which config values there are, and where the first one is. */
+  /** Version 1: bits of the present config values, and the offset of the first one. */
   configMask: number;
   configAt: number;
-  /** At the first instruction, behind the count; in version 1 at the first of the instruction headers. */
+  /** Offset of the first instruction, after the count; in version 1 of the first instruction header. */
   instructionsAt: number;
   instructionCount: number;
-  /** At the first address table lookup, behind the count. */
+  /** Offset of the first address table lookup, after the count. */
   lookupsAt: number;
   lookupCount: number;
   loadedWritable: number;
@@ -44,14 +44,14 @@ export function emptyLayout(): WireLayout {
   };
 }
 
-/** A place in a buffer that moves forward and never passes its end. */
+/** A position in a buffer that only moves forward and never passes its end. */
 export interface WireReader {
   readonly bytes: Uint8Array;
   at: number;
   end: number;
 }
 
-/** Reads a compact-u16 of one to three bytes. -1 when it is cut off, longer than needed, or above 65,535. */
+/** Reads a compact-u16 of one to three bytes. -1 when it is truncated, overlong, or above 65,535. */
 export function readLength(reader: WireReader): number {
   const { bytes, end } = reader;
   const at = reader.at;
@@ -73,7 +73,7 @@ export function readLength(reader: WireReader): number {
   return third === 0 || third > 3 ? -1 : (first & 0x7f) | ((second & 0x7f) << 7) | (third << 14);
 }
 
-/** Passes over `count` bytes and answers where they began, or -1 when there are not so many. */
+/** Skips `count` bytes and returns their offset; -1 when there are fewer. */
 export function skip(reader: WireReader, count: number): number {
   const from = reader.at;
   if (count > reader.end - from) return -1;
@@ -81,7 +81,7 @@ export function skip(reader: WireReader, count: number): number {
   return from;
 }
 
-/** Objects made from a walked transaction on demand. All byte arrays are views. */
+/** Objects created on demand from a walked transaction. All byte arrays are views. */
 
 /** A view that is a plain Uint8Array even where `bytes` is a Buffer. */
 export function viewOf(bytes: Uint8Array, at: number, length: number): Uint8Array {
@@ -170,12 +170,12 @@ export function lookupsOf(
 const SIGNATURE_BYTES = 64;
 
 /**
- * The number of the first transaction whose first signature another one of the block has already, or -1. A signature is of one message,
- * and a chain takes a message once. `at`: where the first signature of each transaction lies.
+ * Index of the first transaction whose first signature occurs earlier in the block; -1 when none does. A signature belongs to one
+ * message, and a chain accepts a message once. `at`: offset of the first signature of each transaction.
  */
 export function repeatedSignature(bytes: Uint8Array, at: readonly number[]): number {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  /** By 53 bits of a signature, which are as good as random. */
+  /** By 53 bits of a signature, which are effectively random. */
   const seen = new Map<number, number>();
   for (let index = 0; index < at.length; index++) {
     const place = at[index]!;
@@ -200,7 +200,7 @@ export function repeatedSignature(bytes: Uint8Array, at: readonly number[]): num
  *     · config values (4 bytes per bit of the mask) · instruction headers (program, number of accounts, u16 of data bytes)
  *     · per instruction its accounts and its data · signatures (64 each)
  *
- * Every rule here keeps a transaction out of blocks, so a block that breaks one contradicts itself.
+ * Every rule here keeps a transaction out of blocks, so a block that breaks one is inconsistent.
  */
 
 export const VERSION_1_BYTE = 0x81;
@@ -224,7 +224,7 @@ const KIB = 1_024;
 const MIN_HEAP_BYTES = 32 * KIB;
 const MAX_HEAP_BYTES = 256 * KIB;
 
-/** Fills `layout` from the transaction between `reader.at` and `reader.end`, and answers null, or what is wrong with it. */
+/** Fills `layout` from the transaction between `reader.at` and `reader.end`. Returns null, or the reason why it is invalid. */
 export function walkVersion1(reader: WireReader, layout: WireLayout): string | null {
   const { bytes } = reader;
   const size = reader.end - reader.at;
@@ -291,7 +291,7 @@ function walkSignatures(reader: WireReader, layout: WireLayout): string | null {
   return reader.at === reader.end ? null : `${reader.end - reader.at} bytes follow the signatures`;
 }
 
-/** At most 64 keys, of which nearly all differ in the first byte. */
+/** At most 64 keys, most of which differ in the first byte. */
 function hasTwice(bytes: Uint8Array, at: number, count: number): boolean {
   for (let one = 1; one < count; one++) {
     const oneAt = at + one * KEY_BYTES;
@@ -305,7 +305,7 @@ function hasTwice(bytes: Uint8Array, at: number, count: number): boolean {
   return false;
 }
 
-/** The config values of a transaction that was accepted. */
+/** The config values of an accepted transaction. */
 export function configOf(bytes: Uint8Array, { configMask, configAt }: WireLayout): TransactionConfig {
   let at = configAt;
   const next = (bit: number): number | null => {
@@ -322,7 +322,7 @@ export function configOf(bytes: Uint8Array, { configMask, configAt }: WireLayout
   };
 }
 
-/** A transaction whose parts came one by one. */
+/** The parts of a transaction. */
 export interface Version1Parts {
   readonly header: MessageHeader;
   readonly config: TransactionConfig;
@@ -336,7 +336,7 @@ export interface Version1Parts {
   readonly signatures: readonly Uint8Array[];
 }
 
-/** The bytes of a transaction; null where a count or a length does not fit. What else is wrong with it is found when it is walked. */
+/** The bytes of a transaction; null when a count or a length does not fit. Walking it finds other errors. */
 export function writeVersion1(parts: Version1Parts): Buffer | null {
   const { header, config, keys, instructions, signatures } = parts;
   const counts = [

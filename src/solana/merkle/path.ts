@@ -3,7 +3,7 @@ import type { Poseidon } from './poseidon.ts';
 export const HASH_BYTES = 32;
 
 /**
- * Nodes lie in pages of six levels: a path through a tree of height 26 touches 5 of them, one of height 40 seven. Page `number` of
+ * Nodes are stored in pages of six levels: a path through a tree of height 26 touches 5 of them, one of height 40 seven. Page `number` of
  * group g holds a subtree of the levels 6g to 6g + 5 without its root: 64 nodes, 32, .. 2, in this order.
  */
 export const GROUP_LEVELS = 6;
@@ -20,22 +20,22 @@ interface PageAddress {
 /** Pages on a path through a tree of this height. */
 const groupsOf = (height: number): number => Math.ceil(height / GROUP_LEVELS);
 
-/** Divides by a power of two; leaf indexes go beyond 32 bits. */
+/** Divides by a power of two; leaf indexes exceed 32 bits. */
 const halved = (index: number, times: number) => Math.floor(index / 2 ** times);
 
-/** The page that holds a node. */
+/** The page of a node. */
 export function pageOf(level: number, index: number): PageAddress {
   const group = Math.floor(level / GROUP_LEVELS);
   return { group, number: halved(index, GROUP_LEVELS * (group + 1) - level) };
 }
 
-/** Byte of a node within its page. */
+/** Byte offset of a node within its page. */
 export function offsetOf(level: number, index: number): number {
   const depth = level % GROUP_LEVELS;
   return nodeOffset(depth, index % (GROUP_WIDTH >> depth));
 }
 
-/** The same for the node with this place among those of its page and level. */
+/** The same for the node with this index on its level of the page. */
 export const nodeOffset = (depth: number, place: number): number =>
   (2 * (GROUP_WIDTH - (GROUP_WIDTH >> depth)) + place) * HASH_BYTES;
 
@@ -50,14 +50,14 @@ export function emptyPage(group: number, zeros: Uint8Array): Uint8Array {
   let at = 0;
   for (let depth = 0; depth < GROUP_LEVELS; depth += 1) {
     const level = GROUP_LEVELS * group + depth;
-    // Above the root there is nothing.
+    // Nothing exists above the root.
     const zero = zeros.subarray(level * HASH_BYTES, (level + 1) * HASH_BYTES);
     for (let i = 0; i < GROUP_WIDTH >> depth; i += 1, at += HASH_BYTES) page.set(zero, at);
   }
   return page;
 }
 
-/** Keys of the pages that a path from this leaf to the root goes through, bottom-up. */
+/** Keys of the pages on the path from this leaf to the root, bottom-up. */
 export function pathPages(height: number, index: number): number[] {
   const keys: number[] = [];
   for (let group = 0, number = index; group < groupsOf(height); group += 1) {
@@ -68,8 +68,8 @@ export function pathPages(height: number, index: number): number[] {
 }
 
 /**
- * The siblings on the way from a leaf to the root, bottom-up, `height` of them: each is a look-up. `page` gives null where everything
- * is empty.
+ * The siblings on the path from a leaf to the root, bottom-up, `height` of them: each is a look-up. `page` returns null for an empty
+ * page.
  */
 export function siblings(
   height: number,
@@ -87,8 +87,8 @@ export function siblings(
 }
 
 /**
- * The same siblings, told one by one as places in bytes, over the pages of the path bottom-up (null: everything in it is empty).
- * Nothing is made for them.
+ * The same siblings, passed one by one as byte offsets, over the pages of the path bottom-up (null: empty page).
+ * Allocates nothing.
  */
 export function eachSibling(
   height: number,
@@ -109,7 +109,7 @@ export function eachSibling(
   }
 }
 
-/** Hashes of empty subtrees by height, from 0 to `height`, one after the other. */
+/** Concatenated hashes of empty subtrees by height, from 0 to `height`. */
 export function zeroHashes(poseidon: Pick<Poseidon, 'hashPairs'>, height: number): Uint8Array {
   const zeros = new Uint8Array((height + 1) * HASH_BYTES);
   const pair = new Uint8Array(2 * HASH_BYTES);

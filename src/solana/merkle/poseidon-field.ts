@@ -47,7 +47,7 @@ function multiply(left: Matrix, right: Matrix): bigint[][] {
   return left.map((row) => applyRow(row, right));
 }
 
-/** By Gauss and Jordan. Throws RangeError for a singular matrix. */
+/** Gauss-Jordan elimination. Throws RangeError for a singular matrix. */
 function invertMatrix(matrix: Matrix): bigint[][] {
   const size = matrix.length;
   const rows = matrix.map((row, i) => [...row, ...row.map((_, j) => (i === j ? 1n : 0n))]);
@@ -68,7 +68,7 @@ function invertMatrix(matrix: Matrix): bigint[][] {
   return rows.map((row) => row.slice(size));
 }
 
-/** Full rounds: half of them before the partial rounds, half after. */
+/** Full rounds, half before and half after the partial rounds. */
 export const FULL_ROUNDS = 8;
 /** Partial rounds by width, from 2 on. */
 const PARTIAL_ROUNDS = [56, 57, 56, 60, 60, 63, 64, 63, 60, 66, 60, 65];
@@ -100,7 +100,7 @@ export function poseidonParameters(inputs: number): PoseidonParameters {
   return { width, partialRounds, constants, matrix: cauchyMatrix(width, bits) };
 }
 
-/** 1 / (x_i + y_j) for distinct x and y, which is invertible in all its parts. */
+/** 1 / (x_i + y_j) for distinct x and y; all its minors are invertible. */
 function cauchyMatrix(width: number, bits: () => 0 | 1): Matrix {
   for (;;) {
     const values = Array.from({ length: 2 * width }, () => modulo(number(bits)));
@@ -116,7 +116,7 @@ function number(bits: () => 0 | 1): bigint {
   return BigInt(digits);
 }
 
-/** An 80-bit shift register, seeded with the instance; of each pair of its bits the first decides whether the second counts. */
+/** An 80-bit shift register, seeded with the instance; of each pair of bits the first decides whether the second is used. */
 function grain(width: number, partialRounds: number): () => 0 | 1 {
   const seed = [
     [1, 2],
@@ -147,7 +147,7 @@ function grain(width: number, partialRounds: number): () => 0 | 1 {
 
 /**
  * The partial rounds as a linear recurrence. Let n = width - 1, y_k the input of the S-box of partial round k with its constant, u_k =
- * y_k^5, and X the other elements before the first partial round, without constants. The matrix is [[m, w], [v, A]]. X is seen only
+ * y_k^5, and X the other elements before the first partial round, without constants. The matrix is [[m, w], [v, A]]. X is used only
  * through its products with w A^k, and those satisfy a recurrence of order n: so a round costs one sum of 2n + 1 products instead of
  * n + 1 sums.
  */
@@ -210,7 +210,7 @@ function powersSeen(w: readonly bigint[], a: Matrix, count: number): bigint[][] 
   return rows;
 }
 
-/** What the round constants add: e_k to the input of each S-box, d to the other elements after the last round. */
+/** Contributions of the round constants: e_k to the input of each S-box, d to the other elements after the last round. */
 function constantsSeen(w: readonly bigint[], a: Matrix, ark: (r: number, i: number) => bigint, rounds: number) {
   const e = [ark(0, 0)];
   let d = w.map(() => 0n);

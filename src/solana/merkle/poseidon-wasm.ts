@@ -1,6 +1,6 @@
 import { FULL_ROUNDS, modulo, type PoseidonParameters, PRIME, type Recurrence } from './poseidon-field.ts';
 
-/** Elements are nine limbs of 29 bits, lowest first, times 2^261: seven bits above the prime spare every subtraction in between. */
+/** Elements are nine limbs of 29 bits, lowest first, times 2^261: seven bits above the prime avoid every intermediate subtraction. */
 export const LIMBS = 9;
 export const LIMB_BITS = 29;
 const RADIX = 1n << BigInt(LIMBS * LIMB_BITS);
@@ -11,7 +11,7 @@ function limbsOf(value: bigint): number[] {
   );
 }
 
-/** value * 2^261, the form in which elements are multiplied. */
+/** value * 2^261, the Montgomery form in which elements are multiplied. */
 function montgomery(value: bigint): bigint {
   return modulo(value * RADIX);
 }
@@ -19,7 +19,7 @@ function montgomery(value: bigint): bigint {
 export const PRIME_LIMBS = limbsOf(PRIME);
 /** -1 / prime modulo 2^29. */
 const NEGATIVE_INVERSE = 0x0fffffff;
-/** Turns a plain number into the other form when the two are multiplied. */
+/** Multiplying by this converts a number to Montgomery form. */
 const RADIX_SQUARED = modulo(RADIX * RADIX);
 
 export const MEMORY_EXPORT = 'm';
@@ -46,8 +46,8 @@ interface Memory {
 }
 
 /**
- * A module that hashes two inputs lists at once, one in each lane, from `input` to `output`. Its constants come along as data, so that
- * a compiled module is all that another thread needs.
+ * A module that hashes two input lists at once, one per lane, from `input` to `output`. Its constants are part of the module, so that
+ * another thread needs only the compiled module.
  */
 export function buildKernelModule(parameters: PoseidonParameters, recurrence: Recurrence): KernelModule {
   const { width } = parameters;
@@ -86,7 +86,7 @@ interface HashParts {
   readonly memory: Memory;
   readonly input: number;
   readonly output: number;
-  /** Function index of the sum of so many products. */
+  /** Function index of the sum of this many products. */
   dot(terms: number): number;
 }
 
@@ -136,7 +136,7 @@ function writeHash(code: Code, parts: HashParts): void {
   const zero = memory.constant(0n);
   const inState = (i: number) => at(state, i);
 
-  // Into Montgomery's form, the first constants added. The first element is zero.
+  // To Montgomery form, with the first constants added. The first element is zero.
   const scale = memory.constant(RADIX_SQUARED, 'raw');
   steps.dot(1, zero, zero, ark(0, 0), state);
   for (let i = 0; i < n; i += 1) steps.dot(1, at(input, i), scale, ark(0, i + 1), at(state, i + 1));
@@ -230,7 +230,7 @@ function createMemory(): Memory {
 
 /** A field element in memory: for each limb the limb of the first and of the second hash, 4 bytes each. */
 const ELEMENT_BYTES = LIMBS * 8;
-/** Above this many terms the factors no longer fit into registers or near them, and are read where they are used. */
+/** Above this many terms the factors do not fit into registers, and are read where they are used. */
 const MAX_LOADED_TERMS = 5;
 
 /** out = a * a / 2^261. Parameters: a, out. */
@@ -242,7 +242,7 @@ function writeSquare(code: Code): void {
     return local;
   });
   const product: PairProduct = (_, left, right) => {
-    // Each pair of different limbs is met twice.
+    // Each pair of different limbs occurs twice.
     if (left > right) return false;
     const first = left === right ? limbs : doubled;
     code.get(first[left] as number).get(limbs[right] as number);
@@ -291,7 +291,7 @@ function loadLimbs(code: Code, address: number, elements: number): number[] {
   });
 }
 
-/** Puts the product of two limbs of a term on the stack; false when it is counted elsewhere. */
+/** Pushes the product of two limbs of a term on the stack; false when it is counted elsewhere. */
 type PairProduct = (term: number, left: number, right: number) => boolean;
 
 interface Sum {
@@ -299,13 +299,13 @@ interface Sum {
   readonly product: PairProduct;
   /** Parameter with the address of the result. */
   readonly out: number;
-  /** Parameter with the address of an element to be added, or null. */
+  /** Parameter with the address of an element to add, or null. */
   readonly constant: number | null;
 }
 
 const COLUMNS = 2 * LIMBS - 1;
 const MASK = 2 ** LIMB_BITS - 1;
-/** The low half of each 64-bit lane, side by side. */
+/** The low halves of the 64-bit lanes, packed. */
 const PACK = [0, 1, 2, 3, 8, 9, 10, 11, 0, 1, 2, 3, 8, 9, 10, 11];
 /**
  * A column adds up 9 products below 2^58 for each term, as many for the reduction, a carry below 2^36 and a constant limb: 2^64 holds
@@ -383,7 +383,7 @@ function addOwnTerms(code: Code, sum: Sum, { quotients, prime, carry, ...locals 
   code.set(locals.sum);
 }
 
-/** The other terms: low parts into the column, high parts, which are returned, into the carry. */
+/** The other terms: low parts into the column; high parts, which are returned, into the carry. */
 function addExtraTerms(code: Code, sum: Sum, locals: Locals, column: number): readonly number[] {
   const parts: number[] = [];
   for (let from = MAX_TERMS; from < sum.terms; from += MAX_TERMS) {
@@ -428,7 +428,7 @@ function addConstant(code: Code, { constant }: Sum, limb: number): void {
   code.widen().add64();
 }
 
-/** Writes WebAssembly modules: just the sections and instructions that the kernel needs. */
+/** Writes WebAssembly modules: only the sections and instructions that the kernel needs. */
 
 const I32 = 0x7f;
 const V128 = 0x7b;

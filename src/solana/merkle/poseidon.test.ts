@@ -22,7 +22,7 @@ function hashOf(inputs: readonly bigint[], hasher = poseidon): string {
   return result.toString('hex');
 }
 
-/** Around the borders of limbs, of words and of the field. */
+/** Around the boundaries of limbs, words and the field. */
 const EDGES = [
   ...[0n, 1n, 2n, PRIME - 1n, PRIME - 2n, PRIME >> 1n, 1n << 253n, (1n << 232n) - 1n, 1n << 232n],
   ...Array.from({ length: 8 }, (_, i) => (1n << BigInt(29 * (i + 1))) - 1n),
@@ -77,7 +77,7 @@ test('generated parameters', () => {
   for (const inputs of [0, 13, 1.5]) assert.throws(() => poseidonParameters(inputs), RangeError);
 });
 
-/** Every list is compared; together they hold more than 100,000 numbers. Odd counts leave a lane that has no list of its own. */
+/** Every list is compared; together they contain more than 100,000 numbers. Odd counts leave a lane without a list. */
 const COUNTS = [0, 10_001, 20_001, 8_001, 4_001, 2_001, 1_001, 1_001, 51, 51, 51, 51, 51];
 for (let inputs = 1; inputs <= MAX_INPUTS; inputs += 1) {
   test(`random and edge numbers, ${inputs} at a time, as another library hashes them`, () => {
@@ -110,7 +110,7 @@ test('a level is hashed in place', () => {
   assert.deepEqual(level.subarray(0, 8 * 32), apart);
 });
 
-test('a number that is not below the prime is refused, wherever it stands', () => {
+test('a number that is not below the prime is refused at any position', () => {
   for (const large of [PRIME, PRIME + 5n, (1n << 256n) - 1n]) {
     for (let inputs = 1; inputs <= MAX_INPUTS; inputs += 1) {
       for (let place = 0; place < inputs; place += 1) {
@@ -125,7 +125,7 @@ test('a number that is not below the prime is refused, wherever it stands', () =
   assert.deepEqual(dst, Buffer.alloc(64));
 });
 
-test('without vectors the definition itself answers the same', () => {
+test('without vectors the plain implementation gives the same results', () => {
   const plain = createPoseidon(new Map(), false);
   assert.equal(plain.kind, 'plain');
   assert.equal(poseidon.kind, 'simd');
@@ -135,7 +135,7 @@ test('without vectors the definition itself answers the same', () => {
   }
 });
 
-test('compiled kernels serve another thread', async () => {
+test('compiled kernels work in another thread', async () => {
   const expected = hashOf([1n, 2n]);
   const entry = new URL('./poseidon-thread.mjs', import.meta.url);
   const worker = new Worker(entry, { workerData: poseidon.modules });

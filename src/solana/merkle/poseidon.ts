@@ -19,11 +19,11 @@ import {
   PRIME_LIMBS,
 } from './poseidon-wasm.ts';
 
-/** Most inputs of one hash that the fast kernel takes; the definition has parameters for 12. */
+/** Maximum number of inputs of the fast kernel; parameters exist for 12. */
 const MAX_KERNEL_INPUTS = 7;
 const HASH_BYTES = 32;
 
-/** Compiled kernels by number of inputs. They can be posted to another thread, which then compiles nothing. */
+/** Compiled kernels by number of inputs. They can be posted to another thread, which then need not compile. */
 export type PoseidonModules = ReadonlyMap<number, CompiledKernel>;
 
 export interface CompiledKernel extends Omit<KernelModule, 'bytes'> {
@@ -31,23 +31,23 @@ export interface CompiledKernel extends Omit<KernelModule, 'bytes'> {
 }
 
 export interface Poseidon {
-  /** `simd`, or `plain` where WebAssembly has no 128-bit vectors: right all the same, and a hundred times slower. */
+  /** `simd`; `plain` without 128-bit vectors in WebAssembly: correct, but a hundred times slower. */
   readonly kind: 'simd' | 'plain';
   /**
-   * Hashes `count` lists of `inputs` (1 to 12) numbers, 32 big-endian bytes each, that lie in a row from `src[srcOffset]` on, to 32
-   * big-endian bytes each from `dst[dstOffset]` on. Both may be the same array when the result lies before what is still to be read.
+   * Hashes `count` lists of `inputs` (1 to 12) numbers, 32 big-endian bytes each, stored consecutively from `src[srcOffset]` on, to 32
+   * big-endian bytes each from `dst[dstOffset]` on. Both may be the same array when results precede unread input.
    * Errors: POSEIDON_INPUT_TOO_LARGE for a number that is not below the prime; nothing is written then.
    */
   hash(inputs: number, src: Uint8Array, srcOffset: number, dst: Uint8Array, dstOffset: number, count: number): void;
-  /** The same for pairs that are themselves hashes, and so below the prime: nothing is checked. */
+  /** The same for pairs of hashes, which are below the prime: nothing is checked. */
   hashPairs(src: Uint8Array, srcOffset: number, dst: Uint8Array, dstOffset: number, count: number): void;
-  /** To be given to `createPoseidon` in another thread. */
+  /** Pass these to `createPoseidon` in another thread. */
   readonly modules: PoseidonModules;
 }
 
 /**
  * circom's Poseidon over the BN254 scalar field, as Solana's syscall and the Light programs compute it. Kernels are generated and compiled
- * when an arity is first used, in some ten milliseconds. One instance per thread, and never two hashes at a time.
+ * on first use of an arity, in about ten milliseconds. One instance per thread; hashes never overlap.
  */
 export function createPoseidon(compiled: PoseidonModules = new Map(), hasSimd = knowsSimd()): Poseidon {
   const modules = new Map(compiled);
@@ -104,7 +104,7 @@ function numberAt(bytes: Uint8Array, offset: number): bigint {
 
 const PRIME_BYTES = Buffer.from(PRIME.toString(16).padStart(2 * HASH_BYTES, '0'), 'hex');
 
-/** The programs on chain refuse such numbers; reducing them would give the hash of another number. */
+/** The on-chain programs refuse such numbers; reducing them would give the hash of another number. */
 function refuseLarge(src: Uint8Array, offset: number, count: number): void {
   for (let i = 0; i < count; i += 1) {
     const at = offset + HASH_BYTES * i;
@@ -117,7 +117,7 @@ function refuseLarge(src: Uint8Array, offset: number, count: number): void {
   }
 }
 
-/** Whether this engine takes a module that uses a vector. */
+/** Whether this engine accepts a module with a vector. */
 function knowsSimd(): boolean {
   return WebAssembly.validate(
     Uint8Array.from([
@@ -130,7 +130,7 @@ function knowsSimd(): boolean {
 export { MAX_INPUTS };
 
 /**
- * Poseidon as it is defined, in BigInt: the oracle of the fast kernel, and its stand-in where WebAssembly knows no SIMD. Throws
+ * Poseidon by definition, in BigInt: the oracle of the fast kernel, and its replacement without SIMD. Throws
  * RangeError for an input that is not below the prime.
  */
 function plainPoseidon(parameters: PoseidonParameters, inputs: readonly bigint[]): bigint {
@@ -162,7 +162,7 @@ export interface Kernel {
 
 const MASK = 2 ** LIMB_BITS - 1;
 
-/** Instantiates a kernel for so many inputs. Numbers at or above the prime are silently reduced: the caller has to refuse them. */
+/** Instantiates a kernel for this many inputs. Numbers at or above the prime are silently reduced: the caller must refuse them. */
 function startKernel(module: WebAssembly.Module, places: Omit<KernelModule, 'bytes'>, inputs: number): Kernel {
   const { exports } = new WebAssembly.Instance(module);
   const memory = new Int32Array((exports[MEMORY_EXPORT] as WebAssembly.Memory).buffer);
@@ -201,7 +201,7 @@ function readWords(src: Uint8Array, offset: number, words: Int32Array): void {
       (src[at + 3] as number);
 }
 
-/** Words to limbs, which stand two places apart. */
+/** Words to limbs; limbs are two positions apart. */
 function spread(words: Int32Array, memory: Int32Array, at: number): void {
   for (let i = 0, bit = 0; i < LIMBS; i += 1, bit += LIMB_BITS) {
     const word = bit >> 5;

@@ -4,7 +4,7 @@ import { zeroHashes } from './path.ts';
 import { createPoseidon } from './poseidon.ts';
 import { updateTrees } from './update-trees.ts';
 
-test('pages that come as Buffers stay as they are, and what was before is kept', () => {
+test('pages given as Buffers stay unchanged, and previous nodes are kept', () => {
   const poseidon = createPoseidon();
   const zeros = zeroHashes(poseidon, 6);
   const leaf = (byte: number) => ({ index: 0, hash: new Uint8Array(32).fill(byte, 1) });

@@ -16,7 +16,7 @@ function parent(left: Uint8Array, right: Uint8Array): Uint8Array {
   return pair.subarray(0, 32);
 }
 
-/** The definition: nodes in a map, every ancestor of every leaf. */
+/** By definition: nodes in a map, every ancestor of every leaf. */
 function plainRoot(height: number, leaves: ReadonlyMap<number, Uint8Array>): { root: string; ancestors: number } {
   let level = new Map(leaves);
   let ancestors = 0;
@@ -33,7 +33,7 @@ function plainRoot(height: number, leaves: ReadonlyMap<number, Uint8Array>): { r
   return { root: hex(level.get(0) ?? zero(height)), ancestors };
 }
 
-/** A tree as a store would hold it. */
+/** A tree as stored. */
 function createTree(height: number) {
   const pages = new Map<number, Uint8Array>();
   const page = (key: number) => pages.get(key) ?? null;
@@ -111,13 +111,13 @@ for (const height of HEIGHTS) {
 function emptyLike(key: number): Uint8Array {
   const tree = createTree(40);
   const group = Math.floor(key / 2 ** 34);
-  // A change that touches the page and sets what was there.
+  // A change that touches the page and sets the existing value.
   const index = (key % 2 ** 34) * 2 ** (6 * (group + 1));
   tree.update([{ index: index % 2 ** 40, hash: new Uint8Array(32) }]);
   return tree.pages.get(key)!;
 }
 
-test('several trees in one call are what each is alone', () => {
+test('several trees in one call give the same result as separate calls', () => {
   const list = [3, 26, 32].map((height, i) => ({
     height,
     leaves: Array.from({ length: 3 + i }, (_, j) => ({
@@ -149,7 +149,7 @@ test('an aligned append of 500 leaves at height 32 costs 524 hashes', () => {
   assert.equal(createTree(32).update(leaves).hashCount, 524);
 });
 
-test('a leaf outside of the tree is refused', () => {
+test('a leaf outside the tree is refused', () => {
   for (const index of [-1, 2 ** 26, 0.5, Number.NaN])
     assert.throws(() => createTree(26).update([{ index, hash: new Uint8Array(32) }]), RangeError);
 });

@@ -7,12 +7,12 @@ export interface LeafChange {
   readonly hash: Uint8Array;
 }
 
-/** One tree and what is to change in it. */
+/** One tree and its changes. */
 export interface TreeChange {
   readonly height: number;
   /** The stored page with this key, or null when all its subtrees are empty. It is not changed. */
   readonly page: (key: number) => Uint8Array | null;
-  /** Of one index the last counts. */
+  /** Of several changes of one index the last one applies. */
   readonly leaves: readonly LeafChange[];
 }
 
@@ -20,20 +20,20 @@ export interface UpdatedTree {
   readonly root: Uint8Array;
   /** New contents of the pages that changed. */
   readonly pages: ReadonlyMap<number, Uint8Array>;
-  /** What the changed nodes held before, for a roll-back. */
+  /** Previous values of the changed nodes, for a revert. */
   readonly before: readonly { readonly page: number; readonly offset: number; readonly hash: Uint8Array }[];
 }
 
 export interface UpdateResult {
   /** In the order of the changes. */
   readonly trees: readonly UpdatedTree[];
-  /** Hashes that were made: the number of distinct ancestors of the changed leaves. */
+  /** Number of computed hashes: the number of distinct ancestors of the changed leaves. */
   readonly hashCount: number;
 }
 
 /**
- * Sets leaves and hashes each of their ancestors once, level by level, the same level of all trees in one call: a kernel that hashes two
- * pairs at a time is then always full. Leaves must lie within their tree. Errors: RangeError.
+ * Sets leaves and hashes each of their ancestors once, level by level, the same level of all trees in one call, so that a kernel that
+ * hashes two pairs at a time is always full. Leaves must be within their tree. Errors: RangeError.
  */
 export function updateTrees(
   poseidon: Pick<Poseidon, 'hashPairs'>,
@@ -52,7 +52,7 @@ export function updateTrees(
     let at = 0;
     for (const tree of rising) {
       for (const parent of tree.dirty) {
-        // Brothers stand side by side in their page.
+        // Siblings are adjacent in their page.
         pairs.set(tree.nodes(level, 2 * parent, 2), at);
         at += 2 * HASH_BYTES;
       }
@@ -72,7 +72,7 @@ export function updateTrees(
 
 interface OpenTree {
   readonly height: number;
-  /** Ascending indexes of the nodes of the present level that changed. */
+  /** Ascending indexes of the changed nodes of the current level. */
   dirty: readonly number[];
   nodes(level: number, index: number, count: number): Uint8Array;
   set(level: number, index: number, hash: Uint8Array): void;
@@ -125,7 +125,7 @@ function openTree({ height, page, leaves }: TreeChange, zeros: Uint8Array): Open
   return tree;
 }
 
-/** Parents of ascending indexes, each once. */
+/** Distinct parents of ascending indexes. */
 function parentsOf(indexes: readonly number[]): number[] {
   const parents: number[] = [];
   for (const index of indexes) {

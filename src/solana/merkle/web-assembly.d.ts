@@ -1,8 +1,8 @@
-/** The part of WebAssembly that is used here: its types come with those of browsers, which a daemon has no use for. */
+/** The part of WebAssembly used here: its types are part of the browser types, which a daemon does not include. */
 declare namespace WebAssembly {
   class Module {
     constructor(bytes: Uint8Array);
-    /** Only by name: modules can be posted to other threads. */
+    /** Nominal type: modules can be posted to other threads. */
     private readonly brand: 'Module';
   }
   class Instance {

@@ -1,10 +1,10 @@
 import type { NormalTransaction, TokenBalance } from '../../ports/block.ts';
 
-/** The change of a token account; an account whose owner changed has two, one for each. Never zero. */
+/** The change of a token account; an account whose owner changed has two, one per owner. Never zero. */
 export interface TokenChange {
   /** Position of the token account in `NormalTransaction.keys`. */
   readonly account: number;
-  /** Key ids of the block's table; -1 where the node gives none. */
+  /** Key ids of the block's table; -1 when the node reports none. */
   readonly mint: number;
   readonly owner: number;
   readonly program: number;
@@ -13,13 +13,13 @@ export interface TokenChange {
   readonly change: bigint;
 }
 
-/** Lamports after minus before of an account, the fee included where it paid it. */
+/** Lamports after minus before of an account, including the fee if it paid it. */
 export function nativeChange({ preBalances, postBalances }: NormalTransaction, account: number): number {
   return (postBalances[account] ?? 0) - (preBalances[account] ?? 0);
 }
 
 /**
- * Raw units after minus before per token account, owner and mint. In order of accounts.
+ * Raw units after minus before, per token account, owner and mint, in order of accounts.
  */
 export function tokenChanges({ preTokenBalances, postTokenBalances }: NormalTransaction): TokenChange[] {
   const changes: TokenChange[] = [];
@@ -28,7 +28,7 @@ export function tokenChanges({ preTokenBalances, postTokenBalances }: NormalTran
     const after = rest.get(before.accountIndex);
     rest.delete(before.accountIndex);
     const amount = BigInt(before.amount);
-    // An owner that only one side tells is taken to be the same.
+    // An owner reported on one side only is assumed to be the same.
     const isSame = after !== undefined && after.mintKey === before.mintKey && sameOwner(before, after);
     if (isSame) push(changes, after.ownerKey < 0 ? before : after, BigInt(after.amount) - amount);
     else {

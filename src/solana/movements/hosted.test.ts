@@ -11,7 +11,7 @@ const elements = (): HostedElement[] =>
 
 const sorted = (rows: readonly unknown[]): string[] => rows.map((row) => JSON.stringify(row)).sort();
 
-test('hosted answers: movements are their transfers', { skip: skipWithoutFixtures }, () => {
+test('hosted answers: movements match their transfers', { skip: skipWithoutFixtures }, () => {
   let compared = 0;
   for (const element of elements()) {
     const block = rebuildBlock(element);
@@ -43,7 +43,7 @@ test('hosted answers: movements are their transfers', { skip: skipWithoutFixture
     const hosted = element.nativeTransfers.map((row) => ({
       ...{ amount: row.amount, from: row.fromUserAccount, to: row.toUserAccount },
     }));
-    // Staking is shown without the creation of the stake account; old answers show closed accounts without their rent.
+    // Staking omits the creation of the stake account; old answers show closed accounts without their rent.
     if (element.type === 'STAKE_SOL') assert.deepEqual(hosted, []);
     else if (element.type === 'SWAP' && element.slot < 180_000_000) continue;
     else assert.deepEqual(sorted(natives), sorted(hosted), element.signature);

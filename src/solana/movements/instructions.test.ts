@@ -70,13 +70,13 @@ function movementsOf(
   return { moves, text: (id: number) => keys.base58(id) };
 }
 
-test('a fee that no instruction tells is what the destination lacks', () => {
+test('a fee that no instruction contains is the difference at the destination', () => {
   const transfer = { program: TOKEN_2022, accounts: [FROM, MINT, TO, PAYER], data: tag(12, u64(1_000n), 2) };
   const pre = [balance(FROM, PAYER, 5_000n, TOKEN_2022), balance(TO, OTHER, 10n, TOKEN_2022)];
   const post = [balance(FROM, PAYER, 4_000n, TOKEN_2022), balance(TO, OTHER, 970n, TOKEN_2022)];
   const one = movementsOf([transfer], pre, post).moves[0]!;
   assert.ok(one.asset === 'token' && one.amount === 1_000n && one.fee === 40n);
-  // Two of them share one change: neither can be told.
+  // Two of them share one change, so neither fee can be inferred.
   for (const move of movementsOf([transfer, transfer], pre, post).moves)
     assert.ok(move.asset === 'token' && move.fee === null);
   const told = { ...transfer, data: tag(26, 1, u64(1_000n), 2, u64(7n)) };
@@ -84,7 +84,7 @@ test('a fee that no instruction tells is what the destination lacks', () => {
   assert.ok(first!.asset === 'token' && first!.fee === 7n && first!.kind === 'transferWithFee');
 });
 
-test('owners are those of the moment', () => {
+test('owners are those at the time', () => {
   const transfer = { program: TOKEN, accounts: [FROM, TO, PAYER], data: tag(3, u64(1n)) };
   const handOver = { program: TOKEN, accounts: [TO, OTHER], data: tag(6, 2, 1, new Uint8Array(32).fill(9)) };
   const { moves, text } = movementsOf(
@@ -93,11 +93,11 @@ test('owners are those of the moment', () => {
     [balance(FROM, PAYER, 0n), balance(TO, named(9), 2n)],
   );
   const owners = moves.map((move) => (move.asset === 'token' ? text(move.destinationOwner) : ''));
-  // The new owner occurs nowhere but in the data.
+  // The new owner occurs only in the data.
   assert.deepEqual(owners, [OTHER, named(9)]);
 });
 
-test('an account of wrapped SOL gives back what it had, was given and was paid', () => {
+test('a closed account of wrapped SOL returns its balance, deposits and rent', () => {
   const calls = [
     { program: HASH, accounts: [PAYER, NEW], data: tag(0, 0, 0, 0, u64(2_039_280n), u64(165n), new Uint8Array(32)) },
     { program: TOKEN, accounts: [NEW, WRAPPED], data: tag(18, new Uint8Array(32).fill(1)) },
@@ -117,7 +117,7 @@ test('an account of wrapped SOL gives back what it had, was given and was paid',
   assert.ok(paid!.asset === 'native' && paid!.kind === 'transfer' && paid!.toToken?.isWrapped === true);
 });
 
-test('a batch is the instructions in it', () => {
+test('a batch equals the instructions in it', () => {
   const inner = tag(3, u64(4n));
   const batch = tag(255, 3, inner.length, inner, 3, inner.length, inner);
   const accounts = [FROM, TO, PAYER, TO, FROM, OTHER];

@@ -7,16 +7,16 @@ interface SystemMove {
   readonly to: number;
   /** Lamports. */
   readonly amount: bigint;
-  /** Where the data names the program that a created account belongs to; -1 for a transfer. */
+  /** Offset in the data of the owner program of a created account; -1 for a transfer. */
   readonly ownerAt: number;
 }
 
-/** What an instruction of the System program moves, or null: it moves nothing, or its data is damaged. */
+/** The movement of a System instruction; null when it moves nothing or its data is damaged. */
 export function readSystemMove({ data, accounts }: WalkStep): SystemMove | null {
   const tag = u32At(data, 0);
   if (tag === 0) return systemMoveOf('createAccount', accounts[0], accounts[1], u64At(data, 4), 20);
   if (tag === 2) return systemMoveOf('transfer', accounts[0], accounts[1], u64At(data, 4), -1);
-  // Account 1 is the address that the source was derived from.
+  // Account 1 is the base address of the derived source.
   if (tag === 11) return systemMoveOf('transferWithSeed', accounts[0], accounts[2], u64At(data, 4), -1);
   if (tag !== 3) return null;
   const seedLength = u64At(data, 36);
@@ -35,11 +35,11 @@ function systemMoveOf(
   return from === undefined || to === undefined || amount === null ? null : { kind, from, to, amount, ownerAt };
 }
 
-/** An instruction of a token program as far as movements depend on it. Accounts are positions in the transaction's keys. */
+/** An instruction of a token program, reduced to what movements depend on. Accounts are positions in the transaction's keys. */
 export type TokenInstruction =
   | TokenMoveInstruction
   | { readonly is: 'initializeAccount'; readonly account: number; readonly mint: number; readonly owner: number }
-  /** The owner stands in the data. */
+  /** The owner is in the data. */
   | { readonly is: 'initializeAccountFor'; readonly account: number; readonly mint: number; readonly ownerAt: number }
   | { readonly is: 'initializeMint'; readonly mint: number; readonly decimals: number }
   | { readonly is: 'setOwner'; readonly account: number; readonly ownerAt: number }
@@ -51,7 +51,7 @@ export interface TokenMoveInstruction {
   readonly source: number;
   readonly destination: number;
   readonly authority: number;
-  /** -1: the instruction does not name it. */
+  /** -1 when the instruction does not name it. */
   readonly mint: number;
   readonly amount: bigint;
   readonly decimals: number | null;
@@ -108,8 +108,8 @@ interface BatchItem {
 const BATCH = 255;
 
 /**
- * The instructions inside a batch of a token program: for each, number of accounts, length of data, data; the accounts are those of
- * the batch, one after the other. Other instructions are themselves. What is cut off is left out.
+ * The instructions inside a batch of a token program: each has a number of accounts, a length of data, and data; the accounts are taken
+ * in order from the batch. Other instructions are returned unchanged. Truncated instructions are omitted.
  */
 export function unbatch(data: Uint8Array, accounts: Uint8Array): readonly BatchItem[] {
   if (data[0] !== BATCH) return [{ data, accounts }];
@@ -127,13 +127,13 @@ export function unbatch(data: Uint8Array, accounts: Uint8Array): readonly BatchI
   return items;
 }
 
-/** The u64 at `at`, or null when the data ends too early. */
+/** The u64 at `at`; null when the data is too short. */
 export function u64At(data: Uint8Array, at: number): bigint | null {
   if (at < 0 || at + 8 > data.length) return null;
   return new DataView(data.buffer, data.byteOffset, data.length).getBigUint64(at, true);
 }
 
-/** The u32 at `at`, or -1 when the data ends too early. */
+/** The u32 at `at`; -1 when the data is too short. */
 export function u32At(data: Uint8Array, at: number): number {
   if (at < 0 || at + 4 > data.length) return -1;
   return new DataView(data.buffer, data.byteOffset, data.length).getUint32(at, true);

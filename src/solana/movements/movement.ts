@@ -3,12 +3,12 @@ import { lazy } from '../../lib/lru.ts';
 import type { KeyTable, NormalInstruction, NormalTransaction } from '../../ports/block.ts';
 
 /**
- * What an instruction moved. Accounts are given as positions in `NormalTransaction.keys`, keys (owners, mints, programs) as ids for
- * `Movements.keys`; -1 stands for "none" or "not known".
+ * A movement by an instruction. Accounts are positions in `NormalTransaction.keys`, keys (owners, mints, programs) are ids for
+ * `Movements.keys`; -1 means absent or unknown.
  */
 export type Movement = NativeMove | TokenMove;
 
-/** Where the instruction stands. Movements are in order of execution; `inner` is -1 for an instruction of the message itself. */
+/** Position of the instruction. Movements are in order of execution; `inner` is -1 for an instruction of the message itself. */
 interface MovePlace {
   readonly outer: number;
   readonly inner: number;
@@ -19,7 +19,7 @@ export type NativeMoveKind =
   | 'transferWithSeed'
   | 'createAccount'
   | 'createAccountWithSeed'
-  /** A token account of wrapped SOL was closed: all its lamports, rent included. */
+  /** A token account of wrapped SOL was closed: all its lamports, including rent. */
   | 'closeWrapped';
 
 export interface NativeMove extends MovePlace {
@@ -29,9 +29,9 @@ export interface NativeMove extends MovePlace {
   readonly to: number;
   /** Lamports, also 0. */
   readonly amount: bigint;
-  /** Key of the program that a created account belongs to; -1 for the other kinds. */
+  /** Key of the owner program of a created account; -1 for the other kinds. */
   readonly createdFor: number;
-  /** The token account at either end, as it was then, or as it was made later in the transaction; null when there is none. */
+  /** The token account at either end, at that time or as created later in the transaction; null for other accounts. */
   readonly fromToken: TokenAccountFacts | null;
   readonly toToken: TokenAccountFacts | null;
 }
@@ -46,17 +46,17 @@ export interface TokenMove extends MovePlace {
   readonly destination: number;
   /** Account that signed for it: owner, delegate, multisig or mint authority. */
   readonly authority: number;
-  /** Owners at the time. An owner that is not known is -1, and for a source the authority. */
+  /** Owners at the time. An unknown owner is -1; for a source it is the authority. */
   readonly sourceOwner: number;
   readonly destinationOwner: number;
   readonly mint: number;
-  /** Of the mint; null when nothing tells. */
+  /** Decimals of the mint; null when unknown. */
   readonly decimals: number | null;
   /** Raw units, gross of a transfer fee. */
   readonly amount: bigint;
   /**
-   * Raw units that the destination did not get. As the instruction says, or else what the balance of a destination shows that had
-   * no other movement; 0 for SPL Token; null when it cannot be told (Token-2022).
+   * Raw units withheld from the destination: as in the instruction, otherwise derived from the balance of a destination with
+   * no other movement; 0 for SPL Token; null when unknown (Token-2022).
    */
   readonly fee: bigint | null;
   /** Key of the token program. */
@@ -76,11 +76,11 @@ export interface WalkStep extends MovePlace {
   readonly program: number;
   /** Positions in `NormalTransaction.keys`. */
   readonly accounts: Uint8Array;
-  /** A view on the block's bytes. */
+  /** A view of the block's bytes. */
   readonly data: Uint8Array;
 }
 
-/** All instructions in order of execution: the first of the message, those that it called, the second, … */
+/** All instructions in order of execution: the first of the message, its calls, the second, … */
 export function walkInstructions(tx: NormalTransaction): WalkStep[] {
   const steps: WalkStep[] = [];
   const inner = tx.innerInstructions;
@@ -113,7 +113,7 @@ const ADDRESSES = {
   wrapped2022: '9pan9bMn5HatX4EJdBwg9VgCa7Uz5HL8N1m5D3NdXej9',
 } as const;
 
-/** Ids of the programs that move value, and of the mints of wrapped SOL, in one block; -1 for those that do not occur. */
+/** Ids of the programs that move value, and of the mints of wrapped SOL, in one block; -1 when absent. */
 export type MovementPrograms = Readonly<Record<keyof typeof ADDRESSES, number>>;
 
 const known = lazy(() => Object.entries(ADDRESSES).map(([name, text]) => [name, decode32(text)!] as const));

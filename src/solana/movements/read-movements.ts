@@ -19,19 +19,19 @@ import {
   walkInstructions,
 } from './movement.ts';
 
-/** What a transaction did to balances. Key ids of `moves` may lie beyond the block's table: resolve them with `keys`. */
+/** Effects of a transaction on balances. Key ids of `moves` may exceed the block's table: resolve them with `keys`. */
 export interface Movements {
   readonly keys: MovementKeys;
   /** All instructions in order of execution. */
   readonly steps: readonly WalkStep[];
-  /** Asked for by the instructions, in order of execution; what a failed transaction asked for did not happen. */
+  /** Requested by the instructions, in order of execution; for a failed transaction they did not happen. */
   readonly asked: readonly Movement[];
-  /** What moved: `asked`, and nothing when the transaction failed. */
+  /** Actual movements: `asked`, or none when the transaction failed. */
   readonly moves: readonly Movement[];
   readonly tokenChanges: readonly TokenChange[];
 }
 
-/** Pure, never throws for damaged instruction data: what cannot be read moves nothing. Native changes: `nativeChange`. */
+/** Pure, never throws for damaged instruction data: unreadable instructions move nothing. Native changes: `nativeChange`. */
 export function readMovements(tx: NormalTransaction, table: KeyTable): Movements {
   const keys = createKeysBeyond(table);
   const steps = walkInstructions(tx);
@@ -50,7 +50,7 @@ interface Walk {
   readonly moves: Movement[];
 }
 
-/** What the instructions ask to move, in order of execution, whether the transaction succeeded or not. */
+/** Movements requested by the instructions, in order of execution, whether or not the transaction succeeded. */
 function readMoves(
   tx: NormalTransaction,
   steps: readonly WalkStep[],
@@ -104,7 +104,7 @@ function takeMove({ tx, tokens, lamports, programs, moves }: Walk, step: WalkSte
   const mint = given.mint < 0 ? mintOf(tokens, source, destination) : (tx.keys[given.mint] ?? -1);
   if (source >= 0) tokens.told(source, mint, signer);
   if (destination >= 0) tokens.told(destination, mint, -1);
-  // Between accounts of wrapped SOL the lamports go with the tokens.
+  // Between accounts of wrapped SOL the lamports move with the tokens.
   if (source >= 0 && destination >= 0 && tokens.isWrapped(mint)) lamports.move(source, destination, amount);
   const move: TokenMove = {
     ...{ asset: 'token', kind, outer: step.outer, inner: step.inner, source, destination, authority, mint, amount },
@@ -136,19 +136,19 @@ function takeClose({ tokens, lamports, moves }: Walk, step: WalkStep, account: n
     });
 }
 
-/** A token account gets lamports before it is made one. */
+/** An account gets lamports before it becomes a token account. */
 function withEnds(move: NativeMove, tokens: TokenAccounts): NativeMove {
   if (move.kind === 'closeWrapped') return move;
   return { ...move, fromToken: tokens.ever(move.from), toToken: tokens.ever(move.to) };
 }
 
-/** Where no balance tells the owner of an account, as in old blocks, whoever sent from it was. */
+/** When no balance names the owner of an account, as in old blocks, the authority of a transfer from it is assumed. */
 function withOwner(move: TokenMove, tokens: TokenAccounts): TokenMove {
   if (move.destination < 0 || move.destinationOwner >= 0) return move;
   return { ...move, destinationOwner: tokens.toldOf(move.destination).owner };
 }
 
-/** Fills in fees that no instruction tells, from destinations that had one movement and whose balance is known. */
+/** Infers fees that no instruction contains, from destinations with one movement and a known balance. */
 function inferFees(tx: NormalTransaction, moves: readonly Movement[]): readonly Movement[] {
   const isOpen = (move: Movement): move is TokenMove => move.asset === 'token' && move.fee === null;
   if (!moves.some(isOpen)) return moves;
@@ -167,7 +167,7 @@ function inferFees(tx: NormalTransaction, moves: readonly Movement[]): readonly 
   });
 }
 
-/** Keys of a block, and those that only occur inside the data of an instruction. */
+/** Keys of a block, and keys that occur only in instruction data. */
 export interface MovementKeys {
   /** base58; empty for -1. */
   base58(id: number): string;
@@ -176,11 +176,11 @@ export interface MovementKeys {
 }
 
 interface KeysBeyond extends MovementKeys {
-  /** The id of the 32 bytes at `at`; -1 when they end too early. */
+  /** The id of the 32 bytes at `at`; -1 when the data is too short. */
   idOf(data: Uint8Array, at: number): number;
 }
 
-/** Ids from `table.size` on are keys that the block's table does not hold. */
+/** Ids from `table.size` on are keys outside the block's table. */
 function createKeysBeyond(table: KeyTable): KeysBeyond {
   const extra: Uint8Array[] = [];
   return {
@@ -197,7 +197,7 @@ function createKeysBeyond(table: KeyTable): KeysBeyond {
   };
 }
 
-/** Lamports of the accounts while the instructions are walked through, as far as instructions tell. */
+/** Lamports of the accounts during the walk through the instructions, as far as instructions show. */
 interface Lamports {
   of(account: number): bigint;
   move(from: number, to: number, amount: bigint): void;
@@ -210,30 +210,30 @@ function createLamports({ preBalances }: NormalTransaction): Lamports {
     of,
     move(from, to, amount) {
       const left = of(from) - amount;
-      // Programs also move lamports without an instruction that says so.
+      // Programs also move lamports without an instruction.
       changed.set(from, left < 0n ? 0n : left);
       changed.set(to, of(to) + amount);
     },
   };
 }
 
-/** The token accounts of a transaction while its instructions are walked through. */
+/** The token accounts of a transaction during the walk through its instructions. */
 export interface TokenAccounts {
-  /** As it is now, else as it is after the transaction, else null. */
+  /** Current facts, else those after the transaction, else null. */
   now(account: number): TokenAccountFacts | null;
-  /** As it is now, or was or will be at any time of the transaction. */
+  /** Facts at any time of the transaction, the current ones first. */
   ever(account: number): TokenAccountFacts | null;
   opened(account: number, mint: number, owner: number, program: number): void;
   ownerSet(account: number, owner: number): void;
-  /** Gives the facts of the account that is no more. */
+  /** Returns the facts of the closed account. */
   closed(account: number): TokenAccountFacts | null;
   mintMade(mint: number, decimals: number): void;
-  /** A movement says what balances did not: the mint of an account, or who may send from it. -1: it does not say. */
+  /** Adds what balances did not contain: the mint of an account, or an authority that may send from it. -1: unknown. */
   told(account: number, mint: number, owner: number): void;
-  /** What movements told of an account whose facts nothing else gives. */
+  /** Facts derived from movements of an account without other facts. */
   toldOf(account: number): { readonly mint: number; readonly owner: number };
   isWrapped(mint: number): boolean;
-  /** Decimals of a mint; null when nothing of the transaction tells. */
+  /** Decimals of a mint; null when the transaction does not contain them. */
   decimals(mint: number): number | null;
 }
 
@@ -253,7 +253,7 @@ function createTokenAccounts(tx: NormalTransaction, programs: MovementPrograms):
   });
   const take = (balances: readonly TokenBalance[], into: Map<number, TokenAccountFacts>): void => {
     for (const { accountIndex, mintKey, ownerKey, programKey, decimals } of balances) {
-      // Old blocks name no program: there was only one then.
+      // Old blocks name no program: only one existed then.
       into.set(accountIndex, facts(mintKey, ownerKey, programKey < 0 ? programs.token : programKey));
       decimalsOf.set(mintKey, decimals);
     }

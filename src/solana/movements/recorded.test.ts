@@ -14,7 +14,7 @@ function* recordedBlocks(): Generator<ChainBlock> {
   }
 }
 
-test('recorded blocks: native changes add up to the fee, and moves of closed sets of accounts to their changes', {
+test('recorded blocks: native changes sum to the fee, and moves of closed sets of accounts to their changes', {
   skip: skipWithoutFixtures,
 }, () => {
   let transactions = 0;
@@ -87,7 +87,7 @@ interface Recorded {
   };
 }
 
-test('recorded transactions: balance changes are those of their meta', { skip: skipWithoutFixtures }, () => {
+test('recorded transactions: balance changes match their meta', { skip: skipWithoutFixtures }, () => {
   let compared = 0;
   for (const file of listFixtures('chain/transactions')) {
     const { derived, getTransaction: answer } = readJsonFixture<Recorded>(file);

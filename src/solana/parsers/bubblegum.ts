@@ -12,7 +12,7 @@ import { u32At, u64At } from '../movements/instructions.ts';
 import { discriminatorOf, type TransactionParser, type TransactionView, type ViewStep } from './parser.ts';
 import { BUBBLEGUM } from './programs.ts';
 
-/** Only the first version of it has a known layout. */
+/** Only its first version has a known layout. */
 const UPDATE_METADATA = 'aab62bef614ee1ba';
 
 const NEW_TREE = 'CREATE_MERKLE_TREE';
@@ -20,7 +20,7 @@ const NEW_TREE = 'CREATE_MERKLE_TREE';
 interface Found {
   readonly form: BubblegumForm;
   readonly step: ViewStep;
-  /** What it called, up to the next instruction of Bubblegum. */
+  /** Calls up to the next instruction of Bubblegum. */
   readonly calls: readonly ViewStep[];
 }
 
@@ -36,11 +36,11 @@ export const bubblegum: TransactionParser = {
     const [first] = found;
     if (first === undefined) return null;
     const { type, did } = first.form;
-    const told = found.filter(({ form }) => form.did !== '' || form.type === NEW_TREE);
+    const records = found.filter(({ form }) => form.did !== '' || form.type === NEW_TREE);
     return {
       ...{ type, source: 'BUBBLEGUM' },
       describe: () => (did === '' ? '' : `${view.feePayer} ${did} a compressed nft.`),
-      events: () => (told.length === 0 ? {} : { compressed: told.map((one) => entryOf(view, one)) }),
+      events: () => (records.length === 0 ? {} : { compressed: records.map((one) => entryOf(view, one)) }),
     };
   },
 };
@@ -57,18 +57,18 @@ function callsOf(steps: readonly ViewStep[], at: number): ViewStep[] {
 }
 
 function entryOf(view: TransactionView, { form, step, calls }: Found): Readonly<Record<string, unknown>> {
-  const told = readTold(calls);
-  const { leaf, change } = told;
+  const records = readEmittedRecords(calls);
+  const { leaf, change } = records;
   const at = (position: number): string | null => {
     const text = position < 0 ? '' : view.account(step.accounts[position]);
-    // An optional account that is absent is named by the program itself.
+    // For an absent optional account the program names itself.
     return text === '' || text === BUBBLEGUM ? null : text;
   };
   const isGone = form.type.endsWith('_BURN') || form.type.endsWith('_REDEEM');
   const owner = at(form.owner);
   const delegate = at(form.delegate) ?? owner;
   return {
-    assetId: assetOf(view, step, told, form),
+    assetId: assetOf(view, step, records, form),
     innerInstructionIndex: step.inner < 0 ? null : step.inner,
     instructionIndex: step.outer,
     leafIndex: form.type === NEW_TREE ? null : (change?.leafIndex ?? null),
@@ -86,25 +86,30 @@ function entryOf(view: TransactionView, { form, step, calls }: Found): Readonly<
   };
 }
 
-/** Where the nonce stands in the data of instructions that empty a leaf: behind discriminator, root and two hashes. */
+/** Offset of the nonce in the data of instructions that empty a leaf: after discriminator, root and two hashes. */
 const NONCE_AT = 8 + 32 * 3;
 
-function assetOf(view: TransactionView, step: ViewStep, { leaf, change }: Told, form: BubblegumForm): string | null {
+function assetOf(
+  view: TransactionView,
+  step: ViewStep,
+  { leaf, change }: EmittedRecords,
+  form: BubblegumForm,
+): string | null {
   if (leaf !== null) return encode32(leaf.id);
   if (form.type === NEW_TREE) return null;
   const position = form.tree < 0 ? undefined : step.accounts[form.tree];
   const key = position === undefined ? -1 : (view.tx.keys[position] ?? -1);
   const tree = change?.tree ?? view.movements.keys.bytes(key);
   const nonce = u64At(step.data, NONCE_AT);
-  // The number is checked against the leaf: data of another layout has another number there.
+  // The number is checked against the leaf, because data of another layout has another value there.
   const isSure = nonce !== null && change !== null && u32At(step.data, NONCE_AT + 8) === change.leafIndex;
   return tree === null || !isSure ? null : encode32(assetId(tree, nonce));
 }
 
-/** Positions in the accounts of an instruction; -1 where it names none. */
+/** Positions in the accounts of an instruction; -1 when absent. */
 interface BubblegumForm {
   readonly type: string;
-  /** What stands in the sentence: `{payer} {did} a compressed nft.` */
+  /** Verb in the sentence `{payer} {did} a compressed nft.` */
   readonly did: string;
   readonly tree: number;
   readonly owner: number;
@@ -112,9 +117,9 @@ interface BubblegumForm {
   readonly newOwner: number;
   readonly newDelegate: number;
   readonly treeDelegate: number;
-  /** Stands in for the delegate of the tree where none is named. */
+  /** Used when no delegate of the tree is named. */
   readonly payer: number;
-  /** Metadata in the data of a mint, and in which layout. */
+  /** Layout of the metadata in the data of a mint. */
   readonly metadata: 0 | 1 | 2;
 }
 
@@ -188,7 +193,7 @@ const TOKEN_PROGRAMS = ['Original', 'Token2022'];
 const USE_METHODS = ['Burn', 'Multiple', 'Single'];
 
 /**
- * The metadata that a mint carries behind its discriminator; null when it is damaged. Options that are absent have no member.
+ * The metadata of a mint after its discriminator; null when it is damaged. Absent options have no member.
  */
 function readMintMetadata(data: Uint8Array, layout: 1 | 2): Readonly<Record<string, unknown>> | null {
   try {
@@ -241,7 +246,7 @@ function readV2(reader: ByteReader): Readonly<Record<string, unknown>> {
   const list = creators(reader);
   const collection = reader.option(() => encode32(reader.key()));
   return {
-    // A mint of this version is refused when the collection does not sign.
+    // A mint of this version fails unless the collection signs.
     ...(collection === null ? {} : { collection: { key: collection, verified: true } }),
     creators: list,
     ...{ isMutable, name, primarySaleHappened, sellerFeeBasisPoints, symbol },
@@ -268,7 +273,7 @@ function nameOf(names: readonly string[], at: number): string {
 const HEAD_BYTES = 8 + 32 + 8 + 4;
 
 /**
- * What `update_metadata` sets; null where it is damaged. Members that it leaves alone are absent.
+ * The fields set by `update_metadata`; null when damaged. Unchanged fields are absent.
  */
 function readUpdateArgs(data: Uint8Array): Readonly<Record<string, unknown>> | null {
   try {
@@ -297,7 +302,7 @@ function readUpdateArgs(data: Uint8Array): Readonly<Record<string, unknown>> | n
   }
 }
 
-/** The metadata as it was. */
+/** The previous metadata. */
 function skipMetadata(reader: ReturnType<typeof createByteReader>): void {
   for (let part = 0; part < 3; part++) reader.blob();
   reader.bytes(4);
@@ -311,14 +316,14 @@ function skipMetadata(reader: ReturnType<typeof createByteReader>): void {
 
 const NOOPS = ['noopb9bkMVfRPU8AsbpTUg8AQkHtKwMYZiFUjNRtMmV', 'mnoopTCrg4p8ry25e4bcWA9XZjbNjMTfgYVGGEdRsf3'];
 
-/** What a Bubblegum instruction told about a leaf. */
-interface Told {
+/** Records that a Bubblegum instruction emitted for a leaf. */
+interface EmittedRecords {
   readonly leaf: LeafSchema | null;
   readonly change: ChangeLog | null;
 }
 
-/** Reads the records among the calls that an instruction made. */
-function readTold(calls: readonly ViewStep[]): Told {
+/** Reads the records among the calls of an instruction. */
+function readEmittedRecords(calls: readonly ViewStep[]): EmittedRecords {
   let leaf: LeafSchema | null = null;
   let change: ChangeLog | null = null;
   for (const { programId, data } of calls) {

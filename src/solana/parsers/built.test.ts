@@ -1,4 +1,4 @@
-/** Programs that no recording shows: their instructions are built from public discriminators, and read as what they are. */
+/** Programs without recordings: instructions built from public discriminators are classified correctly. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { test } from 'node:test';
@@ -66,7 +66,7 @@ const TENSOR_COMPRESSED = 'TCMPhJdwDryooaGtiocG1u3xcYbRpiJzb283XfCZsDp';
 const MAGIC_EDEN = 'M2mx93ekt1fmXSVkTrUL9xVFHkmME8HTUi5Cyc5aF7K';
 const MEMO = 'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr';
 
-/** Bytes as explorers and interface files show them, beside the name they belong to, so that both are witnesses. */
+/** Bytes as shown by explorers and interface files, next to their names, so that both are checked. */
 const ANCHOR: readonly (readonly [program: string, name: string, bytes: string, type: string, source: string])[] = [
   [LIGHT, 'create_token_pool', '17a91b7a93a9d198', 'CREATE_TOKEN_POOL', 'UNKNOWN'],
   [LIGHT, 'mint_to', 'f12230ba25b37bc0', 'MINT_TO', 'UNKNOWN'],
@@ -101,7 +101,7 @@ const ANCHOR: readonly (readonly [program: string, name: string, bytes: string, 
   [MAGIC_EDEN, 'ocp_execute_sale_v2', 'c8531f529c9c1461', 'NFT_SALE', 'MAGIC_EDEN'],
 ];
 
-test('instructions of Anchor programs are known by the bytes of their names', () => {
+test('instructions of Anchor programs are recognized by the bytes of their names', () => {
   for (const [program, name, bytes, type, source] of ANCHOR) {
     assert.equal(named(name).toString('hex'), bytes, name);
     const data = Buffer.concat([hex(bytes), Buffer.alloc(24, 7)]);
@@ -133,7 +133,7 @@ test('instructions of Anchor programs, by name alone', () => {
   }
 });
 
-test('instructions of programs that count theirs', () => {
+test('instructions of programs with numbered instructions', () => {
   const serum = (tag: number): Buffer => Buffer.from([0, tag, 0, 0, 0]);
   for (const [program, data, type] of [
     [SNS, Buffer.from([0, 32, 0, 0, 0]), 'CREATE'],
@@ -173,7 +173,7 @@ const swapped: readonly BuiltToken[] = [
 ];
 const exchange = [tokenTransfer(ownA, vaultA, payer, 1_500_000n), tokenTransfer(vaultB, ownB, pool, 20n)];
 
-test('an exchange on any market is a swap, whatever its instruction is called', () => {
+test('an exchange on any market is a swap, whatever its instruction', () => {
   for (const program of TRADING_PROGRAMS.filter((one) => one !== PUMP)) {
     const call = {
       program,
@@ -191,7 +191,7 @@ test('an exchange on any market is a swap, whatever its instruction is called', 
   }
 });
 
-test('one staked token becomes another: burned here, made there', () => {
+test('one staked token becomes another: burned here, minted there', () => {
   const made = read(
     [
       {
@@ -214,7 +214,7 @@ test('a swap on devnet, where the pool has another address', () => {
   assert.deepEqual([made.type, made.source], ['SWAP', 'RAYDIUM']);
 });
 
-test('listings tell their price', () => {
+test('listings contain their price', () => {
   const price = u64(1_250_000_000n);
   const compressed = Buffer.concat([named('list'), u64(3n), Buffer.alloc(4), Buffer.alloc(96), price]);
   for (const [program, data, seller] of [
@@ -232,7 +232,7 @@ test('listings tell their price', () => {
   }
 });
 
-test('a memo says nothing of what a transaction is', () => {
+test('a memo does not affect the classification', () => {
   const memo = { program: MEMO, accounts: [payer], data: Buffer.from('thanks') };
   assert.equal(read([memo]).type, 'UNKNOWN');
   const lamports = { [payer]: -70, [pool]: 70 };
@@ -247,7 +247,7 @@ const gain = (mint: string, change: bigint, account = ownB): BuiltToken => ({
   ...{ account, owner: payer, mint, change, decimals: 1 },
 });
 
-test('a swap on a program that nobody knows: one token of the payer goes out, another one comes in', () => {
+test('a swap on an unknown program: one token of the payer goes out, another one comes in', () => {
   interface Legs {
     nativeInput: { amount: string } | null;
     nativeOutput: { amount: string } | null;
@@ -255,9 +255,9 @@ test('a swap on a program that nobody knows: one token of the payer goes out, an
     tokenOutputs: { mint: string; rawTokenAmount: { tokenAmount: string } }[];
   }
   const rent = solTransfer(payer, ownB, 2_039_280n);
-  // Token for token, with a tip, and shares of the fee that the pool makes for itself.
+  // Token for token, with a tip, and shares of the fee that the pool mints for itself.
   const shares = tokenMint(addressFor('shares'), addressFor('fee'), pool, 5n);
-  // SOL for a token: the fee, the tip and the rent of the new account are no part of the price.
+  // SOL for a token: fee, tip and rent of the new account are not part of the price.
   const bought = { ...bot, inner: [rent, solTransfer(payer, pool, 70_000_000n), exchange[1]!] };
   const forSol = { [payer]: -73_039_280, [ownB]: 2_039_280, [pool]: 70_000_000, [addressFor('tip')]: 1_000_000 };
   // A token for SOL that the program pays out without an instruction.
@@ -278,7 +278,7 @@ test('a swap on a program that nobody knows: one token of the payer goes out, an
   }
 });
 
-test('what is like a swap, and is none', () => {
+test('similar to a swap, but not one', () => {
   const out = gain(mintA, -1_500_000n, ownA);
   const cases: readonly (readonly [string, readonly BuiltCall[], readonly BuiltToken[]])[] = [
     [
@@ -299,7 +299,7 @@ test('what is like a swap, and is none', () => {
       [out, { ...gain(mintB, 1n), decimals: 0 }],
     ],
     [
-      'a debt paid and its collateral back',
+      'repaid debt and returned collateral',
       [{ ...bot, program: 'KLend2g3cP87fffoy8q1mQqGKjrxjC8boSyAYavgmjD', inner: exchange }],
       swapped,
     ],
@@ -307,7 +307,7 @@ test('what is like a swap, and is none', () => {
   for (const [what, calls, tokens] of cases) assert.equal(read(calls, { tokens }).type, 'UNKNOWN', what);
 });
 
-test('every version of the aggregator swaps, also where a pool mints shares of its fee', () => {
+test('all versions of the aggregator are swaps, also when a pool mints shares of its fee', () => {
   const shares = tokenMint(addressFor('shares'), addressFor('fee'), pool, 5n);
   for (const program of [
     'JUP6i4ozu5ydDCnLiMogSckDPpbtr7BJ4FtzYWkb5Rk',
@@ -324,11 +324,11 @@ test('every version of the aggregator swaps, also where a pool mints shares of i
   }
 });
 
-test('a program that nobody knows: no type, and all that it moved', () => {
+test('an unknown program: no type, and all its movements', () => {
   const inner = [...exchange, solTransfer(payer, pool, 9n)];
   const lamports = { [payer]: -9, [pool]: 9 };
   const call = { program: addressFor('some program'), accounts: [payer, ownA], data: Buffer.from([1, 2, 3]), inner };
-  // Somebody else trades: the payer gives SOL alone.
+  // Another account trades: the payer only gives SOL.
   const others = swapped.map((one) => ({ ...one, owner: one.owner === payer ? addressFor('user') : one.owner }));
   const made = read([call], { tokens: others, lamports });
   assert.deepEqual([made.type, made.source, made.description, made['events']], ['UNKNOWN', 'UNKNOWN', '', {}]);

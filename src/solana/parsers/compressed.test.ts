@@ -46,7 +46,7 @@ function blockOf({ signature, slot, accountKeys, instructions, innerInstructions
   });
 }
 
-test('recorded compressed NFTs: each scenario is one story of an asset', { skip: skipWithoutFixtures }, () => {
+test('recorded compressed NFTs: each scenario is the history of one asset', { skip: skipWithoutFixtures }, () => {
   const scenarios = readJsonFixture<Record<string, Recorded[]>>('chain/cnft/bubblegum-open.json');
   const types = new Map<string, number>();
   let transactions = 0;
@@ -65,7 +65,7 @@ test('recorded compressed NFTs: each scenario is one story of an asset', { skip:
     }
     entries.sort((left, right) => left.seq - right.seq);
     for (const [at, entry] of entries.entries()) {
-      // What was made in the beginning has the number of its leaf.
+      // Minted assets have the number of their leaf.
       assert.equal(entry.assetId, encode32(assetId(decode32(entry.treeId)!, BigInt(entry.leafIndex))), name);
       const before = entries[at - 1];
       if (entry.type === 'COMPRESSED_NFT_MINT') {

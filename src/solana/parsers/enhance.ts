@@ -28,22 +28,22 @@ export interface EnhanceParts {
   /** Default: the built-in ones. */
   readonly parsers?: readonly TransactionParser[];
   readonly options?: ParserOptions;
-  /** Only changes words, never what a transaction is. */
+  /** Only changes texts, never the type of a transaction. */
   readonly names?: KnownNames | null;
   readonly onFault?: ParserFault;
 }
 
-/** A transaction that has been read and classified. */
+/** A parsed and classified transaction. */
 export interface ReadTransaction {
   readonly type: string;
   readonly source: string;
-  /** base58; whose names the element tells. */
+  /** base58; mints whose names occur in the element. */
   readonly mints: readonly string[];
-  /** The element, made anew at each call, with the names that are known now. */
+  /** The element, rebuilt on each call with the names known at that time. */
   element(): EnhancedTransaction;
 }
 
-/** Reads a transaction: pure, never throws for what its instructions hold. */
+/** Reads a transaction: pure, never throws for the content of instructions. */
 export function readTransaction(tx: NormalTransaction, block: ParserBlock, parts: EnhanceParts = {}): ReadTransaction {
   const view = createView(tx, block, parts.options ?? DEFAULT_OPTIONS);
   const parsed = classify(view, parts.parsers ?? PARSERS, parts.onFault);
@@ -115,7 +115,7 @@ function instructions(view: TransactionView) {
   return rows;
 }
 
-/** What accounts of wrapped SOL gave back when they were closed comes last. */
+/** Lamports returned by closed accounts of wrapped SOL come last. */
 function nativeTransfers(view: TransactionView) {
   const closed = view.natives.filter(({ kind }) => kind === 'closeWrapped');
   const others = view.natives.filter(({ kind }) => kind !== 'closeWrapped');
@@ -126,14 +126,14 @@ function nativeTransfers(view: TransactionView) {
   }));
 }
 
-/** More than a number holds exactly is written as a bare integer all the same. */
+/** Amounts beyond 2^53 are written as bare integers too. */
 function lamports(amount: bigint): number | bigint {
   return amount <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(amount) : amount;
 }
 
 const SET_AUTHORITY = 6;
 
-/** `setAuthority` of `events`, where that is switched on and something of the kind happened. */
+/** `setAuthority` of `events`, when enabled and present. */
 function authorityEvents(view: TransactionView): Readonly<Record<string, unknown>> {
   if (!view.options.setAuthorityEvents) return {};
   const changes = view.steps.filter(
@@ -156,7 +156,7 @@ function entry(view: TransactionView, { accounts, data, outer, inner }: ViewStep
   };
 }
 
-/** A parser as plugins contribute it: it knows transactions and blocks only. */
+/** A parser contributed by a plugin: it sees only transactions and blocks. */
 interface SimpleParser {
   readonly name: string;
   readonly programs: readonly string[];
@@ -172,7 +172,7 @@ interface SimpleParser {
   } | null;
 }
 
-/** A parser of a plugin as one of ours. */
+/** Wraps a parser of a plugin. */
 export function contributedParser(parser: SimpleParser): TransactionParser {
   return {
     name: parser.name,

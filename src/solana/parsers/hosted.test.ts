@@ -5,9 +5,9 @@ import { hostedElements, namesOf } from '../../../test/helpers/hosted-elements.t
 import { type HostedElement, rebuildBlock } from '../../../test/helpers/rebuild-enhanced.ts';
 import { enhance } from './enhance.ts';
 
-/** Answers of early 2023 count the lamports of closed accounts and write numbers in another way. */
+/** Answers of early 2023 count the lamports of closed accounts and format numbers differently. */
 const OLD_SLOT = 180_000_000;
-/** Before, a sale that the buyer paid for was an offer too. */
+/** Earlier, a sale that the buyer paid for was also an offer. */
 const OLD_SALE_SLOT = 170_000_000;
 const LAMPORTS_PER_SOL = 1e9;
 
@@ -27,7 +27,7 @@ function inOrder(value: unknown): unknown {
 }
 
 for (const element of skipWithoutFixtures === false ? hostedElements() : []) {
-  test(`${element.type} ${element.source} ${element.signature.slice(0, 8)} is parsed as the hosted service does`, () => {
+  test(`${element.type} ${element.source} ${element.signature.slice(0, 8)} is parsed like the hosted service`, () => {
     const block = rebuildBlock(element, lamportsBefore(element));
     const made = enhance(block.transactions[0]!, block, { names: namesOf(element) });
     const isOld = element.slot < OLD_SLOT;
@@ -49,7 +49,7 @@ test('recorded answers of the hosted parser', { skip: skipWithoutFixtures }, () 
   assert.equal(hostedElements().length, 54);
 });
 
-/** Without what the recordings leave open. */
+/** Without the members that the recordings leave open. */
 function events(given: unknown, { slot, type }: HostedElement): unknown {
   const made = inOrder(structuredClone(given)) as Record<string, Record<string, unknown>>;
   const { nft } = made;

@@ -28,7 +28,7 @@ import { describeMint } from './token.ts';
 
 const OLD = [AT.JUPITER_V1, AT.JUPITER_V2, AT.JUPITER_V3, AT.JUPITER_V4];
 
-/** Instructions of version 6 that swap; they are routes also when they tell nothing. */
+/** Swap instructions of version 6; they count as routes even without events. */
 const ROUTES = new Set([
   // route, shared_accounts_route, exact_out_route, shared_accounts_exact_out_route
   ...['e517cb977ae3ad2a', 'c1209b3341d69c81', 'd033ef977b2bed5c', 'b0d169a89a7d453e'],
@@ -52,7 +52,7 @@ export const jupiter: TransactionParser = {
 };
 
 /**
- * The one kind of swap that the hosted parser is recorded to call a mint: a route over a single market that mints shares of its fee on
+ * The one kind of swap that recorded hosted answers call a mint: a route over a single market that mints shares of its fee on
  * the way. All other swaps are swaps, whatever their markets mint.
  */
 function isMintToHosted(view: TransactionView, routes: readonly ViewStep[]): boolean {
@@ -79,24 +79,24 @@ function isRoute(view: TransactionView, { data, outer }: ViewStep): boolean {
   );
 }
 
-/** Older versions have an instruction per market; those that swap move tokens both ways. */
+/** Older versions have one instruction per market; those that swap move tokens both ways. */
 function isOldSwap(view: TransactionView, { programId, outer }: ViewStep): boolean {
   if (!OLD.includes(programId as (typeof OLD)[number])) return false;
   return view.tokens.filter((move) => move.outer === outer && move.inner >= 0).length > 1;
 }
 
-/** What the routes of a transaction did together. */
+/** Combined effect of the routes of a transaction. */
 function routeFacts(view: TransactionView, routes: readonly ViewStep[]): SwapFacts {
   const groups = new Set(routes.map(({ outer }) => outer));
   const inside = view.steps.filter((step) => step.inner >= 0 && groups.has(step.outer));
   const moves = view.tokens.filter((move) => move.inner >= 0 && groups.has(move.outer));
-  const told = inside.filter(({ programId }) => programId === JUPITER_V6);
-  const swaps = told.flatMap(routeSwaps);
+  const events = inside.filter(({ programId }) => programId === JUPITER_V6);
+  const swaps = events.flatMap(routeSwaps);
   const user = userOf(view, moves);
   return {
     user,
     ...legsOf(view, moves, user, swaps),
-    fees: feesOf(view, told, moves, user, swaps),
+    fees: feesOf(view, events, moves, user, swaps),
     inner: innerSwaps(view, inside, moves, swaps),
   };
 }
@@ -108,11 +108,11 @@ function legsOf(view: TransactionView, moves: readonly TokenMove[], user: string
     output: legOf(view, moves, user, 1, ...output),
   });
   if (first !== undefined && first === last) {
-    // It ends where it began: what counts is how much more came out than went in.
+    // A circular route: the difference between output and input is the result.
     return legs([first, sumOf(swaps, first, 'input')], [first, sumOf(swaps, first, 'output')]);
   }
   const net = netOf(swaps);
-  // Crumbs that stay in between are no input and no output.
+  // Remainders of intermediate tokens are neither input nor output.
   const pick = (end: string | undefined, sign: 1n | -1n): readonly [string, bigint] | undefined => {
     const own = [...net].filter(([, amount]) => amount * sign > 0n);
     return own.find(([mint]) => mint === end) ?? own[0];
@@ -126,7 +126,7 @@ function sumOf(swaps: readonly RouteSwap[], mint: string, side: 'input' | 'outpu
   return swaps.filter((swap) => swap[`${side}Mint`] === mint).reduce((sum, swap) => sum + swap[`${side}Amount`], 0n);
 }
 
-/** By mint; what was consumed is negative. Mints in between cancel out, parallel ways add up. */
+/** By mint; consumed amounts are negative. Intermediate mints cancel out, parallel paths add up. */
 function netOf(swaps: readonly RouteSwap[]): Map<string, bigint> {
   const net = new Map<string, bigint>();
   const add = (mint: string, amount: bigint): unknown => net.set(mint, (net.get(mint) ?? 0n) + amount);
@@ -139,15 +139,15 @@ function netOf(swaps: readonly RouteSwap[]): Map<string, bigint> {
 
 function feesOf(
   view: TransactionView,
-  told: readonly ViewStep[],
+  events: readonly ViewStep[],
   moves: readonly TokenMove[],
   user: string,
   swaps: readonly RouteSwap[],
 ): readonly SwapFee[] {
-  const fees = told.flatMap((step) => feeOf(view, moves, step));
+  const fees = events.flatMap((step) => feeOf(view, moves, step));
   const end = swaps.at(-1)?.step;
   if (fees.length > 0 || end === undefined) return fees;
-  // Newer routes do not tell their fee: it is what goes to somebody else when all is traded.
+  // Newer routes do not emit their fee: it is the transfer to another account after all trades.
   return moves
     .filter((move) => isBefore(end, move) && move.destinationOwner >= 0 && view.key(move.destinationOwner) !== user)
     .map((move) => ({
@@ -174,7 +174,7 @@ function innerSwaps(
 ): InnerSwap[] {
   const calls = inside.filter((step) => isMarketCall(inside, step));
   return swaps.map((swap, index) => {
-    // Newer routes do not say where they traded: the markets were called in the same order.
+    // Newer routes do not emit their markets: these were called in the same order.
     const call = swap.amm === '' ? calls[index] : calls.filter((one) => isBefore(one, swap.step)).at(-1);
     const next = swap.amm === '' ? calls[index + 1] : swap.step;
     const during = call === undefined ? [] : moves.filter((move) => isBefore(call, move) && isBefore(move, next));
@@ -200,25 +200,25 @@ function isBefore(left: Place, right: Place | undefined): boolean {
   return left.outer === right.outer ? left.inner < right.inner : left.outer < right.outer;
 }
 
-/** A swap that a route made on one market. Keys are base58, amounts raw units. */
+/** A swap of a route on one market. Keys are base58, amounts raw units. */
 interface RouteSwap {
   readonly amm: string;
   readonly inputMint: string;
   readonly inputAmount: bigint;
   readonly outputMint: string;
   readonly outputAmount: bigint;
-  /** Where it was told. */
+  /** Step that emitted it. */
   readonly step: ViewStep;
 }
 
 interface RouteFee {
-  /** Token account that got it. */
+  /** Token account that received it. */
   readonly account: string;
   readonly mint: string;
   readonly amount: bigint;
 }
 
-/** What every event that a program tells itself begins with. */
+/** Prefix of events that a program emits by calling itself. */
 const SELF_CALL = 'e445a52e51cb9a1d';
 const SWAP_EVENT = '40c6cde8260871e2';
 const SWAPS_EVENT = '982f4eebc0606e6a';
@@ -232,7 +232,7 @@ function eventOf({ data }: ViewStep): string {
   return discriminatorOf(data) === SELF_CALL ? discriminatorOf(data, 8) : '';
 }
 
-/** The swaps that a call of the aggregator tells; empty when it tells none, or what cannot be read. */
+/** The swaps emitted by a call of the aggregator; empty without readable events. */
 function routeSwaps(step: ViewStep): readonly RouteSwap[] {
   const { data } = step;
   const event = eventOf(step);
@@ -246,7 +246,7 @@ function routeSwaps(step: ViewStep): readonly RouteSwap[] {
   return event === SWAPS_EVENT ? listedSwaps(step) : [];
 }
 
-/** Newer routes tell all their swaps at once, without the market. */
+/** Newer routes emit all their swaps at once, without markets. */
 const LISTED_AT = 20;
 const LISTED_BYTES = 32 + 8 + 32 + 8;
 
@@ -279,7 +279,7 @@ const HELPERS = [
   MEMO_V1,
 ];
 
-/** Whether a call goes to a market: it is followed by token transfers, and is no event that a program tells itself. */
+/** Whether a call goes to a market: token transfers follow it, and it is not an event. */
 function isMarketCall(inside: readonly ViewStep[], step: ViewStep): boolean {
   if (HELPERS.includes(step.programId) || discriminatorOf(step.data) === SELF_CALL) return false;
   const next = inside[inside.indexOf(step) + 1];
@@ -292,19 +292,19 @@ const NAMES: Readonly<Record<string, string>> = {
   bbc076d43e6d1cd5: 'tokenSwap',
 };
 
-/** A swap by an older version: an instruction for one market, in which the user pays a fee to somebody else. */
+/** A swap by an older version: an instruction for one market, in which the user pays a fee to another account. */
 function oldSwapFacts(view: TransactionView, swaps: readonly ViewStep[]): SwapFacts {
   const groups = swaps.map(({ outer }) => outer);
   const moves = view.tokens.filter((move) => move.inner >= 0 && groups.includes(move.outer));
   const user = userOf(view, moves);
   const legs = movedLegs(view, moves, user);
   const got = legs.output?.mint;
-  // What leaves the user again after it came in is the fee.
+  // Output tokens that leave the user again are the fee.
   const fees = userMoves(view, moves, user, -1).filter((move) => view.key(move.mint) === got);
   return {
     user,
     ...legs,
-    // The fee stands with the account that paid it, wrapped or not.
+    // The fee is listed with the account that paid it, wrapped or not.
     fees: fees.map((move) => ({
       ...{ user, account: view.account(move.source), mint: view.key(move.mint), amount: move.amount },
       ...{ decimals: move.decimals ?? 0, isNative: false },
@@ -341,7 +341,7 @@ export const jupiterLimitV2 = namedParser({
   ...{ name: 'jupiter-limit-v2', program: 'j1o2qRpjcyUwEvwtcfhEQefh773ZgjxcVRry7LDqg5X', source, types: LIMIT_TYPES },
 });
 
-/** Orders that are filled bit by bit. */
+/** Orders that are filled in parts. */
 export const jupiterRecurring = namedParser({
   name: 'jupiter-recurring',
   program: 'DCA265Vj8a9CEuX1eb1LWRnDT7uK6q1xMipnNyatn23M',

@@ -1,4 +1,4 @@
-/** Instructions of the system program of ZK compression, built by its client library, are read as what they do. */
+/** Instructions of the ZK compression system program, built by its client library, are classified correctly. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import {
@@ -41,7 +41,7 @@ for (const [type, make] of [
   ['TRANSFER', () => LightSystemProgram.transfer(spend)],
   ['CREATE', () => LightSystemProgram.createAccount(fresh)],
 ] as const)
-  test(`${type}, and nothing when its end is cut off`, async () => {
+  test(`${type}, and nothing when it is truncated`, async () => {
     const { programId, data } = await make();
     const { type: found, source } = read(programId.toBase58(), data);
     assert.deepEqual([found, source], [type, 'UNKNOWN']);

@@ -5,7 +5,7 @@ import { discriminatorOf, type TransactionParser } from './parser.ts';
 
 const source = 'UNKNOWN';
 
-/** Compressed accounts that somebody moves without a program of their own: lamports, for the most part. */
+/** Compressed accounts moved without another program: mostly lamports. */
 export const lightSystem: TransactionParser = {
   name: 'light-system',
   programs: [LIGHT_SYSTEM],
@@ -19,7 +19,7 @@ export const lightSystem: TransactionParser = {
   },
 };
 
-/** Lamports go into the pool of the program or come out of it; else accounts take the places of others, or are new. */
+/** Lamports enter or leave the pool of the program; otherwise accounts are replaced or created. */
 function typeOf(data: Uint8Array): string | null {
   const call = discriminatorOf(data) === INVOKE ? readInvocation(data) : null;
   if (call === null) return null;
@@ -28,7 +28,7 @@ function typeOf(data: Uint8Array): string | null {
   return call.outputs > 0 ? 'CREATE' : null;
 }
 
-/** Tokens in compressed accounts. Its instructions have published types, and no source. */
+/** Tokens in compressed accounts. The instructions have published types, but no source. */
 export const compressedToken = namedParser({
   name: 'compressed-token',
   program: 'cTokenmWW8bLPjZEBAUgYy3zKxQZW6VKi7bqNFEVv3m',

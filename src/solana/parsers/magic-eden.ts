@@ -14,7 +14,7 @@ import { solAmount, type Words } from './words.ts';
 
 const PROGRAM = PROGRAM_ADDRESSES.MAGIC_EDEN_V2;
 const SOURCE = 'MAGIC_EDEN';
-/** What decides when one transaction does several of them. */
+/** Precedence when one transaction contains several of them. */
 const ORDER: readonly MagicEdenAct[] = [
   ...(['sale', 'cancelBid', 'cancelListing', 'listing', 'bid', 'deposit', 'withdraw'] as const),
 ];
@@ -82,20 +82,20 @@ function sentence(act: MagicEdenAct, { buyer, seller, mint, price }: Trade, word
   return `${buyer} bid ${sol} SOL for ${name} on ${SOURCE}.`;
 }
 
-/** Whoever pays the fee of a sale accepted what the other one had offered before. */
+/** The payer of the fee of a sale accepted the earlier offer of the other side. */
 function saleTypeOf(act: MagicEdenAct, { buyer, seller }: Trade, feePayer: string): string {
   if (act === 'bid') return 'OFFER';
   if (act !== 'sale' || feePayer === buyer) return 'INSTANT_SALE';
   return feePayer === seller ? 'OFFER' : 'UNKNOWN';
 }
 
-/** What an instruction of the marketplace does. */
+/** Action of a marketplace instruction. */
 type MagicEdenAct = 'sale' | 'cancelBid' | 'cancelListing' | 'listing' | 'bid' | 'deposit' | 'withdraw';
 
-/** Where an instruction names what; positions in its accounts, -1 where it is not known. */
+/** Positions in the accounts of an instruction; -1 when unknown. */
 interface MagicEdenForm {
   readonly act: MagicEdenAct;
-  /** Of the u64 price in the data; -1: the movements tell. */
+  /** Offset of the u64 price in the data; -1: derived from the movements. */
   readonly priceAt: number;
   readonly buyer: number;
   readonly seller: number;
@@ -132,7 +132,7 @@ const MAGIC_EDEN_FORMS: Readonly<Record<string, MagicEdenForm>> = {
 };
 
 interface Trade {
-  /** base58; empty where unknown or none. */
+  /** base58; empty when unknown or absent. */
   readonly buyer: string;
   readonly seller: string;
   readonly mint: string;
@@ -140,7 +140,7 @@ interface Trade {
   readonly price: bigint;
 }
 
-/** Who trades what: as the instruction names it, or else as the movements of its call show it. */
+/** The parties of a trade: as named by the instruction, otherwise derived from the movements of its call. */
 export function partiesOf(view: TransactionView, step: ViewStep, form: MagicEdenForm, deposited: bigint | null): Trade {
   const named = (at: number): string => (at < 0 ? '' : view.account(step.accounts[at]));
   const price = form.priceAt < 0 ? null : u64At(step.data, form.priceAt);
@@ -161,7 +161,7 @@ export function partiesOf(view: TransactionView, step: ViewStep, form: MagicEden
 const isNft = ({ amount, decimals, kind }: TokenMove): boolean =>
   kind !== 'mint' && kind !== 'burn' && amount === 1n && (decimals ?? 0) === 0;
 
-/** Whose lamports grew most among those that the instruction names; the previous owner of the token when nobody's did. */
+/** The named account whose lamports grew most; the previous owner of the token when none grew. */
 function sellerOf(view: TransactionView, { accounts }: ViewStep, buyer: number, previous: number): number {
   let best = { key: previous, gain: 0 };
   for (const account of accounts) {
@@ -172,7 +172,7 @@ function sellerOf(view: TransactionView, { accounts }: ViewStep, buyer: number, 
   return best.key;
 }
 
-/** Lamports that went from the buyer to accounts that existed before: rent of new ones is no price. */
+/** Lamports from the buyer to accounts that existed before: rent of new accounts is not part of the price. */
 function paidBy(view: TransactionView, { outer }: ViewStep, buyer: number): bigint {
   return view.natives
     .filter((move) => move.outer === outer && view.tx.keys[move.from] === buyer && move.kind === 'transfer')

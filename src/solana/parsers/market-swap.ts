@@ -4,13 +4,13 @@ import type { Parsed, TransactionParser, TransactionView } from './parser.ts';
 import { SOURCES } from './programs.ts';
 import { directSwap, marketOf, TRADING_PROGRAMS, userMoves, userOf } from './swap.ts';
 
-/** Its hosted answers tell no events. */
+/** Sources whose hosted answers have no events. */
 const WITHOUT_EVENTS = ['PUMP_AMM'];
 const published = lazy(() => new Set(SOURCES));
 
 /**
- * A swap on any market that is known, whatever its instruction is called: one token of the user goes out, another one comes in, and no
- * shares of a pool are made or burned.
+ * A swap on any known market, whatever the instruction: one token of the user goes out, another one comes in, and no
+ * shares of a pool are minted or burned.
  */
 export const marketSwap: TransactionParser = {
   name: 'market-swap',

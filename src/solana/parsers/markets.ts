@@ -1,7 +1,7 @@
 import { namedParser, taggedParser } from './named.ts';
 import { DEVNET, PROGRAM_ADDRESSES } from './programs.ts';
 
-/** Not among the published sources. */
+/** Without a published source. */
 const source = 'UNKNOWN';
 
 export const meteoraBins = namedParser({
@@ -160,7 +160,7 @@ export const phoenix = taggedParser({
   },
 });
 
-/** Behind a byte of version. */
+/** After a version byte. */
 const SERUM_TYPES = {
   0: 'INITIALIZE_MARKET',
   1: 'PLACE_ORDER',

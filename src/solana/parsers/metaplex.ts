@@ -9,7 +9,7 @@ import { describeBurn, describeTransfer } from './token.ts';
 const SOURCE = 'METAPLEX';
 const TAG = { masterEdition: 10, masterEditionV3: 17, burnNft: 29, burn: 41, mint: 43, transfer: 49 };
 
-/** What the metadata program is asked for, with the token movements that it makes itself. */
+/** Instructions of the metadata program, with the token movements that it makes itself. */
 export const tokenMetadata: TransactionParser = {
   name: 'token-metadata',
   programs: [METADATA_PROGRAM],
@@ -63,7 +63,7 @@ function mintedNft(view: TransactionView, source: string, minted: TokenMove, pri
 
 const CORE_TAG = { create: 0, createCollection: 1, burn: 12, transfer: 14, createV2: 20, createCollectionV2: 21 };
 
-/** Assets that are one account, without a mint. */
+/** Assets of a single account, without a mint. */
 export const metaplexCore: TransactionParser = {
   name: 'metaplex-core',
   programs: [CORE_PROGRAM],
@@ -79,7 +79,7 @@ export const metaplexCore: TransactionParser = {
 function actOf(view: TransactionView, { accounts, data }: ViewStep): Parsed | null {
   const at = (position: number): string => {
     const text = view.account(accounts[position]);
-    // An optional account that is absent is named by the program itself.
+    // For an absent optional account the program names itself.
     return text === CORE_PROGRAM ? '' : text;
   };
   const asset = at(0);
@@ -127,7 +127,7 @@ export const candyMachine: TransactionParser = {
     const machine = view.outer.find(({ programId }) => SOURCES[programId] !== undefined);
     const minted = view.tokens.find(isNftMint);
     if (machine === undefined || minted === undefined) return null;
-    // What the machine itself takes of the buyer; rent is no price.
+    // Paid by the buyer to the machine itself; rent is not part of the price.
     const price = view.natives
       .filter(
         ({ outer, inner, kind, from }) => outer === machine.outer && inner >= 0 && kind === 'transfer' && from === 0,

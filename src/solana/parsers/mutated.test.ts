@@ -14,7 +14,7 @@ import { PARSERS } from './registry.ts';
 
 const HASH = '1'.repeat(32);
 
-/** How the data or the accounts of one instruction are damaged. */
+/** Ways to damage the data or the accounts of one instruction. */
 const damage = fc.record({
   instruction: fc.nat(),
   inner: fc.nat(),
@@ -31,7 +31,7 @@ function damaged(data: Uint8Array, { kind, at, noise }: Damage): Uint8Array {
   if (kind === 'empty') return new Uint8Array();
   if (kind === 'cut') return copy.subarray(0, at % (copy.length + 1));
   if (kind === 'grow') return Uint8Array.from([...copy, ...noise]);
-  // The program's own instruction, with anything behind it.
+  // The program's own instruction, with random bytes after it.
   if (kind === 'noise') return Uint8Array.from([...copy.subarray(0, 8), ...noise]);
   if (copy.length > 0) copy[at % copy.length]! ^= 1 << (at % 8);
   return copy;
@@ -67,7 +67,7 @@ function mutate(answer: Answer, changes: readonly Damage[]) {
   });
 }
 
-test('damaged instructions: nothing throws, no parser fails, balances stay as they are', {
+test('damaged instructions: nothing throws, no parser fails, balances stay unchanged', {
   skip: skipWithoutFixtures,
 }, () => {
   const elements = hostedElements().filter(({ accountData }) => accountData.length > 0);
@@ -91,7 +91,7 @@ test('damaged instructions: nothing throws, no parser fails, balances stay as th
   );
 });
 
-/** Whole transactions as nodes gave them, of which the first members are what is needed here. */
+/** Whole transactions as returned by nodes; only the first members are needed here. */
 function recordedAnswers(): readonly Answer[] {
   return listFixtures('chain/transactions').map((file) => {
     const { getTransaction: answer } = readJsonFixture<{ readonly getTransaction: ParsedAnswer }>(file);
@@ -102,7 +102,7 @@ function recordedAnswers(): readonly Answer[] {
   });
 }
 
-test('instructions of other programs that are damaged leave the transfers alone', { skip: skipWithoutFixtures }, () => {
+test('damaged instructions of other programs do not affect the transfers', { skip: skipWithoutFixtures }, () => {
   const hosted = hostedElements().filter(({ tokenTransfers }) => tokenTransfers.length > 0);
   const answers = [...hosted.map(answerOf), ...recordedAnswers()];
   assert.ok(answers.length > 60);
@@ -124,7 +124,7 @@ test('instructions of other programs that are damaged leave the transfers alone'
       assert.deepEqual(faults, []);
       assert.deepEqual(made['accountData'], before['accountData']);
       assert.deepEqual(made['tokenTransfers'], before['tokenTransfers']);
-      // Staking alone hides what made the account.
+      // Staking alone hides the creation of the account.
       if (made.type !== 'STAKE_SOL' && before.type !== 'STAKE_SOL')
         assert.deepEqual(made['nativeTransfers'], before['nativeTransfers']);
     }),
@@ -132,7 +132,7 @@ test('instructions of other programs that are damaged leave the transfers alone'
   );
 });
 
-test('a parser that throws is told of, and the next one is asked', { skip: skipWithoutFixtures }, () => {
+test('a throwing parser is reported, and the next one is called', { skip: skipWithoutFixtures }, () => {
   const [element] = hostedElements();
   const block = rebuildBlock(element!);
   const tx = block.transactions[0]!;
@@ -149,7 +149,7 @@ test('a parser that throws is told of, and the next one is asked', { skip: skipW
   assert.deepEqual(faults, [`broken ${tx.signature}`]);
 });
 
-test('words and events that throw leave the rest of the element whole', { skip: skipWithoutFixtures }, () => {
+test('throwing texts and events leave the rest of the element intact', { skip: skipWithoutFixtures }, () => {
   const [element] = hostedElements();
   const block = rebuildBlock(element!);
   const fail = () => {

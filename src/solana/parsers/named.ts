@@ -7,10 +7,10 @@ interface NamedProgram {
   readonly name: string;
   /** base58 */
   readonly program: string;
-  /** Its address on devnet, where that is another one. */
+  /** Its address on devnet, if different. */
   readonly devnet?: string;
   readonly source: string;
-  /** Transaction types by the name of the instruction, as the program's source has it. */
+  /** Transaction types by instruction name, as in the source of the program. */
   readonly types: Readonly<Record<string, string>>;
 }
 
@@ -19,7 +19,7 @@ export function anchorDiscriminator(name: string): string {
   return createHash('sha256').update(`global:${name}`).digest('hex').slice(0, 16);
 }
 
-/** Recognises the instructions of an Anchor program by their names; the first that has a type decides. */
+/** Recognizes the instructions of an Anchor program by their names; the first with a type decides. */
 export function namedParser({ name, program, devnet = program, source, types }: NamedProgram): TransactionParser {
   const programs = [...new Set([program, devnet])];
   const byDiscriminator = lazy(
@@ -42,16 +42,16 @@ interface TaggedProgram {
   readonly name: string;
   /** base58 */
   readonly program: string;
-  /** Its address on devnet, where that is another one. */
+  /** Its address on devnet, if different. */
   readonly devnet?: string;
   readonly source: string;
-  /** Transaction types by the byte that tells the instruction. */
+  /** Transaction types by the byte that identifies the instruction. */
   readonly types: Readonly<Record<number, string>>;
-  /** Where that byte stands; default 0. */
+  /** Offset of that byte; default 0. */
   readonly tagAt?: number;
 }
 
-/** Recognises the instructions of a program by a byte of their data; the first that has a type decides. */
+/** Recognizes the instructions of a program by a byte of their data; the first with a type decides. */
 export function taggedParser(parts: TaggedProgram): TransactionParser {
   const { name, program, devnet = program, source, types, tagAt = 0 } = parts;
   const programs = [...new Set([program, devnet])];
@@ -68,7 +68,7 @@ export function taggedParser(parts: TaggedProgram): TransactionParser {
   };
 }
 
-/** The registry of names. No published source is its own; a name that is deleted is an account that is closed. */
+/** The name registry. It has no published source; deleting a name closes an account. */
 export const nameService = taggedParser({
   name: 'name-service',
   program: NAME_PROGRAM,

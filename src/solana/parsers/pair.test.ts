@@ -27,7 +27,7 @@ test('the published pair: the raw transaction becomes the enhanced one, member b
     peek: (mint) => (mint === nft!.mint ? { name, symbol: 'X', tokenStandard: 'NonFungible', decimals: 0 } : null),
   };
   const made = enhance(block.transactions[0]!, block, { names });
-  // What was published leaves these two out.
+  // The publication omits these two.
   const { instructions, transactionError, ...published } = made;
   assert.ok((instructions as unknown[]).length > 0);
   assert.equal(transactionError, null);

@@ -3,61 +3,61 @@ import type { NativeMove, TokenMove, WalkStep } from '../movements/movement.ts';
 import { type Movements, readMovements } from '../movements/read-movements.ts';
 import { plainAmount, type Words } from './words.ts';
 
-/** What a transaction turned out to be. */
+/** Classification of a transaction. */
 export interface Parsed {
-  /** A published transaction type; `UNKNOWN` when there is none for it. */
+  /** A published transaction type, or `UNKNOWN`. */
   readonly type: string;
   /** A published source. */
   readonly source: string;
-  /** One sentence; empty when there is nothing to say. Not asked for when the transaction failed. */
+  /** One sentence; may be empty. Not called for a failed transaction. */
   describe?(words: Words): string;
-  /** Members of `events`, keys in alphabetical order. Not asked for when the transaction failed. */
+  /** Members of `events`, keys in alphabetical order. Not called for a failed transaction. */
   events?(words: Words): Readonly<Record<string, unknown>>;
-  /** The lamports that it moves are no transfers: `nativeTransfers` is empty. */
+  /** The moved lamports are not transfers: `nativeTransfers` is empty. */
   readonly hidesNative?: boolean;
 }
 
-/** Recognises transactions of some programs. Pure: neither the network nor what is cached may change the type or the source. */
+/** Recognizes transactions of some programs. Pure: neither network nor caches may change the type or the source. */
 export interface TransactionParser {
-  /** Unique; metrics and logs name it. */
+  /** Unique; used in metrics and logs. */
   readonly name: string;
-  /** It is asked only about transactions in which one of these programs (base58) runs; null: about all. */
+  /** The parser gets only transactions in which one of these programs (base58) runs; null: all. */
   readonly programs: readonly string[] | null;
-  /** Whether a call by another program counts; default false, only instructions of the message do. */
+  /** Whether a call by another program suffices; default false: only instructions of the message. */
   readonly isInnerEnough?: boolean;
-  /** What it can tell, where that is a plain table. */
+  /** Possible results, when they form a table. */
   readonly outcomes?: readonly { readonly type: string; readonly source: string }[];
-  /** Null: not one of mine. Damaged data is not mine either; a throw is counted, and the next parser is asked. */
+  /** Null: not recognized, also for damaged data. A throw is counted, and the next parser is called. */
   parse(view: TransactionView): Parsed | null;
 }
 
 export const UNKNOWN: Parsed = { type: 'UNKNOWN', source: 'UNKNOWN' };
 
-/** The first eight bytes of instruction data in hex, by which Anchor programs tell their instructions; empty when there are fewer. */
+/** The first eight bytes of instruction data in hex, the discriminator of Anchor programs; empty when there are fewer. */
 export function discriminatorOf(data: Uint8Array, at = 0): string {
   if (data.length < at + 8) return '';
   return Buffer.from(data.buffer, data.byteOffset + at, 8).toString('hex');
 }
 
-/** The block of a transaction, as far as parsers need it. */
+/** The parts of a transaction's block that parsers use. */
 export type ParserBlock = Pick<ChainBlock, 'slot' | 'blockTime' | 'keys'>;
 
 export interface ParserOptions {
-  /** A route over one market that mints shares of its fee is a SWAP, and not a TOKEN_MINT as the hosted parser says. */
+  /** A route over one market that mints shares of its fee is a SWAP instead of a TOKEN_MINT as in the hosted parser. */
   readonly preferSwapOverMint: boolean;
-  /** Tell changes of authority in `events`. */
+  /** Include changes of authority in `events`. */
   readonly setAuthorityEvents: boolean;
 }
 
 export const DEFAULT_OPTIONS: ParserOptions = { preferSwapOverMint: false, setAuthorityEvents: false };
 
-/** An instruction with what parsers ask of it. */
+/** An instruction with derived values for parsers. */
 export interface ViewStep extends WalkStep {
   /** base58 */
   readonly programId: string;
 }
 
-/** A transaction as parsers see it. Accounts are positions in `tx.keys`, keys ids of `movements.keys`. */
+/** A transaction for parsers. Accounts are positions in `tx.keys`, keys are ids of `movements.keys`. */
 export interface TransactionView {
   readonly tx: NormalTransaction;
   readonly block: ParserBlock;
@@ -66,12 +66,12 @@ export interface TransactionView {
   readonly timestamp: number;
   readonly options: ParserOptions;
   readonly movements: Movements;
-  /** Asked-for movements of each kind, also of a failed transaction. */
+  /** Requested movements of each kind, also of a failed transaction. */
   readonly natives: readonly NativeMove[];
   readonly tokens: readonly TokenMove[];
   /** In order of execution. */
   readonly steps: readonly ViewStep[];
-  /** Those of the message. */
+  /** Instructions of the message. */
   readonly outer: readonly ViewStep[];
   /** base58 */
   readonly feePayer: string;
@@ -99,7 +99,7 @@ export function createView(tx: NormalTransaction, block: ParserBlock, options: P
   };
 }
 
-/** An entry of `tokenTransfers`. Unknown sides are empty texts. */
+/** An entry of `tokenTransfers`. Unknown sides are empty strings. */
 export function tokenTransfer(view: TransactionView, words: Words, move: TokenMove) {
   const { source, destination, amount, decimals } = move;
   const mint = view.key(move.mint);
@@ -109,7 +109,7 @@ export function tokenTransfer(view: TransactionView, words: Words, move: TokenMo
     mint,
     toTokenAccount: view.account(destination),
     toUserAccount: view.key(move.destinationOwner),
-    // By way of the text: dividing would not give the number that is nearest to the amount.
+    // Parsed from text: a division does not always give the nearest number.
     tokenAmount: Number(plainAmount(amount, decimals ?? 0)),
     tokenStandard: words.standard(mint, decimals, amount),
   };
@@ -118,7 +118,7 @@ export function tokenTransfer(view: TransactionView, words: Words, move: TokenMo
 export interface NftFacts {
   /** Lamports. */
   readonly amount: bigint;
-  /** base58; empty where there is none or it is not known. */
+  /** base58; empty when absent or unknown. */
   readonly buyer: string;
   readonly seller: string;
   /** base58 */
@@ -126,7 +126,7 @@ export interface NftFacts {
   readonly saleType: string;
 }
 
-/** `events` with the one about NFTs, as it stands in an element of this type. */
+/** `events` with the NFT event in the form for this type. */
 export function nftEvents(
   view: TransactionView,
   words: Words,

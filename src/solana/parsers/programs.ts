@@ -1,4 +1,4 @@
-/** Published names of programs and authorities, with their addresses. Mints (`*_TOKEN`) and the empty entry are left out. */
+/** Published names of programs and authorities, with their addresses, without mints (`*_TOKEN`) and the empty entry. */
 export const PROGRAM_ADDRESSES = {
   METAPLEX: 'p1exdMJcjVao65QdewkaZRUnU6VPSXhus9n2GzWfh98',
   METAPLEX_AUCTION_HOUSE: 'hausS13jsjafwWwGqZTUQRmWyvyxn9EQpqMwV1PBBmk',
@@ -151,7 +151,7 @@ export const PROGRAM_NAMES: readonly string[] = [
   'CORAL_CUBE',
 ];
 
-/** Addresses on devnet of programs that have another one on the main chain. */
+/** Devnet addresses of programs with another address on mainnet. */
 export const DEVNET = {
   OPENBOOK: 'EoTcMgcDRTJVZDMZWBoU6rhYHZfkNTVEAfz3uUJRcYGj',
   RAYDIUM_CLMM: 'DRayAUgENGQBKVaX8owNhgzkEDyoHTGVEGHVJT1E9pfH',
@@ -160,8 +160,8 @@ export const DEVNET = {
 } as const;
 
 /**
- * Values of `source` that clients know. Where two names of one source are published (`BSL`, `MERCURIAL`, `SENCHA`), the long one is
- * written.
+ * Values of `source` that clients know. When two names of one source are published (`BSL`, `MERCURIAL`, `SENCHA`), the longer one is
+ * used.
  */
 export const SOURCES: readonly string[] = [
   'ALDRIN',
@@ -257,7 +257,7 @@ export const SOURCES: readonly string[] = [
   'ZETA',
 ];
 
-/** Programs that the published list of addresses does not name. */
+/** Programs missing from the published list of addresses. */
 export const JUPITER_V6 = 'JUP6LkbZbjS1jKKwapdHNy74zcZ3tLUZoi5QNyVTaV4';
 export const BUBBLEGUM = 'BGUMAp9Gq7iTEuizy4pqaxsTyUCBK68MDfK752saRPUY';
 export const SANCTUM_ROUTER = 'stkitrT1Uoy18Dk1fTrgPw8W6MVzoCfYoAFT4MLsmhq';

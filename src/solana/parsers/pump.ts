@@ -9,7 +9,7 @@ const PROGRAM = '6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P';
 const SELF_CALL = 'e445a52e51cb9a1d';
 const TRADE_EVENT = 'bddb7fd34ee661ee';
 const TRADE_BYTES = 97;
-/** Not among the published sources. */
+/** Without a published source. */
 const SOURCE = 'UNKNOWN';
 
 interface Trade {
@@ -26,7 +26,7 @@ const creation = namedParser({
   types: { create: 'CREATE', create_v2: 'CREATE' },
 });
 
-/** Trades with a bonding curve: the program tells them itself, since lamports that it pays out move without an instruction. */
+/** Trades with a bonding curve. The program emits them, since it pays out lamports without an instruction. */
 export const pumpFun: TransactionParser = {
   name: 'pump-fun',
   programs: [PROGRAM],
@@ -35,8 +35,8 @@ export const pumpFun: TransactionParser = {
     if (made !== null) return made;
     const asked = view.outer.find(({ programId, data }) => programId === PROGRAM && isTrade(data));
     if (asked === undefined) return null;
-    const told = view.steps.find((step) => step.outer === asked.outer && readTrade(step) !== null);
-    const trade = told === undefined ? null : readTrade(told);
+    const event = view.steps.find((step) => step.outer === asked.outer && readTrade(step) !== null);
+    const trade = event === undefined ? null : readTrade(event);
     return trade === null ? { type: 'SWAP', source: SOURCE } : traded(view, asked, trade);
   },
 };
@@ -76,7 +76,7 @@ function traded(view: TransactionView, { outer }: ViewStep, { mint, user, isBuy,
   };
 }
 
-/** What is done to pools beside swaps. */
+/** Pool instructions other than swaps. */
 export const pumpAmm = namedParser({
   name: 'pump-amm',
   program: 'pAMMBay6oceH9fJKBRHGP5D4bD4sWpmSwMn52FMfXEA',

@@ -5,7 +5,7 @@ import { directSwap } from './swap.ts';
 
 const source = 'RAYDIUM';
 
-/** What is done to pools beside swaps. */
+/** Pool instructions other than swaps. */
 export const raydiumLiquidity = taggedParser({
   name: 'raydium-liquidity',
   program: PROGRAM_ADDRESSES.RAYDIUM_LIQUIDITY_POOL_V4,

@@ -36,7 +36,7 @@ function* recorded(): Generator<{ readonly recording: Recorded; readonly element
   }
 }
 
-test('recorded transactions: what others booked for a wallet is among the transfers', {
+test('recorded transactions: transfers that other services list for a wallet are included', {
   skip: skipWithoutFixtures,
 }, () => {
   let transactions = 0;
@@ -64,7 +64,7 @@ test('recorded transactions: what others booked for a wallet is among the transf
   assert.ok(events >= 15, String(events));
 });
 
-test('recorded swaps: the legs and the fee are those that others booked', { skip: skipWithoutFixtures }, () => {
+test('recorded swaps: legs and fee match those of other services', { skip: skipWithoutFixtures }, () => {
   interface Leg {
     readonly mint: string;
     readonly rawTokenAmount: { readonly tokenAmount: string; readonly decimals: number };
@@ -94,7 +94,7 @@ test('recorded swaps: the legs and the fee are those that others booked', { skip
   assert.ok(swaps >= 4, String(swaps));
 });
 
-test('swaps that another parser found in recorded transactions are swaps, and nothing else is', {
+test('swaps that another parser found in recorded transactions are swaps, and no others', {
   skip: skipWithoutFixtures,
 }, () => {
   const slot = 254_170_887;
@@ -105,11 +105,11 @@ test('swaps that another parser found in recorded transactions are swaps, and no
     .filter((tx) => tx.error === null && enhance(tx, block).type === 'SWAP')
     .map(({ signature }) => signature);
   assert.ok(found.every((signature) => expected.has(signature)));
-  // The others end with the token that they began with, or are paid for by somebody else.
+  // The others end with the token that they started with, or another account pays for them.
   assert.ok(found.length >= 12, `${found.length} of ${expected.size}`);
   for (const { recording, element } of recorded())
     assert.equal(element.type === 'SWAP', (recording.dexParser?.trades?.length ?? 0) > 0, recording.signature);
 });
 
-/** Wrapped SOL has a word of its own there. */
+/** Wrapped SOL has its own word there. */
 const assetOf = (mint: string): readonly string[] => (mint.startsWith('So1111') ? [mint, '$A_WSOL'] : [mint]);

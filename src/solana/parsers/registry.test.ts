@@ -6,7 +6,7 @@ import { anchorDiscriminator } from './named.ts';
 import { SOURCES } from './programs.ts';
 import { PARSERS } from './registry.ts';
 
-test('every parser has a name of its own and programs that are addresses', () => {
+test('every parser has a unique name and programs that are addresses', () => {
   assert.equal(new Set(PARSERS.map(({ name }) => name)).size, PARSERS.length);
   for (const { name, programs } of PARSERS)
     for (const program of programs ?? []) assert.ok(decode32(program) !== null, `${name} ${program}`);
@@ -25,8 +25,8 @@ test('types and sources of tables are published ones', () => {
   assert.ok(checked > 100);
 });
 
-test('discriminators are made of names as Anchor makes them', () => {
-  // As recorded instructions have them.
+test('discriminators follow the naming of Anchor', () => {
+  // As in recorded instructions.
   assert.equal(anchorDiscriminator('sell'), '33e685a4017f83ad');
   assert.equal(anchorDiscriminator('route'), 'e517cb977ae3ad2a');
   assert.equal(anchorDiscriminator('mint_v1'), '9162c076b8937668');

@@ -33,26 +33,26 @@ import { tensor } from './tensor.ts';
 import { phantomTransfer, splBurn, splMint, splTransfer } from './token.ts';
 import { unknownSwap } from './unknown-swap.ts';
 
-/** In order: the first that knows a transaction says what it is. */
+/** In order: the first parser that recognizes a transaction decides. */
 export const PARSERS: readonly TransactionParser[] = [
-  // What hosted answers have been recorded of.
+  // Covered by recorded hosted answers.
   ...[magicEden, bubblegum, jupiter, raydiumPool, raydiumLiquidity, stake, tokenMetadata, candyMachine],
   ...[phantomTransfer, splBurn, splMint, splTransfer, systemTransfer, loader],
-  // Programs that make a transaction more than its transfers; none of those above accepts them beside other instructions.
+  // Programs that add meaning to transfers; none of the parsers above accepts them in addition to other instructions.
   ...[tensor, pumpFun, marketSwap],
   ...[jupiterLimit, jupiterLimitV2, jupiterRecurring],
   ...[raydiumConcentrated, raydiumConstantProduct, whirlpool, meteoraBins, meteoraPools, meteoraDynamic, pumpAmm],
   ...[phoenix, serum, openbook, openbookV2],
   ...[metaplexCore, squadsV3, squadsV4, marinade, stakePool, sanctumSinglePool, sanctumMultiPool, sanctumInfinity],
   ...[sanctumRouter, compressedToken, lightSystem, nameService],
-  // By what it did alone, when nobody knows its programs.
+  // By net effect, when all programs are unknown.
   unknownSwap,
 ];
 
-/** Told when a parser throws: its transaction is what the next one says. */
+/** Called when a parser throws; the next parser then gets the transaction. */
 export type ParserFault = (parser: string, signature: string, error: unknown) => void;
 
-/** What a transaction is; `UNKNOWN` when no parser knows it. Never throws. */
+/** The type of a transaction; `UNKNOWN` when no parser recognizes it. Never throws. */
 export function classify(
   view: TransactionView,
   parsers: readonly TransactionParser[],
@@ -73,7 +73,7 @@ export function classify(
   return UNKNOWN;
 }
 
-/** The answer of a parser whose words and events cannot take the element down. */
+/** The result of a parser whose texts and events cannot break the element. */
 function guarded(parsed: Parsed, parser: string, view: TransactionView, onFault: ParserFault): Parsed {
   const safe = <T>(make: () => T, otherwise: T): T => {
     try {

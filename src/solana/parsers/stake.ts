@@ -70,7 +70,7 @@ export const marinade = namedParser({
   },
 });
 
-/** The pools of Jito, Sanctum and many others; a source of their own is not published. */
+/** The pools of Jito, Sanctum and many others; without a published source. */
 const POOL_TYPES = {
   9: 'STAKE_SOL',
   10: 'UNSTAKE_SOL',
@@ -97,13 +97,13 @@ export const sanctumMultiPool = taggedParser({
   types: POOL_TYPES,
 });
 
-/** A pool of many staked tokens; what it exchanges is read as a swap. */
+/** A pool of many staked tokens; exchanges are read as swaps. */
 export const sanctumInfinity = taggedParser({
   ...{ name: 'sanctum-infinity', program: '5ocnV1qiCgaQR8Jb8xWnVbApfaygJ8tNoZfgPwsgx9kx', source: 'UNKNOWN' },
   types: { 3: 'ADD_LIQUIDITY', 4: 'REMOVE_LIQUIDITY' },
 });
 
-/** The byte that tells the instruction: one staked token becomes another one, with its own means or with lent ones. */
+/** Byte that identifies the instruction: exchanges one staked token for another, with own or lent funds. */
 const SWAPS = [1, 7];
 const TYPES: Readonly<Record<number, string>> = {
   0: 'STAKE_SOL',
@@ -115,7 +115,7 @@ const TYPES: Readonly<Record<number, string>> = {
 };
 const source = 'UNKNOWN';
 
-/** Exchanges staked tokens by way of the stake accounts behind them. A source of its own is not published. */
+/** Exchanges staked tokens through their stake accounts. Without a published source. */
 export const sanctumRouter: TransactionParser = {
   name: 'sanctum-router',
   programs: [SANCTUM_ROUTER],
@@ -131,7 +131,7 @@ export const sanctumRouter: TransactionParser = {
   },
 };
 
-/** Nothing shows what was exchanged. */
+/** No movement shows what was exchanged. */
 const SWAP_WITHOUT_LEGS: Parsed = { type: 'SWAP', source };
 
 const isSwap = ({ programId, data }: ViewStep): boolean =>

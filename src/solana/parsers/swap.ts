@@ -6,7 +6,7 @@ import { tokenTransfer } from './parser.ts';
 import { PROGRAM_ADDRESSES as AT, DEVNET, PROGRAM_NAMES, SANCTUM_ROUTER, SOURCES } from './programs.ts';
 import { plainAmount, type Words } from './words.ts';
 
-/** A swap that the user asked a market for, without an aggregator. Null unless tokens went out and in. */
+/** A swap that the user requested from a market without an aggregator. Null unless tokens went out and in. */
 export function directSwap(
   view: TransactionView,
   source: string,
@@ -49,13 +49,13 @@ export interface InnerSwap {
 }
 
 export interface SwapFee {
-  /** base58: whoever owns the account, and the account itself. */
+  /** base58: owner of the account, and the account itself. */
   readonly user: string;
   readonly account: string;
   readonly mint: string;
   readonly amount: bigint;
   readonly decimals: number;
-  /** Told as lamports. */
+  /** Reported as lamports. */
   readonly isNative: boolean;
 }
 
@@ -129,9 +129,9 @@ export interface SwapLeg {
   /** Raw units. */
   readonly amount: bigint;
   readonly decimals: number;
-  /** The user's token account; empty when no movement shows it. */
+  /** The user's token account; empty when no movement contains it. */
   readonly tokenAccount: string;
-  /** It is lamports: the user's account of wrapped SOL ends with the transaction. */
+  /** Lamports: the user's account of wrapped SOL is closed in the transaction. */
   readonly isNative: boolean;
 }
 
@@ -144,7 +144,7 @@ export function userMoves(view: TransactionView, moves: readonly TokenMove[], us
   });
 }
 
-/** Makes the leg of a mint: the account is that of the first transfer out, or of the last one in. */
+/** Makes the leg of a mint, with the account of the first transfer out or the last transfer in. */
 export function legOf(
   view: TransactionView,
   moves: readonly TokenMove[],
@@ -170,14 +170,14 @@ export interface Legs {
   readonly output: SwapLeg | null;
 }
 
-/** Whoever owns what the first transfer takes, if they signed: somebody else may pay the fee. */
+/** Owner of the source of the first transfer, if they signed: the fee payer may be another account. */
 export function userOf(view: TransactionView, moves: readonly TokenMove[]): string {
   const [first] = moves;
   if (first === undefined || !view.isSigner(first.authority)) return view.feePayer;
   return view.key(first.sourceOwner);
 }
 
-/** What the user gave of the first token that left, and got of the last one that came. */
+/** The first token that the user gave, and the last one that they received. */
 export function movedLegs(view: TransactionView, moves: readonly TokenMove[], user: string): Legs {
   const leg = (sign: 1 | -1): SwapLeg | null => {
     const own = userMoves(view, moves, user, sign);
@@ -189,7 +189,7 @@ export function movedLegs(view: TransactionView, moves: readonly TokenMove[], us
   return { input: leg(-1), output: leg(1) };
 }
 
-/** A program that trades, as `programInfo` tells it. */
+/** A trading program in the form of `programInfo`. */
 interface Market {
   /** base58 */
   readonly account: string;
@@ -197,7 +197,7 @@ interface Market {
   readonly source: string;
 }
 
-/** Programs that no published list names. */
+/** Programs missing from the published lists. */
 const MORE: readonly Market[] = [
   { account: 'CAMMCzo5YL8w4VFF8KVHrK22GGUsp5VTaW7grrKgrWqK', name: 'RAYDIUM_CLMM', source: 'RAYDIUM' },
   { account: 'CPMMoo8L3F4NbTegBCKVNunggL7H1ZpdTHKxQB5qKP1C', name: 'RAYDIUM_CPMM', source: 'RAYDIUM' },
@@ -228,7 +228,7 @@ export const TRADING_PROGRAMS: readonly string[] = [
   ...[AT.CROPPER, AT.SAROS_AMM, AT.SERUM_SWAP],
 ];
 
-/** A name of the list of addresses that `programName` spells otherwise. */
+/** Names in the list of addresses that `programName` spells differently. */
 const RENAMED: Readonly<Record<string, string>> = {
   STEP_FINANCE_SWAP_PROGRAM: 'STEP_FINANCE',
   CREMA_FINANCE: 'CREMA',
@@ -250,7 +250,7 @@ function sourceOf(name: string): string {
   return SOURCE_OF[name] ?? prefixes.sort((left, right) => right.length - left.length)[0] ?? 'UNKNOWN';
 }
 
-/** Of any program: one that is not known has the name and the source `UNKNOWN`. */
+/** Of any program: name and source of an unknown program are `UNKNOWN`. */
 export function marketOf(account: string): Market {
   return known().get(account) ?? { account, name: 'UNKNOWN', source: 'UNKNOWN' };
 }

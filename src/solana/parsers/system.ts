@@ -24,7 +24,7 @@ function describe(view: TransactionView): string {
   const [first] = moves;
   if (first === undefined) return '';
   if (new Set(moves.map(({ to }) => to)).size > 1) {
-    // Told with the fee, and of all that left the payer's account.
+    // Includes the fee and everything that left the payer's account.
     const total = solAmount(-nativeChange(view.tx, 0));
     return `${view.feePayer} transferred a total ${total} SOL to multiple accounts.`;
   }

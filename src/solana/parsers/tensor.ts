@@ -31,7 +31,7 @@ const SALES = [
 ];
 const LISTINGS = ['list', 'list_core', 'list_legacy', 'list_t22', 'list_wns', 'wns_list'];
 const CANCELS = ['delist', 'delist_core', 'delist_legacy', 'delist_t22', 'delist_wns', 'wns_delist'];
-/** Of a compressed NFT: behind its nonce, its index, and three hashes. */
+/** In the data of a compressed NFT, after nonce, index and three hashes. */
 const COMPRESSED_PRICE_AT = 8 + 8 + 4 + 3 * 32;
 
 const acts = lazy(() => {
@@ -57,7 +57,7 @@ export const tensor: TransactionParser = {
   },
 };
 
-/** The price of a listing stands in its data; that of a sale is what the buyer paid. */
+/** The price of a listing is in its data; that of a sale is the amount paid by the buyer. */
 function traded(view: TransactionView, step: ViewStep, act: Act): Parsed {
   const isCompressed = step.programId === COMPRESSED && discriminatorOf(step.data) === anchorDiscriminator('list');
   const priceAt = isCompressed ? COMPRESSED_PRICE_AT : PRICE_AT;

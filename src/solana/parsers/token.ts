@@ -18,11 +18,11 @@ const PROGRAMS = [TOKEN_PROGRAM, TOKEN_2022_PROGRAM];
 const isTransfer = ({ kind }: TokenMove): boolean =>
   kind === 'transfer' || kind === 'transferChecked' || kind === 'transferWithFee';
 
-/** The first movement of a kind that an instruction of the message asks for. */
+/** The first movement of a kind requested by an instruction of the message. */
 const firstOuter = ({ tokens }: TransactionView, is: (move: TokenMove) => boolean): TokenMove | undefined =>
   tokens.find((move) => move.inner < 0 && is(move));
 
-/** A wallet's own program beside an ordinary transfer. */
+/** A wallet's program in addition to an ordinary transfer. */
 export const phantomTransfer: TransactionParser = {
   name: 'phantom-transfer',
   programs: [PHANTOM],
@@ -64,7 +64,7 @@ function transferOf(view: TransactionView, source: string): Parsed {
   return { type: 'TRANSFER', source, describe: (words) => describeTransfer(view, words) };
 }
 
-/** The first one stands for all. */
+/** The first burn represents all. */
 export function describeBurn(view: TransactionView): string {
   const burn = view.tokens.find(({ kind }) => kind === 'burn');
   if (burn === undefined) return '';
@@ -75,7 +75,7 @@ export function describeMint(view: TransactionView): string {
   return `${view.feePayer} minted ${new Set(view.tokens.map(({ mint }) => mint)).size} tokens.`;
 }
 
-/** Programs that do not stand in the way of reading a transaction by its transfers. */
+/** Programs that may occur in a transaction that is classified by its transfers. */
 const KNOWN: ReadonlySet<string> = new Set([
   ...[SYSTEM_PROGRAM, TOKEN_PROGRAM, TOKEN_2022_PROGRAM, ASSOCIATED_TOKEN_PROGRAM, METADATA_PROGRAM],
   ...[COMPUTE_BUDGET, MEMO, MEMO_V1, BUBBLEGUM, JUPITER_V6, AT.STAKE_PROGRAM, AT.MAGIC_EDEN_V2],
@@ -92,8 +92,8 @@ const KNOWN: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * Whether nothing else happens than what these programs do: an instruction with accounts of any other program may mean anything.
- * One without accounts can only leave a mark.
+ * Whether only these programs act: an instruction with accounts of any other program may mean anything.
+ * One without accounts can only log.
  */
 export function isPlain(view: TransactionView, also: readonly string[] = []): boolean {
   return view.outer.every(
@@ -101,7 +101,7 @@ export function isPlain(view: TransactionView, also: readonly string[] = []): bo
   );
 }
 
-/** The first token transfer, however many there are. */
+/** The first token transfer represents all. */
 export function describeTransfer(view: TransactionView, words: Words): string {
   const [first] = view.tokens;
   if (first === undefined) return '';

@@ -2,7 +2,7 @@ import { WRAPPED_SOL_MINT } from '../addresses.ts';
 import type { TransactionParser, TransactionView } from './parser.ts';
 import { describeSwap, legOf, type SwapFacts, type SwapLeg, swapEvents } from './swap.ts';
 
-/** What the fee payer has more (or less) of one token after the transaction. */
+/** Net change of one token of the fee payer. */
 interface NetChange {
   /** base58 */
   readonly mint: string;
@@ -11,7 +11,7 @@ interface NetChange {
   readonly decimals: number;
 }
 
-/** Programs where one token goes out and another one comes in that is no price of it: a debt and its collateral, a margin. */
+/** Programs in which the incoming token is not the price of the outgoing one: debt and collateral, margin. */
 const LENDING: readonly string[] = [
   // Jupiter Lend: deposits, vaults; Jupiter perpetuals
   ...['jup3YeL8QhtSx1e253b2FDvsMNC87fDrgQZivbrndc9', 'jupr81YtYssSyPt8jbnGuiWon5f6x9TcDEFxYe3Bdzi'],
@@ -22,8 +22,8 @@ const LENDING: readonly string[] = [
 ];
 
 /**
- * A swap on a program that nobody here knows: the fee payer gives one token and gets another one. SOL and wrapped SOL are one token; the
- * fee, rent and payments that the message itself asks for are not part of it. Shares that are made or burned for the payer are a deposit
+ * A swap on an unknown program: the fee payer gives one token and receives another one. SOL and wrapped SOL are one token; the
+ * fee, rent and payments requested by the message itself are excluded. Shares that are minted or burned for the payer are a deposit
  * or a withdrawal, and a single indivisible token is a sale.
  */
 export const unknownSwap: TransactionParser = {
@@ -44,7 +44,7 @@ export const unknownSwap: TransactionParser = {
 
 function legsOf(view: TransactionView): { readonly input: SwapLeg; readonly output: SwapLeg } | null {
   const tokens = netTokens(view);
-  // Only what a program moved is traded.
+  // Only tokens moved by a program count as traded.
   if (tokens.length === 0 || tokens.length > 2 || !tokens.every((token) => isTraded(view, token))) return null;
   const sol = tokens.length === 1 ? netSol(view) : null;
   const changes = sol === null ? tokens : [...tokens, sol];
@@ -53,13 +53,13 @@ function legsOf(view: TransactionView): { readonly input: SwapLeg; readonly outp
   const leg = ({ mint, change, decimals }: NetChange): SwapLeg => {
     const amount = change < 0n ? -change : change;
     const made = legOf(view, view.tokens, view.feePayer, change < 0n ? -1 : 1, mint, amount);
-    // Without an account of wrapped SOL it is lamports.
+    // Without an account of wrapped SOL these are lamports.
     return { ...made, decimals, isNative: made.isNative || (mint === WRAPPED_SOL_MINT && made.tokenAccount === '') };
   };
   return { input: leg(input[0] as NetChange), output: leg(output[0] as NetChange) };
 }
 
-/** All tokens of the payer but SOL. */
+/** All tokens of the payer except SOL. */
 function netTokens({ movements, key, feePayer }: TransactionView): NetChange[] {
   const net = new Map<string, NetChange>();
   for (const { owner, mint, change, decimals } of movements.tokenChanges) {
@@ -80,7 +80,7 @@ function isTraded(view: TransactionView, { mint, change, decimals }: NetChange):
   return own.some(({ inner }) => inner >= 0) && own.every(({ kind }) => kind !== 'mint' && kind !== 'burn');
 }
 
-/** SOL of the payer, wrapped or not; null where no program took it or gave it. */
+/** SOL of the payer, wrapped or not; null when no program moved it. */
 function netSol(view: TransactionView): NetChange | null {
   const { tx, natives, tokens, feePayer, key, movements } = view;
   const wrappedAt = (position: number, when: typeof tx.preTokenBalances) => {
@@ -93,14 +93,14 @@ function netSol(view: TransactionView): NetChange | null {
   const funded = new Set(natives.filter(({ from }) => from === 0).map(({ to }) => to));
   for (let at = 1; at < tx.keys.length; at += 1) {
     const [before, after] = [BigInt(tx.preBalances[at] ?? 0), BigInt(tx.postBalances[at] ?? 0)];
-    // Rent that the payer left in a new account, or got back from one of its own.
+    // Rent that the payer left in a new account, or got back from an own account.
     if (before === 0n && after > 0n && funded.has(at) && isAccountOfProgram(view, at))
       change += after - wrappedAt(at, tx.postTokenBalances);
     const owned = tx.preTokenBalances.find(({ accountIndex }) => accountIndex === at);
     if (after === 0n && before > 0n && owned !== undefined && key(owned.ownerKey) === feePayer)
       change -= before - wrappedAt(at, tx.preTokenBalances);
   }
-  // Tips and fees of the program that wrote the message.
+  // Tips and fees of the program that created the message.
   for (const { inner, from, to, toToken, kind, amount } of natives)
     if (inner < 0 && from === 0 && to !== 0 && toToken === null && kind.startsWith('transfer')) change += amount;
   const isMoved =
@@ -117,7 +117,7 @@ function netSol(view: TransactionView): NetChange | null {
   return change === 0n || !isMoved ? null : { mint: WRAPPED_SOL_MINT, change, decimals: 9 };
 }
 
-/** Whether an account was made in the transaction for a program, and not merely paid to. */
+/** Whether an account was created for a program in the transaction, as opposed to only receiving lamports. */
 const isAccountOfProgram = ({ natives, tx }: TransactionView, at: number): boolean =>
   natives.some(({ to, kind }) => to === at && kind.startsWith('create')) ||
   tx.postTokenBalances.some(({ accountIndex }) => accountIndex === at);

@@ -1,35 +1,35 @@
 import { WRAPPED_SOL_MINT } from '../addresses.ts';
 
-/** What is known of tokens at this moment. */
+/** Known facts of tokens. */
 export interface KnownNames {
-  /** By mint in base58; null: nothing. */
+  /** By mint in base58; null when unknown. */
   peek(mint: string): {
     readonly name: string | null;
     readonly symbol: string | null;
-    /** As Metaplex names it. */
+    /** Token standard as named by Metaplex. */
     readonly tokenStandard: string | null;
-    /** Null where the token itself is not known. */
+    /** Null when unknown. */
     readonly decimals: number | null;
   } | null;
 }
 
-/** How tokens are called in answers. */
+/** Names of tokens in responses. */
 export interface Words {
-  /** In a sentence: the name of an NFT, the symbol of anything else, the mint where nothing is known. */
+  /** In a sentence: the name of an NFT, the symbol of other tokens, the mint when unknown. */
   token(mint: string, decimals: number | null, amount: bigint): string;
-  /** `tokenStandard`, guessed from the amount where nothing is known. */
+  /** `tokenStandard`, guessed from the amount when unknown. */
   standard(mint: string, decimals: number | null, amount: bigint): string;
 }
 
 const NFT = 'NonFungible';
 const NFTS = [NFT, 'NonFungibleEdition', 'ProgrammableNonFungible', 'ProgrammableNonFungibleEdition'];
 
-/** `names` only changes words, never what a transaction is. */
+/** `names` only changes texts, never the type of a transaction. */
 export function createWords(names: KnownNames | null): Words {
   const standard = (mint: string, decimals: number | null, amount: bigint): string => {
     const known = names?.peek(mint) ?? null;
     if (known !== null && known.tokenStandard !== null) return known.tokenStandard;
-    // Of a token that is known and says nothing the supply has been looked at; else only the amount can tell.
+    // For a known token the standard follows from its supply, which was checked; else only the amount can tell.
     const isKnown = known !== null && known.decimals !== null;
     return !isKnown && (decimals ?? 0) === 0 && amount === 1n ? NFT : 'Fungible';
   };
@@ -45,7 +45,7 @@ export function createWords(names: KnownNames | null): Words {
   };
 }
 
-/** Raw units as a plain decimal: no exponent, no zeros at the end. */
+/** Raw units as a decimal, without exponent and trailing zeros. */
 export function plainAmount(raw: bigint, decimals: number): string {
   const digits = (raw < 0n ? -raw : raw).toString().padStart(decimals + 1, '0');
   const fraction = decimals === 0 ? '' : digits.slice(-decimals).replace(/0+$/, '');

@@ -9,7 +9,7 @@ const OWNER = encode32(keyOf(10));
 test('the methods behind the front of the daemon', async (t) => {
   const { daemon, post, url, call } = await startRecordedDaemon(t, [], {}, (store) => setHead(store, 77));
 
-  await t.test('whatever goes wrong in a method is HTTP 200 with the id as it was sent', async () => {
+  await t.test('any failure of a method is HTTP 200 with the id as it was sent', async () => {
     for (const [method, params, code, message, details] of [
       ['getCompressedAccount', {}, -32602, 'Invalid params', 'Either address or hash must be provided'],
       [

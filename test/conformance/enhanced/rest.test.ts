@@ -103,7 +103,7 @@ describe('the calls for enhanced transactions', { skip: skipWithoutFixtures }, (
     return { status: response.status, json: (await response.json()) as HostedElement[] & { error: string } };
   }
 
-  test('transactions come back in the order asked for, members in the order of the hosted service', async () => {
+  test('transactions are returned in the requested order, members in the order of the hosted service', async () => {
     const wanted = elements.slice(0, 20);
     const signatures = wanted.map(({ signature }) => signature);
     const { status, json } = await post({ transactions: [...signatures, UNKNOWN_SIGNATURE, signatures[0]] });
@@ -150,7 +150,7 @@ describe('the calls for enhanced transactions', { skip: skipWithoutFixtures }, (
     assert.equal((await post({ transactions: [] }, '&commitment=processed')).status, 400);
   });
 
-  test('a parser of a third party is asked first; one that fails takes nothing down', async () => {
+  test('a third-party parser is called first; its failure has no other effect', async () => {
     const loan = elements.find(({ instructions }) =>
       instructions.some(({ programId }) => programId.startsWith('JCFRaPv7')),
     )!;

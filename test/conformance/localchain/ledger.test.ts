@@ -232,7 +232,7 @@ suite('ledger', { skip: (await chainMissing()) ?? false }, () => {
     const code = async (body: string) =>
       (JSON.parse((await post(body)).text) as { error: { code: number } }).error.code;
     assert.equal(await code('{'), -32700);
-    // A node sends nothing where nobody waits for an answer: an empty batch, and notifications.
+    // A node sends nothing without a response: an empty batch, and notifications.
     assert.equal((await post('[]')).text, '');
     assert.equal((await post('{"jsonrpc":"2.0","method":"getHealth"}')).text, '');
     // One element that is no call spoils the whole batch.

@@ -21,7 +21,7 @@ import { BAD_BODIES, BAD_CALLS, type BadCall } from './bad-calls.ts';
 
 const validator =
   process.env['PARHELION_VALIDATOR'] ?? join(findProjectRoot(), '../shared/tools/solana-test-validator');
-/** Ports of the node: HTTP, websockets, faucet, gossip, and a range of its own. */
+/** Ports of the node: HTTP, websockets, faucet, gossip, and a separate range. */
 const PORT = 18_160;
 const UP_MS = 180_000;
 const PACE_MS = 200;

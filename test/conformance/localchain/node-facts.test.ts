@@ -39,7 +39,7 @@ const zstd = (() => {
   }
 })();
 
-test('frames of zstd hold the data, whatever they are', { skip: !zstd }, () => {
+test('zstd frames contain any data', { skip: !zstd }, () => {
   const decoded = (data: Uint8Array) => execFileSync('zstd', ['-d', '-c'], { input: zstdFrame(data) });
   const large = new Uint8Array(300_000).map((_, at) => (at > 200_000 ? at * 7 : 0));
   for (const data of [new Uint8Array(0), new Uint8Array([1]), new Uint8Array(165), large]) {
@@ -228,7 +228,7 @@ suite('a local chain shows what a node shows', { skip: (await chainMissing()) ??
     assert.equal(extensions[2]?.state['metadataAddress'], mint.publicKey.toString());
   });
 
-  test('base64+zstd of accounts, and base64 where nobody asks several for an encoding', async () => {
+  test('base64+zstd of accounts, and base64 as the default for several', async () => {
     const key = 'So11111111111111111111111111111111111111112';
     const config = { encoding: 'base64+zstd', commitment: 'confirmed' };
     const one = await ask<{ value: { data: [string, string] } }>('getAccountInfo', key, config);

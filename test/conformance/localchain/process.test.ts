@@ -61,7 +61,7 @@ suite('the chain as a process of its own', { skip: (await chainMissing()) ?? fal
     await assert.rejects(connection.getSlot());
   });
 
-  test('an unexpected end is told with its signal', async () => {
+  test('an unexpected end is reported with its signal', async () => {
     const chain = await startLocalChainProcess({ lightAssets: false });
     const told = new Promise<string>((resolve) => chain.onExit(resolve));
     process.kill(chain.pid, 'SIGKILL');
@@ -119,7 +119,7 @@ suite('ports', { skip: (await chainMissing()) ?? false }, () => {
     await chain.stop();
   });
 
-  test('a taken second port is told', async () => {
+  test('a taken second port is reported', async () => {
     const { port, server } = await occupy();
     const warnings: string[] = [];
     const chain = await startLocalChain({ port: port - 1, lightAssets: false, warn: (text) => warnings.push(text) });

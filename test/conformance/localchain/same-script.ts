@@ -147,7 +147,7 @@ async function tokens(programId: PublicKey, { payer, friend, step }: TokenScript
   return [mint.publicKey, ours, theirs];
 }
 
-/** A payment to somebody whom only a lookup table names. */
+/** A payment to an account that only a lookup table contains. */
 async function tableTransfer(connection: Connection, payer: Keypair, to: PublicKey) {
   const authority = payer.publicKey;
   const recentSlot = await connection.getSlot('finalized');

@@ -106,7 +106,7 @@ suite('subscriptions', { skip: (await chainMissing()) ?? false }, () => {
     client.socket.close();
   });
 
-  test('a signature is told once, also when it was reached before', async () => {
+  test('a signature is notified once, also when it was reached before', async () => {
     const client = await listen(chain.wsUrl);
     const signature = await chain.fund(target.publicKey.toString(), 1_000_000);
     const { result } = await client.call('signatureSubscribe', signature, { commitment: 'confirmed' });

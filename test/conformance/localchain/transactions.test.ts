@@ -162,7 +162,7 @@ suite('kinds of transactions through web3.js', { skip: (await chainMissing()) ??
     await assert.rejects(connection.sendRawTransaction(flipped), /signature verification/);
     const signature = await connection.sendRawTransaction(bytes);
     await assert.rejects(connection.sendRawTransaction(bytes), /already been processed/);
-    // Without a trial run the answer is the signature, whatever becomes of it: those who send again and again rely on that.
+    // Without preflight the answer is the signature, whatever the outcome: clients that resend rely on that.
     assert.equal(await connection.sendRawTransaction(bytes, { skipPreflight: true, maxRetries: 0 }), signature);
     assert.match(
       await connection.sendRawTransaction(flipped, { skipPreflight: true }),

@@ -60,7 +60,7 @@ suite('amounts of mints that show other amounts than they hold', { skip: (await 
     return mint.publicKey;
   }
 
-  /** What the block tells of the accounts after a transfer: as the node shows it, and as the decoder gives it. */
+  /** The accounts in the block after a transfer: as shown by the node, and as decoded. */
   async function amountsOf(mint: PublicKey, laterS: number) {
     const { connection } = chain;
     const accountOf = (owner: PublicKey) =>

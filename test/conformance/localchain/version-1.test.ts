@@ -167,7 +167,7 @@ describe('version 1 on the local chain', { skip: (await chainMissing()) ?? false
     assert.equal(error.code, -32602);
   });
 
-  test('wrong bytes and signatures are refused, and the chain goes on', async () => {
+  test('wrong bytes and signatures are refused, and the chain continues', async () => {
     const { wire } = await sign([pay(8)], { ...USUAL_CONFIG, heapSize: 65_536 });
     const heapAt = 42 + 3 * 32 + 16;
     const changes: readonly ((copy: Buffer) => void)[] = [

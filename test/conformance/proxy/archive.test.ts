@@ -1,4 +1,4 @@
-/** What a node may have forgotten is asked of the upstream that keeps everything; all else stays where it was. */
+/** Calls about data that a node may have pruned go to the upstream with the whole history; others stay where they were. */
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, test } from 'node:test';
 import { type DaemonInProcess, startDaemon } from '../../helpers/daemon.ts';
@@ -38,7 +38,7 @@ const failing = (code: number): Behaviour => ({
   chunks: [`{"jsonrpc":"2.0","error":{"code":${code},"message":"${code}"},"id":1}`],
 });
 
-/** The result, or the code of the error; and who was asked. */
+/** The result, or the code of the error, and the upstream that was asked. */
 async function ask(method: string, params: readonly unknown[]) {
   const [nodeBefore, archiveBefore] = [node.calls.length, archive.calls.length];
   const { status, text } = await post({ daemon }, call(method, params));
@@ -47,24 +47,24 @@ async function ask(method: string, params: readonly unknown[]) {
   return { said: error?.code ?? result, asked: [node.calls.length - nodeBefore, archive.calls.length - archiveBefore] };
 }
 
-test('an answer that says that something is gone is asked for again where everything is', async () => {
+test('an answer that reports pruned data is requested again from the archive', async () => {
   for (const code of [-32001, -32007, -32009, -32011]) {
     node.on('getBlock', failing(code));
-    // Newer each time: what is older is known to be gone by then.
+    // Newer each time: older slots are known to be pruned by then.
     assert.deepEqual(await ask('getBlock', [OLD - code]), { said: 'archive', asked: [1, 1] }, `${code}`);
   }
   node.on('getTransaction', { result: 'null' });
   assert.deepEqual(await ask('getTransaction', ['signature']), { said: 'archive', asked: [1, 1] });
 });
 
-test('other errors and other empty answers are passed on', async () => {
+test('other errors and other empty answers are forwarded', async () => {
   node.on('getBlock', failing(-32004));
   assert.deepEqual(await ask('getBlock', [TIP]), { said: -32004, asked: [1, 0] });
   node.on('getBalance', { result: 'null' });
   assert.deepEqual(await ask('getBalance', ['address']), { said: null, asked: [1, 0] });
 });
 
-test('slots that the others have lost are asked for at the archive first', async () => {
+test('slots that the others have pruned are requested from the archive first', async () => {
   node.on('getBlockTime', failing(-32001));
   assert.deepEqual(await ask('getBlockTime', [90_000]), { said: 'archive', asked: [1, 1] });
   node.on('getBlockTime', { result: '"node"' });
@@ -73,18 +73,18 @@ test('slots that the others have lost are asked for at the archive first', async
   assert.deepEqual(await ask('getBlock', [90_001]), { said: 'node', asked: [1, 0] });
 });
 
-test('lists that a node would cut short without a word come from the archive, new ones from where they came', async () => {
+test('lists that a node would truncate silently come from the archive, new ones from the previous upstream', async () => {
   assert.deepEqual(await ask('getSignaturesForAddress', ['address']), { said: 'archive', asked: [0, 1] });
   assert.deepEqual(await ask('getBlocks', [OLD, OLD + 10]), { said: 'archive', asked: [0, 1] });
   assert.deepEqual(await ask('getBlocks', [TIP - 100]), { said: 'node', asked: [1, 0] });
 });
 
-test('a caller who asked the archive stays with its upstream for all else', async () => {
+test('a caller whose call went to the archive keeps its upstream for other calls', async () => {
   await ask('getSignaturesForAddress', ['address']);
   assert.deepEqual(await ask('getBalance', ['address']), { said: 'node', asked: [1, 0] });
 });
 
-test('where the archive does not answer, the others do', async () => {
+test('when the archive does not answer, the others do', async () => {
   archive.on('getSignaturesForAddress', { status: 502, chunks: ['<html>'] });
   assert.deepEqual(await ask('getSignaturesForAddress', ['address']), { said: 'node', asked: [1, 1] });
   node.on('getTransaction', { result: 'null' });

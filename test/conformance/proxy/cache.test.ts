@@ -8,7 +8,7 @@ import { call, type ProxyBed, post, startBed, until } from './rpc-client.ts';
 const MAINNET = '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d';
 const BLOCK = '{ "blockHeight":18446744073709551615, "s":"\\u00e9", "transactions":[] }';
 
-/** Nothing is kept before the chain is known. */
+/** Nothing is cached before the chain is known. */
 async function untilChainKnown(bed: ProxyBed): Promise<void> {
   await until('the genesis hash is known', async () => {
     await post(bed, call('getGenesisHash'));
@@ -16,7 +16,7 @@ async function untilChainKnown(bed: ProxyBed): Promise<void> {
   });
 }
 
-test('an answer that cannot change is asked for once; the id is each caller’s own', async (t) => {
+test('an answer that cannot change is requested once; each caller gets its own id', async (t) => {
   const bed = await startBed(t);
   await untilChainKnown(bed);
   bed.first.on('getBlock', ({ id }) => ({
@@ -41,7 +41,7 @@ test('an answer that cannot change is asked for once; the id is each caller’s 
   assert.equal(bed.first.callsOf('getBlock').length, 1);
 });
 
-test('what may change is asked for each time', async (t) => {
+test('answers that may change are requested each time', async (t) => {
   const bed = await startBed(t);
   await untilChainKnown(bed);
   for (const [method, params, result] of [
@@ -61,7 +61,7 @@ test('what may change is asked for each time', async (t) => {
   assert.equal(bed.first.calls.filter(({ body }) => body === call('getBlock', [9])).length, 2);
 });
 
-test('an error answer of the first upstream is not kept, its successor’s result is', async (t) => {
+test('an error answer of the first upstream is not cached, the result of the next one is', async (t) => {
   const bed = await startBed(t, { upstreams: 2 });
   await untilChainKnown(bed);
   bed.first.on('getBlock', { chunks: [`{"jsonrpc":"2.0","result":{"half":`] });
@@ -72,7 +72,7 @@ test('an error answer of the first upstream is not kept, its successor’s resul
   assert.deepEqual([bed.first.callsOf('getBlock').length, bed.second.callsOf('getBlock').length], [1, 1]);
 });
 
-test('callers who ask the same at the same time share one upstream call', async (t) => {
+test('concurrent callers of the same call share one upstream call', async (t) => {
   const bed = await startBed(t);
   await untilChainKnown(bed);
   let release = () => {};
@@ -89,7 +89,7 @@ test('callers who ask the same at the same time share one upstream call', async 
   const ids = ['1', '"two"', '3e2', 'null'];
   const pending = ids.map((id) => post(bed, `{"jsonrpc":"2.0","id":${id},"method":"getTransaction","params":["s"]}`));
   await new Promise((resolve) => setTimeout(resolve, 50));
-  // The one who asked first goes away; the others still get their answer.
+  // The first caller disconnects; the others still get their answer.
   leaving.abort();
   await assert.rejects(left);
   release();
@@ -101,7 +101,7 @@ test('callers who ask the same at the same time share one upstream call', async 
   assert.equal(bed.first.callsOf('getTransaction').length, 1);
 });
 
-test('an answer too large to be kept is streamed to everyone', async (t) => {
+test('an answer too large for the cache is streamed to everyone', async (t) => {
   const bed = await startBed(t, { config: { proxy: { cache: { maxEntryBytes: 100_000 } } } });
   await untilChainKnown(bed);
   const answer = `{"jsonrpc":"2.0","result":"${'x'.repeat(300_000)}","id":1}`;
@@ -111,7 +111,7 @@ test('an answer too large to be kept is streamed to everyone', async (t) => {
   assert.equal((await post(bed, call('getBlock', [5]))).headers.get('x-cache'), null);
 });
 
-test('nothing is kept while the chain is unknown', async (t) => {
+test('nothing is cached while the chain is unknown', async (t) => {
   const bed = await startBed(t, {
     config: { proxy: { cache: { disk: 'any' } } },
     prepare: (upstream) => upstream.on('getGenesisHash', { status: 500, chunks: ['x'] }),

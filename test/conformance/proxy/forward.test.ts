@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import type { Behaviour } from '../../helpers/upstream.ts';
 import { call, post, startBed, until } from './rpc-client.ts';
 
-test('values go up and answers come down as they are', async (t) => {
+test('values are forwarded and answers returned unchanged', async (t) => {
   const bed = await startBed(t);
   const answer =
     '{ "jsonrpc":"2.0",\n "result" : {"lamports":18446744073709551615,"s":"\\u00e9\\/","n":1.0e+2} ,"id":"\\u0061" }\n';
@@ -40,7 +40,7 @@ test('a large answer begins to flow before the upstream has finished', async (t)
   await until('the upstream call is aborted', () => bed.first.callsOf('getBig')[0]!.aborted());
 });
 
-test('the upstream sees our headers and none of the caller’s', async (t) => {
+test('the upstream gets our headers and none of the caller’s', async (t) => {
   const bed = await startBed(t);
   bed.first.on('getX', { result: '1' });
   const headers = {
@@ -60,7 +60,7 @@ test('the upstream sees our headers and none of the caller’s', async (t) => {
   assert.match(String(seen!.headers['content-type']), /^application\/json/);
 });
 
-test('an upstream error object passes with 200, whatever its HTTP status', async (t) => {
+test('an upstream error object is returned with 200, whatever its HTTP status', async (t) => {
   const bed = await startBed(t);
   const body =
     '{"jsonrpc":"2.0","error":{"code":-32002,"message":"Transaction simulation failed","data":{"n":18446744073709551615}},"id":1}';
@@ -100,7 +100,7 @@ const failures: Record<string, Behaviour> = {
   cut: { fault: 'cut', body: '{"jsonrpc":"2.0","result":{"a":' },
 };
 
-test('each way to fail goes to the next upstream', async (t) => {
+test('every kind of failure goes to the next upstream', async (t) => {
   for (const [name, behaviour] of Object.entries(failures)) {
     await t.test(name, async (t) => {
       const bed = await startBed(t, { upstreams: 2 });
@@ -113,7 +113,7 @@ test('each way to fail goes to the next upstream', async (t) => {
   }
 });
 
-test('each way to fail is 503 / -32002 when no upstream is left, and says nothing about the upstream', async (t) => {
+test('every kind of failure is 503 / -32002 when no upstream is left, and reveals nothing about the upstream', async (t) => {
   for (const [name, behaviour] of Object.entries(failures)) {
     await t.test(name, async (t) => {
       const bed = await startBed(t);
@@ -189,7 +189,7 @@ test('an answer beyond the limit is cut off', async (t) => {
   assert.equal(small.status, 200);
 });
 
-test('when the caller goes away the upstream call is aborted', async (t) => {
+test('when the caller disconnects the upstream call is aborted', async (t) => {
   const bed = await startBed(t);
   bed.first.on('getX', { fault: 'hang' });
   const controller = new AbortController();
@@ -200,13 +200,13 @@ test('when the caller goes away the upstream call is aborted', async (t) => {
   await until('the upstream call is aborted', () => bed.first.callsOf('getX')[0]!.aborted());
 });
 
-test('an answer that breaks off on its way breaks off for the caller too', async (t) => {
+test('a truncated answer is truncated for the caller too', async (t) => {
   const bed = await startBed(t, { upstreams: 2 });
   bed.first.on('getX', { fault: 'cut', body: `{"jsonrpc":"2.0","result":"${'x'.repeat(400_000)}` });
   await assert.rejects(post(bed, call('getX')), /terminated|other side closed|fetch failed/);
 });
 
-test('a caller stays on the upstream that answered it last', async (t) => {
+test('a caller stays on the upstream that last answered it', async (t) => {
   const bed = await startBed(t, { upstreams: 2 });
   for (const upstream of bed.upstreams) upstream.on('getX', { result: '1' });
   bed.first.on('getY', { status: 500, chunks: ['x'] });
@@ -259,7 +259,7 @@ test('batches: request order, mixed failures, big integers, no batch to the upst
   );
 });
 
-test('control methods of a local chain are not passed on', async (t) => {
+test('control methods of a local chain are not forwarded', async (t) => {
   const bed = await startBed(t);
   bed.first.on('local_seal', { result: '1' });
   assert.equal(JSON.parse((await post(bed, call('local_seal'))).text).error.code, -32601);

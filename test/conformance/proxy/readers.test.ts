@@ -1,6 +1,6 @@
 /**
- * Nodes and gateways read JSON in their own ways: some ignore the case of names, some take the first of two members with one name, some the
- * last. Whatever a caller writes, each of them has to understand the call that was looked at, charged and cached.
+ * Nodes and gateways read JSON differently: some ignore the case of names, some take the first of two members with one name, some the
+ * last. For any input, each of them must understand the call that was checked, charged and cached.
  */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -14,7 +14,7 @@ interface Understood {
 }
 type Reader = (body: string) => Understood;
 
-/** What a reader makes of the members of one name. */
+/** How a reader treats members with the same name. */
 const reader =
   (isSame: (name: string, wanted: string) => boolean, takes: 'first' | 'last'): Reader =>
   (body) => {
@@ -78,7 +78,7 @@ const members = fc.oneof(
   { weight: 1, arbitrary: fc.array(harmless, { minLength: 1, maxLength: 1 }) },
   { weight: 2, arbitrary: fc.array(fc.tuple(spelled, value), { minLength: 1, maxLength: 2 }) },
 );
-/** A whole call, with further members before, between and behind its own. */
+/** A whole call, with additional members before, between and after its own. */
 const body = fc
   .tuple(
     fc.constantFrom(...METHODS),
@@ -95,7 +95,7 @@ const body = fc
     return `{${list.map(([key, text]) => `${key}:${text}`).join(',')}}`;
   });
 
-test('each reader understands the call that was looked at, and nothing false stays in the cache', async (t) => {
+test('each reader understands the call that was checked, and the cache stays correct', async (t) => {
   const bed = await startBed(t);
   let read: Reader = READERS[0]!;
   for (const method of [...METHODS, '*'])
@@ -123,7 +123,7 @@ test('each reader understands the call that was looked at, and nothing false sta
         return;
       }
       passed += 1;
-      // Its own name decides, and a call with one name twice was refused.
+      // Its own name decides, and a call with a duplicate name was refused.
       const { method, params } = JSON.parse(text) as Understood;
       assert.deepEqual(result, { method, params: params ?? null }, text);
     }),
@@ -141,7 +141,7 @@ test('each reader understands the call that was looked at, and nothing false sta
   }
 });
 
-test('a member that only a careless reader would take for one of the four is refused', async (t) => {
+test('a member that only a lenient reader would take for one of the four is refused', async (t) => {
   const bed = await startBed(t);
   for (const more of [
     '"Method":"getBlock"',

@@ -11,7 +11,7 @@ export interface ProxyBed {
 
 export interface BedOptions {
   readonly upstreams?: number;
-  /** Laid over the configuration. */
+  /** Merged into the configuration. */
   readonly config?: Readonly<Record<string, unknown>>;
   readonly genesisHash?: string;
   readonly dataDir?: string;
@@ -20,7 +20,7 @@ export interface BedOptions {
   readonly prepare?: (upstream: TestUpstream) => void;
 }
 
-/** A daemon in front of programmable upstreams; everything goes away with the test. */
+/** A daemon in front of programmable upstreams; removed at the end of the test. */
 export async function startBed(t: TestContext, options: BedOptions = {}): Promise<ProxyBed> {
   const { genesisHash } = options;
   const upstreams = await Promise.all(
@@ -34,7 +34,7 @@ export async function startBed(t: TestContext, options: BedOptions = {}): Promis
     healthIntervalMs: 3_600_000,
   };
   const daemon = await startDaemon({
-    // The others take most of the time of a start and have no part in these calls.
+    // The others take most of the start and are not used by these calls.
     config: { plugins: ['access', 'proxy'], upstream, follow: { enabled: false }, ...options.config },
     ...(options.dataDir === undefined ? {} : { dataDir: options.dataDir }),
     ...(options.key === undefined ? {} : { key: options.key }),
@@ -75,7 +75,7 @@ export async function post(
 export const call = (method: string, params: unknown = []): string =>
   JSON.stringify({ jsonrpc: '2.0', id: 1, method, params });
 
-/** Waits for something that another party does; the test fails when it does not come. */
+/** Waits for an action of another party; the test fails without it. */
 export async function until(what: string, done: () => boolean | Promise<boolean>): Promise<void> {
   for (let i = 0; i < 2_000; i++) {
     if (await done()) return;

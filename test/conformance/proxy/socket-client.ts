@@ -8,9 +8,9 @@ export interface SocketClient {
   /** Messages as received. */
   readonly received: readonly string[];
   send(text: string): void;
-  /** Sends a call and gives the raw answer with its id. */
+  /** Sends a call and returns the raw answer with its id. */
   call(method: string, params?: unknown, id?: number): Promise<string>;
-  /** Subscribes and gives the id. */
+  /** Subscribes and returns the id. */
   subscribe(method: string, params?: unknown): Promise<number>;
   notifications(): readonly string[];
   /** Close code, once closed. */

@@ -1,4 +1,4 @@
-/** What websockets cost: opening one, and each byte of notifications. */
+/** Prices of websockets: opening one, and each byte of notifications. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -20,7 +20,7 @@ interface Usage {
   readonly usage: { readonly websocket: number };
 }
 
-/** By the endpoint, which takes five calls a second. */
+/** For the endpoint, which allows five calls a second. */
 async function usageOf({ apiUrl, key, projectId }: TestDaemon): Promise<Usage> {
   for (;;) {
     const response = await fetch(`${apiUrl}/v0/admin/projects/${projectId}/usage`, { headers: { 'X-Api-Key': key } });
@@ -50,7 +50,7 @@ function notifyAll(upstream: TestUpstream, length: number): void {
   for (const held of upstream.held('accountSubscribe')) upstream.notify(held, account(length));
 }
 
-/** The status of an upgrade that is refused. */
+/** The status of a refused upgrade. */
 function refusal({ apiUrl, key }: TestDaemon): Promise<number> {
   const socket = new WebSocket(`${apiUrl.replace('http', 'ws')}/?api-key=${key}`);
   return new Promise((resolve, reject) => {
@@ -77,13 +77,13 @@ test('a websocket costs 1 credit, and its notifications 2 credits per 100,000 by
   assert.deepEqual([usage.credits.laserstreamWebsocket, usage.usage.websocket], [credits, credits]);
   assert.deepEqual([usage.credits.rpc, usage.creditsUsed], [2, credits + 2]);
 
-  // The upstream's socket breaks: what the next one brings is counted on, and nothing twice.
+  // The upstream's socket breaks: notifications of the next one are counted too, and none twice.
   bed.first.dropSockets();
   const made = () => bed.first.subscriptions.filter(({ method }) => method === 'accountSubscribe').length;
   await until('subscribed again', () => made() === 2);
   notifyAll(bed.first, 500);
   await until('both have it', () => clients.every((client) => client.notifications().length === lengths.length + 1));
-  // A client breaks: what comes when it has gone is for the other one alone.
+  // A client disconnects: later notifications count only for the other one.
   clients[0]!.socket.terminate();
   const metrics = async () => (await fetch(`${bed.daemon.adminUrl}/metrics`)).text();
   await until('it has gone', async () => /parhelion_proxy_client_sockets(\{[^}]*\})? 1$/m.test(await metrics()));
@@ -116,14 +116,14 @@ test('used up: the next notification closes the socket with 1008, a new one is r
   await next.subscribe('accountSubscribe', ['x']);
   notifyAll(bed.first, 26_000);
   await until('it is notified', () => next.notifications().length === 1);
-  // What is left (below 2) is not enough for two more; with more credits the same socket goes on.
+  // The rest (below 2) is not enough for two more; with more credits the same socket continues.
   await setCredits(bed.daemon, 1_000);
   for (let sent = 0; sent < 4; sent += 1) notifyAll(bed.first, 26_000);
   await until('all are notified', () => next.notifications().length === 5);
   assert.equal((await usageOf(bed.daemon)).dataTransfer.laserstreamWebsocket, bytesOf([client, next]));
 });
 
-test('a key that is limited to some products opens a websocket all the same: its calls are checked', async (t) => {
+test('a key limited to some products opens a websocket: its calls are checked', async (t) => {
   const bed = await startBed(t);
   const { configFile, projectId } = bed.daemon;
   const create = ['keys', 'create', '--project', projectId, '--permissions', 'das', '--json', '--config', configFile];
@@ -152,7 +152,7 @@ async function twoDaemons(t: TestContext) {
   return { upstream, daemons: [one, two] as const };
 }
 
-test('two processes on PostgreSQL count together, and used up credits end the sockets of both', async (t) => {
+test('two processes on PostgreSQL count together, and exhausted credits end the sockets of both', async (t) => {
   const { upstream, daemons } = await twoDaemons(t);
   const clients = await Promise.all(daemons.map((daemon) => connect(t, { daemon })));
   for (const client of clients) await client.subscribe('accountSubscribe', ['x']);

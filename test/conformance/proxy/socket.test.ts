@@ -7,7 +7,7 @@ import { connect } from './socket-client.ts';
 
 const BIG = '{"context":{"slot":7},"value":{"lamports":18446744073709551615,"s":"\\u00e9"}}';
 
-test('identical subscriptions are one upstream; a client has one id for them, as at a node; bytes stay', async (t) => {
+test('identical subscriptions share one upstream; a client has one id for them, as at a node; bytes are unchanged', async (t) => {
   const bed = await startBed(t);
   const [a, b] = [await connect(t, bed), await connect(t, bed)];
   const ids = [
@@ -39,7 +39,7 @@ test('another commitment is another subscription', async (t) => {
   assert.equal(bed.first.held('accountSubscribe').length, 2);
 });
 
-test('unsubscribing ends one interest; the last one ends the upstream subscription', async (t) => {
+test('unsubscribing ends one subscriber; the last one ends the upstream subscription', async (t) => {
   const bed = await startBed(t);
   const [a, b] = [await connect(t, bed), await connect(t, bed)];
   const id = await a.subscribe('logsSubscribe', ['all']);
@@ -47,7 +47,7 @@ test('unsubscribing ends one interest; the last one ends the upstream subscripti
   await b.subscribe('logsSubscribe', ['all']);
   assert.equal(JSON.parse(await a.call('logsUnsubscribe', ['x'])).error.code, -32602);
   assert.equal(JSON.parse(await a.call('logsUnsubscribe', [id])).result, true);
-  // A node does not count how often it was asked for.
+  // A node does not count repeated subscriptions.
   assert.equal(JSON.parse(await a.call('logsUnsubscribe', [id])).error.code, -32602);
   bed.first.notify(bed.first.held('logsSubscribe')[0]!, '{}');
   await until('the rest is notified', () => b.notifications().length === 1);
@@ -57,7 +57,7 @@ test('unsubscribing ends one interest; the last one ends the upstream subscripti
   await until('the upstream subscription ends', () => bed.first.held('logsSubscribe').length === 0);
 });
 
-test('any unsubscribe method ends any subscription; an unknown number is refused in the words of a node', async (t) => {
+test('any unsubscribe method ends any subscription; an unknown number is refused with the text of a node', async (t) => {
   const bed = await startBed(t);
   const client = await connect(t, bed);
   const id = await client.subscribe('programSubscribe', ['x']);
@@ -106,7 +106,7 @@ test('subscriptions inside a batch subscribe; notifications come after the answe
   assert.equal(JSON.parse(await client.call('voteUnsubscribe', [items[0]?.result])).result, true);
 });
 
-test('a signature subscription ends with its notification, not with the notice of receipt', async (t) => {
+test('a signature subscription ends with its notification, not with the receipt notification', async (t) => {
   const bed = await startBed(t);
   const [a, b] = [await connect(t, bed), await connect(t, bed)];
   await a.subscribe('signatureSubscribe', ['sig', { enableReceivedNotification: true }]);
@@ -121,7 +121,7 @@ test('a signature subscription ends with its notification, not with the notice o
   assert.equal(a.notifications().length, 2);
 });
 
-test('an upstream’s refusal comes back as it is', async (t) => {
+test('a refusal of the upstream is returned unchanged', async (t) => {
   const bed = await startBed(t);
   const client = await connect(t, bed);
   bed.first.onSubscribe(() => ({
@@ -136,7 +136,7 @@ test('an upstream’s refusal comes back as it is', async (t) => {
   await client.subscribe('accountSubscribe', ['bad']);
 });
 
-test('when an upstream drops, subscriptions move and clients keep theirs', async (t) => {
+test('when an upstream drops, subscriptions move and clients keep them', async (t) => {
   const bed = await startBed(t, { upstreams: 2 });
   const client = await connect(t, bed);
   const id = await client.subscribe('accountSubscribe', ['x']);
@@ -150,7 +150,7 @@ test('when an upstream drops, subscriptions move and clients keep theirs', async
   assert.equal(client.socket.readyState, WebSocket.OPEN);
 });
 
-test('a single upstream that drops and comes back is taken up again', async (t) => {
+test('a single upstream that drops and comes back is used again', async (t) => {
   const bed = await startBed(t);
   const client = await connect(t, bed);
   await client.subscribe('accountSubscribe', ['x']);
@@ -163,7 +163,7 @@ test('a single upstream that drops and comes back is taken up again', async (t) 
   await until('notified', () => client.notifications().length === 1);
 });
 
-test('a subscription that no upstream carries any more closes its clients', async (t) => {
+test('a subscription that no upstream carries closes its clients', async (t) => {
   const bed = await startBed(t, { upstreams: 2 });
   const client = await connect(t, bed);
   await client.subscribe('blockSubscribe', ['all']);
@@ -179,7 +179,7 @@ test('a subscription that is not answered in time is -32003', async (t) => {
   assert.equal(JSON.parse(await client.call('accountSubscribe', ['x'])).error.code, -32003);
 });
 
-test('calls over the socket are answered as over HTTP, in whatever order they finish', async (t) => {
+test('calls over the socket are answered as over HTTP, in any order', async (t) => {
   const bed = await startBed(t);
   const client = await connect(t, bed);
   bed.first.on('getOdd', { chunks: ['{ "result":18446744073709551615 ,"id":9,"jsonrpc":"2.0"}'] });
@@ -286,7 +286,7 @@ test('denied subscriptions are -32601', async (t) => {
   await client.subscribe('accountSubscribe', ['x']);
 });
 
-test('the drain says good-bye with 1001', async (t) => {
+test('the drain closes with 1001', async (t) => {
   const bed = await startBed(t);
   const client = await connect(t, bed);
   await client.subscribe('accountSubscribe', ['x']);

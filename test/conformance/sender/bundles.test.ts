@@ -7,7 +7,7 @@ import { legacy, transfer, version1 } from './transactions.ts';
 const somewhere = Keypair.generate().publicKey;
 const signed = legacy([transfer(somewhere, 5)]);
 
-/** Three upstreams: the node, a taker of bundles, and a send upstream that protects where `marked`. */
+/** Three upstreams: the node, a bundle server, and a send upstream with protection where `marked`. */
 async function bed(t: TestContext, sender: (urls: readonly string[]) => Readonly<Record<string, unknown>>) {
   const upstreams = await startBed(t, { upstreams: 3, config: { plugins: ['access', 'proxy'] } });
   const [node, taker, other] = upstreams.upstreams as [
@@ -25,7 +25,7 @@ async function bed(t: TestContext, sender: (urls: readonly string[]) => Readonly
   return { daemon: front.daemon, node, taker, other };
 }
 
-test('bundle methods of the root go to the takers, with region and params as they came', async (t) => {
+test('bundle methods of the root go to the bundle servers, with unchanged region and params', async (t) => {
   const { daemon, node, taker } = await bed(t, ([, url]) => ({ bundleUrls: [url] }));
   taker.on('sendBundle', { result: '"bundle id"' });
   taker.on('getBundleStatuses', { result: '{"context":{"slot":18446744073709551615},"value":[null]}' });
@@ -45,7 +45,7 @@ test('bundle methods of the root go to the takers, with region and params as the
   assert.equal(node.calls.filter(({ method }) => /Bundle/.test(method)).length, 0);
 });
 
-test('an error of a taker passes unchanged; what is no bundle is refused before anything is sent', async (t) => {
+test('an error of a bundle server is returned unchanged; an invalid bundle is refused before anything is sent', async (t) => {
   const { daemon, taker } = await bed(t, ([, url]) => ({ bundleUrls: [url] }));
   taker.on('sendBundle', {
     chunks: ['{"jsonrpc":"2.0","error":{"code":-32097,"message":"congested","data":1},"id":1}'],
@@ -55,7 +55,7 @@ test('an error of a taker passes unchanged; what is no bundle is refused before 
     [refused.status, JSON.parse(refused.text).error],
     [200, { code: -32097, message: 'congested', data: 1 }],
   );
-  // Health checks go on meanwhile.
+  // Health checks continue in parallel.
   const bundleCalls = () => taker.calls.filter(({ method }) => /Bundle/.test(method)).length;
   const seen = bundleCalls();
   for (const [method, params] of [
@@ -78,7 +78,7 @@ test('an error of a taker passes unchanged; what is no bundle is refused before 
   assert.equal(bundleCalls(), seen);
 });
 
-test('without a taker the methods are not there, and say what to configure', async (t) => {
+test('without a bundle server the methods do not exist, and the error names the setting', async (t) => {
   const { daemon, node } = await bed(t, () => ({}));
   for (const method of ['sendBundle', 'getBundleStatuses', 'simulateBundle']) {
     const { status, text } = await post({ daemon }, call(method, [[signed.base58]]));
@@ -89,7 +89,7 @@ test('without a taker the methods are not there, and say what to configure', asy
   assert.equal(node.calls.filter(({ method }) => /Bundle/.test(method)).length, 0);
 });
 
-test('mev-protect goes to the marked upstreams alone, from /fast and from the root', async (t) => {
+test('mev-protect goes only to the marked upstreams, from /fast and from the root', async (t) => {
   const { daemon, node, taker, other } = await bed(t, ([, plain, marked]) => ({
     urls: [plain, { url: `${marked}/?own=1`, mevProtect: true }],
   }));
@@ -110,7 +110,7 @@ test('mev-protect goes to the marked upstreams alone, from /fast and from the ro
   assert.equal(node.callsOf('sendTransaction').length, 1, 'without the wish it goes the usual way');
 });
 
-test('a bundle with mev-protect goes to the marked takers alone; where none is marked the answer says so, or it is refused', async (t) => {
+test('a bundle with mev-protect goes only to marked bundle servers; without one the response reports it, or it is refused', async (t) => {
   const params = [[signed.base58]];
   const ask = async (daemon: { readonly apiUrl: string; readonly key: string }, more: string) => {
     const fast = await fetch(`${daemon.apiUrl}/fast?api-key=${daemon.key}${more}`, {
@@ -145,7 +145,7 @@ test('a bundle with mev-protect goes to the marked takers alone; where none is m
   }
 });
 
-test('bundles take transactions of version 1, above 1,232 bytes in base64 too', async (t) => {
+test('bundles accept transactions of version 1, also above 1,232 bytes in base64', async (t) => {
   const { daemon, taker } = await bed(t, ([, url]) => ({ bundleUrls: [url] }));
   taker.on('sendBundle', { result: '"id"' });
   taker.on('simulateBundle', { result: '{"value":{"summary":"succeeded"}}' });
@@ -172,7 +172,7 @@ test('bundles take transactions of version 1, above 1,232 bytes in base64 too', 
   assert.equal(taker.callsOf('sendBundle').length, seen);
 });
 
-test('where no upstream protects, the answer says so, or the call is refused', async (t) => {
+test('without a protecting upstream the response reports it, or the call is refused', async (t) => {
   for (const mevProtect of ['ignore', 'refuse'] as const) {
     const { daemon, node } = await bed(t, () => ({ mevProtect }));
     node.on('sendTransaction', { result: JSON.stringify(signed.signature) });

@@ -16,7 +16,7 @@ const memo = (bytes: number) =>
     data: Buffer.alloc(bytes, 'm'),
   });
 
-/** A bed whose upstreams take transactions and never see them land. */
+/** A bed whose upstreams accept transactions that never land. */
 function senderBed(t: TestContext, sender: Readonly<Record<string, unknown>> = {}, options: BedOptions = {}) {
   return startBed(t, {
     ...options,
@@ -64,7 +64,7 @@ test('answers the first signature from the bytes; base58 is the default encoding
   assert.deepEqual(params[0], [one.base64, { maxRetries: 0, encoding: 'base64' }]);
 });
 
-test('a request by another method than POST is 405 with Allow, as on the JSON-RPC root', async (t) => {
+test('a request with another method than POST is 405 with Allow, as on the JSON-RPC root', async (t) => {
   const { daemon } = await senderBed(t);
   const port = Number(new URL(daemon.apiUrl).port);
   for (const method of ['GET', 'PUT', 'HEAD', 'TRACE', 'DELETE']) {
@@ -112,7 +112,7 @@ test('version 1: up to 4,096 bytes, its signature from the end', async (t) => {
   assert.equal(bed.first.callsOf('sendTransaction').length, 3);
 });
 
-test('the id is echoed as it came', async (t) => {
+test('the id is echoed unchanged', async (t) => {
   const bed = await senderBed(t);
   const { base64, signature } = legacy([transfer(somewhere, 5)]);
   for (const id of ['18446744073709551615', '"\\u0061"', 'null', '1e0']) {
@@ -126,7 +126,7 @@ test('the id is echoed as it came', async (t) => {
   assert.deepEqual([silent.status, silent.text], [204, '']);
 });
 
-test('what is no call, no known method or no transaction', async (t) => {
+test('malformed calls, unknown methods and invalid transactions', async (t) => {
   const bed = await senderBed(t);
   const { wire, base64 } = legacy([transfer(somewhere, 5)]);
   const asBase64 = (bytes: Buffer) => send(bytes.toString('base64'), { encoding: 'base64' });
@@ -175,7 +175,7 @@ test('all upstreams get it at once; the first acceptance answers', async (t) => 
   await until('all have it', () => bed.upstreams.every((one) => one.callsOf('sendTransaction').length === 1));
 });
 
-test('an error object counts when no upstream accepts; nothing of an upstream’s address is told', async (t) => {
+test('an error object is returned when no upstream accepts; the upstream’s address is never revealed', async (t) => {
   const bed = await senderBed(t, {}, { upstreams: 2 });
   const { base58 } = legacy([transfer(somewhere, 5)]);
   const error = '{"code":-32002,"message":"simulation failed","data":{"n":18446744073709551615}}';
@@ -199,7 +199,7 @@ test('no answer in time is 504', async (t) => {
   assert.deepEqual([status, json.error.code], [504, -32003]);
 });
 
-test('keys: none is fine unless required, a wrong one never is', async (t) => {
+test('keys: optional unless required, a wrong one is always refused', async (t) => {
   const body = send(legacy([transfer(somewhere, 5)]).base58, undefined, 'k');
   const bed = await senderBed(t);
   assert.equal((await fast(bed, body)).status, 200);
@@ -232,7 +232,7 @@ test('rate: a burst of twice the rate, then 429 with Retry-After', async (t) => 
   assert.equal((await fast(bed, body, `?api-key=${bed.daemon.key}`)).status, 200, 'a key has its own bucket');
 });
 
-test('tips, where they are demanded', async (t) => {
+test('tips, when required', async (t) => {
   const bed = await senderBed(t, { requireTip: true });
   const code = async (signed: { base58: string }, query = '') =>
     (await fast(bed, send(signed.base58), query)).json.error?.code ?? 0;
@@ -250,7 +250,7 @@ test('tips, where they are demanded', async (t) => {
   assert.match(json.error.data.details, /1000000 lamports.*4ACfpUFoaSD9bfPdeu6DBt89gB6ENTeHBXCAi87NhDEE/);
 });
 
-test('bundles go to their own upstream, and only when there is one', async (t) => {
+test('bundles go to their own upstream, and only when one is configured', async (t) => {
   const bed = await senderBed(t, {}, { upstreams: 2 });
   const { daemon } = bed;
   const one = legacy([transfer(somewhere, 5)]).base64;

@@ -69,7 +69,7 @@ const start = (urls: readonly unknown[], options: StartDaemonOptions = {}) =>
 const historyOf = (client: WalletClient, wallet: string) =>
   client.all<HistoryItem>(`${wallet}/history`, 'before', [2]).then((items) => items.map(({ slot }) => slot));
 
-test('an archive is asked for what is past, and no other node', async (t) => {
+test('the past is requested from an archive, and from no other node', async (t) => {
   const [node, archive] = [await startNode(t), await startNode(t)];
   const payments = paymentsAt([100, 200, 1_500, 1_600]);
   show(node, payments, { tip: 2_000, first: 1_000 });
@@ -119,7 +119,7 @@ test('an archive that is added later fills what was missing', async (t) => {
   assert.deepEqual(await historyOf(walletClient(then), wallet), [1_600, 1_500, 200, 100]);
 });
 
-test('what came and was forgotten between two requests is told to be missing', async (t) => {
+test('data that was pruned between two requests is reported as missing', async (t) => {
   const [node, archive, dataDir] = [await startNode(t), await startNode(t), newFolder(t)];
   const payments = paymentsAt([100, 200, 1_500, 3_000, 3_100]);
   const { wallet } = payments;

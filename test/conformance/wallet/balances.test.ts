@@ -190,7 +190,7 @@ function setRecorded(): void {
     upstream.accounts.set(pubkey, { owner, data: Buffer.from(dataBase64, 'base64') });
 }
 
-test('several accounts of a mint are one row, zeros are shown when asked for', async () => {
+test('several accounts of a mint are one row, zeros are included on request', async () => {
   const [wallet, twice, empty, wrapped] = [newKey(), newKey(), newKey(), knownKey(WRAPPED_SOL_MINT)];
   setHoldings(wallet, 0n, [
     { mint: twice, amounts: [1_500_000n, 2n, 0n], decimals: 6, program: TOKEN_PROGRAM },
@@ -300,7 +300,7 @@ const coreAsset = (owner: Uint8Array, name: string, collection: Uint8Array) =>
 const coreCollection = (name: string) =>
   Buffer.concat([Uint8Array.of(5), newKey(), borsh(name), borsh('https://c.example'), Buffer.alloc(8)]);
 
-test('what is asked for wrongly', async () => {
+test('invalid requests', async () => {
   const wallet = textOf(newKey());
   for (const query of [
     'page=0',

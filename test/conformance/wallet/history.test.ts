@@ -34,7 +34,7 @@ after(async () => {
 const newKey = () => encode32(new Uint8Array(randomBytes(32)));
 const newSignature = () => encode64(new Uint8Array(randomBytes(64)));
 
-/** `count` payments of 1, 2, 3 … lamports from somebody, oldest first in their amounts; several share a slot. */
+/** `count` payments of 1, 2, 3 … lamports, oldest first in their amounts; several share a slot. */
 function giveHistory(count: number, failed: (at: number) => boolean = () => false) {
   const [wallet, sender] = [newKey(), newKey()];
   let balance = 0;
@@ -193,7 +193,7 @@ test('what the upstream has lost is never left out silently', async () => {
   }
 });
 
-test('a node that fails says nothing; what was begun is finished later', async () => {
+test('a failing node has no effect; started work is finished later', async () => {
   const { wallet, list } = giveHistory(4);
   const client = walletClient(daemon);
   const hidden = node.transactions.get(list[1]!.signature);

@@ -25,7 +25,7 @@ const CUT_OFF = 452_825_395;
 const MAINNET = '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d';
 const SYSTEM = '11111111111111111111111111111111';
 
-/** The key of somebody. */
+/** A random key. */
 function someone(): Uint8Array {
   const der = generateKeyPairSync('ed25519').publicKey.export({ format: 'der', type: 'spki' });
   return new Uint8Array(der.subarray(-32));
@@ -112,7 +112,7 @@ test('what is neither address nor name', async () => {
   assert.equal((await ask('a%20b.sol/identity')).status, 400);
 });
 
-test('a name stands for its owner, and its identity is told', async () => {
+test('a name resolves to its owner, and the identity is returned', async () => {
   setName(upstream.accounts, 'exchange', exchange);
   setName(upstream.accounts, 'stranger', stranger);
   const { status, body } = await ask('Exchange.SOL/identity');
@@ -153,7 +153,7 @@ test('the names of an address: its favourite first, the others in order', async 
   const found = await until(`${encode32(owner)}/identity`, (body) => 'domainNames' in body);
   assert.deepEqual(found['domainNames'], ['melon.sol', 'apple.sol', 'mango.sol', 'zebra.sol']);
   assert.ok(!('website' in found));
-  // A favourite that went to somebody else is none.
+  // A favourite that was transferred away is ignored.
   setName(upstream.accounts, 'melon', stranger);
   const later = await until(`${encode32(owner)}/identity`, (body) => (body['domainNames'] as string[]).length === 3);
   assert.deepEqual(later['domainNames'], ['apple.sol', 'mango.sol', 'zebra.sol']);
@@ -247,7 +247,7 @@ test('batches that are refused', async () => {
   assert.deepEqual(await batch({ addresses: [7] }), badAddress("addresses[0]: '7' is not a valid Solana address"));
 });
 
-test('a chain that does not tell is no "not resolved"', async () => {
+test('an unresponsive chain is not reported as "not resolved"', async () => {
   upstream.refuse('getMultipleAccounts', { code: -32005, message: 'behind' });
   const refused = await ask('stranger.sol/identity');
   assert.equal(refused.status, 503);

@@ -182,7 +182,7 @@ test('wallets of a project are bounded by minute and in number; another project 
   assert.deepEqual(used.get('storedEvents'), undefined, 'webhooks do not run here');
 });
 
-test('the transactions of a project are bounded, and the one that has no room is not kept', async (t) => {
+test('the transactions of a project are limited, and a wallet without room is not kept', async (t) => {
   const node = await startNode(t);
   const [first, second, third] = [showWallet(node, 100), showWallet(node, 400), showWallet(node, 5)];
   const daemon = await start(t, node, { budgets: { walletTransactions: 250 } });
@@ -218,7 +218,7 @@ test('the call that starts an index is charged though it is answered 503, and no
   assert.equal(await used(), 100);
 });
 
-test('a wallet of one project is indexed beside hundreds of another', async (t) => {
+test('a wallet of one project is indexed while another project has hundreds', async (t) => {
   const node = await startNode(t);
   const order: string[] = [];
   const owner = new Map<string, string>();

@@ -105,7 +105,7 @@ test('an asset of Core has its image once its document was read', async (t) => {
   assert.deepEqual(await read(encode32(wallet)), [nft]);
 });
 
-test('compressed NFTs come from the asset API; what it tells wrongly is left out', async (t) => {
+test('compressed NFTs come from the asset API; malformed ones are omitted', async (t) => {
   const { chain, assets, daemon, read } = await bed(t);
   const wallet = newKey();
   const collection = setCoreCollection(chain, 'Haloes');

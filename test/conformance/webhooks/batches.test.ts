@@ -45,7 +45,7 @@ eachStore('batches of deliveries', (engine) => {
     assert.deepEqual(ids(it.receiver.received), [idOf(webhookID, 'a', 'b', 'c'), idOf(webhookID, 'd')]);
   });
 
-  test('a message of one is sent again as it was after a stop, whatever waits by then', async (t) => {
+  test('a batch of one is sent again unchanged after a stop, whatever waits by then', async (t) => {
     const store = await engine.store(t);
     const webhooks = { ...patient.webhooks, ...oneAtOnce };
     const before = await stage(t, { store, webhooks });
@@ -62,7 +62,7 @@ eachStore('batches of deliveries', (engine) => {
     const { received } = before.receiver;
     const alone = idOf(webhookID, 'a');
     assert.deepEqual(ids(received).sort(), [alone, alone, idOf(webhookID, 'b', 'c')].sort());
-    // Also when it is asked for once more.
+    // Also on a resend.
     const [last] = await after.deliveries(webhookID).then((all) => all.slice(-1));
     await after.call('POST', `/v0/webhooks/${webhookID}/deliveries/${last?.deliveryId}/resend`);
     await after.finished(webhookID);

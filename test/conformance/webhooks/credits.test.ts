@@ -12,7 +12,7 @@ import { answer, startReceiver } from '../../helpers/receiver.ts';
 import { eachStore } from '../../helpers/store.ts';
 import { patient, stage } from './stage.ts';
 
-/** The connection breaks when an outcome has been committed, so many times: nobody hears of it, and nothing that waited for it runs. */
+/** The connection breaks this many times after an outcome was committed: the commit is not confirmed, and nothing that waited for it runs. */
 function losingAnswers(store: Store, times: number): Store {
   let left = times;
   /** One transaction at a time: else one would see the attempts of another that commits meanwhile, and be taken for it. */
@@ -74,7 +74,7 @@ eachStore('credits of deliveries', (engine) => {
     return { ...it, bed, used };
   }
 
-  test('one each, once, whatever the receiver says and however often it is asked', async (t) => {
+  test('one each, once, for any response and number of attempts', async (t) => {
     const it = await start(t, 1_000);
     const hook = await it.create();
     it.receiver.script(answer(500), answer(500), answer(200), answer(403));
@@ -96,7 +96,7 @@ eachStore('credits of deliveries', (engine) => {
     assert.deepEqual(await it.used(), [9, 9]);
   });
 
-  test('one each, also when nobody hears that the outcomes of first attempts were written', async (t) => {
+  test('one each, also when the writes of first attempts were not confirmed', async (t) => {
     const it = await start(t, 1_000, {}, 4);
     const hook = await it.create();
     it.receiver.script(answer(200), answer(500), answer(200), answer(403));
@@ -134,7 +134,7 @@ eachStore('credits of deliveries', (engine) => {
     assert.deepEqual((await it.used())[0], 1);
   });
 
-  test('used up: nothing goes out or is lost, the operator is told once, and it goes on with new credits', async (t) => {
+  test('used up: nothing is sent or lost, the operator is notified once, and deliveries continue with new credits', async (t) => {
     const operator = await startReceiver();
     t.after(() => operator.close());
     const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;

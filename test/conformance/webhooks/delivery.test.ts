@@ -54,7 +54,7 @@ describe('delivery', () => {
     );
   });
 
-  test('retries repeat id and body and sign anew, then the delivery fails', async (t) => {
+  test('retries repeat id and body with a new signature, then the delivery fails', async (t) => {
     const { create, event, receiver, finished } = await stage(t, quick);
     const hook = await create();
     receiver.setFallback(answer(500, {}, 'no'));

@@ -49,7 +49,7 @@ async function startSilent() {
   };
 }
 
-test('dead receivers starve nobody', async (t) => {
+test('dead receivers do not starve others', async (t) => {
   const [silent, receiver] = [await startSilent(), await startReceiver()];
   t.after(() => Promise.all([silent.close(), receiver.close()]));
   const harness = await startHarness(t, {
@@ -80,7 +80,7 @@ test('dead receivers starve nobody', async (t) => {
     await event(round);
     for (let wait = 0; wait < 600 && (await doneSoFar()) < round * healthy; wait += 1) await sleep(250);
     assert.equal(await doneSoFar(), round * healthy);
-    // At first nobody knows which ones are dead; from then on they share a quarter of the slots.
+    // Until their first answer dead ones are unknown; from then on they share a quarter of the slots.
     assert.ok(silent.takeMost() <= Math.floor((SLOTS * 3) / 4));
   }
   // None of them was forgotten: each of its events is being tried, or waits for that.

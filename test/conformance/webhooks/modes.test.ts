@@ -1,4 +1,4 @@
-/** Batches, order, holding, and sending again: what a webhook can ask for beside the ordinary. */
+/** Batches, order, holding and resending: the optional modes of a webhook. */
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
 import { type TestContext, test } from 'node:test';
@@ -50,12 +50,12 @@ eachStore('webhook modes', (engine) => {
     assert.deepEqual(await it.store.read.selectFrom('webhook_batches').selectAll().execute(), []);
   });
 
-  test('a batch that is under way shares the outcome of its request, whatever becomes of its webhook meanwhile', async (t) => {
+  test('a batch in flight shares the outcome of its request, whatever happens to its webhook', async (t) => {
     for (const [method, body] of [
       ['PATCH', { active: false }],
       ['PUT', { batchSize: 1 }],
     ] as const) {
-      // With room for more at once, those that are not in the batch yet may be sent beside it.
+      // With room for more in flight, deliveries outside the batch may be sent in parallel.
       const it = await start(t, { webhooks: { ...patient.webhooks, concurrency: { perWebhook: 1 } } });
       const hook = await it.create({ batchSize: 10 });
       it.receiver.script({ ...answer(200), delayMs: 1_500 } as Step);
@@ -68,7 +68,7 @@ eachStore('webhook modes', (engine) => {
     }
   });
 
-  test('a batch that waits for its retry ends with its webhook, or goes on one by one', async (t) => {
+  test('a batch that waits for its retry ends with its webhook, or continues one by one', async (t) => {
     const slow = { durable: { steps: [3_600], jitter: 0, timeoutMs: 30_000 } };
     const it = await start(t, { webhooks: { retry: slow } });
     const tried = async () => {
@@ -115,7 +115,7 @@ eachStore('webhook modes', (engine) => {
     );
   });
 
-  test('ordered: one at a time, and nobody passes a delivery that is repeated', async (t) => {
+  test('ordered: one at a time, and no delivery overtakes one that is retried', async (t) => {
     const it = await start(t, patient);
     const hook = await it.create({ ordered: true });
     it.receiver.script(answer(500), answer(500), answer(200), answer(403));
@@ -221,7 +221,7 @@ eachStore('webhook modes', (engine) => {
     const path = `/v0/webhooks/${hook.webhookID}`;
     const resend = () => it.call('POST', `${path}/deliveries/${deliveryId}/resend`);
     const attempts = async () => (await it.finished(hook.webhookID)).map((one) => one.attempts.length);
-    // Of a range each request gets one attempt, one that is sent again by itself a new series.
+    // In a range each request gets one attempt; a single resend gets a new series.
     assert.equal((await it.call('POST', `${path}/recover`, { since })).body.queued, 2);
     assert.deepEqual(await attempts(), [2, 2]);
     assert.equal((await resend()).status, 202);
@@ -242,7 +242,7 @@ eachStore('webhook modes', (engine) => {
     assert.equal(header(it.receiver.received[7]!, 'webhook-id'), `msg_${alone.slice(0, 32)}`);
   });
 
-  test('what was read again from the chain may be batched anew, and is sent again as it went last', async (t) => {
+  test('replayed events may form new batches, and are resent as last sent', async (t) => {
     const it = await start(t, patient);
     const hook = await it.create({ batchSize: 5 });
     it.receiver.setFallback(answer(403));

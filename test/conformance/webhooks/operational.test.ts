@@ -1,4 +1,4 @@
-/** What the operator is told, and Discord. */
+/** Notifications for the operator, and Discord. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Webhook } from 'standardwebhooks';
@@ -8,7 +8,7 @@ import { patient, stage } from './stage.ts';
 const secret = `whsec_${Buffer.alloc(32, 9).toString('base64')}`;
 const typeOf = ({ body }: Received): string => JSON.parse(String(body)).type;
 
-test('the operator is told of each change once: failing, given up, recovered, disabled', async (t) => {
+test('the operator is notified of each change once: failing, given up, recovered, disabled', async (t) => {
   const operator = await startReceiver();
   t.after(() => operator.close());
   const four = { durable: { steps: [0.01, 0.01, 0.01, 0.01], jitter: 0, timeoutMs: 30_000 } };

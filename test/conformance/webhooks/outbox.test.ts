@@ -67,7 +67,7 @@ eachStore('webhook outbox', (engine) => {
     assert.deepEqual(await of(keysOnly), ['static', 'loaded', 'both', 'failed'].map(signatureOf));
     assert.deepEqual(await of(good), ['static', 'both'].map(signatureOf));
     assert.deepEqual(await of(bad), ['failed'].map(signatureOf));
-    // The element is stored once, whoever wants it.
+    // The element is stored once for all webhooks.
     assert.equal((await harness.store.read.selectFrom('webhook_elements').selectAll().execute()).length, 5);
   });
 
@@ -255,7 +255,7 @@ eachStore('webhook outbox', (engine) => {
     await api.call('PATCH', `/v0/webhooks/${id}`, { active: false });
     await indexer.apply(makeBlock({ slot: 5, transactions: [{ name: 'd', keys: [2] }] }));
     await api.call('PATCH', `/v0/webhooks/${id}`, { active: true });
-    // The log of changes may be gone: then everything is loaded anew.
+    // When the log of changes is gone, everything is reloaded.
     await first.write(async (tx) => {
       await tx.db.deleteFrom('webhook_changes').execute();
     });

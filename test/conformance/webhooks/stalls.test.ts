@@ -1,4 +1,4 @@
-/** The operator is told when a chain is not followed as it should be. */
+/** The operator is notified when a chain is not followed properly. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { ChainStatus } from '../../../src/ports/chain.ts';
@@ -12,7 +12,7 @@ const late = { tipSlot: 1_000, cursorSlot: 800, lagSlots: 200, stalled: null };
 const halted = { ...well, stalled: 'no upstream answers' };
 
 eachStore('standstills', (engine) => {
-  test('each standstill and each end of one is told once, over restarts and by two processes', async (t) => {
+  test('each stall and each end of one is reported once, across restarts and by two processes', async (t) => {
     const store = await engine.store(t);
     let status: Partial<ChainStatus> = well;
     const start = async () => {

@@ -16,7 +16,7 @@ const clock = createSystemClock();
 const random = createSystemRandom();
 const TRIES = 500;
 
-/** Nothing here may hold the process, and neither do the lines: the test does. */
+/** Neither the bus nor its lines keep the process alive: the test does. */
 async function eventually(what: string, ask: () => boolean | Promise<boolean>): Promise<void> {
   for (let round = 0; round < TRIES; round++) {
     if (await ask()) return;
@@ -52,7 +52,7 @@ for (const [name, make] of Object.entries(kinds)) {
     async function setUp(t: TestContext) {
       const pair = await make(t);
       t.after(() => Promise.all([pair.one.close(), pair.other.close()]));
-      // Lines connect in the background: what is sent before is lost, which is allowed.
+      // Lines connect in the background: earlier messages are lost, which is allowed.
       for (const [from, to] of [
         [pair.one, pair.other],
         [pair.other, pair.one],
@@ -70,7 +70,7 @@ for (const [name, make] of Object.entries(kinds)) {
       return pair;
     }
 
-    test('a message reaches every subscriber of its topic once, also those of the sender, as a copy, and later', async (t) => {
+    test('a message reaches every subscriber of its topic once, including those of the sender, as a copy and asynchronously', async (t) => {
       const { one, other } = await setUp(t);
       const got: unknown[] = [];
       const note = (who: string) => (message: unknown) => void got.push([who, message]);
@@ -92,7 +92,7 @@ for (const [name, make] of Object.entries(kinds)) {
       assert.ok(got.every((entry) => (entry as unknown[])[1] !== message));
     });
 
-    test('messages of one sender keep their order; one that unsubscribed hears nothing more', async (t) => {
+    test('messages of one sender keep their order; an unsubscribed listener gets nothing more', async (t) => {
       const { one, other } = await setUp(t);
       const got: number[] = [];
       let isOver = false;
@@ -112,7 +112,7 @@ for (const [name, make] of Object.entries(kinds)) {
       );
     });
 
-    test('a listener that throws harms no other; what cannot be sent is no error; after close nothing comes or goes', async (t) => {
+    test('a throwing listener does not affect others; unsendable messages are no error; nothing is sent or received after close', async (t) => {
       const { one, other } = await setUp(t);
       let count = 0;
       other.subscribe('x', () => {
@@ -136,7 +136,7 @@ for (const [name, make] of Object.entries(kinds)) {
   });
 }
 
-test('a real worker thread hears the main thread and answers', async (t) => {
+test('a worker thread receives messages of the main thread and answers', async (t) => {
   const name = `test-${random.uuid()}`;
   const bus = openBus({ channel: name, storeUrl: null, clock, random, log: createMemoryLog() });
   t.after(() => bus.close());
@@ -158,7 +158,7 @@ test('a real worker thread hears the main thread and answers', async (t) => {
   assert.deepEqual(answer, { n: 7 });
 });
 
-test('the main thread passes messages on between its threads and other processes, once', async (t) => {
+test('the main thread forwards messages between its threads and other processes, once', async (t) => {
   const { url } = await postgresDatabase(t);
   const common = { clock, random, log: createMemoryLog() };
   const [a, b] = [`test-${random.uuid()}`, `test-${random.uuid()}`];
@@ -182,7 +182,7 @@ test('the main thread passes messages on between its threads and other processes
   assert.deepEqual(got.sort(), ['t0', 't1', 't2', 't3']);
 });
 
-test('between processes: a lost connection is replaced; a message that is too large is left out', async (t) => {
+test('between processes: a lost connection is replaced; a message that is too large is dropped', async (t) => {
   const { url } = await postgresDatabase(t);
   const log = createMemoryLog();
   const make = () => createBus([postgresLine({ url, clock, random, log })], log);
@@ -213,7 +213,7 @@ test('between processes: a lost connection is replaced; a message that is too la
   assert.ok(log.lines.some(({ message }) => message.includes('too large')));
 });
 
-test('between processes: more than can be sent is left out, oldest first, and what others say there harms nobody', async (t) => {
+test('between processes: excess messages are dropped, oldest first, and foreign notifications are ignored', async (t) => {
   const { url } = await postgresDatabase(t);
   const log = createMemoryLog();
   const make = () => createBus([postgresLine({ url, clock, random, log })], log);
@@ -237,7 +237,7 @@ test('between processes: more than can be sent is left out, oldest first, and wh
   assert.ok(got.length <= 1_200, `${got.length} arrived`);
 });
 
-test('a bus to a server that does not answer is no trouble, and closes', async () => {
+test('a bus to an unresponsive server works locally, and closes', async () => {
   const log = createMemoryLog();
   const bus = openBus({ channel: null, storeUrl: 'postgres://u:hunter2@127.0.0.1:9/x', clock, random, log });
   bus.publish('x', {});

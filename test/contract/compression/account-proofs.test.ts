@@ -140,7 +140,7 @@ eachStore('proofs of accounts', (engine) => {
     }
   });
 
-  test('V2 tells the tree; what waits in the output queue has the path of its empty leaf', async (t) => {
+  test('V2 contains the tree; an account in the output queue has the path of its empty leaf', async (t) => {
     const store = await freshStore(engine, t);
     const tree = await plant(store, treeRow(2, { type: 3, height: 32, queue: keyOf(5) }), [0, 1, 2]);
     await insertRows(store, {
@@ -297,7 +297,7 @@ eachStore('proofs of accounts', (engine) => {
     assert.equal(statements(), 2);
   });
 
-  test('proofs that are asked for together are those that are asked for alone', async (t) => {
+  test('proofs requested together equal those requested individually', async (t) => {
     const plain = await freshStore(engine, t);
     const leaves = Array.from({ length: 90 }, (_, i) => i * 3);
     await plant(plain, treeRow(1, { seq: 6 }), leaves);

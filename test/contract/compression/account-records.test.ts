@@ -92,7 +92,7 @@ eachStore('records of compressed accounts', (engine) => {
     );
   });
 
-  test('what is not known of trees is told so', async (t) => {
+  test('unknown facts of trees are reported as such', async (t) => {
     const { bed } = await filled(engine, t);
     const { value } = await bed.call<Value<{ merkleContext: object; seq: number }>>('getCompressedAccountV2', {
       hash: encode32(keyOf(43)),
@@ -229,7 +229,7 @@ eachStore('records of compressed accounts', (engine) => {
     );
   });
 
-  test('a page goes on behind an account that was spent since', async (t) => {
+  test('a page continues after an account that was spent since', async (t) => {
     const { store, bed } = await filled(engine, t);
     const owner = keyOf(12);
     const rows = [1, 2, 3].map((leaf) => accountRow(keyOf(80, leaf), { owner, leaf_index: leaf }));
@@ -281,7 +281,7 @@ eachStore('records of compressed accounts', (engine) => {
     assert.equal((await waiting).context.slot, 12);
     const refusal = await bed.refusal('getCompressedBalanceByOwner', { ...params, minContextSlot: 13 });
     assert.equal(refusal, '-32002 slot 13 has not been indexed yet (at 12)');
-    // A roll-back that nobody has noticed yet.
+    // A revert that was not noticed yet.
     await bed.call<Value>('getCompressedBalanceByOwner', { owner: encode32(OWNER), minContextSlot: 12 });
     await setHead(store, 11);
     const late = await bed.refusal('getCompressedBalanceByOwner', { owner: encode32(OWNER), minContextSlot: 12 });

@@ -1,4 +1,4 @@
-/** Concurrent trees under the whole indexer: blocks are taken back, come again, and older ones are filled in meanwhile. */
+/** Concurrent trees in the whole indexer: blocks are reverted and applied again, and older ones are filled in between. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

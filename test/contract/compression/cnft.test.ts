@@ -1,4 +1,4 @@
-/** Concurrent trees on both engines, against trees that hash themselves anew at every change. */
+/** Concurrent trees on both engines, compared with trees that are rehashed at every change. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
@@ -122,7 +122,7 @@ async function clear(store: Store): Promise<void> {
 eachStore('concurrent trees', (engine) => {
   const runs = { numRuns: engine.dialect === 'sqlite' ? 15 : 5 };
 
-  test('proofs are those of the model, whatever the order of blocks and however often they come', async (t) => {
+  test('proofs match the model, for any order and repetition of blocks', async (t) => {
     const store = await engine.store(t);
     const bed = await createCnftBed(store);
     await fc.assert(
@@ -213,7 +213,7 @@ eachStore('concurrent trees', (engine) => {
       async (tx) => void (await (tx.db as Db).deleteFrom('compression_pending').where('seq', '=', 6).execute()),
     );
     await play(bed, life.blocks);
-    // Only the account tells where its past ends.
+    // Only the account shows where its past ends.
     assert.match(
       await bed.refusal('getAssetProof', { id }),
       /^-32603 Merkle tree \w+ is missing updates after sequence 12/,
@@ -255,7 +255,7 @@ eachStore('concurrent trees', (engine) => {
     assert.match(await written.refusal('getAssetProof', params), /has diverged from the chain at sequence 6 \(page\)/);
   });
 
-  test('trees that are made with leaves or closed are not proved, and others are none of ours', async (t) => {
+  test('trees that were prepared with leaves or closed have no proofs, and others are ignored', async (t) => {
     const store = await engine.store(t);
     const bed = await createCnftBed(store, [encode32(keyOf(200))]);
     const life = live([
@@ -277,7 +277,7 @@ eachStore('concurrent trees', (engine) => {
     assert.deepEqual((await bed.rows())['pending'], []);
   });
 
-  test('a leaf that claims the id of an asset of another tree is none', async (t) => {
+  test('a leaf that claims the id of an asset of another tree is ignored', async (t) => {
     const bed = await createCnftBed(await engine.store(t));
     const life = live([
       { tree: 0, leaf: 1, owner: 30, what: 'asset', ends: true },

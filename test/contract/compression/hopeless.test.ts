@@ -1,4 +1,4 @@
-/** A block that cannot be applied, whatever the reason, does not hold up the chain for ever. */
+/** A block that cannot be applied for any reason does not stop the chain forever. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { DecodedBlock } from '../../../plugins/compression/indexing/decode-block.ts';

@@ -1,4 +1,4 @@
-/** Spends that never were: once its tree was read again the account is there, as if nobody had told of them; what was spent stays spent. */
+/** Invented spends: after its tree was read again the account is unspent; real spends stay. */
 import assert from 'node:assert/strict';
 import { suite, type TestContext, test } from 'node:test';
 import { openBooks } from '../../../plugins/compression/indexing/block-books.ts';
@@ -52,7 +52,7 @@ async function accountsOf(store: Store, { key }: NewTree): Promise<AccountRow[]>
     .execute();
 }
 
-/** The first account that nobody has spent. */
+/** The first unspent account. */
 const victimOf = async (honest: Store, tree: NewTree): Promise<AccountRow> =>
   (await accountsOf(honest, tree)).find(({ spent }) => spent === SPENT.no)!;
 
@@ -67,7 +67,7 @@ const inputOf = ({ hash, leaf_index }: AccountRow, place: number): Input => ({
   ...{ hash, queued: { tree: STATE_V2.key, leafIndex: leaf_index, queueIndex: BigInt(place) } },
 });
 
-/** At one place of the queue of nullifiers the input is told as `change` makes it. */
+/** At one index of the nullifier queue the input is changed by `change`. */
 const atPlace =
   (place: number, change: (input: Input) => readonly Input[]): Lie =>
   (event) =>
@@ -140,7 +140,7 @@ async function proveUnspent(both: Stores, isBeside: boolean): Promise<void> {
 eachStore('spends that were invented', (engine) => {
   const stores = async (t: TestContext): Promise<Stores> => [await engine.store(t), await engine.store(t)];
 
-  test('an account of a V2 tree, beside the one that was', async (t) => proveUnspent(await stores(t), true));
+  test('an account of a V2 tree, in addition to the real one', async (t) => proveUnspent(await stores(t), true));
 
   test('an account of a V1 tree that is read again from its beginning', async (t) => {
     const both = await stores(t);
@@ -216,9 +216,9 @@ eachStore('spends that were invented', (engine) => {
 suite('spends that were invented, and blocks meanwhile', () => {
   const stores = async (t: TestContext): Promise<Stores> => [await sqliteStore(t), await sqliteStore(t)];
 
-  test('an account of a V2 tree, in place of the one that was', async (t) => proveUnspent(await stores(t), false));
+  test('an account of a V2 tree, in place of the real one', async (t) => proveUnspent(await stores(t), false));
 
-  test('a block spends it meanwhile, and is taken back when all is settled', async (t) => {
+  test('a block spends it in between, and is reverted when all is settled', async (t) => {
     const both = await stores(t);
     const { bed, victim, world } = await lieAboutV2(both, true);
     await bed.round();
@@ -233,7 +233,7 @@ suite('spends that were invented, and blocks meanwhile', () => {
     await proveAsHonest(both);
   });
 
-  test('its owner gets something meanwhile in a block that is taken back', async (t) => {
+  test('its owner receives something in between in a block that is reverted', async (t) => {
     const both = await stores(t);
     const { bed, victim, world } = await lieAboutV2(both, true);
     await bed.round();

@@ -1,4 +1,4 @@
-/** The rows are a matter of what happened, not of how it was told: blocks in any order, cut in any way, twice, taken back and given again. */
+/** The rows depend on the events, not on their delivery: blocks in any order, split in any way, repeated, reverted and applied again. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import fc from 'fast-check';
@@ -19,14 +19,14 @@ import { skipWithoutFixtures } from '../../helpers/fixtures.ts';
 import { eachStore, type StoreEngine, sqliteStore } from '../../helpers/store.ts';
 
 const skip = skipWithoutFixtures;
-/** Steps of a recording that are shuffled: the batches of the long ones begin behind them, and are tested with made-up trees. */
+/** Steps of a recording that are shuffled: the batches of the long ones start after them, and are tested with generated trees. */
 const MOST_STEPS = 8;
 
 const optionsOf = ({ expected, trees, isPartial }: Recording) => ({
   ...{ programId: expected.compressionProgramId, trees, verifyChain: !isPartial },
 });
 
-/** Each transaction in a slot of its own, as steps count. */
+/** Each transaction in a separate slot. */
 const stepBlocks = ({ entries }: Recording): ChainBlock[] =>
   entries.slice(0, MOST_STEPS).map(({ entry }, step) => blockWith(1_000 + step, [entry]));
 

@@ -1,4 +1,4 @@
-/** What waits for V2 trees, told falsely or not at all, in made-up histories: found by the chains of the queues or by a root, and healed. */
+/** Wrong or missing queue values of V2 trees, in generated histories: found by the hash chains of the queues or by a root, and repaired. */
 import assert from 'node:assert/strict';
 import { suite, type TestContext, test } from 'node:test';
 import type { QueueKind } from '../../../plugins/compression/chain/queue-check.ts';
@@ -17,7 +17,7 @@ import {
 } from '../../helpers/compression-lies.ts';
 import { eachStore, sqliteStore } from '../../helpers/store.ts';
 
-/** What is told falsely, by the place of the first value that waits. */
+/** The wrong value, by the index of the first queued value. */
 const LIES: readonly (readonly [string, QueueKind, (from: number) => Lie, string])[] = [
   [
     'an account that waits has another hash',
@@ -108,7 +108,7 @@ const BATCHES = ['append', 'batchNullify', 'addressAppend'] as const;
 eachStore('queues against the chain', (engine) => {
   const stores = async (t: TestContext): Promise<Stores> => [await engine.store(t), await engine.store(t)];
 
-  test('what is true is left alone', async (t) => {
+  test('correct queues are not changed', async (t) => {
     const [honest, store] = await stores(t);
     const { world } = await busyWorld(honest);
     const bed = await liedTo(store, honest, world, (event) => event);

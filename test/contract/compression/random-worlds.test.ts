@@ -1,4 +1,4 @@
-/** Made-up histories against trees that are hashed anew: any order, lost and altered events, blocks that are taken back. */
+/** Generated histories compared with rehashed trees: any order, lost and altered events, reverted blocks. */
 import assert from 'node:assert/strict';
 import { type TestContext, test } from 'node:test';
 import fc from 'fast-check';
@@ -60,7 +60,7 @@ const inStore = async (t: TestContext, work: (store: Store) => Promise<void>) =>
   }
 };
 
-eachStore('compression: made-up histories', (engine) => {
+eachStore('compression: generated histories', (engine) => {
   test('a long one is that of the model, and leaves nothing when it is taken back', async (t) => {
     const store = await engine.store(t);
     const bed = await openWorld(store);

@@ -71,7 +71,7 @@ eachStore('stored trees', (engine: StoreEngine) => {
       assert.deepEqual(await readEverything(store, ['compression_pages']), before);
     });
 
-  test('a tree that is not refused any more is left alone', { skip }, async (t) => {
+  test('a tree whose proofs are no longer withheld is not rebuilt', { skip }, async (t) => {
     const store = await engine.store(t);
     const [tree] = await indexed(store, 'lamport_transfers');
     const before = await readEverything(store);

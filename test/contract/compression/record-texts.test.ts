@@ -42,7 +42,7 @@ eachStore('texts of listed accounts', (engine) => {
   test('are those of the records', async (t) => {
     const store = await engine.store(t);
     await createCompressionTables(store);
-    // The second has gone on in the third; the first in one that is not known.
+    // The successor of the second is the third; that of the first is unknown.
     const trees = [
       treeRow(1, { next_tree: keyOf(99) }),
       treeRow(2, { type: 3, next_tree: keyOf(1, 3) }),

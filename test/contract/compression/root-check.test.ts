@@ -70,7 +70,7 @@ eachStore('roots against the chain', (engine) => {
 
   test('another root refuses a tree when it is seen twice for the same sequence number', async (t) => {
     const bed = await makeBed(await engine.store(t));
-    // The chain goes on beyond our newest slot.
+    // The chain continues beyond our newest slot.
     bed.chain = { seq: 12, root: THEIRS, slot: 500 };
     assert.equal((await bed.pass()).status, 'unverified');
     await bed.set({ seq: 11 });
@@ -108,7 +108,7 @@ eachStore('roots against the chain', (engine) => {
     assert.equal((await bed.pass()).status, 'ok');
   });
 
-  test('the account tells the capacity where it is not known', async (t) => {
+  test('the account provides an unknown capacity', async (t) => {
     const bed = await makeBed(await engine.store(t), { root_capacity: null });
     const { root_capacity, next_tree, status } = await bed.pass();
     assert.deepEqual([root_capacity, Buffer.compare(next_tree ?? OURS, keyOf(9)), status], [60, 0, 'ok']);
@@ -132,7 +132,7 @@ eachStore('roots against the chain', (engine) => {
     assert.equal((await bed.pass()).status, 'ok');
   });
 
-  test('trees that are refused for other reasons are left alone', async (t) => {
+  test('trees withheld for other reasons are not changed', async (t) => {
     const bed = await makeBed(await engine.store(t), { status: 'diverged', reason: 'decode' });
     assert.equal((await bed.pass()).status, 'diverged');
     await bed.set({ status: 'gap', reason: null });

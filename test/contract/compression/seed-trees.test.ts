@@ -1,4 +1,4 @@
-/** Trees are added by whoever comes first, however many processes begin on an empty database at once. */
+/** Trees are added once, however many processes start on an empty database concurrently. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Db } from '../../../plugins/compression/store/tables.ts';
@@ -10,7 +10,7 @@ import { eachStore } from '../../helpers/store.ts';
 const PROCESSES = 4;
 
 eachStore('trees that are added', (engine) => {
-  test('the same ones and others by several processes at once: each is there once, with an id of its own', async (t) => {
+  test('the same trees and others by several processes at once: each exists once, with a unique id', async (t) => {
     const database = await engine.database(t);
     const stores = await Promise.all(Array.from({ length: PROCESSES }, () => database.open()));
     await createCompressionTables(stores[0]!);

@@ -161,7 +161,7 @@ eachStore('snapshots', (engine) => {
   });
 });
 
-test('snapshots are offered by name and to nobody else’s files', { skip: skipWithoutFixtures }, async (t) => {
+test('snapshots are served by name, and no other files', { skip: skipWithoutFixtures }, async (t) => {
   const folder = await folderFor(t);
   const bytes = Buffer.from('not a real one, but served as it is');
   await writeFile(join(folder, 'compression-7.snapshot'), bytes);

@@ -249,7 +249,7 @@ eachStore('validity proofs', (engine) => {
     assert.equal(prover.requests.length, 0);
   });
 
-  test('a prover that refuses, fails, hangs or talks nonsense; its key is told to nobody', async (t) => {
+  test('a prover that refuses, fails, hangs or returns garbage; its key is never revealed', async (t) => {
     const store = await engine.store(t);
     await world(store);
     const prover = await startFakeProver(t);

@@ -35,7 +35,7 @@ test('public addresses pass, special ones do not', () => {
   }
 });
 
-test('what clouds keep for their instances is not reached, in any notation', () => {
+test('instance metadata of clouds is unreachable in every notation', () => {
   const { permits } = createAddressPolicy([]);
   for (const address of [
     ...[
@@ -53,23 +53,23 @@ test('what clouds keep for their instances is not reached, in any notation', () 
   assert.equal(refusal('http://168.63.129.16/machine?comp=goalstate', { allowHttp: true }) === null, false);
 });
 
-test('a client for some origins reaches no other', () => {
+test('a client limited to some origins reaches no other', () => {
   const only = { allowCidrs: ['0.0.0.0/0', '::/0'], allowHttp: true, onlyOrigins: ['http://10.0.0.5:8080'] };
   assert.equal(refusal('http://10.0.0.5:8080/ipfs/a', only), null);
   for (const url of ['http://10.0.0.5/', 'http://10.0.0.5:5001/', 'https://10.0.0.5:8080/', 'http://8.8.8.8/'])
-    assert.equal(refusal(url, only), 'this origin is not one of those that are configured', url);
+    assert.equal(refusal(url, only), 'the origin is not configured', url);
   const metadata = { ...only, onlyOrigins: ['http://169.254.169.254'] };
   assert.match(refusal('http://169.254.169.254/latest', metadata) ?? '', /not allowed/);
 });
 
-test('what is no address is refused', () => {
+test('invalid addresses are refused', () => {
   const { permits } = createAddressPolicy(['0.0.0.0/0', '::/0']);
   for (const text of ['', 'localhost', '1.2.3', '1.2.3.4.5', '0x7f.0.0.1', ':::', '::ffff:1.2.3.256', '127.0.0.1/8']) {
     assert.equal(permits(text), false, text);
   }
 });
 
-test('any v4 address is judged alike in its mapped spelling', () => {
+test('any v4 address has the same verdict in its mapped spelling', () => {
   const { permits } = createAddressPolicy(['10.0.0.0/8']);
   fc.assert(
     fc.property(fc.ipV4(), (address) => {
@@ -79,7 +79,7 @@ test('any v4 address is judged alike in its mapped spelling', () => {
   );
 });
 
-test('allowed networks open what they hold, metadata ranges only when named', () => {
+test('allowed networks open their addresses, metadata ranges only when listed', () => {
   const wide = createAddressPolicy(['0.0.0.0/0', '::/0', 'fd00::/8', '64:ff9b::/96']);
   for (const address of ['127.0.0.1', '10.0.0.1', '::1', '::ffff:192.168.0.1', 'fd12::1']) {
     assert.equal(wide.permits(address), true, address);
@@ -99,7 +99,7 @@ test('allowed networks open what they hold, metadata ranges only when named', ()
   assert.equal(one.permits('169.254.169.253'), false);
 });
 
-test('a network that is none is a configuration error', () => {
+test('a malformed network is a configuration error', () => {
   for (const entry of [
     '127.0.0.1/33',
     '10.0.0.0/-1',
@@ -119,7 +119,7 @@ const LOOPBACK_SPELLINGS = [
   ...['[::ffff:7f00:1]', '[::127.0.0.1]', '%31%32%37.0.0.1', 'localhost', 'LOCALHOST', 'localhost.', 'a.localhost'],
 ];
 
-test('every spelling of the own machine is refused, and allowed when its network is', () => {
+test('every spelling of the local machine is refused, and allowed when its network is', () => {
   for (const host of LOOPBACK_SPELLINGS) {
     for (const url of [`http://${host}/`, `https://${host}:8443/x?y`, `http:\\\\${host}\\`]) {
       const reason = refusal(url);

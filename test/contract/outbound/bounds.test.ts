@@ -1,4 +1,4 @@
-/** What the guarded client refuses, gives up or lets go of, so that no target and no name server can hold it up or fill it. */
+/** What the guarded client refuses, gives up or releases, so that no target or name server can block it or fill its memory. */
 import assert from 'node:assert/strict';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
@@ -41,7 +41,7 @@ const resolver = (lookup: LookupAll) => {
 };
 const targetOf = (origin: string): Target => ({ origin, path: '/', host: 'x.example', literal: null, secure: false });
 
-test('a client that was closed sends nothing any more', async () => {
+test('a closed client sends nothing', async () => {
   const { client } = openAt(async () => v4('127.0.0.1'));
   await client.close();
   const before = receiver.connections();
@@ -49,9 +49,9 @@ test('a client that was closed sends nothing any more', async () => {
   assert.equal(receiver.connections(), before);
 });
 
-test('what the look-up took is gone from the time of the request', async () => {
+test('the time of the look-up counts toward the deadline of the request', async () => {
   const before = receiver.received.length;
-  // The clock moves while the name server thinks; the timers of the deadline are not run on the way.
+  // The clock moves during the look-up; the timers of the deadline do not fire in between.
   const clock = createManualClock();
   let lateMs = 0;
   const lookup = async () => {
@@ -66,7 +66,7 @@ test('what the look-up took is gone from the time of the request', async () => {
   await client.close();
 });
 
-test('an abort ends a request that nobody answers, long before its time', { timeout: 20_000 }, async () => {
+test('an abort ends an unanswered request long before its deadline', { timeout: 20_000 }, async () => {
   const { client } = openAt(async () => v4('127.0.0.1'));
   receiver.script({ kind: 'silent' });
   const controller = new AbortController();
@@ -87,12 +87,12 @@ test('a name server that never answers is given up', { timeout: 20_000 }, async 
   await assert.rejects(asked, { code: 'OUTBOUND_DNS' });
 });
 
-test('a name without an address is an error of its own', async () => {
+test('a name without an address has its own error', async () => {
   const { names } = resolver(async () => []);
   await assert.rejects(names.resolve('empty.example'), { code: 'OUTBOUND_DNS' });
 });
 
-test('only so many look-ups run at once: they occupy threads that others need', async () => {
+test('the number of concurrent look-ups is limited, because they occupy threads', async () => {
   let running = 0;
   const { clock, names } = resolver(() => {
     running += 1;
@@ -104,17 +104,17 @@ test('only so many look-ups run at once: they occupy threads that others need', 
       () => 'refused',
     ),
   );
-  // Refused at once; those that run are given up with the time.
+  // Refused at once; running look-ups are given up at their deadline.
   assert.equal(await Promise.race(asked), 'refused');
   assert.ok(running <= 256, `${running}`);
   await clock.advance(60_000);
   assert.deepEqual([...new Set(await Promise.all(asked))], ['refused']);
 });
 
-test('a socket that reached another address than the vetted ones carries nothing', { timeout: 20_000 }, async () => {
+test('a socket that reached an unvetted address carries nothing', { timeout: 20_000 }, async () => {
   const pools = createPools({ clock: createManualClock(), maxConnections: 1, ca: null });
   const before = receiver.received.length;
-  // An address in place of a name is connected to without a look-up, whatever the list says.
+  // A literal address is connected without a look-up, whatever the list contains.
   const { pool, release } = pools.lease(targetOf(receiver.url.replace(/\/$/, '')), v4('127.0.0.2'));
   await assert.rejects(pool.request({ path: '/', method: 'GET' }), { code: 'OUTBOUND_BLOCKED_ADDRESS' });
   assert.equal(receiver.received.length, before);
@@ -122,7 +122,7 @@ test('a socket that reached another address than the vetted ones carries nothing
   await pools.close();
 });
 
-test('pools at rest are closed, those in use are kept', async () => {
+test('idle pools are closed, those in use are kept', async () => {
   const clock = createManualClock();
   const pools = createPools({ clock, maxConnections: 1, ca: null });
   const lease = (name: string) => pools.lease(targetOf(`http://${name}.example`), v4('127.0.0.1'));
@@ -137,7 +137,7 @@ test('pools at rest are closed, those in use are kept', async () => {
   await pools.close();
 });
 
-test('targets without number leave no pools without number', async () => {
+test('the number of pools is bounded for any number of targets', async () => {
   const pools = createPools({ clock: createManualClock(), maxConnections: 1, ca: null });
   const opened = Array.from({ length: 3_000 }, (_, i) => {
     const { pool, release } = pools.lease(targetOf(`http://t${i}.example`), v4('127.0.0.1'));
@@ -149,7 +149,7 @@ test('targets without number leave no pools without number', async () => {
   assert.ok(opened.every((pool) => pool.destroyed));
 });
 
-test('a receiver cannot make us hold its socket by a long keep-alive hint', { timeout: 30_000 }, async () => {
+test('a long keep-alive hint of a receiver does not hold sockets', { timeout: 30_000 }, async () => {
   const server = createServer({ keepAliveTimeout: 600_000 }, (request, response) => {
     request.resume();
     response.setHeader('Keep-Alive', 'timeout=600');

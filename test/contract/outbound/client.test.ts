@@ -49,7 +49,7 @@ describe('guarded client', () => {
   });
   const last = () => receiver.received.at(-1);
 
-  test('sends the bytes as they are and gives status, headers and the kept part of the body', async () => {
+  test('sends the bytes unchanged and returns status, headers and the kept part of the body', async () => {
     receiver.script(answer(202, { 'X-Reply': 'yes' }, 'a body of more than sixteen bytes'));
     const response = await client.request(post(`${receiver.url}/hook?token=a%20b`));
     assert.equal(response.status, 202);
@@ -68,7 +68,7 @@ describe('guarded client', () => {
     assert.deepEqual([response.body.toString(), response.truncated], ['short', false]);
   });
 
-  test('redirects are answers like any other', async () => {
+  test('redirects are returned like other responses', async () => {
     const elsewhere = await startReceiver();
     for (const status of [301, 302, 307, 308]) {
       receiver.script(answer(status, { location: `${elsewhere.url}/stolen` }));
@@ -79,7 +79,7 @@ describe('guarded client', () => {
     await elsewhere.close();
   });
 
-  test('connections are kept and used again', async () => {
+  test('connections are kept and reused', async () => {
     const before = receiver.connections();
     const own = open();
     for (let i = 0; i < 5; i += 1) await own.request(post(receiver.url));
@@ -105,7 +105,7 @@ describe('guarded client', () => {
     const queued = own.request(post(`${receiver.url}/queued`, { timeoutMs: 100 }));
     await assert.rejects(queued, { code: 'OUTBOUND_TIMEOUT' });
     await assert.rejects(first, { code: 'OUTBOUND_TIMEOUT' });
-    // The one socket is free again, and the request that was given up is never sent.
+    // The one socket is free again, and the aborted request is never sent.
     assert.equal((await own.request(post(`${receiver.url}/after`))).status, 200);
     assert.equal(
       receiver.received.some(({ url }) => url === '/queued'),
@@ -114,7 +114,7 @@ describe('guarded client', () => {
     await own.close();
   });
 
-  test('a body without end: no failure when the status decides, a time-out otherwise', async () => {
+  test('a body without end: no failure when the status decides, a timeout otherwise', async () => {
     receiver.script({ kind: 'endless', status: 200, everyMs: 50 }, { kind: 'endless', status: 200, everyMs: 50 });
     const response = await client.request(post(receiver.url, { timeoutMs: 250, bodyOptional: true, maxBytes: 1e6 }));
     assert.deepEqual([response.status, response.truncated], [200, true]);
@@ -129,7 +129,7 @@ describe('guarded client', () => {
     assert.deepEqual([response.status, response.truncated, response.body.length], [205, true, 16]);
   });
 
-  test('resets before and in the headers fail; in the body only where the body matters', async () => {
+  test('resets before and in the headers fail; in the body only when the body matters', async () => {
     receiver.script({ kind: 'reset', at: 'start' }, { kind: 'reset', at: 'headers' }, { kind: 'reset', at: 'body' });
     await assert.rejects(client.request(post(receiver.url)), { code: 'OUTBOUND_RESET' });
     await assert.rejects(client.request(post(receiver.url)), { code: 'OUTBOUND_RESET' });
@@ -137,13 +137,13 @@ describe('guarded client', () => {
     assert.deepEqual([response.status, response.body.toString(), response.truncated], [200, 'half', true]);
   });
 
-  test('an answer that comes before the body was read counts', async () => {
+  test('a response that arrives before the body was read is used', async () => {
     receiver.script({ kind: 'early', status: 413 });
     const response = await client.request(post(receiver.url, { body: Buffer.alloc(64) }));
     assert.equal(response.status, 413);
   });
 
-  test('what is no HTTP fails as such', async () => {
+  test('a response that is not HTTP fails as such', async () => {
     const server = await listen((socket) => socket.end('SSH-2.0-OpenSSH_9.9\r\n'));
     await assert.rejects(client.request(post(`http://127.0.0.1:${server.port}`)), { code: 'OUTBOUND_BAD_RESPONSE' });
     await server.close();
@@ -175,7 +175,7 @@ describe('guarded client', () => {
     });
   });
 
-  test('nothing of the path or query reaches the log', () => {
+  test('neither path nor query reaches the log', () => {
     assert.equal(JSON.stringify(lines).includes('token'), false);
   });
 });
@@ -188,7 +188,7 @@ describe('names', () => {
   after(() => receiver.close());
   const urlOf = (host: string) => `http://${host}:${receiver.port}/`;
 
-  test('a name is looked up once, and the connection goes to what that answer said', async () => {
+  test('a name is resolved once, and the connection goes to the resolved address', async () => {
     let asked = 0;
     // The second answer would be the cloud's metadata service.
     const client = open(async () => v4(asked++ === 0 ? '127.0.0.1' : '169.254.169.254'));
@@ -198,7 +198,7 @@ describe('names', () => {
     await client.close();
   });
 
-  test('one forbidden address among good ones blocks the request', async () => {
+  test('one forbidden address among permitted ones blocks the request', async () => {
     const answers: ResolvedAddress[][] = [
       v4('127.0.0.1', '10.0.0.1'),
       v4('10.0.0.1', '127.0.0.1'),
@@ -232,7 +232,7 @@ describe('names', () => {
     await outside.close();
   });
 
-  test('look-ups are shared, failures kept, and the deadline covers them', async () => {
+  test('look-ups are shared, failures cached, and the deadline covers them', async () => {
     let asked = 0;
     let finish: (all: ResolvedAddress[]) => void = () => {};
     const client = open(() => {

@@ -1,4 +1,4 @@
-/** What nobody wants any more is deleted, and nothing that another wallet shows; one that gets too busy is no longer followed. */
+/** Unused data is deleted, except data of other wallets; a wallet that becomes too busy is no longer followed. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deleteDropped } from '../../../plugins/wallet/store/drop.ts';
@@ -97,7 +97,7 @@ async function deleteAll(store: Store, finalSlot: number): Promise<void> {
     if ((await deleteDropped(store, { now: LATER_MS, finalSlot, steps: 50 })) === 0 && rounds > 2) return;
 }
 
-eachStore('wallets that nobody wants', (engine) => {
+eachStore('wallets without requests', (engine) => {
   test('their rows, transactions and times go, but those that another wallet shows', async (t) => {
     const store = await engine.store(t);
     const { apply, finalize } = await open(store);
@@ -136,7 +136,7 @@ eachStore('wallets that nobody wants', (engine) => {
     );
   });
 
-  test('one that is asked for while it is being deleted stays, and is indexed from nothing', async (t) => {
+  test('a wallet requested while it is being deleted stays, and is indexed from scratch', async (t) => {
     const store = await engine.store(t);
     const { apply, finalize } = await open(store);
     for (let slot = 1; slot <= 500; slot += 1) await apply(slot, [{ keys: [left, stranger] }]);
@@ -171,7 +171,7 @@ eachStore('wallets that nobody wants', (engine) => {
     assert.deepEqual([after.refused, after.dropped_at], ['busy', null]);
   });
 
-  test('one that grows too large is let go as well, and one that the operator pinned is not', async (t) => {
+  test('a wallet that grows too large is dropped as well, unless the operator pinned it', async (t) => {
     const store = await engine.store(t);
     const { apply, finalize } = await open(store, { transactions: 50, transactionsPerMinute: 1_000_000 });
     await store.write((tx) => registerWallet(tx, { key: right, address: encode32(right), now: 1, isPinned: true }));

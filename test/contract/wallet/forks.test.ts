@@ -1,4 +1,4 @@
-/** Whatever was applied, merged and taken back, the history of every address is that of the chain as it stands. */
+/** After any sequence of applied, merged and reverted blocks, the history of every address matches the chain. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';

@@ -80,7 +80,7 @@ async function open(store: Store) {
   return { block, keep, rows };
 }
 
-eachStore('made-up places', (engine) => {
+eachStore('provisional positions', (engine) => {
   for (const isFull of [false, true])
     test(`they end when the block comes (${isFull ? 'a whole-chain index' : 'followed wallets'})`, async (t) => {
       const store = await engine.store(t);
@@ -107,7 +107,7 @@ eachStore('made-up places', (engine) => {
       assert.deepEqual(await rows(), places);
     });
 
-  test('one that is told later takes all of its slot along, so that they stay in their order', async (t) => {
+  test('a position that becomes known later moves the whole slot, so that its order is kept', async (t) => {
     const store = await engine.store(t);
     const { keep, rows } = await open(store);
     await keep([0, 3]);

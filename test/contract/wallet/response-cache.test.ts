@@ -7,7 +7,7 @@ import { createSfc32 } from '../../helpers/sfc32.ts';
 import { eachStore } from '../../helpers/store.ts';
 
 eachStore('whole answers', (engine) => {
-  test('are kept between two commits, of whichever process, where the engine tells its version', async (t) => {
+  test('are cached between two commits of any process, if the engine reports its version', async (t) => {
     const database = await engine.database(t);
     const [own, other] = [await database.open(), await database.open()];
     const random = createSfc32(1);

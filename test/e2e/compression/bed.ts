@@ -85,7 +85,7 @@ async function isCaughtUp(chain: TestChain, rpc: Rpc): Promise<void> {
   assert.fail(`the daemon stands at ${await indexed()}, the chain at ${slot}`);
 }
 
-/** Leaves that a transaction made in trees of the first version, as the daemon tells. */
+/** Leaves that a transaction created in V1 trees, according to the daemon. */
 export async function v1LeavesOf({ call }: Pick<LightBed, 'call'>, signature: string) {
   type Context = { readonly tree: string; readonly treeType: number };
   type Opened = { readonly account: { readonly hash: string; readonly merkleContext: Context } };

@@ -20,7 +20,7 @@ const WAIT_MS = 20;
 
 let number = 0;
 
-/** What the program would tell of a new asset in this leaf. */
+/** The event of the program for a new asset in this leaf. */
 async function mint(chain: TestChain, tree: ModelTree, leaf: number, owner: number): Promise<string> {
   const id = assetId(tree.key, BigInt(leaf));
   const schema = schemaOf(id, BigInt(leaf), owner, 2);
@@ -96,7 +96,7 @@ test('what happened to a tree before the daemon came is fetched', { skip, timeou
   ids.push(await mint(chain, tree, 7, 90));
   let proofs: Record<string, AssetProof | null> = {};
   for (let tries = 0; tries < 2_000 && Object.values(proofs).filter(Boolean).length < ids.length; tries++) {
-    // The chain goes on, so that what is behind becomes final.
+    // The chain continues, so that earlier blocks become final.
     await chain.fund(encode32(new Uint8Array(32).fill(9)), 1_000_000);
     await sleep(WAIT_MS);
     proofs = await call<typeof proofs>('getAssetProofs', { ids }).catch(() => ({}));

@@ -14,7 +14,7 @@ const REPLAYS = ['all', 'none', 'reverse'] as const;
 const MOST_DEPTH = 9;
 const PATIENCE_MS = 60_000;
 
-test('roll-backs of the chain take compressed accounts and trees back, whatever the new branch holds', {
+test('reorgs of the chain revert compressed accounts and trees, whatever the new branch contains', {
   skip: await lightMissing(),
 }, async (t) => {
   const bed = await startLightBed(t);
@@ -42,7 +42,7 @@ test('roll-backs of the chain take compressed accounts and trees back, whatever 
   t.diagnostic(`${forks.join(', ')} accounts, seed ${SEED}`);
 });
 
-/** Waits until the daemon tells what an indexer reads that begins now, and every leaf of a V1 tree is proved by the newest root. */
+/** Waits until the daemon returns what a fresh indexer reads, and every leaf of a V1 tree is proven by the newest root. */
 async function agrees(bed: LightBed): Promise<number> {
   const { chain, rpc, owners } = bed;
   const oracle = await createOracle(chain.rpcUrl);

@@ -7,7 +7,7 @@ const PAGE = 17;
 type Signature = { readonly signature: string; readonly slot: number; readonly error?: string | null };
 type Page = { readonly value: { readonly items: readonly Signature[]; readonly cursor: string | null } };
 
-/** Signatures and transactions that the daemon tells are what was sent: each once, newest first, in pages too, failures apart. */
+/** Signatures and transactions returned by the daemon match those sent: each once, newest first, in pages too, without failures. */
 export async function checkHistory(
   { call, rpc }: Pick<LightBed, 'call' | 'rpc'>,
   landed: readonly Landed[],

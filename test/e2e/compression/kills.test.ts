@@ -17,7 +17,7 @@ const KILLS = Math.ceil(8 * Number(process.env['PARHELION_KILL_TIMES'] ?? 1));
 const MOST_LIFE_MS = 1_500;
 const TRIES = 600;
 
-/** A built daemon beside that of the bed, on the same chain with a store of its own. */
+/** A second built daemon, on the same chain with its own store. */
 function makePlace(t: TestContext, { chain }: LightBed) {
   const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-light-'));
   const configFile = join(dataDir, 'parhelion.yaml');
@@ -103,7 +103,7 @@ async function proveAll(bed: LightBed): Promise<number> {
   return count;
 }
 
-/** What a daemon indexes that begins now and is left alone. */
+/** The index of a daemon that starts now without interruption. */
 async function freshDump(t: TestContext, { chain }: LightBed): Promise<Record<string, string[]>> {
   const dataDir = mkdtempSync(join(tmpdir(), 'parhelion-fresh-'));
   const daemon = await startDaemon({ chain, dataDir, config: followAll });

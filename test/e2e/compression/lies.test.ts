@@ -33,7 +33,7 @@ const changed: Lie = (block) => {
   return block;
 };
 
-/** Tells one lie: about the first block with compression once it is armed. Single transactions are told as they are. */
+/** Changes one answer: the first block with compression after it is armed. Single transactions are unchanged. */
 function liar(lie: Lie) {
   const state = { isArmed: false, lies: 0 };
   const parts = (honest: DaemonParts): DaemonParts => ({
@@ -102,7 +102,7 @@ interface Row {
   readonly lamports: Buffer;
 }
 
-/** What the tree cannot tell comes back a little after it, and with it the balance. */
+/** Data that the tree does not prove is restored later, and with it the balance. */
 async function allProofs(bed: TreesBed, daemon: TestDaemon, count: number) {
   for (const startedMs = performance.now(); ; await sleep(100)) {
     const proofs = await proofsOf(bed, daemon);

@@ -19,7 +19,7 @@ interface Verified {
   }[];
 }
 
-test('a daemon goes on from the snapshot of another one, and commands tell how the trees stand', {
+test('a daemon continues from the snapshot of another one, and commands report the state of the trees', {
   skip: await lightMissing(),
 }, async (t) => {
   const bed = await makeTreesBed(t);

@@ -35,7 +35,7 @@ export interface TreesBed {
   readonly v1: TreeInfo;
   readonly v2: TreeInfo;
   readonly owner: string;
-  /** Compresses lamports into a tree, each in a transaction and a block of its own; every second one is of version 1. */
+  /** Compresses lamports into a tree, each in a separate transaction and block; every second one is of version 1. */
   compress(count: number, tree: TreeInfo): Promise<void>;
   start(options?: Partial<StartDaemonOptions>): Promise<DaemonInProcess>;
 }
@@ -89,7 +89,7 @@ export async function treeState({ adminUrl }: TestDaemon, { tree }: TreeInfo): P
   return found;
 }
 
-/** Waits until the tree is so, while blocks go on. A failure tells what it was last. */
+/** Waits until the tree is as expected, while blocks continue. A failure reports its last state. */
 export async function untilTree(
   bed: TreesBed,
   daemon: TestDaemon,
@@ -121,7 +121,7 @@ export async function proofsOf(bed: TreesBed, daemon: TestDaemon): Promise<reado
   return answer.value;
 }
 
-/** What the owner holds: the sum of the accounts that are listed, and the balance that is told. */
+/** Holdings of the owner: the sum of the listed accounts, and the returned balance. */
 export async function lamportsOf({ owner }: TreesBed, daemon: TestDaemon) {
   const call = createCall(`${daemon.apiUrl}/?api-key=${KEY}`);
   type Accounts = { readonly value: { readonly items: readonly { readonly lamports: number }[] } };

@@ -29,7 +29,7 @@ suite('trees', { skip: await lightMissing() }, () => {
     assert.ok(proofs.every(({ root, rootSeq }) => root === state.root && rootSeq === 8));
   });
 
-  test('a past that no new update tells of is noticed by the account of the tree', async (t) => {
+  test('missing history without a new update is noticed by the account of the tree', async (t) => {
     const bed = await makeTreesBed(t);
     await bed.compress(3, bed.v1);
     const daemon = await bed.start();

@@ -98,7 +98,7 @@ export async function endWell(bed: WorkBed, running?: readonly BuiltDaemon[]): P
   for (const daemon of daemons) {
     assert.equal(daemon.child.exitCode, 0, daemon.output());
     // Parts of a daemon that do not understand each other still work, later: nothing else would show it.
-    assert.doesNotMatch(daemon.output(), /could not be put on the bus/);
+    assert.doesNotMatch(daemon.output(), /could not be sent on the bus/);
   }
   const store = await bed.openStore();
   try {

@@ -120,7 +120,7 @@ test('nobody to tell, or no program to tell with: the daemon runs as ever, and s
     service.child.kill('SIGTERM');
     assert.equal(await service.ended, 0);
     assert.equal(
-      service.output().split('the service manager could not be told').length - 1,
+      service.output().split('the service manager could not be notified').length - 1,
       warnings,
       service.output(),
     );

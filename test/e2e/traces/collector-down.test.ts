@@ -39,7 +39,7 @@ const ping = async () => {
   await response.text();
 };
 
-test('a collector that says nothing delays nobody; what has no room is dropped and counted; later ones arrive', async () => {
+test('an unresponsive collector delays nothing; spans without room are dropped and counted; later ones arrive', async () => {
   for (let i = 0; i < QUEUE * 5; i += 1) await ping();
   assert.ok((await metric('queue_spans')) <= QUEUE);
   assert.ok((await metric('spans_dropped_total')) >= QUEUE * 3, 'the rest did not wait for the collector');

@@ -53,7 +53,7 @@ describe('traces of a daemon with roles in threads', { skip: (await chainMissing
     await response.text();
   };
 
-  test('a call goes on with the trace of its client: request, method, upstream', async () => {
+  test('a call continues the trace of its client: request, method, upstream', async () => {
     await rpc('getBalance', [address()], `00-${TRACE}-${PARENT}-01`);
     const request = await collector.span((span) => span.parentSpanId === PARENT);
     assert.deepEqual([request.traceId, request.name, request.kind, request.status.code], [TRACE, 'POST /', 2, 0]);
@@ -86,7 +86,7 @@ describe('traces of a daemon with roles in threads', { skip: (await chainMissing
     for (const word of [daemon.key, chain.rpcUrl, receiver.url]) assert.ok(!all.includes(word), word);
   });
 
-  test('each attempt at a delivery is a trace of the deliverer, and its receiver is told', async () => {
+  test('each attempt at a delivery is a trace of the deliverer, and its receiver gets the header', async () => {
     const wallet = address();
     const { status, body } = await api('POST', '/v0/webhooks', {
       webhookURL: `${receiver.url}/hook`,
@@ -105,7 +105,7 @@ describe('traces of a daemon with roles in threads', { skip: (await chainMissing
     assert.equal(request?.headers['traceparent'], `00-${sent.traceId}-${sent.spanId}-01`);
   });
 
-  test('a client that does not want to be traced is not; a header that is none counts as none', async () => {
+  test('a client that opts out is not traced; an invalid header is ignored', async () => {
     const traces = ['1'.repeat(32), '2'.repeat(32)] as const;
     await rpc('getEpochInfo', [], `00-${traces[0]}-${PARENT}-00`);
     await rpc('getEpochInfo', [], `00-${'0'.repeat(32)}-${PARENT}-01`);
@@ -121,7 +121,7 @@ describe('traces of a daemon with roles in threads', { skip: (await chainMissing
     assert.ok(!collector.spans().some(({ traceId }) => traceId === traces[0]));
   });
 
-  test('requests that fail are told so, by the route and never by the path', async () => {
+  test('failed requests are marked, by the route and never by the path', async () => {
     assert.equal((await api('GET', '/v1/wallet/not-a-wallet/history')).status, 400);
     const span = await collector.span(named('GET /v1/wallet/:wallet/history'));
     assert.equal(attribute(span, 'http.response.status_code'), '400');

@@ -110,7 +110,7 @@ interface Scenario {
   readonly postgres?: boolean;
   /** Every wallet of every block is indexed. */
   readonly full?: boolean;
-  /** A daemon of its own process, which is killed while blocks arrive. */
+  /** A daemon in a separate process, which is killed while blocks arrive. */
   readonly kills?: boolean;
 }
 
@@ -190,7 +190,7 @@ test('the same when the daemon is killed again and again while blocks arrive and
   await economy.run(5);
   for (const wallet of [...economy.wallets.slice(2), economy.wallets[0]]) {
     const running = economy.run(10);
-    // The job of a new wallet has begun, or is about to, or is over.
+    // The job of a new wallet has started, is about to start, or has finished.
     const asked = walletClient(daemon())
       .ask(`${wallet}/history`)
       .catch(() => undefined);

@@ -1,4 +1,4 @@
-/** Pages are kept in memory as finished text: none of it is told when the chain or the mint says otherwise. */
+/** Pages are cached as finished text: none is returned when the chain or the mint has changed. */
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -73,7 +73,7 @@ suite('answers that are kept', { skip: (await chainMissing()) ?? false }, () => 
     }
   }
 
-  /** The newest page, asked for until it is what it has to be two times running: the second answer may come from memory. */
+  /** The newest page, polled until it is as expected twice in a row: the second answer may come from memory. */
   async function untilPage<T>(path: string, shown: (items: readonly T[]) => unknown, expected: unknown): Promise<void> {
     const startedMs = performance.now();
     for (let right = 0; right < 2; ) {
@@ -95,13 +95,13 @@ suite('answers that are kept', { skip: (await chainMissing()) ?? false }, () => 
     }
   }
 
-  /** What the node tells of the transactions of a wallet, newest first. */
+  /** Transactions of a wallet according to the node, newest first. */
   async function toldByNode(wallet: PublicKey): Promise<readonly unknown[]> {
     const list = await chain.connection.getSignaturesForAddress(wallet, {}, 'confirmed');
     return list.map(({ signature, slot, blockTime }) => [signature, slot, blockTime]);
   }
 
-  test('after a fork the same transactions stand elsewhere, and are told there', async () => {
+  test('after a fork the same transactions have other positions, and are returned there', async () => {
     const wallet = Keypair.generate().publicKey;
     const address = wallet.toBase58();
     const placesOf = (items: readonly (HistoryItem | TransferItem)[]) =>
@@ -129,7 +129,7 @@ suite('answers that are kept', { skip: (await chainMissing()) ?? false }, () => 
     await check();
   });
 
-  /** A mint with a name of its own whose amounts are shown as multiples. */
+  /** A mint with a unique name whose amounts are shown as multiples. */
   async function createMint(multiplier: number): Promise<PublicKey> {
     const mint = Keypair.generate();
     const { connection } = chain;
@@ -159,7 +159,7 @@ suite('answers that are kept', { skip: (await chainMissing()) ?? false }, () => 
     return mint.publicKey;
   }
 
-  test('another multiplier and another symbol of a mint change what is told of old transactions', async () => {
+  test('another multiplier and another symbol of a mint change responses about old transactions', async () => {
     const wallet = Keypair.generate().publicKey;
     const address = wallet.toBase58();
     const { connection } = chain;

@@ -1,4 +1,4 @@
-/** Pages stay where they are while blocks arrive, and a wallet that was let go is whole when it is asked for again. */
+/** Pages are stable while blocks arrive, and a dropped wallet is complete when it is requested again. */
 import assert from 'node:assert/strict';
 import { mkdtempSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
@@ -89,7 +89,7 @@ test('pages that are read while blocks arrive are those of the first one', { ski
   }
 });
 
-test('a wallet that nobody asks for is let go, and is whole when it is asked for again', { skip }, async (t) => {
+test('a wallet without requests is dropped, and is complete when it is requested again', { skip }, async (t) => {
   const { chain, economy, client, shown, restartLater } = await bed(t, SEED + 1);
   const [idle = '', asked = ''] = economy.wallets;
   await economy.run(20);
@@ -112,7 +112,7 @@ test('a wallet that nobody asks for is let go, and is whole when it is asked for
   await restartLater(20 * DAY_MS);
   await until(idle, ({ followed }) => !followed);
   assert.equal((await shown(asked))?.followed, true);
-  // Nobody notes these for the wallet.
+  // These are not recorded for the wallet.
   await economy.run(10);
   const whole = await client().all<HistoryItem>(`${idle}/history?tokenAccounts=all`, 'before', [7]);
   await until(idle, ({ followed }) => followed);

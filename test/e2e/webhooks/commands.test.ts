@@ -46,7 +46,7 @@ suite('commands of webhooks', () => {
     return (await api('POST', '/v0/webhooks', body)).body as { webhookID: string; signingSecret: string };
   };
 
-  test('list, show, test and replay tell what there is, and no secrets', async () => {
+  test('list, show, test and replay print their results, and no secrets', async () => {
     assert.equal((await run('list')).out, 'no webhooks');
     const hook = await create(`${receiver.url}/secret-path?token=hidden`);
     const [[listed]] = await json('list');

@@ -103,7 +103,7 @@ describe('enhanced and Discord webhooks on a real chain', { skip: (await chainMi
     );
   });
 
-  test('types are filtered where blocks are matched; failed transactions only come when asked for', async () => {
+  test('types are filtered where blocks are matched; failed transactions are included only on request', async () => {
     const mint = await createMint(chain.connection, payer, payer.publicKey, null, 6, undefined, {
       commitment: 'confirmed',
     });

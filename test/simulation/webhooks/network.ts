@@ -1,4 +1,4 @@
-/** Receivers without a network: each answers as it is told, after a while, and everything that is sent to them is noted. */
+/** Receivers without a network: each answers as configured, after a delay, and all requests are recorded. */
 import { CodedError } from '../../../src/lib/coded-error.ts';
 import type { Clock } from '../../../src/ports/clock.ts';
 import type { Outbound, OutboundRequest, OutboundResponse } from '../../../src/ports/outbound.ts';
@@ -14,10 +14,10 @@ export interface Request {
   readonly body: string;
   readonly signatures: readonly string[];
   readonly startedMs: number;
-  /** Null while it is under way. */
+  /** Null while it is in flight. */
   endedMs: number | null;
   readonly process: { readonly isDead: boolean };
-  /** Null while it is under way, or was given up. */
+  /** Null while it is in flight, or was given up. */
   status: number | null;
   isOpen: boolean;
 }

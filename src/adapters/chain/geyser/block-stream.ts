@@ -11,20 +11,20 @@ import { rpcFormOf, type StreamUpdate } from './rpc-form.ts';
 export interface BlockStreamOptions {
   readonly core: CoreConfig;
   readonly log: Log;
-  /** Where the package is looked for beside the program: the folder of the configuration; null without one. */
+  /** Folder of the configuration, in which the package is also searched; null without one. */
   readonly configDir?: string | null;
-  /** Instead of that. */
+  /** Replaces loading the package. */
   readonly load?: () => Promise<ClientPackage>;
 }
 
 const COMMITMENTS = { confirmed: 1, finalized: 2 } as const;
-/** A bank that will never be part of the chain. */
+/** Status of a bank that will never be part of the chain. */
 const DEAD = 6;
 const CONNECT_TIMEOUT_MS = 10_000;
 const KEEP_ALIVE_MS = 15_000;
 const MAX_MESSAGE_BYTES = 256 * 1024 * 1024;
 
-/** Blocks as a Yellowstone gRPC server pushes them. Errors: CONFIG_INVALID. */
+/** Blocks pushed by a Yellowstone gRPC server. Errors: CONFIG_INVALID. */
 export function createYellowstoneStream({ core, log, configDir, load }: BlockStreamOptions): BlockStream {
   const { url, token } = core.follow.stream;
   if (url === null)
@@ -92,7 +92,7 @@ function read(
       if (options.signal.aborted) return;
       if (update.ping !== undefined) {
         pings += 1;
-        // Load balancers cut streams on which the client says nothing.
+        // Load balancers cut streams on which the client is silent.
         stream.write({ ...requestOf({ ...options, fromSlot: null }), ping: { id: pings } });
       }
       if (update.slot?.status === DEAD) options.onDead(Number(update.slot.slot));
@@ -105,7 +105,7 @@ function read(
   });
 }
 
-/** A block that cannot be used is left out: whoever reads the stream finds the hole by the links. */
+/** Skips a block that cannot be used: the reader of the stream detects the hole by the parent links. */
 function take(
   streamed: NonNullable<StreamUpdate['block']>,
   options: StreamOptions,
@@ -115,17 +115,18 @@ function take(
   const slot = Number(streamed.slot);
   try {
     const form = rpcFormOf(streamed, decodeError);
-    if (form === null) log.debug({ slot }, 'a block of the stream is not whole, or of a newer form: it is asked for');
+    if (form === null)
+      log.debug({ slot }, 'a block of the stream is incomplete or in a newer form; requesting it by RPC');
     else options.onBlock(decodeBlock(slot, form));
   } catch (error) {
     log.warn(
       { slot, code: codeOf(error), error: messageOf(error) },
-      'a block of the stream cannot be read: it is asked for',
+      'a block of the stream cannot be read; requesting it by RPC',
     );
   }
 }
 
-/** How the client words the status of a server, and what it is called here. */
+/** Pattern of the client's text for a server status, and our name for it. */
 const STATUSES: readonly (readonly [RegExp, string])[] = [
   [/internal error/i, 'internal'],
   [/unavailable|connect|transport/i, 'unavailable'],
@@ -136,7 +137,7 @@ const STATUSES: readonly (readonly [RegExp, string])[] = [
   [/deadline|timed? ?out/i, 'timeout'],
 ];
 
-/** The texts of a server may hold anything: only what is known of them goes on. */
+/** Texts of a server may contain anything: only known ones are passed on. */
 function endOf(error: unknown): StreamEnd {
   const { cause } = error instanceof Error ? error : { cause: undefined };
   const text = `${messageOf(error)} ${cause === undefined ? '' : messageOf(cause)}`;

@@ -8,11 +8,11 @@ import { EXIT } from '../../../runtime/errors.ts';
 const CLIENT_PACKAGE = '@triton-one/yellowstone-grpc';
 const CLIENT_VERSION = '7.0.1';
 
-/** The parts of the client package that are used. It is no dependency: who wants the stream installs it. */
+/** The parts of the client package that are used. It is not a dependency: operators who use the stream install it. */
 export interface ClientPackage {
-  /** A connection; `connect` comes first. */
+  /** A connection; call `connect` first. */
   newClient(url: string, token: string | undefined, options: ChannelOptions): StreamClient;
-  /** Turns the bytes of a transaction error into what JSON-RPC shows as `err`. Throws on bytes it does not know. */
+  /** Converts the bytes of a transaction error to the JSON-RPC member `err`. Throws on unknown bytes. */
   decodeError(bytes: Uint8Array): unknown;
 }
 
@@ -41,8 +41,8 @@ interface Loaded {
 }
 
 /**
- * Loads the package from where the daemon is installed, or from the folder of its configuration. Errors: STREAM_PACKAGE_MISSING, exit 78,
- * when it is absent or does not load here.
+ * Loads the package from the folder of the daemon or of its configuration. Errors: STREAM_PACKAGE_MISSING, exit 78,
+ * when it is missing or does not load.
  */
 export async function loadClientPackage(configDir: string | null = null): Promise<ClientPackage> {
   const bases = [import.meta.url, ...(configDir === null ? [] : [join(configDir, 'package.json')])];
@@ -72,13 +72,13 @@ function locate(base: string): string | null {
   }
 }
 
-/** The package is CommonJS: depending on the loader its members are one level deeper. */
+/** The package is CommonJS: with some loaders its members are one level deeper. */
 function packageOf(loaded: Loaded | { readonly default: Loaded }): ClientPackage {
   const module = 'txErrDecode' in loaded ? loaded : loaded.default;
   const inner = module.default as Loaded['default'] | { readonly default: Loaded['default'] };
   const Client = typeof inner === 'function' ? inner : inner.default;
   return {
-    // Its own reconnecting would hide holes behind a continuity that nobody has checked.
+    // Reconnecting inside the client would hide gaps.
     newClient: (url, token, options) => new Client(url, token, options, { enabled: false }),
     decodeError: (bytes) => module.txErrDecode.decode(bytes),
   };

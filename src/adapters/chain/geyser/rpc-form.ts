@@ -2,8 +2,8 @@ import { encode, encode32 } from '../../../lib/base58.ts';
 import { writeVersion1 } from '../../../solana/decode/wire-layout.ts';
 
 /**
- * A block of the stream as `getBlock` answers it (base64, full), so that it takes the same way from here as every other one. Null
- * when it is not whole, or holds a message whose bytes this cannot write: then it is asked for.
+ * Converts a block of the stream to the result of `getBlock` (base64, full), so that it is processed like any other block. Null
+ * when it is incomplete, or holds a message that cannot be encoded here: the caller then requests it by RPC.
  */
 export function rpcFormOf(block: StreamBlock, decodeError: (bytes: Uint8Array) => unknown): object | null {
   const { transactions } = block;
@@ -67,7 +67,7 @@ function innerOf({ index, instructions }: StreamMeta['innerInstructions'][number
   };
 }
 
-/** Empty texts stand for what the node does not tell. */
+/** An empty text means that the node did not report the value. */
 function balanceOf({ accountIndex, mint, owner, programId, uiTokenAmount }: StreamTokenBalance): object {
   const { amount = '0', decimals = 0, uiAmount = 0, uiAmountString = '0' } = uiTokenAmount ?? {};
   return {
@@ -85,7 +85,7 @@ function returnDataOf({ returnData, returnDataNone }: StreamMeta): object {
   return { returnData: { programId: encode32(returnData.programId), data: [data, 'base64'] } };
 }
 
-/** The bytes of a transaction as its signers signed it: legacy, version 0 or 1. Null where they do not fit. */
+/** The bytes of a transaction as it was signed: legacy, version 0 or 1. Null when they do not fit. */
 function wireOf(signatures: readonly Uint8Array[], message: StreamMessage): Buffer | null {
   if (message.config !== undefined) return version1Of(signatures, message, message.config);
   const parts: Uint8Array[] = [compact(signatures.length), ...signatures];
@@ -137,7 +137,7 @@ function version1Of(signatures: readonly Uint8Array[], message: StreamMessage, c
   });
 }
 
-/** A length as the wire has it: seven bits a byte, the low ones first. */
+/** Length in compact-u16: seven bits a byte, low bits first. */
 function compact(length: number): Buffer {
   const bytes: number[] = [];
   let rest = length;
@@ -146,7 +146,7 @@ function compact(length: number): Buffer {
   return Buffer.from(bytes);
 }
 
-/** The updates of the stream as the client decodes them, as far as they are relied on. 64-bit numbers are decimal texts. */
+/** Updates of the stream as the client decodes them, reduced to the members used here. 64-bit numbers are decimal texts. */
 export interface StreamUpdate {
   readonly block?: StreamBlock | undefined;
   readonly slot?: { readonly slot: string; readonly status: number } | undefined;
@@ -160,7 +160,7 @@ export interface StreamBlock {
   readonly parentBlockhash: string;
   readonly blockTime?: { readonly timestamp: string } | undefined;
   readonly blockHeight?: { readonly blockHeight: string } | undefined;
-  /** How many transactions the block has: fewer mean that some were left out on the way. */
+  /** Transactions in the block; fewer in the update mean that some were lost. */
   readonly executedTransactionCount: string;
   readonly transactions: readonly StreamTransaction[];
 }
@@ -185,7 +185,7 @@ export interface StreamMessage {
     readonly writableIndexes: Uint8Array;
     readonly readonlyIndexes: Uint8Array;
   }[];
-  /** Only version 1 messages have it, and all of them. */
+  /** Present in all version 1 messages and in no others. */
   readonly config?: StreamConfig | undefined;
 }
 

@@ -21,7 +21,7 @@ const tenantOf = (projectId: string, upstreamCalls: number | null = null) => {
 };
 const never = new AbortController().signal;
 
-test('alone one gets all but the reserve; who comes then goes at once, and gets the next places', async () => {
+test('a single tenant gets all but the reserve; a newcomer starts at once and gets the next places', async () => {
   const queue = createCallQueue(16);
   const [hog, small] = [tenantOf('hog'), tenantOf('small')];
   const order: string[] = [];
@@ -42,7 +42,7 @@ test('alone one gets all but the reserve; who comes then goes at once, and gets 
   assert.deepEqual(order.slice(0, 2), ['small', 'small']);
 });
 
-test('a tenant has as many calls in flight as its plan allows, and some that wait; more are refused', async () => {
+test('a tenant has as many calls in flight as its plan allows, and some waiting; more are refused', async () => {
   const queue = createCallQueue(64);
   const tenant = tenantOf('limited', 3);
   const turns = Array.from({ length: 3 + 64 }, () => queue.enter(tenant, never));
@@ -56,7 +56,7 @@ test('a tenant has as many calls in flight as its plan allows, and some that wai
   await turns[3];
 });
 
-test('one that gives up leaves the queue, and no place is lost', async () => {
+test('an aborted call leaves the queue, and no place is lost', async () => {
   const queue = createCallQueue(1);
   const [a, b] = [tenantOf('a'), tenantOf('b')];
   assert.equal(queue.enter(a, never), null);
@@ -71,7 +71,7 @@ test('one that gives up leaves the queue, and no place is lost', async () => {
   assert.equal(queue.enter(a, never), null);
 });
 
-test('whatever comes and goes: never more than the room, limits hold, and all that stay get their turn', async () => {
+test('random load: never more than the room, limits hold, and all remaining calls get their turn', async () => {
   for (let seed = 1; seed <= 60; seed += 1) {
     const { below, float } = createSfc32(seed);
     const room = 1 + below(20);
@@ -126,7 +126,7 @@ test('whatever comes and goes: never more than the room, limits hold, and all th
   }
 });
 
-test('those who are refused take nothing of the share of the others', async () => {
+test('refused tenants take nothing of the share of the others', async () => {
   const queue = createCallQueue(64);
   const hog = tenantOf('hog');
   const gone = new AbortController();

@@ -2,22 +2,22 @@ import { admits } from '../../../budgets.ts';
 import type { Tenant } from '../../../ports/access.ts';
 
 /**
- * Shares the connections of one upstream among those on whose behalf it is asked. While there is room everybody gets it; else the next
- * place goes to whoever has the fewest calls in flight. The last eighth is kept for those below their share, because places that slow
- * calls hold come back only when these are answered.
+ * Shares the connections of one upstream among tenants. While there is room every call starts at once; otherwise the next free
+ * place goes to the tenant with the fewest calls in flight. The last eighth is reserved for tenants below their share, because places held
+ * by slow calls are freed only when these are answered.
  */
 export interface CallQueue {
   /**
-   * Null: the call may go at once. Else it may when the promise resolves, which rejects with the reason of the signal. Every call that
-   * went has to `leave`. Throws GateRefusal when too many calls of the tenant wait already. Absent tenant: the daemon itself.
+   * Null: the call may start at once. Otherwise it may start when the promise resolves; it rejects with the reason of the signal. Every call
+   * that started must `leave`. Throws GateRefusal when too many calls of the tenant wait. No tenant: the daemon itself.
    */
   enter(tenant: Tenant | undefined, signal: AbortSignal): Promise<void> | null;
   leave(tenant: Tenant | undefined): void;
 }
 
-/** Calls that may wait for one upstream, of all tenants together. Each waits inside a request that is being handled. */
+/** Calls that may wait for one upstream, over all tenants. Each waits inside a request that is being handled. */
 const MAX_WAITING = 1_000;
-/** And of one tenant: so many times its limit, but this at least. */
+/** Calls that may wait per tenant: this many times its limit, but at least this number. */
 const WAITING_PER_CALL = 4;
 const LEAST_WAITING = 64;
 const OWN = '';
@@ -26,12 +26,12 @@ interface Lane {
   readonly tenant: Tenant | undefined;
   running: number;
   readonly waiting: Set<() => void>;
-  /** When it was last given a place, for turns among equals. */
+  /** When it last got a place; breaks ties. */
   servedAt: number;
 }
 
 export function createCallQueue(room: number): CallQueue {
-  /** Tenants that have calls here. */
+  /** Tenants with calls here. */
   const lanes = new Map<string, Lane>();
   const reserve = room >= 4 ? Math.max(1, Math.floor(room / 8)) : 0;
   let running = 0;
@@ -52,7 +52,7 @@ export function createCallQueue(room: number): CallQueue {
     if (limit !== null && lane.running >= Math.max(1, limit)) return false;
     const free = room - running;
     if (free > reserve) return true;
-    // One that comes into the reserve leaves as much of it as it takes.
+    // Using the reserve requires as much of it to remain free as the tenant holds.
     return free > 0 && (reserve === 0 || (lane.running < room / lanes.size && lane.running < free));
   }
 
@@ -83,7 +83,7 @@ export function createCallQueue(room: number): CallQueue {
   }
 
   function demandPlace({ tenant, waiting: own }: Lane): void {
-    // Of the daemon's own calls there are only so many.
+    // The number of the daemon's own calls is bounded.
     if (tenant === undefined) return;
     const limit = tenant.limit('upstreamCalls');
     const isOver = limit !== null && own.size >= Math.max(LEAST_WAITING, WAITING_PER_CALL * limit);
@@ -128,7 +128,7 @@ export function createCallQueue(room: number): CallQueue {
       try {
         demandPlace(lane);
       } catch (error) {
-        // One that holds nothing is no tenant here: it would make the share of the others smaller.
+        // A tenant without calls is removed: it would reduce the share of the others.
         forget(lane);
         throw error;
       }

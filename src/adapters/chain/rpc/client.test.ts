@@ -25,7 +25,7 @@ function failingPool(count: number, tookMs: number) {
   return { asked, clock, client: createRpcClient(pool, clock, random) };
 }
 
-test('a call has one deadline over all upstreams that it tries: each gets what is left', async () => {
+test('a call has one deadline over all upstreams that it tries: each gets the remaining time', async () => {
   const { asked, client } = failingPool(5, 400);
   const request = { method: 'getSlot', params: [], timeoutMs: 1_000, maxBytes: 1_000 };
   await assert.rejects(client.ask(request), { code: 'CHAIN_TIMEOUT' });
@@ -35,7 +35,7 @@ test('a call has one deadline over all upstreams that it tries: each gets what i
   );
 });
 
-test('a caller that leaves is not answered, and nobody else is asked for it', async () => {
+test('a caller that leaves gets no answer, and no further upstream is asked', async () => {
   const { asked, client } = failingPool(5, 0);
   const controller = new AbortController();
   const request = { method: 'getSlot', params: [], timeoutMs: 1_000, maxBytes: 1_000, signal: controller.signal };
@@ -45,7 +45,7 @@ test('a caller that leaves is not answered, and nobody else is asked for it', as
   assert.equal(asked.length, 1);
 });
 
-test('a node that asks for a higher transaction version every time is given up', async () => {
+test('a node that always asks for a higher transaction version is given up', async () => {
   let asked = 0;
   const client = {
     async ask() {
@@ -60,7 +60,7 @@ test('a node that asks for a higher transaction version every time is given up',
   });
 });
 
-test('an upstream may ask for a pause, and not for an endless one', async () => {
+test('an upstream may ask for a pause, up to a limit', async () => {
   for (const [header, pauseMs] of [
     ['7', 7_000],
     ['999999', 300_000],

@@ -20,15 +20,15 @@ export interface AskAll {
   readonly timeoutMs: number;
   readonly maxBytes: number;
   readonly avoid?: readonly string[];
-  /** Only upstreams that keep the whole history, where any is marked so. */
+  /** Only upstreams with the whole history, when any is configured as such. */
   readonly archive?: boolean;
-  /** Makes the result of the bytes of an answer without parsing it, where it can. */
+  /** Extracts the result from the bytes of an answer without parsing it, where possible. */
   readonly scan?: ScanResult;
-  /** What to do with an error object: take it as the answer, or ask the next upstream. */
+  /** What to do with an error object: return it, or ask the next upstream. */
   readonly onNodeError?: (error: NodeError, upstream: Upstream) => 'take' | 'next';
-  /** A result that says nothing: the next upstream is asked, and it is the answer only when no other one has more. */
+  /** A result without information: the next upstream is asked, and this one is returned only when no upstream has more. */
   readonly isEmpty?: (result: unknown) => boolean;
-  /** Throws or returns a reason when a result is not believable: the upstream is distrusted and the next one asked. */
+  /** Throws or returns a reason when a result is implausible: the upstream is distrusted and the next one asked. */
   readonly check?: (result: unknown, upstream: Upstream) => string | null;
 }
 
@@ -40,14 +40,14 @@ export interface Answered {
 
 export interface RpcClient {
   /**
-   * One call, over the upstreams in order until one gives an answer that is taken. Errors: CHAIN_UNREACHABLE, CHAIN_TIMEOUT, the
-   * signal's reason. An error object that every upstream answers with is returned, not thrown.
+   * One call, over the upstreams in order until an answer is accepted. Errors: CHAIN_UNREACHABLE, CHAIN_TIMEOUT, the
+   * reason of the signal. An error object that every upstream returns is returned, not thrown.
    */
   ask(request: AskAll): Promise<Answered>;
 }
 
 const FIRST_PAUSE_MS = 250;
-/** Rounds over all upstreams before a call gives up. */
+/** Rounds over all upstreams before a call fails. */
 const ROUNDS = 2;
 
 export function createRpcClient(pool: UpstreamPool, clock: Clock, random: Random): RpcClient {
@@ -123,7 +123,7 @@ function reasonOf(answer: ReadAnswer): string {
 
 function whyNone(pool: UpstreamPool): string {
   const out = pool.states().find(({ inService }) => !inService);
-  return out?.reason ?? 'those that are left ask to be left alone for a while';
+  return out?.reason ?? 'the remaining upstreams are cooling down';
 }
 
 const timedOut = (method: string) =>
@@ -135,14 +135,14 @@ interface NodeError {
   readonly data?: unknown;
 }
 
-/** A whole answer and what it says about the upstream. */
+/** A complete answer and what it says about the upstream. */
 interface ReadAnswer {
   readonly outcome: UpstreamOutcome;
   /** Set when the upstream answered with a result (which may be null). */
   readonly result?: unknown;
   /** Set when the upstream answered with an error object. */
   readonly error?: NodeError;
-  /** Set when the request failed before an answer came. */
+  /** Set when the request failed before an answer arrived. */
   readonly failure?: unknown;
 }
 
@@ -150,10 +150,10 @@ interface Sender {
   send(request: UpstreamRequest): Promise<UpstreamReply>;
 }
 
-/** Finds the result in the bytes of an answer that has one, without parsing it; null when the answer has to be parsed. */
+/** Finds the result in the bytes of an answer without parsing it; null when the answer has to be parsed. */
 type ScanResult = (body: Buffer) => unknown;
 
-/** Sends one JSON-RPC request and reads its answer whole. Throws only GateRefusal; the caller decides what a failure means. */
+/** Sends one JSON-RPC request and reads the whole answer. Throws only GateRefusal; the caller decides what a failure means. */
 export async function readReply(sender: Sender, request: UpstreamRequest, scan?: ScanResult): Promise<ReadAnswer> {
   try {
     const reply = await sender.send(request);
@@ -161,13 +161,13 @@ export async function readReply(sender: Sender, request: UpstreamRequest, scan?:
     for await (const chunk of reply.body) chunks.push(chunk as Buffer);
     return classify(reply, Buffer.concat(chunks), scan);
   } catch (error) {
-    // That too many of its caller wait says nothing about the upstream.
+    // Too many waiting calls of one tenant say nothing about the upstream.
     if (error instanceof GateRefusal) throw error;
     return { outcome: { kind: 'failed', reason: codeOf(error) ?? messageOf(error) }, failure: error };
   }
 }
 
-/** An upstream that asks for a longer rest is asked again after this. */
+/** Longest Retry-After that is respected. */
 const MOST_RETRY_AFTER_MS = 300_000;
 
 function classify(reply: UpstreamReply, body: Buffer, scan: ScanResult | undefined): ReadAnswer {
@@ -204,7 +204,7 @@ function isNodeError(value: unknown): value is NodeError {
   return typeof value === 'object' && value !== null && Number.isInteger((value as { code?: unknown }).code);
 }
 
-/** What the error codes of Solana nodes mean to someone who asks for a block. */
+/** Meaning of a node's error code for a request of a block. */
 type BlockErrorMeaning = 'skipped' | 'not-yet' | 'pruned' | 'version' | 'unwell' | 'fatal';
 
 const MEANINGS: ReadonlyMap<number, BlockErrorMeaning> = new Map([
@@ -222,5 +222,5 @@ const MEANINGS: ReadonlyMap<number, BlockErrorMeaning> = new Map([
   [-32602, 'fatal'],
 ]);
 
-/** Unknown codes count as a node that is unwell: the next upstream is asked. */
+/** Unknown codes count as an unhealthy node: the next upstream is asked. */
 export const meaningOf = (code: number): BlockErrorMeaning => MEANINGS.get(code) ?? 'unwell';

@@ -13,9 +13,9 @@ export interface HealthLoopOptions {
   /** Called after each round. */
   readonly settle: () => void;
   readonly identity: Pick<IdentityWatch, 'round' | 'suspect'>;
-  /** Whether a tip that is so many slots lower than before may be another chain's. */
+  /** Whether a tip that moved back this many slots may belong to another chain. */
   readonly isFarBack: (slots: number) => boolean;
-  /** Takes the newest slot of each round. */
+  /** Receives the newest slot of each round. */
   readonly sawTip: (slot: number) => void;
 }
 
@@ -23,13 +23,13 @@ const PROBE = '{"jsonrpc":"2.0","id":1,"method":"getSlot","params":[{"commitment
 const PROBE_TIMEOUT_MS = 4_000;
 const PROBE_MAX_BYTES = 64 * 1024;
 
-/** Asks every upstream for its slot, again and again. */
+/** Polls every upstream for its slot. */
 export function createHealthLoop(options: HealthLoopOptions) {
   const { members, clock, intervalMs, report, settle, identity } = options;
   const stopped = new AbortController();
   let running: Promise<void> = Promise.resolve();
 
-  /** The slot that the upstream has come to; null without an answer. */
+  /** The upstream's current slot; null without an answer. */
   async function probe(member: Member, timeoutMs = PROBE_TIMEOUT_MS): Promise<number | null> {
     const answer = await readReply(member.transport, {
       body: PROBE,
@@ -70,18 +70,18 @@ export function createHealthLoop(options: HealthLoopOptions) {
   }
 
   return {
-    /** Asks all of them now. */
+    /** Polls all of them now. */
     async probe(timeoutMs: number): Promise<void> {
       await Promise.all(members.map((member) => probe(member, timeoutMs)));
       settle();
     },
-    /** Waits for the first round, so that the first choice is a good one. */
+    /** Waits for the first round, so that the first choice of an upstream is a good one. */
     async start(): Promise<void> {
       await round();
       running = loop();
     },
     async stop(): Promise<void> {
-      stopped.abort(new Error('the pool stops'));
+      stopped.abort(new Error('the pool is stopping'));
       await running;
     },
   };

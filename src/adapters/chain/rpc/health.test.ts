@@ -1,4 +1,4 @@
-/** What an upstream's answers mean for those that come next. */
+/** Effect of an upstream's answers on later calls. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { testCore } from '../../../../test/helpers/http-front.ts';
@@ -27,7 +27,7 @@ const apply = (health: Health, now: number, ...outcomes: UpstreamOutcome[]) => {
 const failed: UpstreamOutcome = { kind: 'failed', reason: 'UPSTREAM_TIMEOUT' };
 const ok: UpstreamOutcome = { kind: 'ok' };
 
-test('one failure is bad luck, several in a row are a rest, and a good answer ends both', () => {
+test('one failure has no effect, several in a row start a cool-down, and a good answer ends both', () => {
   assert.ok(isHealthy(apply(newHealth(0), 0, failed), 0));
   assert.ok(isHealthy(apply(newHealth(0), 0, failed, ok, failed), 0));
   const resting = apply(newHealth(0), 0, failed, failed);
@@ -36,7 +36,7 @@ test('one failure is bad luck, several in a row are a rest, and a good answer en
   assert.ok(isHealthy(apply(resting, 1, ok), 1));
 });
 
-test('a rest that was asked for, or earned by a lie, is not ended by a good answer', () => {
+test('a cool-down that the upstream asked for, or for a contradiction, is not ended by a good answer', () => {
   const limited = apply(newHealth(0), 0, { kind: 'limited', retryAfterMs: 7_000 }, ok);
   assert.deepEqual([isHealthy(limited, 6_999), isHealthy(limited, 7_000)], [false, true]);
   assert.deepEqual([limited.limitedUntil, reasonOf(limited, 0)], [7_000, RATE_LIMITED]);
@@ -46,7 +46,7 @@ test('a rest that was asked for, or earned by a lie, is not ended by a good answ
   assert.deepEqual([isHealthy(denied, coolDownMs - 1), isHealthy(denied, coolDownMs)], [false, true]);
 });
 
-test('one that lags far behind the others is left out, one that lags a little comes later', () => {
+test('an upstream far behind the others is excluded, one that lags a little is asked later', () => {
   const all = [newHealth(0), newHealth(1), newHealth(2), newHealth(3)] as const;
   const states = (slots: number | null, slotMs: number | null) => {
     for (const [index, slot] of [900, 985, 1_000, null].entries()) all[index]!.slot = slot;
@@ -72,7 +72,7 @@ test('one that lags far behind the others is left out, one that lags a little co
   assert.deepEqual(states(50, 190)[0], [false, true], 'a configuration that still counts slots');
 });
 
-test('who is asked first: healthy, with room, at the tip, preferred, and then as configured', () => {
+test('order of upstreams: healthy, with room, at the tip, preferred, and then as configured', () => {
   const order = (prefer: number | null, change: (all: readonly Health[]) => void, full: readonly number[] = []) => {
     const all = [newHealth(0), newHealth(1), newHealth(2)];
     change(all);
@@ -95,7 +95,7 @@ test('who is asked first: healthy, with room, at the tip, preferred, and then as
   assert.deepEqual(order(0, isLate), [1, 2, 0]);
 });
 
-test('an outage is one warning and one line when it is over, however often the upstream fails and rests meanwhile', async () => {
+test('an outage is one warning and one line at its end, however often the upstream fails and cools down', async () => {
   const clock = createManualClock();
   const log = createMemoryLog();
   const book = (): OutageBook => {
@@ -120,7 +120,7 @@ test('an outage is one warning and one line when it is over, however often the u
   for (let round = 0; round < 12; round += 1) {
     report(failed);
     report(failed);
-    // Now and then it answers once, and fails again.
+    // From time to time it answers once, and fails again.
     if (round % 3 === 0) report(ok);
     await clock.advance(round % 2 === 0 ? coolDownMs + 1 : 1_000);
   }

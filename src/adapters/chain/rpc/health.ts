@@ -3,26 +3,26 @@ import { isLagBeyond, type LagLimit } from '../../../lib/chain-lag.ts';
 import type { Clock } from '../../../ports/clock.ts';
 import type { UpstreamOutcome } from '../../../ports/upstream.ts';
 
-/** What is known of one upstream. Times are monotonic milliseconds. */
+/** State of one upstream. Times are monotonic milliseconds. */
 export interface Health {
   readonly order: number;
   failures: number;
-  /** Left alone until then. */
+  /** Cooling down until then. */
   restUntil: number;
-  /** It said itself that it wants no request until then. */
+  /** The upstream asked for no requests until then. */
   limitedUntil: number;
-  /** Why it is left alone, in words. */
+  /** Why it is cooling down, as text for people. */
   reason: string | null;
   slot: number | null;
   behind: boolean;
-  /** Not so far behind that it is left out, but others know newer slots. */
+  /** Not far enough behind to be excluded, but others report newer slots. */
   late: boolean;
   inFlight: number;
-  /** Of the last good answer. */
+  /** Time of the last good answer. */
   answeredAt: number;
-  /** Genesis hash of the other chain that it serves; null for none. */
+  /** Genesis hash of the other chain that it serves; null when it serves ours or has not answered. */
   otherChain: string | null;
-  /** Whether it said which chain it serves since it was last unreachable. */
+  /** Whether it identified its chain since it was last unreachable. */
   isKnown: boolean;
 }
 
@@ -41,13 +41,13 @@ export const newHealth = (order: number): Health => ({
   isKnown: true,
 });
 
-/** The reason of a rest that an upstream asked for. */
+/** Reason of a cool-down that the upstream asked for. */
 export const RATE_LIMITED = 'rate limited';
 
-/** Failures in a row after which the next upstream is preferred. */
+/** Consecutive failures after which the next upstream is preferred. */
 const FAILURES_TO_REST = 2;
 
-/** Applies what a caller made of an answer. */
+/** Applies the outcome that a caller reports for an answer. */
 export function applyOutcome(health: Health, outcome: UpstreamOutcome, now: number, core: CoreConfig): void {
   const rest = (ms: number, reason: string) => {
     health.restUntil = Math.max(health.restUntil, now + ms);
@@ -57,7 +57,7 @@ export function applyOutcome(health: Health, outcome: UpstreamOutcome, now: numb
     case 'ok':
       health.failures = 0;
       health.answeredAt = now;
-      // A good answer ends a rest that failures began, but not one for a contradiction or a limit.
+      // A good answer ends a cool-down caused by failures, but not one for a contradiction or a limit.
       if (health.reason?.startsWith('failing')) {
         health.restUntil = Number.NEGATIVE_INFINITY;
         health.reason = null;
@@ -79,7 +79,7 @@ export function applyOutcome(health: Health, outcome: UpstreamOutcome, now: numb
   }
 }
 
-/** Whether it may be asked at all: nobody must take the answer of another chain for ours. */
+/** Whether it may be called at all: an answer of another chain must never be taken for one of ours. */
 export const isInService = ({ otherChain, isKnown }: Health): boolean => otherChain === null && isKnown;
 
 export const isHealthy = (health: Health, now: number): boolean =>
@@ -88,14 +88,14 @@ export const isHealthy = (health: Health, now: number): boolean =>
 export function reasonOf(health: Health, now: number): string | null {
   if (health.otherChain !== null) return `UPSTREAM_OTHER_CHAIN: its genesis hash is ${health.otherChain}`;
   if (health.restUntil > now) return health.reason;
-  if (!health.isKnown) return 'it has not said yet which chain it serves';
+  if (!health.isKnown) return 'it has not identified its chain yet';
   return health.behind ? 'behind the others' : null;
 }
 
-/** Differences up to this come from asking at different moments. */
+/** Differences up to this come from polling at different moments. */
 const LATE: LagLimit = { seconds: 3.2, slots: null };
 
-/** Marks those that lag behind the best tip known. `slotMs`: null until it is measured. */
+/** Marks upstreams that lag behind the best known tip. `slotMs`: null until it is measured. */
 export function markBehind(all: readonly Health[], maxLag: LagLimit, slotMs: number | null): void {
   const best = Math.max(...all.map((health) => (isInService(health) ? (health.slot ?? 0) : 0)));
   for (const health of all) {
@@ -105,7 +105,7 @@ export function markBehind(all: readonly Health[], maxLag: LagLimit, slotMs: num
   }
 }
 
-/** Healthy ones first, those with room before those at their limit, those at the tip before late ones; then as configured. */
+/** Order: healthy, with room, at the tip, preferred, then as configured. */
 export function byPreference(clock: Clock, prefer: number | null) {
   const now = clock.monotonic();
   const rank = (health: Health, full: boolean) =>

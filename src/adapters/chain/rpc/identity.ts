@@ -3,22 +3,22 @@ import type { Log } from '../../../ports/log.ts';
 import { readReply } from './client.ts';
 import type { Member } from './member.ts';
 
-/** Which chain each upstream of a pool serves: one that serves another is out of service for everybody. */
+/** Which chain each upstream of a pool serves. An upstream of another chain is out of service for all callers. */
 export interface IdentityWatch {
   /**
-   * The chain that the pool is for. Until then every upstream is in service; from then on those that say so, or, where `mayBeSilent`, all
-   * that name no other one: then nobody waits for a question either.
+   * Sets the chain of the pool. Before, every upstream is in service; afterwards those that report this chain, or, with `mayBeSilent`,
+   * all that report no other chain: calls then do not wait for an identity check.
    */
   bind(genesisHash: string, mayBeSilent?: boolean): void;
-  /** Asks all upstreams now, each by itself. Never throws; one that does not answer is out of service until it does. */
+  /** Checks all upstreams now, each independently. Never throws; an upstream that does not answer is out of service until it does. */
   ask(): Promise<void>;
-  /** Something happened after which this one may be another chain: it broke, or its slots went back. */
+  /** The upstream may serve another chain now: its connection broke, or its slots went back. */
   suspect(member: Member): void;
-  /** A connection to this one was closed: whatever answers there now has to say who it is before it is asked anything. */
+  /** A connection was closed: the upstream has to identify its chain before it gets further requests. */
   broke(member: Member): void;
-  /** A question under way, which has to be answered first; null for none. */
+  /** The identity check in flight that must finish first; null without one. */
   pending(member: Member): Promise<void> | null;
-  /** Asks those that were not asked for long. Part of each round of health checks. */
+  /** Checks upstreams whose last check is too old. Part of each round of health checks. */
   round(): Promise<void>;
   stop(): Promise<void>;
 }
@@ -35,9 +35,9 @@ export interface IdentityOptions {
 const QUESTION = '{"jsonrpc":"2.0","id":1,"method":"getGenesisHash"}';
 const TIMEOUT_MS = 4_000;
 const MAX_BYTES = 4_096;
-/** The longest time without a question. A minute costs little, and bounds what nothing else shows. */
+/** Longest time without a check. One call a minute costs little, and bounds changes that nothing else shows. */
 const EVERY_MS = 60_000;
-/** Between questions that a suspicion causes, and to one that is out of service. */
+/** Shortest time between checks after a suspicion, and of an upstream that is out of service. */
 const SUSPECT_MS = 1_000;
 const UNKNOWN_MS = 500;
 const OTHER_MS = 2_000;
@@ -73,7 +73,7 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
     });
     if (stopped.signal.aborted || expected === null) return;
     if (typeof result === 'string') set(member, result === expected ? 'ours' : { genesisHash: result });
-    // One that does not offer the method cannot be told from ours; one that was seen as another chain has to prove itself.
+    // An upstream without the method counts as ours; one that was seen on another chain must prove itself.
     else if (outcome.kind === 'denied' || error !== undefined) {
       if (health.otherChain === null) set(member, 'ours');
     } else if (!isSilenceFine && outcome.kind !== 'limited' && health.otherChain === null) set(member, 'unknown');
@@ -104,7 +104,7 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
 
   async function ask(): Promise<void> {
     if (!isWatching()) return;
-    // An answer to an earlier question may be older than what made the caller ask.
+    // An answer to an earlier check may predate the reason for this one.
     await Promise.all(members.map((member) => running.get(member)));
     await Promise.all(members.map(askOne));
   }
@@ -138,7 +138,7 @@ export function createIdentityWatch({ label, members, clock, log, changed }: Ide
       if (isWatching()) await Promise.all(members.filter((member) => sinceAsked(member) >= EVERY_MS).map(askOne));
     },
     async stop() {
-      stopped.abort(new Error('the pool stops'));
+      stopped.abort(new Error('the pool is stopping'));
       for (const cancel of timers.values()) cancel();
       await Promise.all(running.values());
     },

@@ -9,10 +9,10 @@ export interface Member {
   readonly upstream: Upstream;
   readonly health: Health;
   readonly transport: Transport;
-  /** Addresses to try for websockets, and which one is next. */
+  /** Websocket addresses to try, and the index of the next one. */
   readonly socketUrls: readonly string[];
   socketTurn: number;
-  /** Since it was first out of use, until it has been fine for a while. */
+  /** Lasts from its first failure until it has been healthy for long enough. */
   outage: Outage | null;
 }
 
@@ -26,13 +26,13 @@ export interface MemberOptions {
   readonly label: string;
   readonly userAgent?: string;
   readonly clock: Clock;
-  /** How bytes reach an upstream; default: HTTP over kept connections. */
+  /** How bytes reach an upstream; default: HTTP over persistent connections. */
   readonly makeTransport?: typeof createTransport;
 }
 
 const DEFAULT_MAX_CONCURRENT = 64;
 
-/** `broke`: told when a connection ended that the other side, or the network, closed. */
+/** `broke`: called when the other side or the network closed a connection. */
 export function makeMember(
   config: UpstreamConfig,
   order: number,
@@ -61,7 +61,7 @@ export function makeMember(
   };
 }
 
-/** The same address; a validator listens for websockets one port higher, so that is next when the address names a port. */
+/** The same address; a validator listens for websockets one port higher, so that address follows when a port is given. */
 function socketUrlsOf(url: string): string[] {
   const same = new URL(url.replace(/^http/i, 'ws'));
   if (same.port === '') return [same.href];
@@ -72,7 +72,7 @@ function socketUrlsOf(url: string): string[] {
 
 const SOCKET_OPTIONS = { handshakeTimeout: 5_000, maxPayload: 64 * 1024 * 1024, perMessageDeflate: false };
 
-/** Loaded with the first socket: the thread that delivers opens none, the one that answers only for subscriptions. */
+/** Loaded with the first socket: the deliverer opens none, and the API only for subscriptions. */
 const loadSockets = (): typeof WebSocket => createRequire(import.meta.url)('ws') as typeof WebSocket;
 
 /** Opens the socket; when it fails before it is open, the next call tries the next address. */

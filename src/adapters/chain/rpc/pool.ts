@@ -17,23 +17,23 @@ export interface PoolOptions extends MemberOptions {
   readonly core: CoreConfig;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Shared by the pools of one process; without it each pool writes its own lines. */
+  /** Shared by the pools of one process; without it each pool logs separately. */
   readonly outages?: OutageBook;
 }
 
-/** Which thread of a process writes about an outage. */
+/** Decides which thread of a process logs an outage. */
 export interface OutageBook {
-  /** False when another thread has written that it began. */
+  /** False when another thread has logged the start. */
   begin(upstream: string): boolean;
-  /** False when another thread wrote that it began, so that it writes the end as well. */
+  /** False when another thread logged the start, and therefore logs the end. */
   end(upstream: string): boolean;
 }
 
-/** A good answer of this age says that an upstream is there; else it is asked, for so long. */
+/** A good answer younger than this shows that an upstream is reachable; otherwise it is polled, for at most this time. */
 const FRESH_ANSWER_MS = 2_000;
 const QUICK_PROBE_MS = 1_500;
 
-/** The upstreams of one chain. Opens nothing before `start`; `send` works before as well. Error: CONFIG_INVALID. */
+/** The upstreams of one chain. Opens no connection before `start`; `send` works before that too. Error: CONFIG_INVALID. */
 export function createUpstreamPool(options: PoolOptions): UpstreamPool {
   const { label, core, clock, log, outages } = options;
   const maxLag = { seconds: core.follow.unhealthyLagSeconds, slots: core.follow.unhealthyLagSlots };
@@ -53,7 +53,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
   let lastHealthy = '';
   let lastOthers = '';
 
-  /** Tells the listeners when the set of healthy upstreams is another than before. */
+  /** Notifies the listeners when the set of healthy upstreams changed. */
   function settle(): void {
     markBehind(
       members.map((member) => member.health),
@@ -98,7 +98,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
         probing = null;
       });
 
-  /** One line when an outage begins and one when it is over: an upstream that fails, rests and fails again has one outage. */
+  /** Logs one line at the start and one at the end of an outage: repeated failures and cool-downs are one outage. */
   function noteOutage(member: Member, isOk: boolean): void {
     const now = clock.monotonic();
     const { health, outage } = member;
@@ -107,7 +107,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
       if (outage !== null) outage.fineSince = null;
       else {
         member.outage = { since: now, fineSince: null };
-        // The threads of a process have a pool each, and see the same.
+        // Each thread of a process has its own pool and sees the same outage.
         if (outages?.begin(member.upstream.label) === false) return;
         log.warn({ ...about, reason: health.reason }, 'upstream is cooling down');
       }
@@ -119,7 +119,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
       log.info({ ...about, outageMs: Math.round(outage.fineSince - outage.since) }, 'upstream is back');
     }
   }
-  /** Waits for the question which chain it serves, while one is asked; not longer than the caller does. */
+  /** Waits for an identity check in flight, within the deadline of the caller. */
   async function identified(member: Member, signal: AbortSignal | undefined): Promise<void> {
     const question = identity.pending(member);
     if (question !== null) await (signal === undefined ? question : orAborted(question, signal));
@@ -131,7 +131,7 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     'upstreams out of service because they serve another chain',
     () => members.filter(({ health }) => health.otherChain !== null).length,
   );
-  options.metrics.observe('upstreams_healthy', 'upstreams that are used', () => {
+  options.metrics.observe('upstreams_healthy', 'upstreams in use', () => {
     const now = clock.monotonic();
     return members.filter((member) => isHealthy(member.health, now)).length;
   });
@@ -161,14 +161,14 @@ export function createUpstreamPool(options: PoolOptions): UpstreamPool {
     },
     async send(upstream, request) {
       const member = memberOf(upstream);
-      if (member === undefined) throw new TypeError(`${upstream.label} is not of pool ${label}`);
+      if (member === undefined) throw new TypeError(`${upstream.label} does not belong to pool ${label}`);
       await identified(member, request.signal);
       if (!isInService(member.health))
         throw new CodedError('UPSTREAM_CONNECT', `${upstream.label} is out of service`, { retryable: true });
       member.health.inFlight += 1;
       try {
         const reply = await member.transport.send(request);
-        // The connection may have broken while the request waited for it, and another chain have answered on the next one.
+        // The connection may have broken while the request waited, and the next one may lead to another chain.
         await identified(member, request.signal);
         if (!isInService(member.health)) {
           reply.body.on('error', () => undefined).destroy();

@@ -8,7 +8,7 @@ import { HandlerContext, LazySignal } from '../../../http/lazy-signal.ts';
 import type { UpstreamPool, UpstreamRequest } from '../../../ports/upstream.ts';
 import { createChainReader } from './reader.ts';
 
-test('what a plugin reads with the signal of its call counts as the tenant of that call', async () => {
+test('reads of a plugin with the signal of its call count for the tenant of that call', async () => {
   const asked: (string | undefined)[] = [];
   const pool = {
     candidates: () => [{ label: 'main-0' }],

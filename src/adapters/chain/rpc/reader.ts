@@ -15,7 +15,7 @@ export interface ReaderOptions {
   readonly random: Random;
   readonly timeoutMs: number;
   readonly maxBytes: number;
-  /** What the follower of this chain knows; empty when nothing follows. */
+  /** State of the follower of this chain; empty without a follower. */
   readonly follower: {
     status(): Partial<ChainStatus>;
     onReleased(listener: (header: BlockHeader) => void): () => void;
@@ -30,14 +30,14 @@ const CLUSTERS: ReadonlyMap<string, string> = new Map([
 /** "Minimum context slot has not been reached". */
 const BEHIND = -32016;
 
-/** What the local chain tells of itself. */
+/** What the local chain reports about itself. */
 interface LocalInfo {
   readonly rpcUrl?: string;
   readonly engine?: string;
   readonly fixtures?: number;
 }
 
-/** The bytes of the result as they came. */
+/** The result as unparsed text. */
 function resultText(body: Buffer): string | null {
   const result = readRpcReply(body)?.result ?? null;
   return result === null ? null : body.toString('utf8', result.start, result.end);
@@ -70,7 +70,7 @@ export function createChainReader({
       maxBytes,
       archive: options.archive ?? false,
       tenant: options.tenant ?? tenantOf(options.signal),
-      // One that has not come to the slot that is asked for says nothing about the others.
+      // An upstream that has not reached the requested slot says nothing about the others.
       onNodeError: ({ code }) => (code === BEHIND ? 'next' : 'take'),
       ...how,
       ...(options.signal === undefined ? {} : { signal: options.signal }),
@@ -96,7 +96,7 @@ export function createChainReader({
     throw new CodedError('CHAIN_BAD_RESPONSE', `the answer to ${method} is not JSON`, { retryable: true });
   }
 
-  /** The genesis hash never changes; whoever asks for it first tells the status. */
+  /** The genesis hash never changes; the first call reports it to the status. */
   async function learn(hash: string): Promise<void> {
     if (genesisHash === hash) return;
     genesisHash = hash;
@@ -130,11 +130,11 @@ export function createChainReader({
   };
 }
 
-/** Without an upstream of our chain nothing is followed and nothing is answered, whatever the follower last said. */
+/** Without an upstream of our chain nothing is followed or answered, whatever the follower last reported. */
 function withUpstreams(pool: UpstreamPool, status: ChainStatus): ChainStatus {
   const states = pool.states();
   const others = states.flatMap(({ label, otherChain }) => (otherChain === null ? [] : [`${label} (${otherChain})`]));
   if (others.length === 0 || states.some(({ inService }) => inService)) return status;
-  const stalled = `UPSTREAM_OTHER_CHAIN: no upstream serves our chain${status.genesisHash === null ? '' : ` (${status.genesisHash})`}; another one: ${others.join(', ')}`;
+  const stalled = `UPSTREAM_OTHER_CHAIN: no upstream serves our chain${status.genesisHash === null ? '' : ` (${status.genesisHash})`}; upstreams of other chains: ${others.join(', ')}`;
   return { ...status, stalled };
 }

@@ -4,7 +4,7 @@ import type { Log } from '../../../ports/log.ts';
 import type { UpstreamPool } from '../../../ports/upstream.ts';
 
 const SUBSCRIBE = '{"jsonrpc":"2.0","id":1,"method":"slotSubscribe"}';
-/** Slots come several times a second; a socket that says nothing for so long is dead though it may look open. */
+/** Slots arrive several times a second; a socket that is silent for this long is dead even if it looks open. */
 const SILENCE_MS = 10_000;
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 30_000;
@@ -15,13 +15,13 @@ export interface SlotHints {
   stop(): Promise<void>;
 }
 
-/** Listens for slot notices of one upstream. They only shorten waits: nothing depends on their arrival. */
+/** Listens for slot notifications of one upstream. They only shorten waits: nothing depends on their arrival. */
 export function createSlotHints({ pool, clock, log }: { pool: UpstreamPool; clock: Clock; log: Log }): SlotHints {
   const listeners = new Set<() => void>();
   let socket: WebSocket | null = null;
   let cancelTimer = (): void => {};
   let pauseMs = FIRST_PAUSE_MS;
-  /** Sockets in a row without a single notice: the next one is opened to the next upstream. */
+  /** Consecutive sockets without a notification: the next one is opened to the next upstream. */
   let useless = 0;
   let stopped = true;
 
@@ -52,7 +52,7 @@ export function createSlotHints({ pool, clock, log }: { pool: UpstreamPool; cloc
     opened.on('message', (data) => {
       if (ended) return;
       const kind = kindOf(String(data));
-      // A busy node refuses subscriptions, at once or later: it is left alone as if it had closed the socket.
+      // A busy node refuses subscriptions, at once or later: treated as if it had closed the socket.
       if (kind === 'refused') return end();
       if (kind === 'accepted') return;
       useless = 0;
@@ -60,7 +60,7 @@ export function createSlotHints({ pool, clock, log }: { pool: UpstreamPool; cloc
       watch();
       for (const wake of listeners) wake();
     });
-    opened.on('error', () => log.debug({ upstream: upstream.label }, 'no slot notices from this upstream'));
+    opened.on('error', () => log.debug({ upstream: upstream.label }, 'no slot notifications from this upstream'));
     opened.on('close', end);
   }
 

@@ -30,14 +30,14 @@ export interface SourceOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
-  /** Pushes blocks beside the polling. */
+  /** Pushes blocks, in addition to polling. */
   readonly stream?: BlockStream;
 }
 
 const FIRST_AVAILABLE_TTL_MS = 60_000;
 const SMALL_ANSWER_BYTES = 8 * 1024 * 1024;
 
-/** Blocks by polling JSON-RPC; a websocket only tells when to look. */
+/** Blocks by polling JSON-RPC; a websocket only hints when to poll. */
 export function createRpcChainSource({ chain, pool, core, clock, random, log, stream }: SourceOptions): ChainSource {
   const client = createRpcClient(pool, clock, random);
   const timeoutMs = core.follow.requestTimeoutMs;
@@ -121,7 +121,9 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log, st
         );
         const known = slots.flatMap((slot) => (slot.status === 'fulfilled' ? [slot.value] : []));
         if (known.length === 0)
-          throw new CodedError('CHAIN_UNREACHABLE', 'no upstream tells its first available block', { retryable: true });
+          throw new CodedError('CHAIN_UNREACHABLE', 'no upstream reports its first available block', {
+            retryable: true,
+          });
         first = { slot: Math.min(...known), until: now + FIRST_AVAILABLE_TTL_MS };
       }
       return first.slot;
@@ -131,7 +133,7 @@ export function createRpcChainSource({ chain, pool, core, clock, random, log, st
       if (upstream !== undefined) pool.report(upstream, { kind: 'contradicted', reason });
     },
     async confirmChain(signal) {
-      // What was remembered may be of another chain.
+      // The remembered value may be of another chain.
       first = null;
       const before = outOfService(pool);
       await orAborted(pool.identify(), signal);
@@ -154,7 +156,7 @@ const outOfService = (pool: UpstreamPool): readonly string[] =>
 
 type Asked = Pick<AskOptions, 'signal' | 'avoid'>;
 
-/** What a small result has to look like. */
+/** Expected shape of a small result. */
 interface Form<T> {
   readonly name: string;
   fits(value: unknown): boolean;
@@ -164,7 +166,7 @@ interface Form<T> {
 const isSlot = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 const SLOT: Form<number> = { name: 'slot', fits: isSlot };
 
-/** A node that lost a stretch lists nothing there: an empty list is believed only when nobody has more. */
+/** A node that lost a range lists no slots there: an empty list is accepted only when no upstream returns more. */
 const slotsIn = (from: number, to: number): Form<number[]> => ({
   name: 'list of slots in the range',
   fits: (value) => Array.isArray(value) && value.every((slot) => isSlot(slot) && slot >= from && slot <= to),
@@ -187,16 +189,16 @@ export interface BlockRequestOptions {
   readonly client: RpcClient;
   readonly timeoutMs: number;
   readonly maxBytes: number;
-  /** Highest transaction version asked for at first. */
+  /** Highest transaction version requested at first. */
   readonly maxVersion: number;
 }
 
-/** A node that keeps asking for a higher version has lost its mind. */
+/** Transaction versions are seven bits; a node that asks for a higher one is faulty. */
 const HIGHEST_VERSION = 127;
 
 /**
- * Asks for whole blocks; remembers the highest transaction version that was ever needed. From the first version on that is not read
- * from bytes, blocks are asked for as JSON, which shows every version.
+ * Requests whole blocks and remembers the highest transaction version that was needed. As soon as a version occurs that the byte decoder
+ * does not know, blocks are requested as JSON, which shows every version.
  */
 export function createBlockRequest({ client, timeoutMs, maxBytes, maxVersion }: BlockRequestOptions) {
   let version = maxVersion;
@@ -244,7 +246,7 @@ export function createBlockRequest({ client, timeoutMs, maxBytes, maxVersion }: 
       if (answer !== 'higher') return answer;
       if (asked >= HIGHEST_VERSION)
         throw new CodedError('CHAIN_BAD_BLOCK', `no upstream serves block ${slot} at any transaction version`);
-      // Blocks are asked for beside each other: what one of them has raised, the others need not raise again.
+      // Blocks are requested concurrently: a version raised by one need not be raised again.
       version = Math.max(version, asked + 1);
     }
   };
@@ -268,19 +270,19 @@ export interface AddressHistoryOptions {
   readonly upstreamCount: number;
   readonly timeoutMs: number;
   readonly maxBytes: number;
-  /** Highest transaction version asked for. */
+  /** Highest transaction version requested. */
   readonly maxVersion: number;
 }
 
-/** As a node tells it in the answer to `getTransaction`. */
-interface Told {
+/** Answer to `getTransaction`. */
+interface TransactionPlace {
   readonly slot: number;
   readonly blockTime: number | null;
   /** Newer nodes only. */
   readonly transactionIndex?: unknown;
 }
 
-/** Stands for the hashes of a block that nobody has. */
+/** Stands in for unknown block hashes. */
 const NO_HASH = encode32(new Uint8Array(32));
 
 /** `getSignaturesForAddress` and `getTransaction` over the upstreams of a chain. */
@@ -301,14 +303,14 @@ function createAddressHistory(options: AddressHistoryOptions): AddressHistory {
     return { upstream: answered.upstream.label, result: answered.result };
   }
 
-  /** Null when every upstream says that there is none. */
-  async function transaction(signature: string, slot: number, options_: AskOptions): Promise<Told | null> {
+  /** Null when every upstream reports that the transaction does not exist. */
+  async function transaction(signature: string, slot: number, options_: AskOptions): Promise<TransactionPlace | null> {
     const { commitment } = options_;
     const params = [signature, { encoding: 'base64', commitment, maxSupportedTransactionVersion: maxVersion }];
     const avoid: string[] = [];
     while (avoid.length < options.upstreamCount) {
       const { upstream, result } = await ask('getTransaction', params, { ...options_, avoid });
-      if (isTold(result) && result.slot === slot) return result;
+      if (isPlace(result) && result.slot === slot) return result;
       avoid.push(upstream);
     }
     return null;
@@ -326,27 +328,28 @@ function createAddressHistory(options: AddressHistoryOptions): AddressHistory {
       return { upstream, entries: result.map(({ signature, slot }) => ({ signature, slot })) };
     },
     async partialBlock(slot, signatures, options_): Promise<ChainBlock | null> {
-      const told: Told[] = [];
+      const found: TransactionPlace[] = [];
       for (const signature of signatures) {
         const one = await transaction(signature, slot, options_);
         if (one === null) return null;
-        told.push(one);
+        found.push(one);
       }
-      // Where nodes tell no index the given order stands: sorting is stable.
-      told.sort((a, b) => indexOf(a) - indexOf(b));
+      // Without indexes the given order stays: the sort is stable.
+      found.sort((a, b) => indexOf(a) - indexOf(b));
       return {
         ...{ slot, parentSlot: slot - 1, blockhash: NO_HASH, previousBlockhash: NO_HASH, blockHeight: null },
-        blockTime: told[0]?.blockTime ?? null,
-        ...decodeEntries(slot, told, random.bytes(32)),
+        blockTime: found[0]?.blockTime ?? null,
+        ...decodeEntries(slot, found, random.bytes(32)),
       };
     },
   };
 }
 
-const indexOf = ({ transactionIndex }: Told) => (typeof transactionIndex === 'number' ? transactionIndex : 0);
+const indexOf = ({ transactionIndex }: TransactionPlace) =>
+  typeof transactionIndex === 'number' ? transactionIndex : 0;
 
-const isTold = (value: unknown): value is Told =>
-  typeof value === 'object' && value !== null && Number.isSafeInteger((value as Partial<Told>).slot);
+const isPlace = (value: unknown): value is TransactionPlace =>
+  typeof value === 'object' && value !== null && Number.isSafeInteger((value as Partial<TransactionPlace>).slot);
 
 const isEntry = (value: unknown): value is AddressEntry =>
   typeof value === 'object' &&

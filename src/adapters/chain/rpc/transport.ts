@@ -15,11 +15,11 @@ export interface Transport {
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const KEEP_ALIVE_MS = 30_000;
-/** What undici, the socket and TLS say before a single byte of the request can have left. */
+/** Errors of undici, the socket and TLS that occur before any byte of the request was sent. */
 const NOTHING_SENT =
   /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|UND_ERR_CONNECT_TIMEOUT|ERR_TLS_|CERT_|DEPTH_ZERO_|SELF_SIGNED_|UNABLE_TO_)/;
 
-/** HTTP to one upstream over kept connections. Requests beyond `maxConcurrent` wait for their turn, inside their own deadline. */
+/** HTTP to one upstream over persistent connections. Requests beyond `maxConcurrent` wait within their own deadline. */
 export function createTransport(
   upstream: Upstream,
   userAgent: string,
@@ -36,7 +36,7 @@ export function createTransport(
     headersTimeout: 0,
     bodyTimeout: 0,
   });
-  // Whatever answers at this address after that may be another node, or another chain.
+  // After a reconnect this address may lead to another node, or another chain.
   pool.on('disconnect', (_origin, _targets, error) => {
     if (codeOf(error) !== 'UND_ERR_INFO') broke();
   });
@@ -94,12 +94,12 @@ export function createTransport(
 const withQuery = (search: string, more: string | undefined): string =>
   more === undefined ? search : `${search === '' ? '?' : `${search}&`}${more}`;
 
-/** A request that waits for a free connection does not hear of its abort before it gets one: its caller has to. */
+/** A request that waits for a connection does not see its abort before it gets one, so the caller watches the signal. */
 function orAborted(asked: Promise<Dispatcher.ResponseData>, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
   return new Promise((resolve, reject) => {
     const onAbort = () => {
       reject(signal.reason as Error);
-      // An answer that came in the same moment has no reader.
+      // Discards an answer that arrived at the same moment.
       asked.then(({ body }) => body.on('error', () => undefined).destroy()).catch(() => undefined);
     };
     signal.addEventListener('abort', onAbort, { once: true });
@@ -107,7 +107,7 @@ function orAborted(asked: Promise<Dispatcher.ResponseData>, signal: AbortSignal)
   });
 }
 
-/** Passes the body on, up to a size; its errors become coded ones. */
+/** Passes the body on up to a size limit; its errors become coded ones. */
 function limit(
   body: Dispatcher.ResponseData['body'],
   label: string,
@@ -137,7 +137,7 @@ function timedOut(label: string, timeoutMs: number): CodedError {
   return new CodedError('UPSTREAM_TIMEOUT', `${label} did not answer within ${timeoutMs} ms`, { retryable: true });
 }
 
-/** The reason of an abort as it was given; anything else without the address, which may hold a secret. */
+/** The reason of an abort unchanged; other errors without the address, which may hold a secret. */
 function explain(error: unknown, label: string, signal: AbortSignal): Error {
   if (signal.aborted && signal.reason instanceof Error) return signal.reason;
   const cause = codeOf(error) ?? 'unknown';
@@ -153,7 +153,7 @@ function flat(headers: Record<string, string | string[] | undefined>): Record<st
   return out;
 }
 
-/** Refuses addresses that nothing could be sent to, without repeating them: they may hold a key. Error: CONFIG_INVALID. */
+/** Rejects unusable addresses without quoting them: they may contain a key. Error: CONFIG_INVALID. */
 export function checkAddresses(label: string, upstreams: readonly UpstreamConfig[]): void {
   const problems = upstreams.flatMap(({ url, websocketUrl }, index) => [
     ...(isAddress(url, /^https?:$/)
@@ -168,11 +168,11 @@ export function checkAddresses(label: string, upstreams: readonly UpstreamConfig
 }
 
 function isAddress(text: string, scheme: RegExp): boolean {
-  // Not `new URL` alone: its error quotes the text.
+  // The error of `new URL` quotes its input.
   return URL.canParse(text) && scheme.test(new URL(text).protocol);
 }
 
-/** Credentials in front of the host become the header that they stand for. */
+/** Converts credentials in the URL to an Authorization header. */
 function basicAuth(url: string): Readonly<Record<string, string>> {
   const { username, password } = new URL(url);
   if (username === '' && password === '') return {};
