@@ -72,7 +72,7 @@ const OWN_DEMAND: Demand = { groups: ['address'], counts: null };
 export function createGate(parts: GateParts): AccessGate {
   const { directory, clock, config, store, log } = parts;
   const refusals = parts.metrics.counter('refused_total', 'calls that the gate refused, by reason', ['reason']);
-  const slowed = parts.metrics.counter('guesses_slowed_total', 'answers to wrong keys that were made to wait');
+  const slowed = parts.metrics.counter('guesses_slowed_total', 'delayed answers to wrong keys');
   const brake = createGuessBrake(clock, config.badKeysPerMinute, () => slowed.add());
   const anonymous = createAnonymous(config.anonymous, directory);
   const sessions = new WeakMap<Caller, Session>();
@@ -80,7 +80,7 @@ export function createGate(parts: GateParts): AccessGate {
     clock,
     everyMs: LOOK_MS,
     read: (keyIds) => findRights(store, keyIds),
-    failed: (error) => log.warn({ err: error }, 'the keys of open connections could not be checked'),
+    failed: (error) => log.warn({ err: error }, 'cannot check the keys of open connections'),
   });
 
   const refuse = (refusal: GateRefusal): never => {

@@ -40,11 +40,11 @@ export function createMeter(parts: MeterParts): Meter {
   const { store, clock, log, flushMs, writerId } = parts;
   const failures = parts.metrics.counter(
     'flush_failures_total',
-    'writes of counted usage that failed and are repeated',
+    'failed writes of usage, which are retried',
   );
   const seconds = parts.metrics.histogram(
     'flush_seconds',
-    'time to write counted usage',
+    'time to write usage',
     [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
   );
   const dirty = new Set<Account>();
@@ -52,7 +52,7 @@ export function createMeter(parts: MeterParts): Meter {
   /** A write that failed: whether it happened is asked by its number when it is tried again. */
   let unsure: Batch | null = null;
   const unwritten = () => new Set([...dirty, ...(unsure?.entries.map(({ account }) => account) ?? [])]).size;
-  parts.metrics.observe('unwritten_projects', 'projects whose usage waits to be written', unwritten);
+  parts.metrics.observe('unwritten_projects', 'projects with usage that is not written yet', unwritten);
   let running: Promise<void> = Promise.resolve();
   let cancelTimer: (() => void) | null = null;
   let isFailing = false;
@@ -89,11 +89,11 @@ export function createMeter(parts: MeterParts): Meter {
   async function guarded(): Promise<void> {
     try {
       await writeAll();
-      if (isFailing) log.info({}, 'usage is written again');
+      if (isFailing) log.info({}, 'usage is written again after failures');
       isFailing = false;
     } catch (error) {
       failures.add();
-      if (!isFailing) log.error({ err: error }, 'usage could not be written and is kept until it can');
+      if (!isFailing) log.error({ err: error }, 'usage could not be written; it is kept and retried');
       isFailing = true;
       throw error;
     } finally {

@@ -39,10 +39,10 @@ export function assembleDashboard(ctx: HostContext<DashboardConfig>): Contributi
     clock,
     everyMs: LOOK_MS,
     read: standings.read,
-    failed: (error) => log.warn({ err: error }, 'the sessions of the dashboard could not be checked'),
+    failed: (error) => log.warn({ err: error }, 'cannot check the sessions of the dashboard'),
   });
   const sessions = createSessions(clock, random, config, rights);
-  ctx.metrics.observe('sessions', 'people who are logged in', sessions.count);
+  ctx.metrics.observe('sessions', 'logged-in sessions', sessions.count);
   const audit = createAuditLog(store, clock, random);
   const secrets = createProjectSecrets(store, clock, random);
   const guard = createGuard(sessions);

@@ -9,7 +9,7 @@ export function dashboardCommands(clock: Clock, random: Random, config: Dashboar
     {
       path: ['dashboard', 'renew-token'],
       summary:
-        'make the token that operators log in with; it is shown once, and ends the one before and all sessions of operators',
+        'create a new login token for operators; it is shown only once, and replaces the old token and ends all operator sessions',
       options: [{ flags: '--json', description: 'one JSON document' }],
       async run(options, io) {
         if (config.operatorToken !== null)
@@ -21,7 +21,7 @@ export function dashboardCommands(clock: Clock, random: Random, config: Dashboar
         const token = await audit.record(entry, () => renewOperatorToken(io.store, clock, random));
         if (options['json'] === true) io.json({ token });
         else
-          for (const line of [token, 'It is shown this once. The sessions of operators end within a second.'])
+          for (const line of [token, 'It is shown only once. Operator sessions end within a second.'])
             io.line(line);
       },
     },

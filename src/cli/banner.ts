@@ -13,10 +13,10 @@ export function localChainBanner(chain: {
   return [
     RULE,
     ' LOCAL CHAIN  -  not a public Solana network',
-    ' No upstream is configured, so a throw-away chain was started',
+    ' No upstream is configured, so a temporary chain was started',
     ` in memory (${chain.engine}). Data and keys are for trying out.`,
     ` RPC  ${chain.rpcUrl}     WS  ${chain.wsUrl}`,
-    ...(chain.socketPort === null ? [] : [` It takes port ${chain.socketPort} too, for websockets alone.`]),
+    ...(chain.socketPort === null ? [] : [` It also uses port ${chain.socketPort}, for websockets only.`]),
     ' For a real network: SOLANA_RPC_URL=... npm start',
     RULE,
   ];
@@ -41,11 +41,11 @@ export function welcome(
     ` Docs       ${api}/docs`,
     ...(operatorToken === null
       ? []
-      : [` Dashboard  ${admin}/dashboard`, ` Operator   ${operatorToken}   (shown this once)`]),
+      : [` Dashboard  ${admin}/dashboard`, ` Operator   ${operatorToken}   (shown only once)`]),
   ];
   if (first === null) {
     const how = `${program} projects list; ${program} keys create --project ID`;
-    return [...lines, ' API key    made at an earlier start; another one:', `            ${how}`, ''];
+    return [...lines, ' API key    created at an earlier start; for a new one:', `            ${how}`, ''];
   }
   const hook = JSON.stringify({
     webhookURL: EXAMPLE_RECEIVER,
@@ -55,7 +55,7 @@ export function welcome(
   return [
     ...lines,
     ` Project    ${first.projectId}`,
-    ` API key    ${first.key}   (shown this once)`,
+    ` API key    ${first.key}   (shown only once)`,
     '',
     ' Try:',
     `curl ${api}/ping`,

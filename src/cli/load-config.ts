@@ -63,7 +63,7 @@ function flagOverrides(values: CommandValues): Override[] {
   const rewindTo = values['rewindTo'];
   if (typeof rewindTo === 'string') {
     if (!/^\d{1,15}$/.test(rewindTo))
-      throw new CodedError('CONFIG_INVALID', '--rewind-to wants a slot', { exitCode: EXIT.usage });
+      throw new CodedError('CONFIG_INVALID', '--rewind-to needs a slot', { exitCode: EXIT.usage });
     overrides.push({ path: ['follow', 'rewindTo'], value: Number(rewindTo), origin: '--rewind-to' });
   }
   const level = values['logLevel'];
@@ -72,7 +72,7 @@ function flagOverrides(values: CommandValues): Override[] {
     const port = values[name];
     if (typeof port !== 'string') continue;
     if (!/^\d{1,5}$/.test(port))
-      throw new CodedError('CONFIG_INVALID', `${flag} wants a number`, { exitCode: EXIT.usage });
+      throw new CodedError('CONFIG_INVALID', `${flag} needs a number`, { exitCode: EXIT.usage });
     overrides.push({ path: [section, 'port'], value: Number(port), origin: flag });
   }
   return overrides;

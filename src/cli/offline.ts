@@ -60,7 +60,7 @@ export function findStoreDir(config: LoadedConfig, dataDir: string): string | nu
 export function needStoreDir(config: LoadedConfig, dataDir: string): string {
   const dir = findStoreDir(config, dataDir);
   if (dir !== null) return dir;
-  const why = 'no local chain runs, and its store lives only as long as it does';
+  const why = 'no local chain is running, and its store exists only while it runs';
   throw new CodedError('STORE_UNREACHABLE', `${why}; for another one give --config or SOLANA_RPC_URL`, {
     exitCode: EXIT.temporary,
   });

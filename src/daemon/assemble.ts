@@ -198,7 +198,7 @@ export function createLate<T>(name: string): Late<T> {
   return {
     get() {
       if (held === null) {
-        throw new CodedError('PLUGIN_TOO_EARLY', `${name} is there from start on, not while plugins are provisioned`);
+        throw new CodedError('PLUGIN_TOO_EARLY', `${name} is available from start on, not while plugins are provisioned`);
       }
       return held.value;
     },
@@ -228,6 +228,6 @@ export function createLateStore(store: Late<Store>): Store {
     version: () => store.get().version(),
     write: (work) => store.get().write(work),
     probe: () => store.get().probe(),
-    close: () => Promise.reject(new CodedError('PLUGIN_SERVICE', 'the store is closed by the kernel alone')),
+    close: () => Promise.reject(new CodedError('PLUGIN_SERVICE', 'only the kernel may close the store')),
   };
 }

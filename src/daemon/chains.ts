@@ -67,7 +67,7 @@ export function createChainRun({ chain, store, follower, clock, log, fatal }: Ch
       } catch (error) {
         if (stopped.signal.aborted) return;
         if (isFinal(error)) return fatal(error);
-        log.debug({ chain: chain.setup.id, code: codeOf(error) }, 'upstream still does not say which chain it serves');
+        log.debug({ chain: chain.setup.id, code: codeOf(error) }, 'upstream has still not reported its chain');
       }
     }
   }
@@ -80,7 +80,7 @@ export function createChainRun({ chain, store, follower, clock, log, fatal }: Ch
         if (isFinal(error)) throw error;
         log.warn(
           { chain: chain.setup.id, code: codeOf(error), error: messageOf(error) },
-          'no upstream says which chain it serves; following starts when one does',
+          'no upstream reports its chain; the follower starts when one does',
         );
         background = keepAsking();
       }

@@ -109,7 +109,7 @@ export async function createDaemon(options: DaemonOptions): Promise<Daemon> {
       log.info(fronts?.addresses() ?? {}, 'ready');
     },
     addresses() {
-      if (fronts === null) throw new Error('a member does not listen');
+      if (fronts === null) throw new Error('a worker does not listen');
       return fronts.addresses();
     },
     first: () => first,

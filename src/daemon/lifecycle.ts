@@ -159,7 +159,7 @@ async function reloadAll(
         try {
           await contribution.reload?.(before[id]);
         } catch (failure) {
-          log.error({ plugin: id, error: messageOf(failure) }, 'plugin did not take its old configuration back');
+          log.error({ plugin: id, error: messageOf(failure) }, 'plugin did not restore its old configuration');
         }
       }
       throw new CodedError(

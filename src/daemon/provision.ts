@@ -203,7 +203,7 @@ export function mergeContributions(plugins: readonly Contributor[]): Merged {
     for (const what of claims(contribution)) claim(id, what);
     const foreign = contribution.jobs?.find(({ kind }) => !kind.startsWith(`${id}.`));
     if (foreign !== undefined) {
-      throw new CodedError('PLUGIN_INVALID', `plugin ${id}: job kind ${foreign.kind} has to start with "${id}."`, {
+      throw new CodedError('PLUGIN_INVALID', `plugin ${id}: job kind ${foreign.kind} must start with "${id}."`, {
         exitCode: EXIT.config,
       });
     }

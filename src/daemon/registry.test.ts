@@ -99,10 +99,10 @@ test('a definition is checked as a whole, with all its faults at once', () => {
   assert.equal(checkDefinition(valid, 'x'), valid);
   const faults: readonly [unknown, RegExp][] = [
     [undefined, /default export/],
-    [{ ...valid, id: 'Upper' }, /id has to be/],
-    [{ ...valid, id: 'a' }, /id has to be/],
+    [{ ...valid, id: 'Upper' }, /id must have/],
+    [{ ...valid, id: 'a' }, /id must have/],
     [{ ...valid, id: 'http' }, /name of a section of the kernel/],
-    [{ ...valid, apiVersion: 2 }, /apiVersion is 2, this daemon offers 1/],
+    [{ ...valid, apiVersion: 2 }, /apiVersion is 2, this daemon supports 1/],
     [{ ...valid, summary: '' }, /summary/],
     [{ ...valid, provision: 1 }, /provision/],
     [{ ...valid, config: Type.Object({}) }, /config is not closed/],

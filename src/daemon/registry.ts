@@ -131,12 +131,12 @@ export function checkDefinition(exported: unknown, use: string): HostPluginDefin
   const problems: string[] = [];
   const { id, apiVersion, summary, config, provision } = exported;
   if (typeof id !== 'string' || !/^[a-z][a-z0-9-]{1,31}$/.test(id)) {
-    problems.push('id has to be 2 to 32 characters a-z, 0-9 and "-", with a letter first');
+    problems.push('id must have 2 to 32 characters a-z, 0-9 and "-", starting with a letter');
   } else if (coreSections.includes(id)) {
     problems.push(`id "${id}" is the name of a section of the kernel`);
   }
   if (apiVersion !== API_VERSION)
-    problems.push(`apiVersion is ${String(apiVersion)}, this daemon offers ${API_VERSION}`);
+    problems.push(`apiVersion is ${String(apiVersion)}, this daemon supports ${API_VERSION}`);
   if (typeof summary !== 'string' || summary === '') problems.push('summary is missing');
   if (typeof provision !== 'function') problems.push('provision is not a function');
   problems.push(...(isPlainObject(config) ? sectionProblems(config) : ['config is not a schema']));

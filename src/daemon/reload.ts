@@ -42,8 +42,8 @@ export interface Reloader {
 export function createReloader(options: ReloaderOptions): Reloader {
   const { lifecycle, workers, clock, log } = options;
   const scope = options.metrics.scope('config');
-  const succeeded = scope.gauge('reload_success', '1 when the last reload was taken, 0 when it was refused');
-  const at = scope.gauge('reload_timestamp_seconds', 'unix time of the last reload that was taken');
+  const succeeded = scope.gauge('reload_success', '1 if the last reload was applied, 0 if it was refused');
+  const at = scope.gauge('reload_timestamp_seconds', 'unix time of the last applied reload');
   succeeded.set(1);
   at.set(clock.now() / 1_000);
   let current: ConfigValues = pick(options.config);
@@ -93,7 +93,7 @@ export function createReloader(options: ReloaderOptions): Reloader {
         await take(next);
       } catch (error) {
         await workers.takeConfig(before, next).catch((failure: unknown) => {
-          log.error({ error: messageOf(failure) }, 'a role did not take its old configuration back');
+          log.error({ error: messageOf(failure) }, 'a role did not restore its old configuration');
         });
         throw error;
       }
@@ -101,7 +101,7 @@ export function createReloader(options: ReloaderOptions): Reloader {
       log.info({}, 'configuration reloaded');
     } catch (error) {
       succeeded.set(0);
-      log.error({ code: codeOf(error), error: messageOf(error) }, 'configuration not reloaded; the old one stays');
+      log.error({ code: codeOf(error), error: messageOf(error) }, 'configuration not reloaded; the old one stays in force');
       throw error;
     }
   }

@@ -111,7 +111,7 @@ test('a status is told when it has changed, and not otherwise', async () => {
   load.chains = [{ ...chain, cursorSlot: 11, lagSlots: 1 }];
   await clock.advance(10_000);
   assert.equal(notices.length, told + 1);
-  assert.deepEqual(notices.at(-1), { status: 'slot 11, 1 slot behind the tip; 0 requests in 10 s, 0 under way' });
+  assert.deepEqual(notices.at(-1), { status: 'slot 11, 1 slot behind the tip; 0 requests in 10 s, 0 in flight' });
   supervision.stopping('SIGTERM');
 });
 
@@ -176,14 +176,14 @@ test('the words for each state of a chain', () => {
     summarize(
       { chains: chains.map((status) => ({ ...chain, ...status })), requests: 12, inFlight: 3 },
       { requests: 11, seconds: 9.7 },
-    ).replace('; 1 request in 10 s, 3 under way', '');
+    ).replace('; 1 request in 10 s, 3 in flight', '');
   assert.equal(say(), 'no chain is followed');
   assert.equal(say({}), 'slot 10, 2 slots behind the tip');
   assert.equal(say({ lagSlots: 0 }), 'slot 10, at the tip');
   assert.equal(say({ lagSlots: null }), 'slot 10');
   assert.equal(say({ cursorSlot: null, lagSlots: null }), 'slot 12');
   assert.equal(say({ cursorSlot: null, tipSlot: null, lagSlots: null }), 'not followed yet');
-  assert.equal(say({ stalled: 'a hole at slot 11' }), 'stands still at slot 10: a hole at slot 11');
+  assert.equal(say({ stalled: 'a hole at slot 11' }), 'stalled at slot 10: a hole at slot 11');
   assert.equal(
     say({}, { chain: 'devnet', lagSlots: 0 }),
     'slot 10, 2 slots behind the tip; devnet slot 10, at the tip',

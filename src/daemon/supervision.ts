@@ -194,7 +194,7 @@ export function createWatchdog({ timeoutMs, probe, alive, clock, log }: Watchdog
       const reason = await look();
       if (stopped.signal.aborted) return;
       if (reason === null) await alive();
-      else log.error({ reason }, 'no sign of life for the watchdog of the service manager');
+      else log.error({ reason }, 'watchdog of the service manager not fed');
       await clock.sleep(reason === null ? timeoutMs / 2 : timeoutMs / 10, stopped.signal);
     }
   }
@@ -220,13 +220,13 @@ export function summarize(load: DaemonLoad, before: { readonly requests: number;
   const chains = load.chains.map(describeChain);
   return [
     ...(chains.length === 0 ? ['no chain is followed'] : chains),
-    `${counted(requests, 'request')} in ${Math.round(before.seconds)} s, ${load.inFlight} under way`,
+    `${counted(requests, 'request')} in ${Math.round(before.seconds)} s, ${load.inFlight} in flight`,
   ].join('; ');
 }
 
 function describeChain({ chain, cursorSlot, tipSlot, lagSlots, stalled }: ChainStatus): string {
   const name = chain === 'main' ? '' : `${chain} `;
-  if (stalled !== null) return `${name}stands still${cursorSlot === null ? '' : ` at slot ${cursorSlot}`}: ${stalled}`;
+  if (stalled !== null) return `${name}stalled${cursorSlot === null ? '' : ` at slot ${cursorSlot}`}: ${stalled}`;
   const slot = cursorSlot ?? tipSlot;
   if (slot === null) return `${name}not followed yet`;
   const place = `${name}slot ${slot}`;

@@ -50,7 +50,7 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     const kinds = assembly.merged.jobs;
     const owner = parts.openOwner(dataDir);
     if (owner === null)
-      log.warn({ dataDir }, 'no file can be locked in the data folder: what a crash leaves behind waits for its lease');
+      log.warn({ dataDir }, 'cannot lock a file in the data folder: after a crash, claimed jobs wait until their lease ends');
     const runner = createJobRunner({ store, owner, clock, random, log, fatal, kinds, config: core.jobs, metrics });
     jobs = runner;
     gauges = createOutboxGauges({ store, kinds: kinds.map(({ kind }) => kind), clock, log, metrics });
@@ -173,8 +173,8 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
 }
 
 function tellLead(metrics: Metrics, leads: () => boolean, epoch: () => number): void {
-  metrics.observe('leading', 'whether this process follows the chain, and does not stand by', () => (leads() ? 1 : 0));
-  metrics.observe('leader_epoch', 'how often the lead of the chain was taken; 0 without an election', epoch);
+  metrics.observe('leading', '1 if this process is the leader of the chain, 0 if it is a standby', () => (leads() ? 1 : 0));
+  metrics.observe('leader_epoch', 'leader epoch of the chain; 0 without an election', epoch);
 }
 
 /** A wish for one start must not come true when this process takes over some day. */
@@ -244,7 +244,7 @@ function createElectedFollower(options: ElectedFollowerOptions): ElectedFollower
     },
     async start() {
       const isElected = await election.look().catch((error: unknown) => {
-        log.warn({ chain, code: codeOf(error) }, 'the leader is unknown');
+        log.warn({ chain, code: codeOf(error) }, 'cannot read the leader');
         return false;
       });
       if (isElected) return await lead();

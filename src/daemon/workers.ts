@@ -45,7 +45,7 @@ const RELOAD_TIMEOUT_MS = 30_000;
 const WAY_MS = 1_000;
 
 export function createWorkers({ handles, lifecycle, metrics, log }: WorkersOptions): Workers {
-  const silent = metrics.counter('unanswered_total', 'questions that a role in a worker did not answer', [
+  const silent = metrics.counter('unanswered_total', 'commands that a worker did not answer', [
     'role',
     'command',
   ]);

@@ -41,7 +41,7 @@ export interface AdminFront {
   close(deadline: AbortSignal): Promise<void>;
 }
 
-const DESCRIPTION = 'Admin listener: health, metrics and what plugins have for operators.';
+const DESCRIPTION = 'Admin listener: health, metrics and operator routes of plugins.';
 
 /** Health, metrics and the operators' routes on a listener of their own. It needs no key: who may reach it decides. */
 export function createAdminFront(options: AdminFrontOptions): AdminFront {
@@ -114,14 +114,14 @@ function healthRoutes(health: Health): Route[] {
     defineRoute({
       ...common,
       path: '/healthz',
-      summary: 'Whether the process runs',
+      summary: 'Whether the process is running',
       replies: { 200: Type.Object({ status: Type.String() }) },
       handler: () => json(health.live()),
     }),
     defineRoute({
       ...common,
       path: '/readyz',
-      summary: 'Whether it should get traffic, with the reason of each check',
+      summary: 'Whether the daemon should receive traffic, with the reason of each check',
       replies: { 200: Type.Object({ ready: Type.Boolean() }), 503: Type.Object({ ready: Type.Boolean() }) },
       handler: async () => {
         const readiness = await health.ready();
@@ -134,7 +134,7 @@ function healthRoutes(health: Health): Route[] {
 const budgetUse = Type.Object({
   budget: Type.String(),
   used: Type.Integer(),
-  limit: Type.Union([Type.Integer(), Type.Null()], { description: 'of its plan' }),
+  limit: Type.Union([Type.Integer(), Type.Null()], { description: 'limit of the plan' }),
   refused: Type.Integer({ description: 'since the start' }),
 });
 
@@ -142,7 +142,7 @@ function budgetsRoute(budgets: BudgetLedger): Route {
   return defineRoute({
     method: 'GET',
     path: '/v0/admin/projects/:project/budgets',
-    summary: 'What a project holds at this moment of what all projects share: in memory in this process, stored in all',
+    summary: 'Budgets that a project holds now: in-memory ones of this process, stored ones of all processes',
     tag: 'Operation',
     auth: 'admin',
     errors: 'admin',

@@ -9,7 +9,7 @@ const BACKSLASH = 0x5c;
 /** Thrown when the client went away before its body was complete. */
 export class BodyAborted extends Error {
   constructor() {
-    super('the client went away while it sent its body');
+    super('the client disconnected while it sent its body');
     this.name = 'BodyAborted';
   }
 }

@@ -115,7 +115,7 @@ export function listenOn(server: Server, target: ListenTarget): Promise<AddressI
       const address = server.address();
       // An inherited descriptor can be anything; callers need an address and a port.
       if (address !== null && typeof address === 'object') resolve(address);
-      else server.close(() => onError(new Error('it is no TCP socket')));
+      else server.close(() => onError(new Error('it is not a TCP socket')));
     };
     server.once('error', onError);
     server.once('listening', onListening);

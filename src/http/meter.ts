@@ -45,7 +45,7 @@ export function createHttpMeter(metrics: Metrics): HttpMeter {
   return {
     route,
     unmatched: route('-', '-'),
-    inFlight: metrics.gauge('requests_in_flight', 'requests that are being handled'),
+    inFlight: metrics.gauge('requests_in_flight', 'requests in flight'),
     sockets: metrics.gauge('upgraded_sockets', 'open websockets'),
     dropped: metrics.counter('connections_dropped_total', 'new connections closed at http.maxConnections'),
     evicted: metrics.counter(
@@ -57,10 +57,10 @@ export function createHttpMeter(metrics: Metrics): HttpMeter {
     crowded: metrics.counter('connections_crowded_total', 'connections closed at http.maxConnectionsPerAddress'),
     slowReaders: metrics.counter(
       'connections_slow_total',
-      'connections cut because answers were read at less than http.minReadBytesPerSecond',
+      'connections closed because answers were read slower than http.minReadBytesPerSecond',
     ),
     malformed: metrics.counter('malformed_total', 'connections closed for a malformed or overdue request'),
-    handshakes: metrics.counter('handshakes_failed_total', 'connections that did not get through their TLS handshake'),
+    handshakes: metrics.counter('handshakes_failed_total', 'connections that failed their TLS handshake'),
   };
 }
 

@@ -134,7 +134,7 @@ function rpcOperation(methods: readonly RpcMethod[]): object {
   return {
     operationId: 'post_rpc',
     summary: 'JSON-RPC 2.0, single calls and batches',
-    description: 'Methods that are not listed here go to the configured Solana upstream as they are.',
+    description: 'Methods that are not listed here are forwarded unchanged to the configured Solana upstream.',
     tags: ['JSON-RPC'],
     security: KEY_SECURITY,
     requestBody: {
@@ -143,7 +143,7 @@ function rpcOperation(methods: readonly RpcMethod[]): object {
     },
     responses: {
       200: {
-        description: 'Result or error of the call; of a batch those of its calls, in their order',
+        description: 'Result or error of the call; for a batch those of its calls, in order',
         content: { 'application/json': { schema: { anyOf: [answer, { type: 'array', items: answer }] } } },
       },
       204: { description: 'The call, or every call of the batch, was a notification: it has no id' },
@@ -176,7 +176,7 @@ function rpcRequestSchema(method: RpcMethod): object {
 function forwardedRequest(methods: readonly RpcMethod[]): object {
   return {
     title: 'any other method',
-    description: 'Goes to the configured Solana upstream as it is',
+    description: 'Forwarded unchanged to the configured Solana upstream',
     type: 'object',
     required: ['jsonrpc', 'method'],
     properties: {
@@ -233,7 +233,7 @@ function errorSchemas(): Record<string, object> {
               .join(', ')}; those of a node come as they are`,
           },
           message: text,
-          data: { description: 'Our own errors: an object with `details`, where there is more to say' },
+          data: { description: 'Errors of this service: an object with `details`, if there are any' },
         },
         ['code', 'message'],
       ),
@@ -482,7 +482,7 @@ export function documentRoutes(options: DocumentOptions): readonly Route[] {
     defineRoute({
       method: 'GET',
       path: '/docs',
-      summary: 'This interface as a page to read',
+      summary: 'This interface as an HTML page',
       tag: 'Documentation',
       auth: 'none',
       errors: 'plain',

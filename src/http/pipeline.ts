@@ -74,7 +74,7 @@ export function createPipeline(options: PipelineOptions): Pipeline {
   const proxies = createProxyWatch(core.http.trustedProxies, log);
   const deadlines = createDeadlines(clock);
   const inFlight = createInFlight(meter.inFlight, core.http.maxBodyBytesInFlight, meter.bodiesRefused);
-  options.metrics.observe('request_body_bytes', 'bytes of request bodies that are held', () => inFlight.bodyBytes);
+  options.metrics.observe('request_body_bytes', 'bytes of request bodies in memory', () => inFlight.bodyBytes);
   const rootMeter = meter.route('POST', '/');
   let draining = false;
   const isLocalChain = () => options.chainLabel?.() === 'local';
@@ -350,7 +350,7 @@ async function handleRoot(parts: RootParts, exchange: Exchange): Promise<void> {
 function beforeDeadline(parts: RootParts, exchange: Exchange, answer: Promise<RpcAnswer>): Promise<RpcAnswer> {
   exchange.cancelDeadline = parts.deadlines.watch(parts.timeoutMs, () => {
     parts.responder.sendFault(exchange, timeoutFault());
-    exchange.lazy.abort('the time of the request is up');
+    exchange.lazy.abort('the deadline of the request has passed');
   });
   return answer;
 }

@@ -40,7 +40,7 @@ export async function handleRest(
   const request = readRequest(exchange, compiled, params, rawBody);
   exchange.cancelDeadline = parts.deadlines.watch(compiled.timeoutMs, () => {
     parts.responder.sendFault(exchange, timeoutFault());
-    exchange.lazy.abort('the time of the handler is up');
+    exchange.lazy.abort('the deadline of the handler has passed');
   });
   const reply = await route.handler(request);
   parts.responder.sendReply(exchange, reply);

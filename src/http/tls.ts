@@ -65,7 +65,7 @@ export function createListenerTls({ section, core, clock, log }: ListenerTlsOpti
       if (served !== null && files.fingerprint !== served.fingerprint && files.validToMs <= clock.now())
         throw new CodedError(
           'TLS_INVALID',
-          `${section}.tls.certFile: ${next[section].tls.certFile} holds a certificate that has expired`,
+          `${section}.tls.certFile: ${next[section].tls.certFile} contains an expired certificate`,
         );
       return () => serve(files);
     },
@@ -161,7 +161,7 @@ export function readTlsFiles(core: Pick<CoreConfig, TlsSection>, section: TlsSec
   const { certFile, keyFile } = core[section].tls;
   const name = `${section}.tls`;
   if (certFile === null && keyFile === null) return null;
-  if (certFile === null || keyFile === null) throw invalid(`${name} wants both certFile and keyFile, or none of them`);
+  if (certFile === null || keyFile === null) throw invalid(`${name} needs both certFile and keyFile, or neither`);
   const cert = readFile(`${name}.certFile`, certFile);
   const key = readFile(`${name}.keyFile`, keyFile);
   const certificate = parse(() => new X509Certificate(cert), `${name}.certFile: ${certFile} holds no PEM certificate`);

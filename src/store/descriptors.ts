@@ -23,7 +23,7 @@ export function isOutOfDescriptors(): boolean {
 
 /** No fault of the disk, and over as soon as other files or connections are closed. */
 export function outOfDescriptors(cause: unknown): CodedError {
-  return new CodedError('STORE_DESCRIPTORS', 'no file descriptor is left to open the database: raise LimitNOFILE', {
+  return new CodedError('STORE_DESCRIPTORS', 'no free file descriptor to open the database: raise LimitNOFILE', {
     cause,
     exitCode: EXIT.temporary,
     retryable: true,

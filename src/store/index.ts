@@ -30,7 +30,7 @@ export async function openStore(config: StoreConfig, dataDir: string, lock?: Wri
     return await openPostgresStore({ url, poolSize, statementTimeoutMs });
   }
   // The address itself may hold a password: it is not repeated.
-  throw new CodedError('CONFIG_INVALID', 'store.url has to begin with sqlite: or postgres://', {
+  throw new CodedError('CONFIG_INVALID', 'store.url must begin with sqlite: or postgres://', {
     exitCode: EXIT.config,
     facts: { path: 'store.url' },
   });

@@ -80,7 +80,7 @@ function checkLists(scopes: readonly MigrationScope[]): void {
       throw refused(`the scope ${scope} occurs twice`, { scope });
     migrations.forEach(({ version }, step) => {
       if (version !== step + 1) {
-        throw refused(`${scope}: versions have to count 1, 2, 3 without holes, but ${step + 1} is ${version}`, {
+        throw refused(`${scope}: versions must be 1, 2, 3 without holes, but ${step + 1} is ${version}`, {
           scope,
           version,
         });
@@ -200,7 +200,7 @@ export async function ensureSchema(
   const names = steps.map(({ scope, version }) => `${scope} ${version}`).join(', ');
   throw new CodedError(
     'STORE_MIGRATION',
-    `the schema waits for ${steps.length} steps (${names}): run parhelion migrate`,
+    `the schema lacks ${steps.length} steps (${names}): run parhelion migrate`,
     {
       exitCode: EXIT.config,
     },

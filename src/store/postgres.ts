@@ -307,7 +307,7 @@ function stateError(error: unknown, state: string): unknown {
     });
   }
   if (isSerialisationFailure(error) || state === '55P03' || state === '57014') {
-    return new CodedError('STORE_BUSY', `the database server gave the statement up (${state})`, {
+    return new CodedError('STORE_BUSY', `the database server canceled the statement (${state})`, {
       ...options,
       exitCode: EXIT.temporary,
       retryable: true,

@@ -24,12 +24,12 @@ const CHECK_TIMEOUT_MS = 3_600_000;
  * Errors: STORE_BACKUP, and those of the engine. A damaged backup is STORE_BACKUP, a damaged database STORE_CORRUPT; both name the file.
  */
 export async function copyDatabaseFile({ from, what, to, progress }: CopyFileOptions): Promise<void> {
-  if (!existsSync(from)) throw refused(`there is no database ${from}`);
+  if (!existsSync(from)) throw refused(`no such database: ${from}`);
   const damaged = (detail: string) =>
     what === 'the backup'
       ? refused(`the backup ${from} is damaged or no database: ${detail}`)
       : new CodedError('STORE_CORRUPT', `the database file ${from} is damaged: ${detail}`, { exitCode: EXIT.config });
-  if (existsSync(to)) throw refused(`${to} is there already`);
+  if (existsSync(to)) throw refused(`${to} already exists`);
   const partial = `${to}.partial`;
   try {
     rmSync(partial, { force: true });
@@ -79,7 +79,7 @@ function nameForGood(partial: string, to: string): void {
     unlinkSync(partial);
     sync(dirname(to));
   } catch (error) {
-    throw refused(codeOf(error) === 'EEXIST' ? `${to} is there already` : `${to}: ${messageOf(error)}`);
+    throw refused(codeOf(error) === 'EEXIST' ? `${to} already exists` : `${to}: ${messageOf(error)}`);
   }
 }
 

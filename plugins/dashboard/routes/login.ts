@@ -110,7 +110,7 @@ function endRoute(context: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'POST',
     path: `${API}/sessions/end`,
-    summary: 'End all sessions: an operator those of everybody, an owner those of the project',
+    summary: 'End all sessions: as operator those of all users, as owner those of the project',
     body: Type.Unknown(),
     bodyOptional: true,
     replies: { 200: Type.Object({}), ...REFUSALS },

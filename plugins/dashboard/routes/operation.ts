@@ -20,7 +20,7 @@ function pluginsRoute({ daemon, guard }: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'GET',
     path: `${API}/plugins`,
-    summary: 'Plugins that run, and what they contribute',
+    summary: 'Running plugins and their contributions',
     replies: { 200: Type.Object({ plugins: Type.Array(Type.Unknown()) }), ...REFUSALS },
     handler(request) {
       demandOperator(guard.enter(request));
@@ -34,7 +34,7 @@ function configRoute({ daemon, guard }: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'GET',
     path: `${API}/config`,
-    summary: 'The configuration in force, secrets masked',
+    summary: 'The effective configuration, with secrets masked',
     replies: { 200: Type.Object({ config: Type.Unknown() }), ...REFUSALS },
     handler(request) {
       demandOperator(guard.enter(request));
@@ -115,7 +115,7 @@ function treesRoute(context: PageContext): Route {
 function walletsRoute(context: PageContext): Route {
   return passedOn(context, {
     ...{ path: 'wallets', from: '/v0/admin/wallets', empty: { wallets: [], nextCursor: null } },
-    summary: 'Wallets that are indexed; empty without the plugin wallet',
+    summary: 'Indexed wallets; empty without the plugin wallet',
   });
 }
 

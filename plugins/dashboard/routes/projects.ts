@@ -42,7 +42,7 @@ function budgetsRoute({ daemon, guard }: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'GET',
     path: `${API}/projects/:project/budgets`,
-    summary: 'What a project holds at this moment of what all projects share',
+    summary: 'Budgets that a project holds now',
     params: projectParams,
     replies: { 200: Type.Object({ budgets: Type.Array(Type.Unknown()) }), ...REFUSALS },
     async handler(request) {
@@ -59,7 +59,7 @@ function createRoute(context: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'POST',
     path: `${API}/projects`,
-    summary: 'Make a project',
+    summary: 'Create a project',
     body: Type.Object({ name: Type.String({ minLength: 1, maxLength: 128 }), plan: Type.String({ maxLength: 64 }) }),
     replies: { 201: projectReply, ...REFUSALS },
     async handler(request) {
@@ -79,7 +79,7 @@ function secretRoute(context: PageContext): Route {
     method: 'POST',
     path: `${API}/projects/:project/secret`,
     summary:
-      'Make the secret that the owner of a project logs in with; it is shown once, and ends any before and all sessions',
+      'Create the login secret of a project owner; it is shown only once, replaces the old secret and ends all sessions',
     params: projectParams,
     body: Type.Unknown(),
     bodyOptional: true,
@@ -125,7 +125,7 @@ function listKeysRoute({ access, guard }: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'GET',
     path: KEYS,
-    summary: 'Keys of a project, by their first characters',
+    summary: 'Keys of a project, with their first characters',
     params: projectParams,
     replies: { 200: Type.Object({ keys: Type.Array(keyReply) }), ...REFUSALS },
     async handler(request) {
@@ -142,7 +142,7 @@ function createKeyRoute(context: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'POST',
     path: KEYS,
-    summary: 'Make a key; it is shown once',
+    summary: 'Create a key; it is shown only once',
     params: projectParams,
     body: Type.Object({
       name: Type.String({ maxLength: 128, default: '' }),
@@ -168,7 +168,7 @@ function revokeRoute(context: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'POST',
     path: `${KEYS}/:key/revoke`,
-    summary: 'End a key',
+    summary: 'Revoke a key',
     params: keyParams,
     body: Type.Unknown(),
     bodyOptional: true,
@@ -191,7 +191,7 @@ function limitRoute(context: PageContext): Route {
     ...PAGE_ROUTE,
     method: 'PUT',
     path: `${KEYS}/:key/ips`,
-    summary: 'Say from where a key may be used; null: from everywhere',
+    summary: 'Limit the addresses that may use a key; null: no limit',
     params: keyParams,
     body: Type.Object({ ips: listOrNull }),
     replies: { 200: Type.Object({}), ...REFUSALS },

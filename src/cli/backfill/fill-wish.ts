@@ -91,7 +91,7 @@ async function checkFinal({ assembly }: Work, chain: ChainId, toSlot: number, ha
   const { signal } = new AbortController();
   const finalSlot = await source.tip({ commitment: 'finalized', signal }).catch((error: unknown) => {
     const exitCode = EXIT.temporary;
-    throw new CodedError('CHAIN_UNREACHABLE', 'no upstream tells its newest final slot', { cause: error, exitCode });
+    throw new CodedError('CHAIN_UNREACHABLE', 'no upstream reports its newest final slot', { cause: error, exitCode });
   });
   if (toSlot < finalSlot) return;
   throw new CodedError('FOLLOW_NOT_FINAL', `slot ${toSlot} is not final yet; the newest final slot is ${finalSlot}`, {
@@ -112,14 +112,14 @@ function tell(
 ): void {
   const slots = wanted.gaps.reduce((sum, { fromSlot, toSlot }) => sum + toSlot - fromSlot + 1, 0);
   if (wish.json) io.out(JSON.stringify({ end, slots, left: left.map(gapView) }));
-  else if (end === 'filled') io.out(slots === 0 ? 'there are no open gaps' : `filled: ${slots} slots`);
+  else if (end === 'filled') io.out(slots === 0 ? 'no open gaps' : `filled: ${slots} slots`);
   if (end === 'filled') return;
   const words: Readonly<Record<typeof end, string>> = {
-    blocked: 'cannot be filled now; the daemon tries again by itself',
-    gone: 'the daemon has ended; run the same command again to go on',
+    blocked: 'cannot be filled now; the daemon tries again',
+    gone: 'the daemon has ended; run the same command again to continue',
     interrupted: hasDaemon
-      ? 'the daemon goes on filling; see backfill --list'
-      : 'interrupted; run the same command again to go on',
+      ? 'the daemon continues; see backfill --list'
+      : 'interrupted; run the same command again to continue',
   };
   io.err(words[end]);
   for (const gap of left) io.err(gapLine(gap));
@@ -182,7 +182,7 @@ function fillOptions(
     processors: assembly.merged.processors.filter(({ chains }) => chains.includes(setup.id)),
     exclusive: createSemaphore({ concurrency: 1 }).run,
     concurrency: follow.catchUpConcurrency,
-    hindrance: () => (source.isLimited?.() === true ? 'an upstream asks for fewer calls' : null),
+    hindrance: () => (source.isLimited?.() === true ? 'an upstream limits calls' : null),
     finalSlot: async () => await source.tip({ commitment: 'finalized', signal }),
     filled: () => undefined,
   };

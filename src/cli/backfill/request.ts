@@ -42,7 +42,7 @@ export function readRequest(values: CommandValues): BackfillRequest {
   if (!isRange) return { ...common, kind: 'abandon', id: numberOf(values, 'abandon') };
   const fromSlot = numberOf(values, 'from');
   const toSlot = numberOf(values, 'to');
-  if (toSlot < fromSlot) throw usage('--to lies below --from');
+  if (toSlot < fromSlot) throw usage('--to is below --from');
   const processor = values['processor'];
   return {
     ...{ ...common, kind: 'range', fromSlot, toSlot },
@@ -53,7 +53,7 @@ export function readRequest(values: CommandValues): BackfillRequest {
 
 function numberOf(values: CommandValues, name: string): number {
   const value = values[name];
-  if (typeof value !== 'string' || !/^\d{1,15}$/.test(value)) throw usage(`--${name} wants a number`);
+  if (typeof value !== 'string' || !/^\d{1,15}$/.test(value)) throw usage(`--${name} needs a number`);
   return Number(value);
 }
 
@@ -123,12 +123,12 @@ function ownersOf(assembly: Assembly, chain: ChainId, name: string | null): read
   if (chosen.length === 0)
     throw usage(
       name === null
-        ? `no processor of the ${chain} chain takes blocks out of their order`
+        ? `no processor of the ${chain} chain accepts blocks out of order`
         : `there is no processor ${name} on the ${chain} chain; there are: ${all.map((one) => one.name).join(', ') || 'none'}`,
     );
   const ordered = chosen.find(({ outOfOrder }) => outOfOrder !== true);
   if (ordered !== undefined)
-    throw usage(`processor ${ordered.name} takes blocks in their order only: it has to be indexed again`);
+    throw usage(`processor ${ordered.name} accepts blocks only in order: it must be indexed again`);
   return chosen;
 }
 
@@ -142,7 +142,7 @@ async function addressesOf(
   const most = config.core.follow.gapBackfill.maxAddresses;
   const all = new Set<string>();
   for (const { name, addresses } of owners) {
-    if (addresses === undefined) throw usage(`processor ${name} watches no addresses: it takes whole blocks only`);
+    if (addresses === undefined) throw usage(`processor ${name} does not watch addresses: it accepts only whole blocks`);
     for (const address of await addresses(store.read, chain, most + 1)) all.add(address);
   }
   if (all.size <= most) return [...all];

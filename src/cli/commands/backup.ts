@@ -24,7 +24,7 @@ export const run: RunCommand = async (values, io) => {
 export function embeddedFile({ core }: LoadedConfig, storeDir: string): string {
   const file = sqliteFile(core.store.url, storeDir);
   if (file !== null) return file;
-  throw new CodedError('STORE_BACKUP', 'the store is a PostgreSQL database, which has tools of its own: pg_dump', {
+  throw new CodedError('STORE_BACKUP', 'the store is a PostgreSQL database, use its own tools, such as pg_dump', {
     exitCode: EXIT.config,
   });
 }

@@ -8,7 +8,7 @@ import { readVersion } from '../version.ts';
 /** Writes a package with a plugin that builds and passes its own test: a table, a block processor, a route and a JSON-RPC method. */
 export const run: RunCommand = async ({ name }, io) => {
   if (typeof name !== 'string' || !/^[a-z][a-z0-9-]{1,31}$/.test(name)) {
-    throw new CodedError('CONFIG_INVALID', 'a name has 2 to 32 characters a-z, 0-9 and "-", with a letter first', {
+    throw new CodedError('CONFIG_INVALID', 'a name must have 2 to 32 characters a-z, 0-9 and "-", starting with a letter', {
       exitCode: EXIT.usage,
     });
   }

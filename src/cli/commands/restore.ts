@@ -26,8 +26,8 @@ export const run: RunCommand = async (values, io) => {
   const to = embeddedFile(config, dataDir);
   const from = resolve(io.cwd, String(values['input']));
   for (const ending of ENDINGS)
-    if (existsSync(to + ending)) throw refused(`${to}${ending} is there already: move it away first`);
-  if (!existsSync(from)) throw refused(`there is no file ${from}`);
+    if (existsSync(to + ending)) throw refused(`${to}${ending} already exists: move it away first`);
+  if (!existsSync(from)) throw refused(`no such file: ${from}`);
   const { plugins } = await assembleOffline(config);
   await backUp('restore', { from, to }, io);
   const { busyTimeoutMs } = config.core.store;
@@ -68,7 +68,7 @@ async function refuseForeign(
   try {
     const { objects } = await foreignObjects(store, fresh, scopes);
     if (objects.length === 0) return;
-    throw refused(`the backup holds what no version of this program makes: ${objects.slice(0, SHOWN).join(', ')}`);
+    throw refused(`the backup contains objects that no version of this program creates: ${objects.slice(0, SHOWN).join(', ')}`);
   } finally {
     await fresh.close();
     remove();

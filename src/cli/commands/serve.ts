@@ -135,7 +135,7 @@ async function untilStopped(
   const ending = new AbortController();
   const end = untilEnd(serving, daemon, supervision, {
     fatal,
-    note: (reason) => log.info({ reason }, 'asked to stop'),
+    note: (reason) => log.info({ reason }, 'stop requested'),
   });
   const started = daemon.start().then(() => {
     const addresses = daemon.addresses();
@@ -170,7 +170,7 @@ async function untilStopped(
 /** What nobody caught may have left anything half done: the process ends at once, and the store is made for that. */
 function onUncaught(log: Log, say: (text: string) => void): () => void {
   const listener = (error: unknown) => {
-    log.fatal({ err: error }, 'an error that nobody caught');
+    log.fatal({ err: error }, 'uncaught error');
     say(`parhelion: ${error instanceof Error ? (error.stack ?? error.message) : messageOf(error)}`);
     process.exit(EXIT.bug);
   };
@@ -206,7 +206,7 @@ function untilEnd(
     reload: () => void supervision.reload(() => daemon.reload(() => loadCliConfig(values, io, { listens: true }))),
   });
   chain?.onExit((reason) => {
-    const text = `the local chain ended (${reason}); its state is gone`;
+    const text = `the local chain ended (${reason}); its state is lost`;
     fatal(new CodedError('LOCAL_CHILD', text, { exitCode: EXIT.temporary }), text);
     supervision.stopping('the local chain ended');
     finish(EXIT.temporary);

@@ -54,12 +54,12 @@ export const run: RunCommand = async (values, io) => {
     ...{ url, wallet: encode32(wallet.publicKey.toBytes()), key: randomUUID(), payment: null, projectId: null },
   };
   if (state.url !== url || state.wallet !== encode32(wallet.publicKey.toBytes()))
-    throw usage(`${file} is of another service or wallet: name another one with --output`);
+    throw usage(`${file} belongs to another service or wallet: choose another file with --output`);
   if (state.projectId === null) {
     const { connectTo } = await import('../signup/pay.ts');
     const rpc = textOf(values, 'rpc') ?? io.env['SOLANA_RPC_URL'];
     if (rpc === undefined || !/^https?:\/\//.test(rpc))
-      throw usage('--rpc or SOLANA_RPC_URL has to name a Solana node');
+      throw usage('--rpc or SOLANA_RPC_URL must name a Solana node');
     const signing = { file, wallet, connection: connectTo(rpc), state };
     writeSignupState(file, state);
     await pay(signing, values, io);
@@ -94,7 +94,7 @@ async function pay(signing: Signing, values: CommandValues, io: CliIo): Promise<
 /** What the user named; a service that calls another token by the same symbol gets nothing of it. */
 function chooseAsset(symbol: string | undefined, mint: string | undefined): Asset {
   if (mint !== undefined) {
-    if (decode32(mint) === null) throw usage(`--mint: "${mint}" is no address`);
+    if (decode32(mint) === null) throw usage(`--mint: "${mint}" is not an address`);
     if (symbol !== undefined) throw usage('--asset and --mint exclude each other');
     return { name: 'tokens', mint };
   }
@@ -133,7 +133,7 @@ async function claim(signing: Signing, io: CliIo): Promise<void> {
     }
     if (!told) io.err(`waiting until payment ${payment.signature} is final`);
     if ((await paymentFate(connection, payment)) === 'lost')
-      throw later('SIGNUP_LOST', 'the payment failed or was never taken: run the command again to pay again');
+      throw later('SIGNUP_LOST', 'the payment failed or was not included in a block: run the command again to pay again');
     await sleep(LOOK_MS);
   }
   throw later('SIGNUP_WAITING', 'the payment is not final yet: run the command again, it does not pay twice');

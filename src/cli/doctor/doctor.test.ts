@@ -60,7 +60,7 @@ test('data folder: absent, ours, of someone else, a file; and the room on its di
   t.after(() => rmSync(dir, { recursive: true }));
   const uid = process.getuid?.() ?? 0;
   const first = (path: string, user = uid) => dataFolderFindings({ path, uid: user })[0]!;
-  assert.match(first(join(dir, 'a/b/c')).detail, /does not exist yet; the first start makes it/);
+  assert.match(first(join(dir, 'a/b/c')).detail, /does not exist yet; the first start creates it/);
   assert.equal(first(dir).level, 'ok');
   assert.deepEqual([first(dir, uid + 1).level, /belongs to user/.test(first(dir, uid + 1).detail)], ['warn', true]);
   writeFileSync(join(dir, 'file'), '');

@@ -29,7 +29,7 @@ export function configFileFinding({ file }: LoadedConfig): Finding {
   if (file === null) return ok('configuration', 'no file: defaults and environment');
   const mode = statSync(file).mode & 0o777;
   if ((mode & OTHERS_MAY_READ) === 0) return ok('configuration', `${file} is fine`);
-  return warn('configuration', `${file} is fine, but everybody may read it (mode ${mode.toString(8)})`, 'chmod o-r it');
+  return warn('configuration', `${file} is valid, but every user may read it (mode ${mode.toString(8)})`, 'chmod o-r it');
 }
 
 /** Of the running daemon where there is one, else of this shell. */
@@ -114,10 +114,10 @@ export function dataFolderFindings({ path, uid }: FolderFacts): Finding[] {
     const parent = nearestParent(path);
     const detail = `${path} does not exist yet`;
     if (!isWritable(parent)) return [fail(FOLDER_CHECK, `${detail}, and ${parent} cannot be written`, advice(path))];
-    return [ok(FOLDER_CHECK, `${detail}; the first start makes it`), roomFinding(parent)];
+    return [ok(FOLDER_CHECK, `${detail}; the first start creates it`), roomFinding(parent)];
   }
   const { uid: owner } = statSync(path);
-  if (!statSync(path).isDirectory()) return [fail(FOLDER_CHECK, `${path} is no folder`, 'move it, or set dataDir', 78)];
+  if (!statSync(path).isDirectory()) return [fail(FOLDER_CHECK, `${path} is not a folder`, 'move it, or set dataDir', 78)];
   const isForeign = uid !== undefined && uid !== owner;
   const findings = isWritable(path)
     ? [isForeign ? foreign(path, owner) : ok(FOLDER_CHECK, `${path} can be written`)]
@@ -147,7 +147,7 @@ function roomFinding(path: string): Finding {
 
 export function roomIn(freeBytes: number, path: string): Finding {
   const detail = `${Math.floor(freeBytes / MIB).toLocaleString('en')} MiB free`;
-  const what = 'make room, or set dataDir to another disk';
+  const what = 'free some space, or set dataDir to another disk';
   if (freeBytes < TOO_LITTLE_BYTES) return fail('disk', `${detail} below ${path}`, what);
   return freeBytes < LITTLE_BYTES ? warn('disk', `${detail} below ${path}`, what) : ok('disk', detail);
 }
@@ -251,7 +251,7 @@ async function look({ name, host, port, isOptional, held }: Wanted): Promise<Fin
   if (trouble === null) return ok('port', `${name}: ${where} is free`);
   const detail = `${name}: ${where} ${trouble === 'EADDRINUSE' ? 'is held by another process' : `cannot be bound (${trouble})`}`;
   return isOptional
-    ? warn('port', detail, `${adviceFor(trouble, name, port)}; without it the API port serves websockets alone`)
+    ? warn('port', detail, `${adviceFor(trouble, name, port)}; without it only the API port serves websockets`)
     : fail('port', detail, adviceFor(trouble, name, port));
 }
 

@@ -29,11 +29,11 @@ const nothing = (...findings: readonly Finding[]): StoreReport => ({ findings, c
 
 /** Opens the store that is there, makes none, and leaves its schema as it is. `dir` is null for a throw-away chain that does not run. */
 export async function checkStore(assembly: Assembly, dir: string | null, isRunning: boolean): Promise<StoreReport> {
-  if (dir === null) return nothing(ok(CHECK, 'each throw-away chain has a new one'));
+  if (dir === null) return nothing(ok(CHECK, 'each temporary chain has a new one'));
   const { core } = assembly.config;
   const file = sqliteFile(core.store.url, dir);
   if (file !== null && !existsSync(file))
-    return nothing(ok(CHECK, `${file} does not exist yet; the first start makes it`));
+    return nothing(ok(CHECK, `${file} does not exist yet; the first start creates it`));
   let store: Store;
   try {
     store = await openStore(core.store, dir);
@@ -152,9 +152,9 @@ export function readinessFindings(pid: number, readiness: Readiness, maxLag: Lag
         ? warn(
             'clients',
             detail,
-            'name the proxy in http.trustedProxies, or limits and brakes take all clients for one',
+            'name the proxy in http.trustedProxies; until then limits treat all clients as one',
           )
-        : fail('daemon', `${name}: ${detail}`, 'its log says more; parhelion status shows all'),
+        : fail('daemon', `${name}: ${detail}`, 'see its log; parhelion status shows all checks'),
     );
   const chains = chain.flatMap((one): Finding[] => {
     const lag = one.lagSlots;
@@ -166,7 +166,7 @@ export function readinessFindings(pid: number, readiness: Readiness, maxLag: Lag
     return lines;
   });
   const line = `process ${pid} ${state}`;
-  return [ready ? ok('daemon', line) : fail('daemon', line, 'wait, or mend what is named here'), ...failing, ...chains];
+  return [ready ? ok('daemon', line) : fail('daemon', line, 'wait, or fix the checks named here'), ...failing, ...chains];
 }
 
 const gapFinding = (chain: string, count: number): Finding =>

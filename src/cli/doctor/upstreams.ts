@@ -16,7 +16,7 @@ const DAY_MS = 86_400_000;
 /** Block times are whole seconds and the cluster's own estimate. */
 const MAX_CLOCK_OFFSET_MS = 30_000;
 
-const SILENT_ADVICE = 'is the address right, does the key still work, does a firewall stand between?';
+const SILENT_ADVICE = 'is the address right, is the key valid, does a firewall block the connection?';
 
 interface Asked {
   /** `main-0 (https://host/***)`. */
@@ -85,29 +85,29 @@ function oneUpstream({ name, facts }: Asked, asked: readonly Asked[], core: Core
   const findings: Finding[] = [];
   const behind = Math.max(...asked.map((other) => other.facts.slot)) - facts.slot;
   if (facts.trouble !== null)
-    findings.push(warn(CHECK, `${name} says it is not healthy: ${facts.trouble}`, 'wait until it has caught up'));
+    findings.push(warn(CHECK, `${name} reports that it is not healthy: ${facts.trouble}`, 'wait until it has caught up'));
   const { unhealthyLagSeconds: seconds, unhealthyLagSlots: slots } = core.follow;
   if (isLagBeyond({ lagSlots: behind, slotMs: facts.slotMs }, { seconds, slots }))
     findings.push(
       warn(
         CHECK,
         `${name} is ${behind} slots${inTime(behind, facts)} behind the best`,
-        'it is left out until it has caught up',
+        'it is not used until it has caught up',
       ),
     );
   if (facts.blockTrouble !== null)
     findings.push(
       fail(
         CHECK,
-        `${name} gives no blocks: ${facts.blockTrouble}`,
-        'following needs getBlocks and getBlock: use a node or plan that has them',
+        `${name} does not return blocks: ${facts.blockTrouble}`,
+        'the follower needs getBlocks and getBlock: use a node or plan that supports them',
       ),
     );
   if (!facts.hasSocket)
     findings.push(
       warn(
         CHECK,
-        `${name} takes no websocket`,
+        `${name} does not accept websockets`,
         'set websocketUrl; without one slots are only polled and clients cannot subscribe',
       ),
     );
@@ -118,7 +118,7 @@ function oneUpstream({ name, facts }: Asked, asked: readonly Asked[], core: Core
 
 function historyFindings(name: string, { firstSlot }: UpstreamFacts, { follow }: CoreConfig): Finding[] {
   const { startSlot } = follow;
-  if (firstSlot === null) return [warn(CHECK, `${name} does not tell its first block`, 'its history is unknown')];
+  if (firstSlot === null) return [warn(CHECK, `${name} does not report its first block`, 'its history is unknown')];
   if (startSlot === 'latest' || startSlot >= firstSlot) return [];
   return [
     warn(
@@ -157,7 +157,7 @@ function clockFindings(asked: readonly Asked[]): Finding[] {
     warn(
       'clock',
       `${Math.abs(seconds)} s ${seconds > 0 ? 'ahead of' : 'behind'} the newest block`,
-      'timedatectl set-ntp true; receivers refuse signatures of another time (or the upstreams stand still)',
+      'timedatectl set-ntp true; receivers refuse signatures with a wrong time (or the upstreams are stalled)',
     ),
   ];
 }
@@ -316,12 +316,12 @@ function versionIn(result: unknown): string {
 
 function integer(result: unknown, method: string): number {
   if (typeof result === 'number' && Number.isInteger(result)) return result;
-  throw new CodedError('CHAIN_BAD_RESPONSE', `${method} answers no slot`);
+  throw new CodedError('CHAIN_BAD_RESPONSE', `${method} did not return a slot`);
 }
 
 function text(result: unknown, method: string): string {
   if (typeof result === 'string') return result;
-  throw new CodedError('CHAIN_BAD_RESPONSE', `${method} answers no text`);
+  throw new CodedError('CHAIN_BAD_RESPONSE', `${method} did not return a string`);
 }
 
 /** Calls one upstream, without pool, retries and cache. */

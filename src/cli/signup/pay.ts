@@ -57,7 +57,7 @@ export async function readToken(connection: Connection, mint: string): Promise<T
   const program = account?.owner.toBase58() ?? '';
   const { value } = decodeMint({ owner: program, data: account?.data ?? new Uint8Array(0) });
   if (value === null)
-    throw new CodedError('SIGNUP_USAGE', `${mint} is no mint of SPL Token or Token-2022 on this chain`, {
+    throw new CodedError('SIGNUP_USAGE', `${mint} is not a mint of SPL Token or Token-2022 on this chain`, {
       exitCode: EXIT.usage,
     });
   return { mint, program, decimals: value.decimals };
@@ -140,7 +140,7 @@ function tokenTransfer(owner: PublicKey, treasury: PublicKey, amount: bigint, to
 }
 
 const unpaid = (error: unknown) =>
-  new CodedError('SIGNUP_PAYMENT', `the payment could not be made: ${messageOf(error).slice(0, 300)}`, {
+  new CodedError('SIGNUP_PAYMENT', `the payment failed: ${messageOf(error).slice(0, 300)}`, {
     exitCode: EXIT.temporary,
   });
 
@@ -148,7 +148,7 @@ const unpaid = (error: unknown) =>
 export function toRawUnits(text: string, decimals: number): bigint {
   const [, whole = '', fraction = ''] = /^(\d{1,20})(?:\.(\d{1,18}))?$/.exec(text) ?? [];
   if (whole === '' || fraction.length > decimals)
-    throw new CodedError('SIGNUP_AMOUNT', `"${text}" is no amount with at most ${decimals} decimals`, {
+    throw new CodedError('SIGNUP_AMOUNT', `"${text}" is not an amount with at most ${decimals} decimals`, {
       exitCode: EXIT.usage,
     });
   return BigInt(whole + fraction.padEnd(decimals, '0'));
@@ -168,7 +168,7 @@ export async function readWalletFile(path: string): Promise<Keypair> {
   try {
     return keypair.fromSecretKey(Uint8Array.from(JSON.parse(readFileSync(path, 'utf8')) as number[]));
   } catch {
-    throw new CodedError('SIGNUP_KEYPAIR', `${path} cannot be read, or is no keypair of 64 numbers`, {
+    throw new CodedError('SIGNUP_KEYPAIR', `${path} cannot be read, or is not a keypair of 64 numbers`, {
       exitCode: EXIT.usage,
     });
   }

@@ -61,9 +61,9 @@ export async function askTerms(url: string): Promise<SignupTerms> {
   const { status, body } = await ask(url, {});
   if (status !== 200) throw unusable(`GET /v0/signup answered ${status}: ${errorOf(body)}`);
   const problem = createValidator().compile(TERMS, 'the terms')(body);
-  if (problem !== null) throw unusable(`GET /v0/signup answered no terms: ${problem.slice(0, 200)}`);
+  if (problem !== null) throw unusable(`GET /v0/signup returned invalid terms: ${problem.slice(0, 200)}`);
   const terms = body as unknown as SignupTerms;
-  if (terms.prices.some(({ amount }) => BigInt(amount) > MAX_U64)) throw unusable('a price is no amount');
+  if (terms.prices.some(({ amount }) => BigInt(amount) > MAX_U64)) throw unusable('a price is not an amount');
   return terms;
 }
 
@@ -124,7 +124,7 @@ export function readSignupState(path: string): SignupState | null {
   }
   const texts = isPlainObject(value) ? [value['url'], value['wallet'], value['key']] : [null];
   if (texts.every((text) => typeof text === 'string')) return value as SignupState;
-  throw new CodedError('SIGNUP_STATE', `${path} is no file of a sign-up: name another one with --output`, {
+  throw new CodedError('SIGNUP_STATE', `${path} is not a sign-up file: choose another file with --output`, {
     exitCode: EXIT.usage,
   });
 }

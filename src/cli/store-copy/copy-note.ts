@@ -29,7 +29,7 @@ export async function beginNotes(target: Store, source: string): Promise<boolean
   const tables = await target.read.introspection.getTables();
   if (!tables.some(({ name }) => name === COPY_TABLE)) {
     const [first] = tables;
-    if (first !== undefined) throw refused(`the target is not empty: it has the table ${first.name}`);
+    if (first !== undefined) throw refused(`the target is not empty: it contains the table ${first.name}`);
     await target.write(async (tx) => {
       await sql`create table ${sql.table(COPY_TABLE)} (
         name text not null primary key, row_count bigint not null, last_key text, is_done integer not null)`.execute(

@@ -75,8 +75,8 @@ async function sharedShapes(source: Store, target: Store): Promise<readonly Tabl
   return to.map((shape) => {
     const own = from.find(({ name }) => name === shape.name);
     const isSame = own !== undefined && [...own.columns].sort().join() === [...shape.columns].sort().join();
-    if (!isSame) throw refused(`the table ${shape.name} has not the same columns on both sides`);
-    if (own.key.length === 0) throw refused(`nothing tells the rows of the table ${shape.name} apart`);
+    if (!isSame) throw refused(`the table ${shape.name} has different columns on both sides`);
+    if (own.key.length === 0) throw refused(`the rows of the table ${shape.name} apart`);
     return { ...shape, key: own.key };
   });
 }
@@ -113,6 +113,6 @@ async function compareTable({ source, target, progress }: CopyOptions, shape: Ta
   if (before.rows === after.rows && before.sum === after.sum) return { name: shape.name, ...after };
   throw refused(
     `the table ${shape.name} differs (${before.rows} rows in the source, ${after.rows} in the target): ` +
-      'the source was changed meanwhile, or the target was; empty the target and copy again',
+      'the source or the target was changed during the copy; empty the target and copy again',
   );
 }

@@ -72,7 +72,7 @@ function within(
     const cancel = deadlines.watch(timeoutMs, () => {
       // First, because a handler that ends at its signal must not be the one that answers.
       reject(new RpcError('timeout', { details: `${name} took too long` }));
-      lazy.abort('the time of the call is up');
+      lazy.abort('the deadline of the call has passed');
       lazy.release();
     });
     const done = () => {

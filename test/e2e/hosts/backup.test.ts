@@ -178,7 +178,7 @@ test('drill: a backup of a busy daemon, the loss of its disk, a restore; nothing
   await first.kill('SIGKILL');
   const refused = await restore();
   assert.equal(refused.code, 78);
-  assert.match(refused.err, /is there already/);
+  assert.match(refused.err, /already exists/);
   for (const name of readdirSync(bed.dataDir))
     if (name.startsWith('parhelion.db')) renameSync(join(bed.dataDir, name), join(dir, `lost-${name}`));
   const restored = await restore();
