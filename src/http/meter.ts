@@ -2,7 +2,7 @@ import type { Counter, Gauge, Histogram, Metrics } from '../ports/metrics.ts';
 
 const BUCKETS_S = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 
-/** Metrics of one route pattern; its children are looked up once. */
+/** Metrics of one route pattern, with label values resolved once. */
 export interface RouteMeter {
   done(status: number, elapsedMs: number, bytesOut: number): void;
 }
@@ -23,11 +23,11 @@ export interface HttpMeter {
   readonly bodiesRefused: Counter;
   /** Connections that were closed because `http.maxConnectionsPerAddress` was reached. */
   readonly crowded: Counter;
-  /** Connections that were cut because their clients read too slowly. */
+  /** Connections that were closed because their clients read too slowly. */
   readonly slowReaders: Counter;
-  /** Bytes that were no HTTP, and requests that did not arrive in time. */
+  /** Connections with malformed HTTP, or whose requests did not arrive in time. */
   readonly malformed: Counter;
-  /** Connections that did not get through their TLS handshake. */
+  /** Connections whose TLS handshake failed. */
   readonly handshakes: Counter;
 }
 
