@@ -459,13 +459,13 @@ export type Options = Readonly<Record<string, string | boolean | undefined>>;
 
 const JSON_OPTION = { flags: '--json', description: 'one JSON document' };
 
-/** The text of an option; undefined where it was not given. commander writes `--billing-day` as `billingDay`. */
+/** The text of an option, or undefined. commander names `--billing-day` `billingDay`. */
 function textOf(options: Options, name: string): string | undefined {
   const value = options[name];
   return typeof value === 'string' ? value : undefined;
 }
 
-/** `a,b` as a list; undefined where the option was not given. */
+/** `a,b` as a list; undefined if the option was not given. */
 function listOption(options: Options, name: string): readonly string[] | undefined {
   const list = textOf(options, name)
     ?.split(',')

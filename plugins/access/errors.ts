@@ -29,7 +29,7 @@ type AccessErrorCode = keyof typeof ACCESS_ERRORS;
 
 const USAGE = 64;
 
-/** A mistake of whoever typed a command: exit code 64. */
+/** A usage error of a command: exit code 64. */
 export function usageError(code: AccessErrorCode, detail?: string): CodedError {
   const message = detail === undefined ? ACCESS_ERRORS[code] : `${ACCESS_ERRORS[code]}: ${detail}`;
   return new CodedError(code, message, { exitCode: USAGE });

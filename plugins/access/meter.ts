@@ -12,7 +12,7 @@ import {
   writeBatch,
 } from './write-batch.ts';
 
-/** Projects of one write: the daemon answers requests between two. */
+/** Projects per write; the daemon answers requests between two writes. */
 const MAX_PROJECTS = 500;
 
 export interface MeterParts {
@@ -22,17 +22,17 @@ export interface MeterParts {
   readonly metrics: Metrics;
   readonly plans: () => Plans;
   readonly flushMs: number;
-  /** A name that no other process has. */
+  /** Unique name of this process. */
   readonly writerId: string;
 }
 
-/** Writes what accounts count, every now and then. */
+/** Writes the usage of accounts periodically. */
 export interface Meter {
-  /** An account has something to write. */
+  /** Registers an account with unwritten usage. */
   note(account: Account): void;
-  /** Writes everything that was counted before. Throws what the store throws; nothing is lost then. */
+  /** Writes all usage counted so far. Throws the errors of the store; the usage is then kept. */
   flush(): Promise<void>;
-  /** The last write. */
+  /** Stops the timer and writes for the last time. */
   stop(): Promise<void>;
 }
 
@@ -49,7 +49,7 @@ export function createMeter(parts: MeterParts): Meter {
   );
   const dirty = new Set<Account>();
   let nextSeq = 1;
-  /** A write that failed: whether it happened is asked by its number when it is tried again. */
+  /** A failed write: its number shows at the retry whether it was committed. */
   let unsure: Batch | null = null;
   const unwritten = () => new Set([...dirty, ...(unsure?.entries.map(({ account }) => account) ?? [])]).size;
   parts.metrics.observe('unwritten_projects', 'projects with usage that is not written yet', unwritten);
@@ -104,7 +104,7 @@ export function createMeter(parts: MeterParts): Meter {
   function flush(): Promise<void> {
     const next = running.then(guarded, guarded);
     running = next;
-    // Only a caller that waits needs the error.
+    // Only a waiting caller needs the error.
     next.catch(() => undefined);
     return next;
   }
@@ -125,7 +125,7 @@ export function createMeter(parts: MeterParts): Meter {
   };
 }
 
-/** The account goes on from what the store says. */
+/** Updates an account with the state of the store. */
 function settle(entry: BatchEntry, { states, taken }: Written, nowMs: number): void {
   const { account } = entry;
   account.revision += 1;

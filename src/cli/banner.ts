@@ -3,7 +3,7 @@ import type { DaemonAddresses } from '../daemon/fronts.ts';
 
 const RULE = '='.repeat(62);
 
-/** Says, before anything else, that this is no public network. */
+/** Shown first: states that this is not a public network. */
 export function localChainBanner(chain: {
   readonly rpcUrl: string;
   readonly wsUrl: string;
@@ -22,11 +22,11 @@ export function localChainBanner(chain: {
   ];
 }
 
-/** Whom the example webhook watches: on the local chain something that moves every few seconds, elsewhere something quiet. */
+/** The address of the example webhook: on the local chain an account with activity every few seconds, elsewhere a quiet one. */
 const WATCHED = { local: '11111111111111111111111111111111', rpc: 'MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr' };
 const EXAMPLE_RECEIVER = 'http://127.0.0.1:9900/hook';
 
-/** Addresses, key and operator token if this start made them, and commands that work as they stand. */
+/** Addresses, key and operator token if this start created them, and commands that can be copied. */
 export function welcome(
   { api, websocket, admin }: DaemonAddresses,
   { key: first, operatorToken }: FirstStart,

@@ -7,13 +7,13 @@ const format = (...choices: string[]): CommandFlag => ({
 });
 const JSON_FLAG: CommandFlag = { flags: '--json', description: 'one JSON document' };
 
-/** Taken by every command. None of them has a default here: the configuration has them all. */
+/** Flags of all commands. They have no defaults here: those are in the configuration. */
 export const commonFlags: readonly CommandFlag[] = [
   { flags: '--config <file>', description: 'configuration file' },
   { flags: '--data-dir <folder>', description: 'sets dataDir' },
 ];
 
-/** The commands of the daemon itself; plugins add theirs. */
+/** The built-in commands; plugins add more. */
 export const commandTable: readonly CliCommand[] = [
   {
     path: ['serve'],

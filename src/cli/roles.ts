@@ -20,7 +20,7 @@ export function chooseRoles(values: CommandValues, io: CliIo): readonly Role[] {
   return ROLES.filter((role) => names.includes(role));
 }
 
-/** Which of them run on the main thread, and which in threads of their own: requests never share a thread with anything else. */
+/** Assigns roles to the main thread and to workers: `api` never shares a thread with another role. */
 export function splitRoles(roles: readonly Role[]): {
   readonly main: readonly Role[];
   readonly threads: readonly Role[];

@@ -12,9 +12,9 @@ import type { CommandValues } from '../command.ts';
 export type BackfillRequest = { readonly chain: ChainId | null; readonly json: boolean } & (
   | { readonly kind: 'list' }
   | { readonly kind: 'abandon'; readonly id: number }
-  /** Fill what is open. */
+  /** Fill open gaps. */
   | { readonly kind: 'gaps' }
-  /** Read a range, again if need be. */
+  /** Read a range, possibly again. */
   | {
       readonly kind: 'range';
       readonly fromSlot: number;
@@ -63,11 +63,11 @@ const usage = (message: string) => new CodedError('CONFIG_INVALID', message, { e
 
 export interface Wanted {
   readonly gaps: readonly GapRecord[];
-  /** Also of those that come of them when they are cut in two. */
+  /** Includes gaps that result from splitting them. */
   readonly isOurs: (gap: GapRecord) => boolean;
 }
 
-/** Notes what is wanted, so that whoever fills gaps takes it up at once. Errors: CONFIG_INVALID, exit 64. */
+/** Stores the request, so that the process that fills gaps starts at once. Errors: CONFIG_INVALID, exit 64. */
 export async function recordWish(
   store: Store,
   assembly: Assembly,
@@ -95,7 +95,7 @@ export async function recordWish(
     (gap.addresses === null) === (addresses === null) &&
     namesOf(gap.fills) === namesOf(owners);
   const now = clock.now();
-  // The same range, interrupted before, goes on where it was.
+  // The same range, interrupted before, is resumed.
   const known = open.find(isSame);
   const id = await store.write(async (tx) => {
     if (known === undefined) return await recordManualGap(tx, chain, request, owners, now, addresses);
@@ -132,7 +132,7 @@ function ownersOf(assembly: Assembly, chain: ChainId, name: string | null): read
   return chosen;
 }
 
-/** What the processors watch now. Errors: CONFIG_INVALID, exit 64. */
+/** The addresses that the processors watch now. Errors: CONFIG_INVALID, exit 64. */
 async function addressesOf(
   store: Store,
   { config }: Assembly,
@@ -155,7 +155,7 @@ const namesOf = (owners: readonly { readonly name: string; readonly version: num
     .sort()
     .join();
 
-/** A gap in a line for people. */
+/** A gap as a line of text. */
 export function gapLine(gap: GapRecord): string {
   const names = gap.fills.map(({ name }) => name).join(', ');
   const to = gap.status === 'filling' || gap.status === 'open' ? filledTo(gap) : null;

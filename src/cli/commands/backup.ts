@@ -20,7 +20,7 @@ export const run: RunCommand = async (values, io) => {
   return EXIT.ok;
 };
 
-/** Errors: STORE_BACKUP, exit 78, when the store is a database server. */
+/** Errors: STORE_BACKUP, exit 78, if the store is a database server. */
 export function embeddedFile({ core }: LoadedConfig, storeDir: string): string {
   const file = sqliteFile(core.store.url, storeDir);
   if (file !== null) return file;
@@ -29,7 +29,7 @@ export function embeddedFile({ core }: LoadedConfig, storeDir: string): string {
   });
 }
 
-/** Copies a database file and shows how far it is. Errors: those of `copyDatabaseFile`. */
+/** Copies a database file and shows the progress. Errors: those of `copyDatabaseFile`. */
 export async function backUp(
   what: 'backup' | 'restore',
   files: { readonly from: string; readonly to: string },

@@ -61,7 +61,7 @@ async function examine(values: CommandValues, io: CliIo): Promise<Finding[]> {
   ];
 }
 
-/** Each problem of the configuration is a line of its own; nothing that depends on it can be looked at. */
+/** One line per problem of the configuration; checks that depend on it are impossible. */
 function configFindings(error: unknown): Finding[] {
   if (!(error instanceof CodedError) || error.exitCode === undefined) throw error;
   const given = error.facts['problems'];

@@ -19,12 +19,12 @@ import {
 } from '../signup/service.ts';
 
 const LOOK_MS = 1_000;
-/** A payment is final after about 13 seconds; a chain that stands still may take any time. */
+/** A payment is final after about 13 seconds; on a halted chain it may take any time. */
 const PATIENCE_MS = 300_000;
 const PKCS8_HEAD = Buffer.from('302e020100300506032b657004220420', 'hex');
 
 const SOL_DECIMALS = 9;
-/** Tokens that go by their symbol. */
+/** Tokens that can be chosen by symbol. */
 const MAINNET_MINTS: Readonly<Record<string, string>> = {
   USDC: 'EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v',
   USDT: 'Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB',
@@ -41,7 +41,7 @@ interface Signing {
   readonly file: string;
   readonly wallet: Keypair;
   readonly connection: Connection;
-  /** Of the last look. */
+  /** From the last check. */
   state: SignupState;
 }
 
@@ -69,7 +69,7 @@ export const run: RunCommand = async (values, io) => {
   return report(state, file, values, io);
 };
 
-/** Unless a payment is under way that may still land. */
+/** Pays, unless an earlier payment may still land. */
 async function pay(signing: Signing, values: CommandValues, io: CliIo): Promise<void> {
   const { paymentFate, readToken, sendPayment, signPayment } = await import('../signup/pay.ts');
   const { connection, wallet, file, state } = signing;
@@ -85,13 +85,13 @@ async function pay(signing: Signing, values: CommandValues, io: CliIo): Promise<
   io.err(`paying ${what} to ${terms.treasury}, as ${state.url} asks`);
   const signed = await signPayment(connection, wallet, { treasury: terms.treasury, amount, token });
   const { signature, lastValidBlockHeight } = signed;
-  // Before it is sent: what a crash interrupts is found again.
+  // Stored before it is sent, so that it is found again after a crash.
   signing.state = { ...state, payment: { signature, lastValidBlockHeight } };
   writeSignupState(file, signing.state);
   await sendPayment(connection, signed);
 }
 
-/** What the user named; a service that calls another token by the same symbol gets nothing of it. */
+/** The currency chosen by the user; a service that uses the same symbol for another token is not paid. */
 function chooseAsset(symbol: string | undefined, mint: string | undefined): Asset {
   if (mint !== undefined) {
     if (decode32(mint) === null) throw usage(`--mint: "${mint}" is not an address`);
@@ -114,7 +114,7 @@ function priceOf({ prices }: SignupTerms, { name, mint }: Asset): bigint {
   throw usage(`the service takes no ${mint === null ? name : `${name} of mint ${mint}`}, but ${taken.join(', ')}`);
 }
 
-/** Asks until the payment is final. Errors: SIGNUP_WAITING, SIGNUP_LOST, exit 75. */
+/** Polls until the payment is final. Errors: SIGNUP_WAITING, SIGNUP_LOST, exit 75. */
 async function claim(signing: Signing, io: CliIo): Promise<void> {
   const { paymentFate } = await import('../signup/pay.ts');
   const { state, wallet, file, connection } = signing;

@@ -14,7 +14,7 @@ import { findRunFile } from '../run-file.ts';
 import { refused } from '../store-copy/copy-note.ts';
 import { type CopyProgress, copyStore } from '../store-copy/copy-store.ts';
 
-/** Counting the rows of a large table takes its time. */
+/** Counting the rows of a large table is slow. */
 const STATEMENT_TIMEOUT_MS = 3_600_000;
 
 export const run: RunCommand = async (values, io) => {

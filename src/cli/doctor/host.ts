@@ -12,7 +12,7 @@ import { type Finding, fail, failedBy, ok, warn } from './finding.ts';
 /** Releases that the tests run on. */
 const TESTED_MAJORS = [20, 24];
 const MIN_NODE = [20, 19] as const;
-/** Files, database and upstream connections beside the clients' sockets. */
+/** Descriptors for files, database and upstream connections, in addition to client sockets. */
 const OWN_DESCRIPTORS = 512;
 const OTHERS_MAY_READ = 0o004;
 
@@ -24,7 +24,7 @@ export function nodeFinding(version: string): Finding {
   return warn('node', `${version} is not tested`, `use a release of ${TESTED_MAJORS.join(' or ')}`);
 }
 
-/** The file may hold addresses with keys and a database password. */
+/** The file may contain addresses with keys, and a database password. */
 export function configFileFinding({ file }: LoadedConfig): Finding {
   if (file === null) return ok('configuration', 'no file: defaults and environment');
   const mode = statSync(file).mode & 0o777;
@@ -32,7 +32,7 @@ export function configFileFinding({ file }: LoadedConfig): Finding {
   return warn('configuration', `${file} is valid, but every user may read it (mode ${mode.toString(8)})`, 'chmod o-r it');
 }
 
-/** Of the running daemon where there is one, else of this shell. */
+/** Limit of the running daemon if there is one, else of this shell. */
 export function openFilesFinding(maxConnections: number, pid: number | null): Finding {
   const owner = pid === null ? 'this shell' : 'the daemon';
   let text: string;
@@ -61,7 +61,7 @@ const DAY_MS = 86_400_000;
 const SOON_DAYS = 14;
 const ADVICE = 'renew it, then: systemctl reload parhelion (or kill -HUP); no restart is needed';
 
-/** Whether the certificates can be served, and for how long; nothing of a section without one. */
+/** Whether the certificates can be served, and for how long; no finding for a section without one. */
 export function certificateFindings(core: Pick<CoreConfig, TlsSection>, nowMs: number): Finding[] {
   return TLS_SECTIONS.flatMap((section) => {
     const check = section === 'http' ? 'certificate' : `${section} certificate`;
@@ -104,11 +104,11 @@ const LITTLE_BYTES = 2_048 * MIB;
 
 interface FolderFacts {
   readonly path: string;
-  /** Of the running user; undefined where the platform has none. */
+  /** Id of the current user; undefined if the platform has none. */
   readonly uid: number | undefined;
 }
 
-/** Exists, belongs to whoever asks, can be written, has room. Changes nothing. */
+/** Checks that the folder exists, belongs to the current user, is writable and has free space. Changes nothing. */
 export function dataFolderFindings({ path, uid }: FolderFacts): Finding[] {
   if (!existsSync(path)) {
     const parent = nearestParent(path);
@@ -172,7 +172,7 @@ const UNIT = 'parhelion.service';
 const TIMEOUT_MS = 3_000;
 const PROPERTIES = 'LoadState,ActiveState,UnitFileState,Result,NRestarts,NeedDaemonReload';
 
-/** What the service manager says of the unit; a machine without one is fine. */
+/** The state of the unit in the service manager; a machine without systemd is fine. */
 export async function serviceFindings(): Promise<Finding[]> {
   if (!existsSync('/run/systemd/system')) return [ok(UNIT_CHECK, 'systemd does not run here')];
   const text = await askManager();
@@ -219,13 +219,13 @@ interface Wanted {
   readonly name: string;
   readonly host: string;
   readonly port: number;
-  /** The daemon runs without it. */
+  /** The daemon also runs without it. */
   readonly isOptional: boolean;
-  /** Where running processes have it. */
+  /** Addresses at which running processes have it. */
   readonly held: readonly string[];
 }
 
-/** Each address to listen on is free, or held by the running daemon. Binds for an instant. */
+/** Checks that each listen address is free, or held by the running daemon. Binds it briefly. */
 export async function portFindings({ http, admin }: CoreConfig, running: readonly RunFile[]): Promise<Finding[]> {
   const { websocketPort: own } = http;
   const twinPort = own ?? (http.port === 0 || http.port === 65_535 ? 0 : http.port + 1);

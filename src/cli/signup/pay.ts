@@ -14,7 +14,7 @@ import { decodeMint } from '../../solana/accounts/token.ts';
 
 export type { Connection, Keypair } from '@solana/web3.js';
 
-/** What is paid; `token` is null for SOL. */
+/** The amount to pay; `token` is null for SOL. */
 export interface Payment {
   readonly treasury: string;
   /** Lamports or raw units. */
@@ -22,7 +22,7 @@ export interface Payment {
   readonly token: Token | null;
 }
 
-/** A mint as it stands on the chain. */
+/** On-chain facts about a mint. */
 export interface Token {
   readonly mint: string;
   /** SPL Token or Token-2022. */
@@ -40,12 +40,12 @@ export interface SignedPayment {
   readonly bytes: Buffer;
 }
 
-/** A client of a node; opens nothing. */
+/** Creates the client of a node; opens nothing. */
 export const connectTo = (url: string): Connection => new Connection(url, 'confirmed');
 
 /**
- * Reads a mint: what it says, and not the service, decides which program is called and what an amount is worth. Errors: SIGNUP_USAGE, exit
- * 64, when it is none of SPL Token or Token-2022; SIGNUP_PAYMENT, exit 75.
+ * Reads a mint from the chain: it, not the service, determines the token program and the decimals. Errors: SIGNUP_USAGE, exit 64, if it is
+ * not a mint of SPL Token or Token-2022; SIGNUP_PAYMENT, exit 75.
  */
 export async function readToken(connection: Connection, mint: string): Promise<Token> {
   let account: Awaited<ReturnType<Connection['getAccountInfo']>>;
@@ -63,7 +63,7 @@ export async function readToken(connection: Connection, mint: string): Promise<T
   return { mint, program, decimals: value.decimals };
 }
 
-/** Signs and sends nothing. Errors: SIGNUP_PAYMENT, exit 75. */
+/** Signs a payment without sending it. Errors: SIGNUP_PAYMENT, exit 75. */
 export async function signPayment(
   connection: Connection,
   wallet: Keypair,
@@ -86,7 +86,7 @@ export async function signPayment(
   }
 }
 
-/** Sends what was signed; a node that refuses it in its simulation is an error. Errors: SIGNUP_PAYMENT, exit 75. */
+/** Sends a signed payment; a failed simulation is an error. Errors: SIGNUP_PAYMENT, exit 75. */
 export async function sendPayment(connection: Connection, { bytes }: SignedPayment): Promise<void> {
   try {
     await connection.sendRawTransaction(bytes, { preflightCommitment: 'confirmed' });
@@ -95,13 +95,13 @@ export async function sendPayment(connection: Connection, { bytes }: SignedPayme
   }
 }
 
-/** `landed`: in a block without an error; `lost`: it never will be; `open`: nobody can tell yet. */
+/** `landed`: in a block without an error; `lost`: failed or expired; `open`: not decided yet. */
 export async function paymentFate(
   connection: Connection,
   { signature, lastValidBlockHeight }: Pick<SignedPayment, 'signature' | 'lastValidBlockHeight'>,
 ): Promise<'landed' | 'lost' | 'open'> {
   try {
-    // The height first: what is not found afterwards, though its last block is final, is nowhere.
+    // Read the height first: if the last valid block is final, a payment not found afterwards will never land.
     const height = await connection.getBlockHeight('finalized');
     const { value } = await connection.getSignatureStatuses([signature], { searchTransactionHistory: true });
     const [status] = value;
@@ -154,7 +154,7 @@ export function toRawUnits(text: string, decimals: number): bigint {
   return BigInt(whole + fraction.padEnd(decimals, '0'));
 }
 
-/** The other way round. */
+/** The inverse of `toRawUnits`. */
 export function fromRawUnits(amount: bigint, decimals: number): string {
   const digits = amount.toString().padStart(decimals + 1, '0');
   const whole = digits.slice(0, digits.length - decimals);
@@ -162,7 +162,7 @@ export function fromRawUnits(amount: bigint, decimals: number): string {
   return fraction === '' ? whole : `${whole}.${fraction}`;
 }
 
-/** Reads a file of solana-keygen. Errors: SIGNUP_KEYPAIR, exit 64; never with what is in the file. */
+/** Reads a file of solana-keygen. Errors: SIGNUP_KEYPAIR, exit 64; they never quote the file. */
 export async function readWalletFile(path: string): Promise<Keypair> {
   const { Keypair: keypair } = await import('@solana/web3.js');
   try {
