@@ -4,8 +4,8 @@ import { codeOf } from '../lib/coded-error.ts';
 export const EXIT = { ok: 0, schemaNewer: 57, usage: 64, bug: 70, temporary: 75, config: 78 } as const;
 
 /**
- * Every coded error of kernel and adapters, with what it means. A test compares this table with the codes that the source throws.
- * Plugins keep a table of their own.
+ * All coded errors of kernel and adapters, with their meanings. A test compares this table with the codes that the source throws. Plugins
+ * have separate tables.
  */
 export const ERRORS = {
   CONFIG_INVALID: 'the configuration has errors; all of them are listed with their paths',
@@ -99,7 +99,7 @@ export const ERRORS = {
 
 export type ErrorCode = keyof typeof ERRORS;
 
-/** Code and meaning of an error, for eyes outside the log: its message may name a path or an address. Null for an unknown one. */
+/** Code and meaning of an error, for use outside of the log: its message may contain a path or an address. Null for an unknown code. */
 export function wordsOf(error: unknown): string | null {
   const code = codeOf(error);
   return (
