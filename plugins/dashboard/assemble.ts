@@ -19,12 +19,12 @@ import { createAuditLog, createOperatorToken, createProjectSecrets, createStandi
 
 const PRUNE_MS = 3_600_000;
 const DAY_MS = 86_400_000;
-/** How often the standing of whoever is logged in is looked at; a command next to a daemon on SQLite cannot send a hint. */
+/** How often the rights of sessions are checked; a command next to a daemon on SQLite cannot send a hint. */
 const LOOK_MS = 500;
-/** Hint to the other processes: sessions may have to end. */
+/** Hint for other processes: sessions may have to end. */
 const STANDINGS = 'standings';
 
-/** Puts the parts of the plugin together. */
+/** Creates the contribution of the plugin. */
 export function assembleDashboard(ctx: HostContext<DashboardConfig>): Contribution {
   const { clock, config, log, random, store } = ctx;
   const access = ctx.use(accessAdmin);
@@ -32,7 +32,7 @@ export function assembleDashboard(ctx: HostContext<DashboardConfig>): Contributi
   const operatorToken = createOperatorToken(store, clock, random);
   const ensureOperatorToken = async () => (config.operatorToken === null ? operatorToken.ensure() : null);
   const services = [{ token: operatorBootstrap, service: { ensureOperatorToken } }];
-  // Without projects there is nothing to show, and nobody who could log in.
+  // Without projects there is nothing to show, and no user to log in.
   if (access === undefined || daemon === undefined) return { services };
   const standings = createStandings(store, config.operatorToken !== null);
   const rights = createRightsWatch<string>({

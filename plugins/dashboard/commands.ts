@@ -3,7 +3,7 @@ import type { DashboardConfig } from './config.ts';
 import { DASHBOARD_ERRORS } from './errors.ts';
 import { createAuditLog, renewOperatorToken } from './store.ts';
 
-/** For whoever lost the token, or never got one. */
+/** For operators who lost the token, or never had one. */
 export function dashboardCommands(clock: Clock, random: Random, config: DashboardConfig): Command[] {
   return [
     {

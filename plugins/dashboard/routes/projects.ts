@@ -13,7 +13,7 @@ const projectReply = Type.Object({
   createdAt: Type.Integer({ description: 'unix milliseconds' }),
 });
 
-/** Projects, and the secrets their owners log in with. */
+/** Projects, and the login secrets of their owners. */
 export function projectRoutes(context: PageContext): readonly Route[] {
   return [listRoute(context), createRoute(context), secretRoute(context), budgetsRoute(context)];
 }
@@ -91,7 +91,7 @@ function secretRoute(context: PageContext): Route {
       demandOperator(session);
       const action = { action: 'projects.renew-secret', target: project };
       const secret = await audited(context, request, session, action, async () => {
-        // An unknown project is an error, and gets no secret.
+        // Throws for an unknown project.
         await access.keys(project);
         return secrets.renew(project);
       });
@@ -217,7 +217,7 @@ const usageDay = Type.Object({
   bytes: Type.Integer(),
 });
 
-/** What a project used: the cycle's record, and days as JSON and CSV. */
+/** Usage of a project: the record of the cycle, and days as JSON and CSV. */
 export function usageRoutes(context: PageContext): readonly Route[] {
   return [usageRoute(context), csvRoute(context)];
 }
@@ -267,7 +267,7 @@ function csvRoute({ access, guard }: PageContext): Route {
   });
 }
 
-/** Products and days hold no character that CSV would have to quote. */
+/** Products and days contain no characters that CSV must quote. */
 function csvOf(days: readonly UsageDay[]): string {
   const lines = days.map(({ day, product, credits, requests, bytes }) =>
     [day, product, credits, requests, bytes].join(','),
@@ -276,10 +276,10 @@ function csvOf(days: readonly UsageDay[]): string {
 }
 
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
-/** Only these, and below them only letters that ids and queries have. */
+/** Allowed paths: only these, followed only by characters of ids and queries. */
 const PATH = '^/v0/webhooks(/[A-Za-z0-9-]{1,64}){0,4}(\\?[A-Za-z0-9=&_-]{0,200})?$';
 
-/** The webhook endpoints on behalf of a project: what a page can do is what a key of the project can do. */
+/** The webhook endpoints on behalf of a project, with the rights of one of its keys. */
 export function webhookRoute(context: PageContext): Route {
   const { access, daemon, guard } = context;
   return defineRoute({
