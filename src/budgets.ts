@@ -69,10 +69,10 @@ export function answerRoom(memoryBytes = process.constrainedMemory?.() || totalm
 }
 
 export function createBudgets(rooms: Rooms = {}, metrics: Metrics | null = null): BudgetLedger {
-  const refusals = metrics?.counter('refused_total', 'requests refused because a budget was used up', ['budget']) ?? null;
+  const refusals =
+    metrics?.counter('refused_total', 'requests refused because a budget was used up', ['budget']) ?? null;
   const used = metrics?.gauge('used', 'total that all projects hold', ['budget']) ?? null;
-  const limits =
-    metrics?.gauge('limit', 'shared limit of all projects, without the reserve', ['budget']) ?? null;
+  const limits = metrics?.gauge('limit', 'shared limit of all projects, without the reserve', ['budget']) ?? null;
   const pots = new Map<BudgetName, Pot>(
     HELD.map((name) => {
       const room = rooms[name] ?? Number.POSITIVE_INFINITY;

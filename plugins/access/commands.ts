@@ -271,7 +271,9 @@ export function projectWalletCommands({ wallets }: CommandParts): Command[] {
         if (options['json'] === true) io.json({ id, wallet, removed: revoked !== null, revokedKeys: revoked ?? 0 });
         else
           io.line(
-            revoked === null ? `${wallet} is not a member` : `${wallet} is no longer a member; revoked keys: ${revoked}`,
+            revoked === null
+              ? `${wallet} is not a member`
+              : `${wallet} is no longer a member; revoked keys: ${revoked}`,
           );
       },
     },
@@ -371,7 +373,8 @@ function revokeCommand({ keys }: CommandParts): Command {
 function rotateCommand({ keys }: CommandParts): Command {
   return {
     path: ['keys', 'rotate'],
-    summary: 'replace a key: the new key has the same limits and is shown only once; the old one keeps working for the overlap',
+    summary:
+      'replace a key: the new key has the same limits and is shown only once; the old one keeps working for the overlap',
     options: [
       KEY_ID,
       { flags: '--overlap <time>', description: 'how long the old key keeps working: 30m, 24h, 7d, 0; default: 24h' },

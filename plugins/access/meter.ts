@@ -38,10 +38,7 @@ export interface Meter {
 
 export function createMeter(parts: MeterParts): Meter {
   const { store, clock, log, flushMs, writerId } = parts;
-  const failures = parts.metrics.counter(
-    'flush_failures_total',
-    'failed writes of usage, which are retried',
-  );
+  const failures = parts.metrics.counter('flush_failures_total', 'failed writes of usage, which are retried');
   const seconds = parts.metrics.histogram(
     'flush_seconds',
     'time to write usage',

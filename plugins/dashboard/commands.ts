@@ -20,9 +20,7 @@ export function dashboardCommands(clock: Clock, random: Random, config: Dashboar
         const entry = { actor: 'command line', address: '', action: 'operator.renew-token', target: 'operator' };
         const token = await audit.record(entry, () => renewOperatorToken(io.store, clock, random));
         if (options['json'] === true) io.json({ token });
-        else
-          for (const line of [token, 'It is shown only once. Operator sessions end within a second.'])
-            io.line(line);
+        else for (const line of [token, 'It is shown only once. Operator sessions end within a second.']) io.line(line);
       },
     },
   ];

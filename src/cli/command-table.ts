@@ -82,7 +82,10 @@ export const commandTable: readonly CliCommand[] = [
     options: [
       { flags: '--from <slot>', description: 'first slot of a range to read' },
       { flags: '--to <slot>', description: 'last slot of it' },
-      { flags: '--processor <name>', description: 'only for this processor; default: all that accept blocks out of order' },
+      {
+        flags: '--processor <name>',
+        description: 'only for this processor; default: all that accept blocks out of order',
+      },
       {
         flags: '--by-address',
         description: 'with --from and --to: read only the transactions of watched addresses, not whole blocks',
@@ -101,10 +104,7 @@ Deliveries of a range that was read before are not made again, unless they are o
   {
     path: ['backup'],
     summary: 'write a copy of the embedded database, also while the daemon runs',
-    options: [
-      { flags: '--output <file>', description: 'output file; must not exist', required: true },
-      JSON_FLAG,
-    ],
+    options: [{ flags: '--output <file>', description: 'output file; must not exist', required: true }, JSON_FLAG],
     help: `The copy is a consistent snapshot, verified before it gets its final name. For PostgreSQL use its own tools, such as pg_dump.`,
     load: () => import('./commands/backup.ts'),
   },

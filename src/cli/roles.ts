@@ -13,9 +13,13 @@ export function chooseRoles(values: CommandValues, io: CliIo): readonly Role[] {
   const unknown = names.filter((name) => !ROLES.some((role) => role === name));
   if (unknown.length > 0) {
     const origin = typeof flag === 'string' ? '--role' : 'PARHELION_ROLE';
-    throw new CodedError('CONFIG_INVALID', `${origin}: "${unknown[0]}" is not a role; the roles are ${ROLES.join(', ')}`, {
-      exitCode: EXIT.usage,
-    });
+    throw new CodedError(
+      'CONFIG_INVALID',
+      `${origin}: "${unknown[0]}" is not a role; the roles are ${ROLES.join(', ')}`,
+      {
+        exitCode: EXIT.usage,
+      },
+    );
   }
   return ROLES.filter((role) => names.includes(role));
 }

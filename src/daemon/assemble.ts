@@ -198,7 +198,10 @@ export function createLate<T>(name: string): Late<T> {
   return {
     get() {
       if (held === null) {
-        throw new CodedError('PLUGIN_TOO_EARLY', `${name} is available from start on, not while plugins are provisioned`);
+        throw new CodedError(
+          'PLUGIN_TOO_EARLY',
+          `${name} is available from start on, not while plugins are provisioned`,
+        );
       }
       return held.value;
     },

@@ -101,7 +101,10 @@ export function createReloader(options: ReloaderOptions): Reloader {
       log.info({}, 'configuration reloaded');
     } catch (error) {
       succeeded.set(0);
-      log.error({ code: codeOf(error), error: messageOf(error) }, 'configuration not reloaded; the old one stays in force');
+      log.error(
+        { code: codeOf(error), error: messageOf(error) },
+        'configuration not reloaded; the old one stays in force',
+      );
       throw error;
     }
   }

@@ -83,7 +83,9 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
 
   const keepLooking = () => {
     looking = look()
-      .catch((error: unknown) => log.warn({ chain, error: messageOf(error) }, 'cannot read the position of the follower'))
+      .catch((error: unknown) =>
+        log.warn({ chain, error: messageOf(error) }, 'cannot read the position of the follower'),
+      )
       .finally(() => {
         if (!isStopped) cancel = clock.timeout(LOOK_MS, keepLooking);
       });

@@ -50,7 +50,10 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
     const kinds = assembly.merged.jobs;
     const owner = parts.openOwner(dataDir);
     if (owner === null)
-      log.warn({ dataDir }, 'cannot lock a file in the data folder: after a crash, claimed jobs wait until their lease ends');
+      log.warn(
+        { dataDir },
+        'cannot lock a file in the data folder: after a crash, claimed jobs wait until their lease ends',
+      );
     const runner = createJobRunner({ store, owner, clock, random, log, fatal, kinds, config: core.jobs, metrics });
     jobs = runner;
     gauges = createOutboxGauges({ store, kinds: kinds.map(({ kind }) => kind), clock, log, metrics });
@@ -173,7 +176,9 @@ export function createWork(assembly: Assembly, parts: DaemonParts, fatal: (error
 }
 
 function tellLead(metrics: Metrics, leads: () => boolean, epoch: () => number): void {
-  metrics.observe('leading', '1 if this process is the leader of the chain, 0 if it is a standby', () => (leads() ? 1 : 0));
+  metrics.observe('leading', '1 if this process is the leader of the chain, 0 if it is a standby', () =>
+    leads() ? 1 : 0,
+  );
   metrics.observe('leader_epoch', 'leader epoch of the chain; 0 without an election', epoch);
 }
 

@@ -45,10 +45,7 @@ const RELOAD_TIMEOUT_MS = 30_000;
 const WAY_MS = 1_000;
 
 export function createWorkers({ handles, lifecycle, metrics, log }: WorkersOptions): Workers {
-  const silent = metrics.counter('unanswered_total', 'commands that a worker did not answer', [
-    'role',
-    'command',
-  ]);
+  const silent = metrics.counter('unanswered_total', 'commands that a worker did not answer', ['role', 'command']);
   let stopping: Promise<void> | null = null;
 
   /** Returns the error if the worker does not answer. Silence is logged and counted; the end of a worker is intended, or ends the daemon. */

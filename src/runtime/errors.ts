@@ -18,7 +18,8 @@ export const ERRORS = {
   PLUGIN_START_FAILED: 'a plugin threw while it started',
   PLUGIN_SERVICE: 'a plugin requested a service that is not in its `uses`, or did not provide one of its `offers`',
   PLUGIN_TOO_EARLY: 'a plugin used the store or the outbox while it was provisioned',
-  PLUGIN_RELOAD_REFUSED: 'a plugin, or a key that needs a restart, refused the new configuration; the old one stays in force',
+  PLUGIN_RELOAD_REFUSED:
+    'a plugin, or a key that needs a restart, refused the new configuration; the old one stays in force',
   DAEMON_RUNNING: 'the command needs a stopped daemon',
   DAEMON_STOPPED: 'the daemon was stopped while it started',
   ROLE_SILENT: 'a role in a separate thread did not answer in time',
@@ -62,8 +63,7 @@ export const ERRORS = {
   OUTBOUND_TOO_LARGE: 'the answer to an outbound request is larger than allowed',
   HTTP_PORT_TAKEN: 'an address to listen on is in use by another process',
   TLS_UNREADABLE: 'a file of http.tls or admin.tls cannot be read',
-  TLS_INVALID:
-    'the files of http.tls or admin.tls contain no certificate, no private key, or two that do not match',
+  TLS_INVALID: 'the files of http.tls or admin.tls contain no certificate, no private key, or two that do not match',
   NOTIFY_SOCKETS_INVALID: 'the service manager passed sockets with unknown names',
   HTTP_LISTEN_FAILED: 'the daemon cannot listen on an address',
   JOB_TIMEOUT: 'a job did not end within the time of its kind',

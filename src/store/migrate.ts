@@ -198,13 +198,9 @@ export async function ensureSchema(
   const steps = await migrate(store, scopes, { ...options, dryRun: mode === 'manual' });
   if (mode === 'auto' || steps.length === 0) return;
   const names = steps.map(({ scope, version }) => `${scope} ${version}`).join(', ');
-  throw new CodedError(
-    'STORE_MIGRATION',
-    `the schema lacks ${steps.length} steps (${names}): run parhelion migrate`,
-    {
-      exitCode: EXIT.config,
-    },
-  );
+  throw new CodedError('STORE_MIGRATION', `the schema lacks ${steps.length} steps (${names}): run parhelion migrate`, {
+    exitCode: EXIT.config,
+  });
 }
 
 /** Exists until `store copy` has finished with this store. */

@@ -142,7 +142,8 @@ async function addressesOf(
   const most = config.core.follow.gapBackfill.maxAddresses;
   const all = new Set<string>();
   for (const { name, addresses } of owners) {
-    if (addresses === undefined) throw usage(`processor ${name} does not watch addresses: it accepts only whole blocks`);
+    if (addresses === undefined)
+      throw usage(`processor ${name} does not watch addresses: it accepts only whole blocks`);
     for (const address of await addresses(store.read, chain, most + 1)) all.add(address);
   }
   if (all.size <= most) return [...all];

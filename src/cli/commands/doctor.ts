@@ -46,7 +46,9 @@ async function examine(values: CommandValues, io: CliIo): Promise<Finding[]> {
   const chains = chainSetups(config.core, null).filter(({ upstreams }) => upstreams.length > 0);
   return [
     configFileFinding(config),
-    ...config.warnings.map((text) => warn('configuration', text, 'old keys still work; the new key is in units of time')),
+    ...config.warnings.map((text) =>
+      warn('configuration', text, 'old keys still work; the new key is in units of time'),
+    ),
     ...dataFolderFindings({ path: dataDir, uid: process.getuid?.() }),
     ...store.findings,
     ...(isLocal ? [ok('upstream', 'none configured: a start creates a temporary chain')] : []),

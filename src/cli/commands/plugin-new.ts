@@ -8,9 +8,13 @@ import { readVersion } from '../version.ts';
 /** Writes a package with an example plugin that builds and passes its test: a table, a block processor, a route and a JSON-RPC method. */
 export const run: RunCommand = async ({ name }, io) => {
   if (typeof name !== 'string' || !/^[a-z][a-z0-9-]{1,31}$/.test(name)) {
-    throw new CodedError('CONFIG_INVALID', 'a name must have 2 to 32 characters a-z, 0-9 and "-", starting with a letter', {
-      exitCode: EXIT.usage,
-    });
+    throw new CodedError(
+      'CONFIG_INVALID',
+      'a name must have 2 to 32 characters a-z, 0-9 and "-", starting with a letter',
+      {
+        exitCode: EXIT.usage,
+      },
+    );
   }
   const folder = resolve(io.cwd, name);
   if (existsSync(folder)) throw new CodedError('CONFIG_INVALID', `${folder} exists already`, { exitCode: EXIT.usage });

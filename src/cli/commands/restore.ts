@@ -68,7 +68,9 @@ async function refuseForeign(
   try {
     const { objects } = await foreignObjects(store, fresh, scopes);
     if (objects.length === 0) return;
-    throw refused(`the backup contains objects that no version of this program creates: ${objects.slice(0, SHOWN).join(', ')}`);
+    throw refused(
+      `the backup contains objects that no version of this program creates: ${objects.slice(0, SHOWN).join(', ')}`,
+    );
   } finally {
     await fresh.close();
     remove();

@@ -58,8 +58,7 @@ export const run: RunCommand = async (values, io) => {
   if (state.projectId === null) {
     const { connectTo } = await import('../signup/pay.ts');
     const rpc = textOf(values, 'rpc') ?? io.env['SOLANA_RPC_URL'];
-    if (rpc === undefined || !/^https?:\/\//.test(rpc))
-      throw usage('--rpc or SOLANA_RPC_URL must name a Solana node');
+    if (rpc === undefined || !/^https?:\/\//.test(rpc)) throw usage('--rpc or SOLANA_RPC_URL must name a Solana node');
     const signing = { file, wallet, connection: connectTo(rpc), state };
     writeSignupState(file, state);
     await pay(signing, values, io);
@@ -133,7 +132,10 @@ async function claim(signing: Signing, io: CliIo): Promise<void> {
     }
     if (!told) io.err(`waiting until payment ${payment.signature} is final`);
     if ((await paymentFate(connection, payment)) === 'lost')
-      throw later('SIGNUP_LOST', 'the payment failed or was not included in a block: run the command again to pay again');
+      throw later(
+        'SIGNUP_LOST',
+        'the payment failed or was not included in a block: run the command again to pay again',
+      );
     await sleep(LOOK_MS);
   }
   throw later('SIGNUP_WAITING', 'the payment is not final yet: run the command again, it does not pay twice');

@@ -29,7 +29,11 @@ export function configFileFinding({ file }: LoadedConfig): Finding {
   if (file === null) return ok('configuration', 'no file: defaults and environment');
   const mode = statSync(file).mode & 0o777;
   if ((mode & OTHERS_MAY_READ) === 0) return ok('configuration', `${file} is fine`);
-  return warn('configuration', `${file} is valid, but every user may read it (mode ${mode.toString(8)})`, 'chmod o-r it');
+  return warn(
+    'configuration',
+    `${file} is valid, but every user may read it (mode ${mode.toString(8)})`,
+    'chmod o-r it',
+  );
 }
 
 /** Limit of the running daemon if there is one, else of this shell. */
@@ -117,7 +121,8 @@ export function dataFolderFindings({ path, uid }: FolderFacts): Finding[] {
     return [ok(FOLDER_CHECK, `${detail}; the first start creates it`), roomFinding(parent)];
   }
   const { uid: owner } = statSync(path);
-  if (!statSync(path).isDirectory()) return [fail(FOLDER_CHECK, `${path} is not a folder`, 'move it, or set dataDir', 78)];
+  if (!statSync(path).isDirectory())
+    return [fail(FOLDER_CHECK, `${path} is not a folder`, 'move it, or set dataDir', 78)];
   const isForeign = uid !== undefined && uid !== owner;
   const findings = isWritable(path)
     ? [isForeign ? foreign(path, owner) : ok(FOLDER_CHECK, `${path} can be written`)]

@@ -149,11 +149,7 @@ export function readinessFindings(pid: number, readiness: Readiness, maxLag: Lag
     .filter((check) => !check.ok)
     .map(({ name, detail }) =>
       name === 'clients'
-        ? warn(
-            'clients',
-            detail,
-            'name the proxy in http.trustedProxies; until then limits treat all clients as one',
-          )
+        ? warn('clients', detail, 'name the proxy in http.trustedProxies; until then limits treat all clients as one')
         : fail('daemon', `${name}: ${detail}`, 'see its log; parhelion status shows all checks'),
     );
   const chains = chain.flatMap((one): Finding[] => {
@@ -166,7 +162,11 @@ export function readinessFindings(pid: number, readiness: Readiness, maxLag: Lag
     return lines;
   });
   const line = `process ${pid} ${state}`;
-  return [ready ? ok('daemon', line) : fail('daemon', line, 'wait, or fix the checks named here'), ...failing, ...chains];
+  return [
+    ready ? ok('daemon', line) : fail('daemon', line, 'wait, or fix the checks named here'),
+    ...failing,
+    ...chains,
+  ];
 }
 
 const gapFinding = (chain: string, count: number): Finding =>

@@ -85,7 +85,9 @@ function oneUpstream({ name, facts }: Asked, asked: readonly Asked[], core: Core
   const findings: Finding[] = [];
   const behind = Math.max(...asked.map((other) => other.facts.slot)) - facts.slot;
   if (facts.trouble !== null)
-    findings.push(warn(CHECK, `${name} reports that it is not healthy: ${facts.trouble}`, 'wait until it has caught up'));
+    findings.push(
+      warn(CHECK, `${name} reports that it is not healthy: ${facts.trouble}`, 'wait until it has caught up'),
+    );
   const { unhealthyLagSeconds: seconds, unhealthyLagSlots: slots } = core.follow;
   if (isLagBeyond({ lagSlots: behind, slotMs: facts.slotMs }, { seconds, slots }))
     findings.push(
