@@ -136,7 +136,7 @@ const budgets = Type.Object(
 
 const plan = Type.Object(
   {
-    /** Credits of a cycle. */
+    /** Credits per cycle. */
     creditsLimit: count,
     /** Whether usage records show a billing cycle. */
     invoiced: Type.Boolean(),
@@ -222,7 +222,7 @@ export function problemsOf(schema: TSchema, value: unknown): readonly string[] {
   const check = ajv.compile(schema);
   if (check(value)) return [];
   const lines = (check.errors ?? [])
-    // Skip the errors of the branches of a union; the union reports one of its own.
+    // Skip the errors of the branches of a union; the union itself reports one.
     .filter(({ keyword }) => keyword !== 'anyOf')
     .map(({ instancePath, message, params }) => {
       const unknown: unknown = params['additionalProperty'];

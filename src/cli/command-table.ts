@@ -145,7 +145,7 @@ may be left out of the addresses and given as PGPASSWORD or in ~/.pgpass.`,
     summary: 'check machine, configuration, store, upstreams and running daemon, and suggest fixes',
     options: [JSON_FLAG],
     help: `Changes nothing. Exit code: 0 when nothing failed; else that of the failure to mend first: 78 configuration,
-57 a database of a newer version, 75 what may pass by itself (an upstream, the database, a port, the disk).`,
+57 a database of a newer version, 75 a temporary failure (an upstream, the database, a port, the disk).`,
     load: () => import('./commands/doctor.ts'),
   },
   {

@@ -42,7 +42,7 @@ function addCommand(program: Command, command: CliCommand, action: (values: Comm
   let parent = program;
   for (const word of command.path.slice(0, -1)) {
     parent = parent.commands.find((candidate) => candidate.name() === word) ?? parent.command(word).exitOverride();
-    // A command group has no description of its own; list its commands.
+    // A command group has no description; list its commands.
     parent.description([...parent.commands.map((one) => one.name()), command.path.at(-1)].join(', '));
   }
   const leaf = parent.command(command.path.at(-1)!).description(command.summary).exitOverride();

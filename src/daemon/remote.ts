@@ -51,7 +51,7 @@ interface Seen {
 export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFollower {
   const { chain, store, bus, clock, log } = options;
   const listeners = createReleaseListeners(log);
-  let told: { readonly status: Partial<ChainStatus>; readonly at: number } | null = null;
+  let received: { readonly status: Partial<ChainStatus>; readonly at: number } | null = null;
   let seen: Seen = { cursorSlot: null, finalizedSlot: null };
   let last: Position | null = null;
   let messages = 0;
@@ -93,7 +93,7 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
 
   return {
     status() {
-      if (told !== null && clock.monotonic() - told.at < FRESH_MS) return told.status;
+      if (received !== null && clock.monotonic() - received.at < FRESH_MS) return received.status;
       const tipSlot = options.tipSlot();
       const lagSlots = tipSlot === null || seen.cursorSlot === null ? null : Math.max(0, tipSlot - seen.cursorSlot);
       return { ...seen, tipSlot, lagSlots, slotMs: slotLength.ms() };
@@ -103,7 +103,7 @@ export function createRemoteFollower(options: RemoteFollowerOptions): RemoteFoll
       offs = [
         bus.subscribe(TOPICS.status, (message) => {
           const { chain: of, status } = message as { readonly chain: ChainId; readonly status: Partial<ChainStatus> };
-          if (of === chain && typeof status?.openGaps === 'number') told = { status, at: clock.monotonic() };
+          if (of === chain && typeof status?.openGaps === 'number') received = { status, at: clock.monotonic() };
         }),
         bus.subscribe(TOPICS.released, (message) => {
           const { chain: of, header } = message as { readonly chain: ChainId; readonly header: BlockHeader };

@@ -99,15 +99,15 @@ export function createSupervision(options: SupervisionOptions): Supervision {
 function createReporter({ load, clock }: SupervisionOptions, ended: AbortSignal) {
   let before = { requests: 0, atMs: clock.monotonic() };
   let refused: string | null = null;
-  let told = '';
+  let current = '';
 
   const text = () => {
     const now = load();
     const atMs = clock.monotonic();
     const summary = summarize(now, { requests: before.requests, seconds: (atMs - before.atMs) / 1_000 });
     before = { requests: now.requests, atMs };
-    told = refused === null ? summary : `${summary}; the last reload was refused: ${refused}`;
-    return told;
+    current = refused === null ? summary : `${summary}; the last reload was refused: ${refused}`;
+    return current;
   };
   return {
     text,
@@ -118,8 +118,8 @@ function createReporter({ load, clock }: SupervisionOptions, ended: AbortSignal)
       for (;;) {
         await clock.sleep(STATUS_INTERVAL_MS, ended).catch(() => undefined);
         if (ended.aborted) return;
-        const earlier = told;
-        if (text() !== earlier) await tell(told);
+        const earlier = current;
+        if (text() !== earlier) await tell(current);
       }
     },
   };

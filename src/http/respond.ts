@@ -391,7 +391,7 @@ const MIN_BYTES = 1_024;
 const AT_ONCE_BYTES = 8_192;
 /** JSON shrinks to a fifth at the lowest level; higher levels take twice the time for a few percent. */
 const LEVEL = 1;
-/** Compressions that run in other threads at once; answers beyond that leave as they are: nobody keeps the machine busy with them. */
+/** Maximum concurrent compressions in other threads; further answers are sent uncompressed, to bound the load of the machine. */
 const MAX_RUNNING = 4 * availableParallelism();
 
 const TEXT =

@@ -1,6 +1,6 @@
 /**
- * base58 (Bitcoin alphabet), exact, with fixed paths for the two lengths that matter here. All strings are flat: one that was
- * built by concatenation would keep about a kilobyte alive per kept address.
+ * base58 (Bitcoin alphabet), exact, with fixed paths for the two lengths that matter here. All strings are flat: a string built by
+ * concatenation would keep about a kilobyte alive per stored address.
  */
 import { lazy } from './lru.ts';
 

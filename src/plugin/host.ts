@@ -96,7 +96,7 @@ export interface RpcForwardReply {
   readonly headers?: Readonly<Record<string, string>>;
   /** Prefer a string for small answers: header and body then leave in one write. */
   readonly body: string | Buffer | Readable;
-  /** Whether the upstream answered with a result or an error object of its own. Only then is the call charged. */
+  /** Whether the upstream answered with a result or an error object. Only then is the call charged. */
   readonly answered: boolean;
 }
 

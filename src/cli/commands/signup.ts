@@ -122,7 +122,7 @@ async function claim(signing: Signing, io: CliIo): Promise<void> {
   const message = signupMessage({ payment: payment.signature, key: state.key });
   const proof = signWith(wallet, message);
   const endsAtMs = performance.now() + PATIENCE_MS;
-  for (let told = false; performance.now() < endsAtMs; told = true) {
+  for (let announced = false; performance.now() < endsAtMs; announced = true) {
     const claimed = { wallet: state.wallet, payment: payment.signature, key: state.key, proof };
     const projectId = await askForKey(state.url, claimed);
     if (projectId !== null) {
@@ -130,7 +130,7 @@ async function claim(signing: Signing, io: CliIo): Promise<void> {
       writeSignupState(file, signing.state);
       return;
     }
-    if (!told) io.err(`waiting until payment ${payment.signature} is final`);
+    if (!announced) io.err(`waiting until payment ${payment.signature} is final`);
     if ((await paymentFate(connection, payment)) === 'lost')
       throw later(
         'SIGNUP_LOST',
