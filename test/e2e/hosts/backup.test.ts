@@ -143,7 +143,7 @@ test('a backup with a trigger, a view, a table of somebody else or one that only
     await change(make);
     const { code, err } = await restore();
     assert.equal(code, 78, `${what} ${name}: ${err}`);
-    assert.match(err, new RegExp(`holds what no version of this program makes: ${what} ${name}`));
+    assert.match(err, new RegExp(`contains objects that no version of this program creates: ${what} ${name}`));
     assert.deepEqual(readdirSync(dataDir), ['parhelion.db-turn']);
     await change(undo);
   }
